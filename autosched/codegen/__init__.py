@@ -1,0 +1,30 @@
+"""Lowered functions to machine code: LLVM for the CPU, a C family for OpenCL devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autosched.errors import TargetError
+
+if TYPE_CHECKING:
+    from autosched.codegen.artifact import Artifact
+    from autosched.ir.stmt import Function
+    from autosched.target import Target
+
+__all__ = ["compile_function"]
+
+
+def compile_function(function: Function, target: Target) -> Artifact:
+    """Compile a fully lowered function for `target`.
+
+    Raises BuildError when the function cannot be expressed, TargetError for an unknown kind.
+    """
+    if target.kind == "llvm":
+        from autosched.codegen.llvm import compile_llvm
+
+        return compile_llvm(function, target)
+    if target.kind == "opencl":
+        from autosched.codegen.c_family import compile_opencl
+
+        return compile_opencl(function, target)
+    raise TargetError("no code generator for it", asked=f"target {target}", legal="targets: llvm, opencl")

@@ -1,0 +1,130 @@
+"""A compiled function as data: what a build worker hands to the runner, and what `Module.save` writes.
+
+One file is a JSON line followed by the code bytes. It is checked on load and never executed as
+Python: a damaged or foreign file is refused with a BuildError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autosched.codegen.signature import Dim, Param, Signature, dim_of, evaluate_dim, format_dim
+from autosched.errors import BuildError
+
+__all__ = ["Artifact", "Dim", "Param", "Signature", "dim_of", "evaluate_dim", "format_dim"]
+
+_FORMAT = "autosched-artifact"
+_VERSION = 1
+_FIELDS = {"format", "v", "kind", "target", "signature", "texts", "meta", "code_bytes"}
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Machine code (or device source) with its signature.
+
+    `kind` says which runtime loads it (`llvm`, `opencl`), `target` is `str(Target)`. `code` is what
+    the runtime loads: an object file, or UTF-8 source. `texts` are readable forms that cost nothing
+    to keep (always `source`); `text(kind)` makes the others. `meta` is JSON for the runtime.
+    """
+
+    kind: str
+    target: str
+    signature: Signature
+    code: bytes
+    texts: dict[str, str] = field(default_factory=dict)
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the code: equal for two candidates that compiled to the same instructions."""
+        return hashlib.sha256(self.code).hexdigest()
+
+    def text(self, kind: str) -> str:
+        """A readable form: `source` for every kind; `llvm` (optimised IR) and `asm` for `llvm`.
+
+        Raises BuildError for a form that this artifact does not have.
+        """
+        if kind in self.texts:
+            return self.texts[kind]
+        if self.kind == "llvm" and kind in ("llvm", "asm"):
+            from autosched.codegen.llvm import render
+
+            return render(self, kind)
+        legal = [*self.texts, *(("llvm", "asm") if self.kind == "llvm" else ())]
+        raise BuildError(
+            f"{self.signature.name} has no such text", asked=f"source {kind!r}", legal=f"legal: {', '.join(legal)}"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file at once: readers see the old one or the whole new one."""
+        header = {
+            "format": _FORMAT,
+            "v": _VERSION,
+            "kind": self.kind,
+            "target": self.target,
+            "signature": self.signature.to_json(),
+            "texts": self.texts,
+            "meta": self.meta,
+            "code_bytes": len(self.code),
+        }
+        header["sha256"] = _checksum(header, self.code)
+        target = Path(path)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_dump(header) + b"\n" + self.code)
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Artifact:
+        """Read what `save` wrote. Raises BuildError for a file that is not whole or not ours."""
+        with open(path, "rb") as file:
+            line, newline, code = file.read().partition(b"\n")
+        try:
+            header = json.loads(line)
+            if not isinstance(header, dict) or not newline or header.get("format") != _FORMAT:
+                raise ValueError("it does not start with an artifact header")
+            if header.get("v") != _VERSION:
+                raise ValueError(f"its format is version {header.get('v')!r}, this program reads {_VERSION}")
+            claimed = header.pop("sha256", None)
+            if header.keys() != _FIELDS:
+                raise ValueError("its header has the wrong fields")
+            if header["code_bytes"] != len(code):
+                raise ValueError(f"it holds {len(code)} bytes of code instead of {header['code_bytes']}")
+            if claimed != _checksum(header, code):
+                raise ValueError("its checksum does not match")
+            return Artifact(
+                kind=_expect(header, "kind", str),
+                target=_expect(header, "target", str),
+                signature=Signature.from_json(header["signature"]),
+                code=code,
+                texts={str(k): str(v) for k, v in _expect(header, "texts", dict).items()},
+                meta=_expect(header, "meta", dict),
+            )
+        except ValueError as error:  # json.JSONDecodeError and UnicodeDecodeError are ValueErrors
+            raise BuildError(
+                f"not a usable artifact: {error}", asked=os.fspath(path), legal="build it again with this version"
+            ) from None
+
+
+def _dump(header: dict[str, Any]) -> bytes:
+    return json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _checksum(header: dict[str, Any], code: bytes) -> str:
+    return hashlib.sha256(_dump(header) + b"\n" + code).hexdigest()
+
+
+def _expect(header: dict[str, Any], name: str, kind: type) -> Any:
+    if not isinstance(header[name], kind):
+        raise ValueError(f"its field {name!r} is not a {kind.__name__}")
+    return header[name]

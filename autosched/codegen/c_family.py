@@ -1,0 +1,284 @@
+"""Lowered functions to C-like device source: kernels, and the data that tells a host to run them.
+
+    Launch          one kernel: arguments, thread indices, body
+    Allocate        outside a launch: a buffer on the device that launches share
+    everything else inside a launch: statements of C (`c_statements`)
+
+The dialect (`dialects`) says how one language spells the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from autosched.codegen.artifact import Artifact
+from autosched.codegen.c_scalar import Expressions
+from autosched.codegen.c_statements import Statements
+from autosched.codegen.c_text import INDEX, Names
+from autosched.codegen.dialects import OPENCL, Dialect
+from autosched.codegen.index_range import IndexRanges
+from autosched.codegen.signature import Dim, Signature, dim_of
+from autosched.errors import BuildError
+from autosched.ir.expr import Expr, post_order
+from autosched.ir.stmt import (
+    THREAD_TAGS,
+    Allocate,
+    Buffer,
+    Function,
+    Launch,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    expressions,
+    walk,
+)
+from autosched.target import Target
+
+__all__ = ["Program", "compile_opencl", "emit_kernels", "emit_program"]
+
+_HALF = "float16"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Source text and how a host runs it; all of it plain data.
+
+    `launches`, in order: `name`, `grid` and `block` (three dimensions each, in work-groups and
+    work-items), `shared_bytes` of each work-group, and `args`: `["param", i]`, `["device", i]`,
+    `["size", name]` or `["shared", bytes]`. `device` buffers: `name`, `dtype`, `elements`.
+    `index_bound`: below 2^31, `index_t` may be 32 bits wide.
+    """
+
+    source: str
+    launches: list[dict[str, Any]]
+    device: list[dict[str, Any]]
+    index_bound: Dim
+
+
+def compile_opencl(function: Function, target: Target) -> Artifact:
+    """OpenCL C for a function of launches.
+
+    Raises BuildError for what cannot be expressed, and for a constant work-group or shared memory
+    beyond the limits of `target`, as far as those are known.
+    """
+    program = emit_program(function, OPENCL, native_half=bool(target.limits.get("fp16", 0)))
+    for launch in program.launches:
+        _check_limits(launch, target)
+    return Artifact(
+        kind="opencl",
+        target=str(target),
+        signature=Signature.of(function),
+        code=program.source.encode(),
+        texts={"source": program.source},
+        meta={"launches": program.launches, "device": program.device, "index_bound": program.index_bound},
+    )
+
+
+def emit_kernels(function: Function, dialect: Dialect, native_half: bool = False) -> str:
+    """The source text alone."""
+    return emit_program(function, dialect, native_half).source
+
+
+def emit_program(function: Function, dialect: Dialect, native_half: bool = False) -> Program:
+    """All kernels of `function` in one source.
+
+    `native_half`: whether the device computes in half precision. Raises BuildError.
+    """
+    return _Emitter(function, dialect, native_half).program()
+
+
+def _check_limits(launch: dict[str, Any], target: Target) -> None:
+    threads = 1
+    for extent in launch["block"]:
+        threads = threads * extent if isinstance(extent, int) else 0
+    for what, value, key in (
+        ("a work-group of {} work-items", threads, "max_threads_per_block"),
+        ("{} bytes of shared memory for each work-group", launch["shared_bytes"], "shared_memory_bytes"),
+    ):
+        limit = target.limits.get(key)
+        if limit is not None and isinstance(value, int) and value > limit:
+            raise BuildError(
+                f"it asks for {what.format(value)}, and the device allows {limit}",
+                asked=f"kernel {launch['name']!r}",
+                legal="use smaller tiles, or bind fewer loops to threads",
+            )
+
+
+@dataclass
+class _Emitter:
+    function: Function
+    dialect: Dialect
+    native_half: bool
+    ranges: IndexRanges = field(init=False)
+    kernels: list[str] = field(default_factory=list)
+    launches: list[dict[str, Any]] = field(default_factory=list)
+    device: list[Buffer] = field(default_factory=list)
+    names: Names = field(init=False)
+    x: Expressions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ranges = IndexRanges(v.name for v in self.function.sizes)
+        self.names = Names(self.dialect)
+        self.x = Expressions(self.dialect, self.ranges, self.native_half)
+
+    def program(self) -> Program:
+        for buffer in self.function.params:
+            self.ranges.note_product(buffer.shape)
+        for launch in self._launches(self.function.body):
+            self._kernel(launch)
+        device = [{"name": b.name, "dtype": str(b.dtype), "elements": _elements(b)} for b in self.device]
+        return Program(self._source(), self.launches, device, self.ranges.peak_dim())
+
+    def _launches(self, s: Stmt) -> Iterator[Launch]:
+        """The launches in order; device buffers are noted on the way."""
+        match s:
+            case Launch():
+                yield s
+            case Seq(stmts=stmts):
+                for child in stmts:
+                    yield from self._launches(child)
+            case Produce(body=body):
+                yield from self._launches(body)
+            case Allocate(buffer=buffer, body=body) if buffer.scope == "global":
+                self.device.append(buffer)
+                self.ranges.note_product(buffer.shape)
+                yield from self._launches(body)
+            case _:
+                what = f"buffer {s.buffer.name!r}" if isinstance(s, Allocate | Store) else type(s).__name__
+                raise BuildError(
+                    f"{what} is not inside a kernel",
+                    asked=f"{self.dialect.name} code for {self.function.name!r}",
+                    legal="bind a loop of every stage to blockIdx.x or threadIdx.x",
+                )
+
+    # -- one kernel ---------------------------------------------------------------------------
+    def _kernel(self, launch: Launch) -> None:
+        name = self.names.declare(launch.name)
+        names = Names(self.dialect, (name,))
+        self.x.variables.clear()
+        self.x.buffers.clear()
+        roots = [e for s in walk(launch.body) for e in expressions(s)]
+        nodes = post_order(roots)
+        params, args = self._parameters(launch, nodes, names)
+        body = Statements(self.x, names)
+        with names.scope():
+            body.depth = 1
+            params += self._shared(launch, names, body, args)
+            self._thread_indices(launch, nodes, names, body)
+            body.emit(launch.body)
+        head = f"void {name}({', '.join(params)}) {{"
+        block = [dim_of(e) for e in launch.block]
+        qualifiers = [self.dialect.kernel]
+        if all(isinstance(b, int) for b in block):
+            qualifiers.append(self.dialect.block_attribute.format(**dict(zip("xyz", block, strict=True))))
+        self.kernels.append("\n".join([" ".join(qualifiers), head, *body.lines, "}"]))
+        for grid_extent, block_extent in zip(launch.grid, launch.block, strict=True):
+            self.ranges.note_product((grid_extent, block_extent))
+        self.launches.append(
+            {
+                "name": name,
+                "grid": [dim_of(e) for e in launch.grid],
+                "block": block,
+                "shared_bytes": _shared_bytes(launch),
+                "args": args,
+            }
+        )
+
+    def _parameters(self, launch: Launch, nodes: list[Expr], names: Names) -> tuple[list[str], list[list[Any]]]:
+        """C declarations and host arguments of the buffers and sizes that the kernel mentions."""
+        written = {s.buffer for s in walk(launch.body) if isinstance(s, Store)}
+        read = {node.value for node in nodes if node.op == "load"}
+        texts: list[str] = []
+        args: list[list[Any]] = []
+        d = self.dialect
+        for kind, buffers in (("param", self.function.params), ("device", self.device)):
+            for position, buffer in enumerate(buffers):
+                if buffer in written or buffer in read:
+                    self.x.buffers[buffer] = names.declare(buffer.name)
+                    const = "" if buffer in written else "const "
+                    pointer = f"{d.global_scope} {const}{d.storage_name(buffer.dtype)}* {d.restrict}"
+                    texts.append(f"{pointer} {self.x.buffers[buffer]}")
+                    args.append([kind, position])
+        mentioned = set(nodes)
+        for size in self.function.sizes:
+            if size in mentioned:
+                self.x.variables[size] = names.declare(size.name), INDEX
+                texts.append(f"const {INDEX} {self.x.variables[size][0]}")
+                args.append(["size", size.name])
+        return texts, args
+
+    def _shared(self, launch: Launch, names: Names, body: Statements, args: list[list[Any]]) -> list[str]:
+        """Declare shared memory at the top of the kernel; where its size is symbolic, as an argument."""
+        texts = []
+        for s in walk(launch.body):
+            if not isinstance(s, Allocate) or s.buffer.scope != "shared":
+                continue
+            name = self.x.buffers[s.buffer] = names.declare(s.buffer.name)
+            elements, scope = _elements(s.buffer), self.dialect.shared_scope
+            self.ranges.note_product(s.buffer.shape)
+            if isinstance(elements, int):
+                body.line(f"{scope} {body.array(s.buffer, name, elements)};")
+            else:
+                texts.append(f"{scope} {self.dialect.storage_name(s.buffer.dtype)}* {self.dialect.restrict} {name}")
+                args.append(["shared", _bytes(s.buffer)])
+        return texts
+
+    def _thread_indices(self, launch: Launch, nodes: list[Expr], names: Names, body: Statements) -> None:
+        extents = dict(zip(THREAD_TAGS, (*launch.grid, *launch.block), strict=True))
+        used = [n for n in nodes if n.op == "var" and n.value.role == "thread"]
+        for tag in THREAD_TAGS:
+            variables = [v for v in used if v.value.name == tag]
+            if variables:
+                name = names.declare(tag)
+                body.line(f"const {INDEX} {name} = {self.dialect.thread_index[tag]};")
+                for v in variables:
+                    self.x.variables[v] = name, INDEX
+                    self.ranges.bind_index(v, extents[tag])
+
+    # -- the whole text -----------------------------------------------------------------------
+    def _source(self) -> str:
+        d = self.dialect
+        exprs = post_order([e for s in walk(self.function.body) for e in expressions(s)])
+        types = {e.dtype.scalar for e in exprs} | {b.dtype for b in (*self.function.params, *self.device)}
+        head = [d.preamble]
+        if "float64" in types:
+            head.append(d.float64_preamble)
+        if _HALF in types and self.native_half:
+            head.append(d.float16_preamble)
+        index = [
+            "#ifndef INDEX_T  // the host defines it as long when an offset might not fit in an int",
+            f"#define INDEX_T {d.types['int32']}",
+            "#endif",
+            f"typedef INDEX_T {INDEX};",
+        ]
+        helpers = ["\n".join(self.x.helpers.definitions())] if self.x.helpers.definitions() else []
+        return "\n\n".join(["\n".join(head), "\n".join(index), *helpers, *self.kernels]) + "\n"
+
+
+def _elements(buffer: Buffer) -> Dim:
+    """How many elements `buffer` holds, as data over the sizes."""
+    total: Dim = 1
+    for extent in map(dim_of, buffer.shape):
+        if isinstance(total, int) and isinstance(extent, int):
+            total *= extent
+        else:
+            total = extent if total == 1 else ["mul", total, extent]
+    return total
+
+
+def _bytes(buffer: Buffer) -> Dim:
+    elements, width = _elements(buffer), buffer.dtype.bytes
+    return elements * width if isinstance(elements, int) else ["mul", elements, width]
+
+
+def _shared_bytes(launch: Launch) -> Dim:
+    """Shared memory of one work-group, all buffers together."""
+    total: Dim = 0
+    for s in walk(launch.body):
+        if isinstance(s, Allocate) and s.buffer.scope == "shared":
+            more = _bytes(s.buffer)
+            total = total + more if isinstance(total, int) and isinstance(more, int) else ["add", total, more]
+    return total

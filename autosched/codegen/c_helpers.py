@@ -1,0 +1,140 @@
+"""Small functions that generated source defines for operators that no C expression says safely.
+
+Each gives the language's answer where C's is undefined or differs: division by zero is 0 and
+INT_MIN / -1 wraps, `floordiv` rounds down, shifts by the width or more empty the number, `min` and
+`max` of floats propagate NaN, and float-to-integer conversion saturates, NaN becoming 0.
+"""
+
+from __future__ import annotations
+
+from autosched.codegen.c_text import INDEX
+from autosched.codegen.dialects import Dialect
+from autosched.ir.dtype import DType, dtype
+
+__all__ = ["Helpers"]
+
+#: `{f}` qualifiers, `{n}` suffix of the name, `{t}` type, `{u}` its unsigned type, `{bits}` its width
+_INTEGER = {
+    "min": "{f} {t} min_{n}({t} a, {t} b) {{ return a < b ? a : b; }}",
+    "max": "{f} {t} max_{n}({t} a, {t} b) {{ return a > b ? a : b; }}",
+    "shl": "{f} {t} shl_{n}({t} a, {t} b) {{ return ({u})b < {bits} ? ({t})(({u})a << b) : 0; }}",
+}
+_SIGNED = {
+    "abs": "{f} {t} abs_{n}({t} a) {{ return a < 0 ? ({t})-({u})a : a; }}",
+    "popcount": "{f} {t} popcount_{n}({t} a) {{ return {popcount}(({u})(a < 0 ? -({u})a : ({u})a)); }}",
+    "shr": "{f} {t} shr_{n}({t} a, {t} b) {{ return a >> (({u})b < {bits} ? b : {bits} - 1); }}",
+    "truncdiv": "{f} {t} truncdiv_{n}({t} a, {t} b) {{ return b == 0 ? 0 : b == -1 ? ({t})-({u})a : a / b; }}",
+    "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return b == 0 || b == -1 ? 0 : a % b; }}",
+    "floordiv": """\
+{f} {t} floordiv_{n}({t} a, {t} b) {{
+  if (b == 0) return 0;
+  if (b == -1) return ({t})-({u})a;
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}}""",
+    "floormod": """\
+{f} {t} floormod_{n}({t} a, {t} b) {{
+  if (b == 0 || b == -1) return 0;
+  const {t} r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}}""",
+}
+_UNSIGNED = {
+    "popcount": "{f} {t} popcount_{n}({t} a) {{ return {popcount}(a); }}",
+    "shr": "{f} {t} shr_{n}({t} a, {t} b) {{ return b < {bits} ? a >> b : 0; }}",
+    "truncdiv": "{f} {t} truncdiv_{n}({t} a, {t} b) {{ return b == 0 ? 0 : a / b; }}",
+    "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return b == 0 ? 0 : a % b; }}",
+}
+_FLOAT = {
+    "min": "{f} {t} min_{n}({t} a, {t} b) {{ return a < b || a != a ? a : b; }}",
+    "max": "{f} {t} max_{n}({t} a, {t} b) {{ return a > b || a != a ? a : b; }}",
+    "sigmoid": "{f} {t} sigmoid_{n}({t} a) {{ return ({t})1 / (({t})1 + {exp}(-a)); }}",
+    "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return {fmod}(a, b); }}",
+    # NumPy's definitions: the remainder is exact and has the divisor's sign, the quotient follows from it
+    "floormod": """\
+{f} {t} floormod_{n}({t} a, {t} b) {{
+  const {t} r = {fmod}(a, b);
+  if (b == 0) return r;
+  if (r == 0) return {copysign}(r, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}}""",
+    "floordiv": """\
+{f} {t} floordiv_{n}({t} a, {t} b) {{
+  if (b == 0) return a / b;
+  const {t} r = {fmod}(a, b);
+  const {t} q = (a - r) / b - (r != 0 && (r < 0) != (b < 0) ? 1 : 0);
+  if (q == 0) return {copysign}(q, a / b);
+  const {t} whole = {floor}(q);
+  return q - whole > ({t})0.5 ? whole + 1 : whole;
+}}""",
+}
+_SATURATE = "{f} {t} saturate_{n}_{sn}({s} a) {{ return {saturated}; }}"
+_ROUND_HALF = """\
+{f} {r} round_half_{n}({t} a) {{
+  ushort bits{dimension};
+  {store};
+  return {load};
+}}"""
+
+
+class Helpers:
+    """The helper functions one source uses, each defined once, in the order of first use."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._texts: dict[str, str] = {}
+
+    def definitions(self) -> list[str]:
+        return list(self._texts.values())
+
+    def state(self) -> dict[str, str]:
+        """What is defined so far, for `restore`."""
+        return dict(self._texts)
+
+    def restore(self, state: dict[str, str]) -> None:
+        self._texts = state
+
+    def name(self, op: str, ctype: str) -> str:
+        """The function for `op` on operands of `ctype` (INDEX, or a scalar or vector type)."""
+        if ctype == INDEX:
+            return self._define(op, INDEX, {**_INTEGER, **_SIGNED}[op], {"t": INDEX, "u": INDEX, "bits": "64"})
+        of = dtype(ctype)
+        table = _FLOAT if of.is_float else _INTEGER | (_SIGNED if of.kind == "int" else _UNSIGNED)
+        if of.kind == "uint" and op in ("floordiv", "floormod"):  # all roundings agree
+            op = op.replace("floor", "trunc")
+        words = {"t": self._dialect.type_name(of), "bits": str(of.bits)}
+        words["u"] = self._dialect.type_name(unsigned(of)) if of.is_integer else ""
+        words |= {f: self._dialect.math[f] for f in ("exp", "fmod", "floor", "copysign")}
+        return self._define(op, words["t"], table[op], words | {"popcount": self._dialect.popcount})
+
+    def saturate(self, to: DType, source: DType) -> str:
+        """The function that converts a float to the integer type `to`, cut off at its ends."""
+        t, s = self._dialect.type_name(to), self._dialect.type_name(source)
+        number = self._dialect.saturate.format(type=t, x=f"a != a ? ({s})0 : a")
+        return self._define("saturate", f"{t}_{s}", _SATURATE, {"t": t, "s": s, "saturated": number, "n": t, "sn": s})
+
+    def round_half(self, ctype: str) -> str:
+        """The function that rounds a float (or double) to the nearest half precision number."""
+        of = dtype(ctype)
+        t, lanes = self._dialect.type_name(of), of.lanes
+        d = self._dialect
+        pointer = f"({d.private_scope} {d.types['float16']}*)" + ("&bits" if lanes == 1 else "bits")
+        load, store = (d.half_load, d.half_store) if lanes == 1 else (d.vector_half_load, d.vector_half_store)
+        words = {
+            "t": t,
+            "r": d.type_name(dtype("float32").with_lanes(lanes)),
+            "dimension": "" if lanes == 1 else f"[{lanes}]",
+            "store": store.format(x="a", pointer=pointer, lanes=lanes),
+            "load": load.format(pointer=pointer, lanes=lanes),
+        }
+        return self._define("round_half", t, _ROUND_HALF, words)
+
+    def _define(self, op: str, suffix: str, template: str, words: dict[str, str]) -> str:
+        name = f"{op}_{suffix}"
+        if name not in self._texts:
+            self._texts[name] = template.format(**{"f": self._dialect.function, "n": suffix, **words})
+        return name
+
+
+def unsigned(of: DType) -> DType:
+    """The unsigned integer type of the same width and lanes."""
+    return dtype(f"uint{of.bits}").with_lanes(of.lanes)

@@ -1,0 +1,341 @@
+"""Statements of a kernel's body as lines of C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from autosched.codegen.c_lanes import as_ramp, lane_of
+from autosched.codegen.c_scalar import Expressions
+from autosched.codegen.c_temporaries import guarded_arguments, has_load, planned
+from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
+from autosched.codegen.c_vector import NotVector, Vectors
+from autosched.errors import BuildError
+from autosched.ir.dtype import DType, dtype
+from autosched.ir.expr import Expr, binary, const, is_const, is_index, post_order, ramp, var
+from autosched.ir.stmt import (
+    Allocate,
+    Barrier,
+    Buffer,
+    For,
+    If,
+    Launch,
+    Let,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    load,
+    seq,
+    substitute_stmt,
+)
+
+__all__ = ["Statements"]
+
+#: Elements of all lanes of one vector value; more would be an error upstream.
+_INDENT = "  "
+
+
+class Statements:
+    """Appends C to `lines`; knows what is in scope."""
+
+    def __init__(self, expressions: Expressions, names: Names) -> None:
+        self.x = expressions
+        self.v = Vectors(expressions)
+        self.names = names
+        self.lines: list[str] = []
+        self.depth = 0
+        self._plan: frozenset[Expr] = frozenset()
+
+    # -- lines and blocks ---------------------------------------------------------------------
+    def line(self, text: str) -> None:
+        self.lines.append(_INDENT * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str, tail: str = "}") -> Iterator[None]:
+        """`head {` ... `}`; names and temporaries of the block end with it."""
+        self.line(f"{head} {{")
+        self.depth += 1
+        outer, self.x.temporaries = self.x.temporaries, dict(self.x.temporaries)
+        with self.names.scope():
+            yield
+        self.x.temporaries = outer
+        self.depth -= 1
+        self.line(tail)
+
+    def array(self, buffer: Buffer, name: str, elements: int) -> str:
+        """The declaration of on-chip memory; a half that the device cannot compute with is its bits."""
+        d = self.x.dialect
+        packed = self.x.is_packed_half(buffer)
+        return f"{d.types['uint16'] if packed else d.storage_name(buffer.dtype)} {name}[{max(elements, 1)}]"
+
+    # -- statements ---------------------------------------------------------------------------
+    def emit(self, s: Stmt) -> None:
+        match s:
+            case Seq(stmts=stmts):
+                for child in stmts:
+                    self.emit(child)
+            case Store():
+                self._store(s)
+            case For():
+                self._loop(s)
+            case If():
+                self._if(s)
+            case Let():
+                self._let(s)
+            case Allocate():
+                self._allocate(s)
+            case Produce(name=name, body=body):
+                self.line(f"// {name}")
+                self.emit(body)
+            case Barrier(scope=scope):
+                self.line(f"{self.x.dialect.barriers[scope]};")
+            case Launch(name=name):
+                raise BuildError("a kernel cannot launch a kernel", asked=f"launch {name!r}")
+
+    def _loop(self, s: For) -> None:
+        if s.kind not in ("serial", "parallel"):
+            raise BuildError(f"a {s.kind} loop is left in a lowered program", asked=f"loop {s.var!r}")
+        end = binary("add", s.start, s.extent)
+        with self._expressions(s.start, s.extent, end):
+            self.x.ranges.note(s.extent)
+            start, stop = self.x.index(s.start), self.x.index(end)
+            if has_load(end):  # the body may change what the bound was read from
+                name = self.names.declare(f"{s.var.name}_end")
+                self.line(f"const {INDEX} {name} = {stop.text};")
+                stop = Code(name, ATOM, INDEX)
+        with self.names.scope():
+            name = self.names.declare(s.var.name)
+            self.x.variables[s.var] = name, INDEX
+            self.x.ranges.bind_loop(s.var, s.start, s.extent)
+            head = f"for ({INDEX} {name} = {start.text}; {name} < {stop.at(CONDITIONAL + 1)}; ++{name})"
+            with self.block(head):
+                self.emit(s.body)
+
+    def _if(self, s: If) -> None:
+        if s.condition.dtype.lanes != 1:
+            raise BuildError("a vector cannot decide a branch", asked=f"if ({s.condition!r})")
+        with self._expressions(s.condition):
+            condition = self.x.condition(s.condition).text
+        with self.block(f"if ({condition})"):
+            self.emit(s.then)
+        if s.otherwise is not None:
+            self.lines.pop()
+            with self.block("} else"):
+                self.emit(s.otherwise)
+
+    def _let(self, s: Let) -> None:
+        """A scalar is a constant; a vector is substituted if it is an index, else kept in an array."""
+        lanes = s.value.dtype.lanes
+        if lanes > 1:
+            if is_index(s.value):
+                self.emit(substitute_stmt(s.body, {s.var: s.value}))
+                return
+            kept = Buffer(s.var.name, (const(lanes),), s.var.dtype.scalar, "local")
+            all_lanes = ramp(0, 1, lanes)
+            body = substitute_stmt(s.body, {s.var: load(kept, all_lanes)})
+            self.emit(Allocate(kept, seq(Store(kept, (all_lanes,), s.value), body)))
+            return
+        with self._expressions(s.value):
+            if is_index(s.value) and not s.value.dtype.is_bool:
+                ctype, code = INDEX, self.x.index(s.value)
+                self.x.ranges.bind(s.var, self.x.ranges(s.value))
+            else:
+                ctype, code = self.x.type_name(s.value.dtype), self.x.value(s.value)
+        name = self.names.declare(s.var.name)
+        self.line(f"const {ctype} {name} = {code.text};")
+        self.x.variables[s.var] = name, ctype
+        self.emit(s.body)
+
+    def _allocate(self, s: Allocate) -> None:
+        buffer = s.buffer
+        if buffer.scope == "global":
+            raise BuildError("device memory cannot be allocated inside a kernel", asked=f"buffer {buffer.name!r}")
+        if buffer.scope != "shared":  # shared memory is declared at the top of the kernel
+            elements = 1
+            for extent in buffer.shape:
+                if extent.op != "const":
+                    raise BuildError(
+                        f"its size {extent!r} is not a constant",
+                        asked=f"buffer {buffer.name!r} in the registers of a work-item",
+                        legal="split by a constant before computing it here, or use the scope 'shared' or 'global'",
+                    )
+                elements *= int(extent.value)
+            name = self.x.buffers[buffer] = self.names.declare(buffer.name)
+            self.line(f"{self.array(buffer, name, elements)};")
+        self.emit(s.body)
+
+    # -- stores -------------------------------------------------------------------------------
+    def _store(self, s: Store) -> None:
+        lanes = max(s.indices[0].dtype.lanes, s.value.dtype.lanes)
+        if lanes == 1:
+            with self._expressions(s.indices[0], s.value):
+                self._store_scalar(s)
+        elif not self._store_vector(s):
+            self._store_lanes(s, lanes)
+
+    def _store_scalar(self, s: Store) -> None:
+        if self.x.is_packed_half(s.buffer):
+            pointer = self.x.pointer(s.buffer, s.indices[0])
+            self.line(f"{self.x.dialect.half_store.format(x=self.x.raw(s.value).text, pointer=pointer)};")
+        else:
+            self.line(f"{self.x.element(s.buffer, s.indices[0])} = {self.x.value(s.value).text};")
+
+    def _store_vector(self, s: Store) -> bool:
+        """Whole vectors, if the language has them for all of the statement."""
+        lines, names, helpers = len(self.lines), self.names.state(), self.x.helpers.state()
+        try:
+            with self._expressions(s.indices[0], s.value):
+                self.line(f"{self.v.store(s)};")
+            return True
+        except NotVector:
+            del self.lines[lines:]
+            self.names.restore(names)
+            self.x.helpers.restore(helpers)
+            return False
+
+    def _store_lanes(self, s: Store, lanes: int) -> None:
+        """One lane after the other; through an array if a later lane may read what an earlier one wrote."""
+        lane = var("lane", role="loop", lower=0, upper=lanes - 1)
+        target = lane_of(s.indices[0], lane)
+        value = lane_of(s.value, lane)
+        zero, count = const(0), const(lanes)
+        if self._lanes_are_independent(s):
+            self.emit(For(lane, zero, count, "serial", Store(s.buffer, (target,), value)))
+            return
+        kept = Buffer("lanes", (count,), s.buffer.dtype, "local")
+        fill = For(lane, zero, count, "serial", Store(kept, (lane,), value))
+        steps: list[Stmt] = [fill]
+        if _reads(s.indices[0], s.buffer):
+            where = Buffer("offsets", (count,), s.indices[0].dtype.scalar, "local")
+            steps.append(For(lane, zero, count, "serial", Store(where, (lane,), target)))
+            target = load(where, lane)
+        copy = For(lane, zero, count, "serial", Store(s.buffer, (target,), load(kept, lane)))
+        body: Stmt = seq(*steps, copy)
+        if len(steps) > 1:
+            body = Allocate(where, body)
+        with self.block("", "}"):
+            self.emit(Allocate(kept, body))
+
+    def _lanes_are_independent(self, s: Store) -> bool:
+        """Whether each lane reads of the buffer only what it will write itself, and no two lanes do."""
+        if _reads(s.indices[0], s.buffer):
+            return False
+        if not _reads(s.value, s.buffer):
+            return True
+        found = as_ramp(s.indices[0])
+        distinct = found is not None and found[1].op == "const" and not is_const(found[1], 0)
+        own = all(n.args[0] is s.indices[0] for n in post_order(s.value) if n.op == "load" and n.value is s.buffer)
+        return distinct and own and s.indices[0].dtype.lanes > 1
+
+    # -- temporaries --------------------------------------------------------------------------
+    @contextmanager
+    def _expressions(self, *roots: Expr) -> Iterator[None]:
+        """Around the text of `roots`: what they share is computed first, under names."""
+        outer, self._plan = self._plan, planned(roots)
+        temporaries, self.x.temporaries = self.x.temporaries, {}
+        try:
+            if self._plan:
+                self._settle(roots)
+            yield
+        finally:
+            self._plan, self.x.temporaries = outer, temporaries
+
+    def _settle(self, roots: Iterable[Expr]) -> None:
+        """Name the planned parts that these expressions evaluate for certain."""
+        for node in _certain(roots):
+            if node in self.x.temporaries:
+                continue
+            if any(self._is_pending(a) for a in guarded_arguments(node)):
+                self._branch(node)
+            elif node in self._plan:
+                self._name(node)
+
+    def _is_pending(self, e: Expr) -> bool:
+        """Whether evaluating `e` needs statements of its own."""
+        return any(n in self._plan and n not in self.x.temporaries for n in post_order(e))
+
+    def _name(self, e: Expr) -> None:
+        code, declared = self._code(e)
+        name = self.names.declare("t")
+        self.line(f"const {declared} {name} = {code.text};")
+        self.x.temporaries[e] = Code(name, ATOM, code.ctype, code.low, code.high, code.mask)
+
+    def _code(self, e: Expr) -> tuple[Code, str]:
+        """The text of `e` and the C type of a variable that holds it."""
+        if e.dtype.lanes > 1:
+            code = self.v.value(e, e.dtype.lanes)
+            return code, self.v.type_name(code.ctype)
+        if is_index(e) and not e.dtype.is_bool:
+            return self.x.index(e), INDEX
+        code = self.x.value(e)
+        if not e.dtype.is_float and not e.dtype.is_bool:
+            code = self.x.exact(code, e.dtype)
+            code = Code(code.text, code.prec, promoted(e.dtype), code.low, code.high)
+        return code, self.x.type_name(e.dtype)
+
+    def _branch(self, e: Expr) -> None:
+        """A choice whose sides need statements: `T t; if (c) { ... t = a; } else { ... t = b; }`."""
+        condition = e.args[0]
+        if condition.dtype.lanes > 1:
+            raise NotVector
+        of = e.dtype
+        declared = self._declared(of)
+        name = self.names.declare("t")
+        self.line(f"{declared} {name};")
+        test = self.x.condition(condition).text
+        if e.op == "if_then_else":
+            sides: tuple[Expr, ...] = e.args[1:]
+        else:
+            sides = (e.args[1], const(e.op == "or"))
+            test = test if e.op == "and" else f"!({test})"
+        for head, side in zip((f"if ({test})", "} else"), sides, strict=True):
+            if head == "} else":
+                self.lines.pop()
+            with self.block(head):
+                self._settle((side,))
+                self.line(f"{name} = {self._side(side, of)};")
+        self.x.temporaries[e] = self._held(name, of)
+
+    def _declared(self, of: DType) -> str:
+        if of.lanes > 1 and of.is_bool:
+            raise NotVector
+        return self.x.dialect.type_name(self.x.register(of))
+
+    def _side(self, e: Expr, of: DType) -> str:
+        return (self.v.value(e, of.lanes) if of.lanes > 1 else self.x.value(e)).text
+
+    def _held(self, name: str, of: DType) -> Code:
+        register = self.x.register(of)
+        ctype = str(register) if of.lanes > 1 else promoted(register)
+        if of.is_float:
+            return Code(name, ATOM, ctype)
+        return Code(name, ATOM, ctype, int(of.min), int(of.max))
+
+
+def _reads(e: Expr, buffer: Buffer) -> bool:
+    return any(n.op == "load" and n.value is buffer for n in post_order(e))
+
+
+def _certain(roots: Iterable[Expr]) -> list[Expr]:
+    """What evaluating `roots` computes in any case, arguments first.
+
+    Guarded parts that read no memory count: computing them early is harmless.
+    """
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool, bool]] = [(r, True, False) for r in roots]
+    while stack:
+        node, certain, done = stack.pop()
+        if done:
+            order.append(node)
+        elif node not in seen and (certain or not has_load(node)):
+            seen.add(node)
+            stack.append((node, certain, True))
+            guarded = guarded_arguments(node)
+            stack.extend((a, certain and a not in guarded, False) for a in node.args)
+    return order
+
+
+def _element(of: DType) -> DType:
+    return dtype(of).scalar

@@ -1,0 +1,177 @@
+"""Pieces of C: an expression with its precedence and type, literals, and names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from autosched.codegen.dialects import Dialect
+from autosched.ir.dtype import DType
+
+__all__ = [
+    "ADD",
+    "AND",
+    "ATOM",
+    "BITAND",
+    "CONDITIONAL",
+    "EQUALITY",
+    "INDEX",
+    "INT32_RANGE",
+    "INT64_RANGE",
+    "MUL",
+    "OR",
+    "PRECEDENCE",
+    "RELATION",
+    "SHIFT",
+    "UNARY",
+    "Code",
+    "Names",
+    "infix",
+    "literal",
+    "promoted",
+]
+
+#: C's levels, tighter binding is larger
+CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATION, SHIFT, ADD, MUL, UNARY, ATOM = range(3, 16)
+PRECEDENCE = {
+    "||": OR,
+    "&&": AND,
+    "|": BITOR,
+    "^": BITXOR,
+    "&": BITAND,
+    "==": EQUALITY,
+    "!=": EQUALITY,
+    "<": RELATION,
+    "<=": RELATION,
+    ">": RELATION,
+    ">=": RELATION,
+    "<<": SHIFT,
+    ">>": SHIFT,
+    "+": ADD,
+    "-": ADD,
+    "*": MUL,
+    "/": MUL,
+    "%": MUL,
+}
+#: C's type of index arithmetic: `int` or `long`, decided when the program is built
+INDEX = "index_t"
+INT32_RANGE = (-(2**31), 2**31 - 1)
+INT64_RANGE = (-(2**63), 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """C text, the precedence of its outermost operator and the type C gives it.
+
+    `ctype` is a type after integer promotion (`int32`, `uint32`, `int64`, `uint64`, a float, or a
+    vector), or INDEX. `low` and `high` bound the value of a scalar integer. `mask` marks a vector
+    condition: integers whose lanes are 0 or -1.
+    """
+
+    text: str
+    prec: int
+    ctype: str
+    low: int = 0
+    high: int = 0
+    mask: bool = False
+
+    def at(self, level: int) -> str:
+        """The text as an operand of an operator that binds as tightly as `level`."""
+        return self.text if self.prec >= level else f"({self.text})"
+
+    def bounded(self, low: int, high: int) -> Code:
+        return replace(self, low=low, high=high)
+
+    def within(self, low: int, high: int) -> bool:
+        return low <= self.low and self.high <= high
+
+
+def promoted(of: DType) -> str:
+    """C's type for a value of this type in arithmetic."""
+    return "int32" if of.is_bool or (of.is_integer and of.bits < 32) else str(of)
+
+
+def infix(symbol: str, a: Code, b: Code, ctype: str) -> Code:
+    """`a symbol b`, grouping to the left; mixtures that compilers warn about get parentheses."""
+    level = PRECEDENCE[symbol]
+    left, right = a.at(level), b.at(level + 1)
+    if symbol in ("||", "&", "|", "^", "<<", ">>"):
+        left, right = (_clear(c, level, t) for c, t in ((a, left), (b, right)))
+    return Code(f"{left} {symbol} {right}", level, ctype)
+
+
+def _clear(operand: Code, level: int, text: str) -> str:
+    return f"({text})" if text == operand.text and level != operand.prec < UNARY else text
+
+
+def literal(value: int | float | bool, of: DType, dialect: Dialect) -> Code:
+    """A constant of the scalar type `of`, printed so that a compiler reads back the same value."""
+    if of.is_bool:
+        return Code("true" if value else "false", ATOM, "int32", int(value), int(value))
+    if of.is_float:
+        return _float_literal(float(value), of, dialect)
+    number = int(value)
+    if INT32_RANGE[0] <= number <= INT32_RANGE[1]:
+        ctype = "int32"
+    else:
+        ctype = "uint32" if of == "uint32" else "uint64" if number > INT64_RANGE[1] else "int64"
+    suffix = dialect.suffixes.get(ctype, "")
+    if number in (INT32_RANGE[0], INT64_RANGE[0]):  # C reads -2147483648 as minus a number too large for int
+        text, prec = f"(-{-(number + 1)}{suffix} - 1)", ATOM
+    else:
+        text, prec = f"{number}{suffix}", UNARY if number < 0 else ATOM
+    return Code(text, prec, ctype, number, number)
+
+
+def _float_literal(value: float, of: DType, dialect: Dialect) -> Code:
+    name = dialect.type_name(of)
+    if math.isnan(value):
+        return Code(dialect.nan if of == "float32" else f"({name}){dialect.nan}", UNARY, str(of))
+    negative = math.copysign(1.0, value) < 0
+    sign = "-" if negative else ""
+    if math.isinf(value):
+        text = dialect.infinity if of == "float32" else f"({name}){dialect.infinity}"
+    else:
+        text = str(of.numpy.type(abs(value))) + dialect.suffixes.get(of, "")
+    return Code(sign + text, UNARY if negative or math.isinf(value) else ATOM, str(of))
+
+
+class Names:
+    """C identifiers that read like the program's names, unique among those in scope."""
+
+    def __init__(self, dialect: Dialect, taken: tuple[str, ...] = ()) -> None:
+        self._dialect = dialect
+        self._scopes: list[set[str]] = [set(taken)]
+
+    def declare(self, name: str) -> str:
+        """A free identifier for `name` in the innermost scope: `y.outer` becomes `y_outer`."""
+        base = re.sub(r"\W", "_", name, flags=re.ASCII) or "v"
+        if base[0].isdigit():
+            base = f"v{base}"
+        if self._dialect.is_reserved(base):
+            base = f"v{base}" if base.startswith("_") else f"{base}_"
+        found, count = base, 0
+        while any(found in scope for scope in self._scopes):
+            count += 1
+            found = f"{base}_{count}"
+        self._scopes[-1].add(found)
+        return found
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """A C block: names declared in it are free again after it."""
+        self._scopes.append(set())
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    def state(self) -> set[str]:
+        """The names of the innermost scope, for `restore`."""
+        return set(self._scopes[-1])
+
+    def restore(self, state: set[str]) -> None:
+        self._scopes[-1] = state

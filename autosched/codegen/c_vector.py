@@ -1,0 +1,375 @@
+"""Vector expressions as C text, for languages with vector types.
+
+Only whole vectors are written here: legal lane counts, contiguous or broadcast accesses, operators
+that the language has for vectors with the meaning of `ir.expr`. Anything else raises `NotVector`,
+and the statement is written as a loop over the lanes instead. So this table may have gaps.
+
+Conditions are masks: integers as wide as the operands that were compared, each lane 0 or -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from autosched.codegen.c_helpers import unsigned
+from autosched.codegen.c_lanes import as_ramp
+from autosched.codegen.c_scalar import Expressions
+from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, UNARY, Code, infix, literal
+from autosched.ir.dtype import DType, dtype
+from autosched.ir.expr import Expr, is_const, is_index, post_order
+from autosched.ir.stmt import Buffer, Store, load
+
+__all__ = ["NotVector", "Vectors"]
+
+
+class NotVector(Exception):
+    """This statement has no form in whole vectors."""
+
+
+class Vectors:
+    """Turns vector expressions into C, using the scalar `Expressions` for what is not a vector."""
+
+    def __init__(self, scalars: Expressions) -> None:
+        self.x = scalars
+        self.d = scalars.dialect
+
+    # -- statements ---------------------------------------------------------------------------
+    def store(self, s: Store) -> str:
+        """The statement `s`, without semicolon. Raises NotVector."""
+        lanes = max(s.indices[0].dtype.lanes, s.value.dtype.lanes)
+        pointer = self._pointer(s.buffer, s.indices[0], lanes)
+        if self.x.is_packed_half(s.buffer):
+            value = self.raw(s.value, lanes)
+            return self.d.vector_half_store.format(x=value.text, pointer=pointer, lanes=lanes)
+        value = self.value(s.value, lanes)
+        if s.buffer.dtype.is_bool:
+            value = self._zero_or_one(value, dtype("uint8").with_lanes(lanes))
+        return self.d.vector_store.format(x=value.text, pointer=pointer, lanes=lanes)
+
+    def _pointer(self, buffer: Buffer, index: Expr, lanes: int) -> str:
+        ramp = as_ramp(index)
+        if lanes not in self.d.lanes or index.dtype.lanes != lanes or ramp is None or not is_const(ramp[1], 1):
+            raise NotVector
+        return self.x.pointer(buffer, ramp[0])
+
+    # -- expressions --------------------------------------------------------------------------
+    def value(self, e: Expr, lanes: int) -> Code:
+        """`e` as a vector of `lanes` lanes; a mask if it is a condition."""
+        code = self.raw(e, lanes)
+        half = e.dtype.scalar == "float16" and not self.x.native_half
+        if half and e.op in _HALF_ROUNDED and e not in self.x.temporaries:
+            return Code(f"{self.x.helpers.round_half(code.ctype)}({code.text})", ATOM, self._float(lanes))
+        return code
+
+    def raw(self, e: Expr, lanes: int) -> Code:
+        """Like `value`; an emulated float16 is not yet rounded to half precision."""
+        found = self.x.temporaries.get(e)
+        if e.dtype.lanes == 1:
+            return self._splat(e, lanes)
+        if found is not None:
+            return found
+        if lanes not in self.d.lanes:
+            raise NotVector
+        if e.op == "broadcast":
+            return self._splat(e.args[0], lanes)
+        if is_index(e) and e.op != "likely":
+            return self._ramp(e)
+        rule = _VECTOR.get(e.op)
+        if rule is None:
+            raise NotVector
+        return rule(self, e)
+
+    def type_name(self, ctype: str) -> str:
+        return self.d.type_name(dtype(ctype))
+
+    def _float(self, lanes: int) -> str:
+        return f"float32x{lanes}"
+
+    def _splat(self, e: Expr, lanes: int) -> Code:
+        code = self.x.value(e)
+        if e.dtype.is_bool:
+            ctype = f"int32x{lanes}"
+            text = {"true": "-1", "false": "0"}.get(code.text, f"-{code.at(ATOM)}")
+            return Code(self.d.vector_splat.format(type=self.type_name(ctype), x=text), UNARY, ctype, mask=True)
+        of = self.x.register(e.dtype).with_lanes(lanes)
+        return Code(self.d.vector_splat.format(type=self.d.type_name(of), x=code.text), UNARY, of)
+
+    def constant(self, value: int | float, ctype: str) -> Code:
+        of = dtype(ctype)
+        text = literal(value, of.scalar, self.d).text
+        return Code(self.d.vector_splat.format(type=self.d.type_name(of), x=text), UNARY, ctype)
+
+    def _ramp(self, e: Expr) -> Code:
+        """An index vector as a value: only ramps with constant strides."""
+        ramp, lanes = as_ramp(e), e.dtype.lanes
+        if ramp is None or ramp[1].op != "const" or not e.dtype.is_integer:
+            raise NotVector
+        if is_const(ramp[1], 0):
+            return self._splat(ramp[0], lanes)
+        wide = unsigned(e.dtype)
+        steps = [literal((k * ramp[1].value) & int(wide.max), wide.scalar, self.d).text for k in range(lanes)]
+        type_name = self.d.type_name(wide)
+        offsets = Code(self.d.vector_splat.format(type=type_name, x=", ".join(steps)), UNARY, wide)
+        total = infix("+", self.bits(self._splat(ramp[0], lanes), wide), offsets, wide)
+        return self.bits(total, e.dtype)
+
+    # -- conversions --------------------------------------------------------------------------
+    def bits(self, a: Code, to: DType | str) -> Code:
+        """The same bits as another type of the same width."""
+        if a.ctype == to:
+            return a
+        return Code(self.d.vector_bits.format(type=self.type_name(to), x=a.text), ATOM, to)
+
+    def convert(self, a: Code, to: DType | str) -> Code:
+        """The same numbers as another type; integers wrap."""
+        if a.ctype == to:
+            return a
+        return replace(
+            a, text=self.d.vector_convert.format(type=self.type_name(to), x=a.text), prec=ATOM, ctype=to
+        )
+
+    def widen_mask(self, mask: Code, like: str) -> Code:
+        """The mask with lanes as wide as those of the type `like`."""
+        of = dtype(like)
+        return self.convert(mask, f"int{of.bits}x{of.lanes}")
+
+    def masks(self, a: Code, b: Code) -> tuple[Code, Code]:
+        wider = max(a.ctype, b.ctype, key=lambda t: dtype(t).bits)
+        return self.convert(a, wider), self.convert(b, wider)
+
+    def _zero_or_one(self, mask: Code, to: DType) -> Code:
+        number = self.convert(replace(mask, mask=False), to)
+        return infix("&", number, self.constant(1, to), to)
+
+    def choose(self, condition: Code, a: Code, b: Code) -> Code:
+        text = f"{condition.at(OR)} ? {a.at(OR)} : {b.at(CONDITIONAL)}"
+        return Code(text, CONDITIONAL, a.ctype)
+
+    def operands(self, e: Expr) -> tuple[Code, ...]:
+        return tuple(self.value(a, e.dtype.lanes) for a in e.args)
+
+    # -- integers modulo 2^bits ---------------------------------------------------------------
+    def ring(self, e: Expr, lanes: int) -> Code:
+        """The integer vector `e` in its unsigned type, where overflow is defined."""
+        to = unsigned(e.dtype.with_lanes(lanes))
+        rule = _RING.get(e.op)
+        if rule is None or e.dtype.lanes == 1 or e in self.x.temporaries or is_index(e):
+            return self.bits(self.value(e, lanes), to)
+        return rule(self, e, to)
+
+    def wrapped(self, e: Expr) -> Code:
+        return self.bits(self.ring(e, e.dtype.lanes), e.dtype)
+
+
+def _ring_binary(v: Vectors, e: Expr, to: DType) -> Code:
+    a, b = (v.ring(arg, e.dtype.lanes) for arg in e.args)
+    return infix(_SYMBOLS[e.op], a, b, to)
+
+
+def _ring_unary(v: Vectors, e: Expr, to: DType) -> Code:
+    a = v.ring(e.args[0], e.dtype.lanes)
+    return Code(f"{'-' if e.op == 'neg' else '~'}{a.at(ATOM)}", UNARY, to)
+
+
+def _ring_shl(v: Vectors, e: Expr, to: DType) -> Code:
+    amount = _constant_lane(e.args[1])
+    if amount is None or not 0 <= amount < to.bits:
+        raise NotVector
+    return infix("<<", v.ring(e.args[0], e.dtype.lanes), v.constant(amount, to), to)
+
+
+def _constant_lane(e: Expr) -> int | None:
+    """The number that every lane of `e` is, if that is known."""
+    inner = e.args[0] if e.op == "broadcast" else e
+    return int(inner.value) if inner.op == "const" and not inner.dtype.is_float else None
+
+
+_SYMBOLS = {
+    **{"add": "+", "sub": "-", "mul": "*", "div": "/", "bitand": "&", "bitor": "|", "bitxor": "^"},
+    **{"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="},
+}
+_RING: dict[str, Callable[[Vectors, Expr, DType], Code]] = {
+    **dict.fromkeys(("add", "sub", "mul", "bitand", "bitor", "bitxor"), _ring_binary),
+    **dict.fromkeys(("neg", "bitnot"), _ring_unary),
+    "shl": _ring_shl,
+}
+
+
+def _arithmetic(v: Vectors, e: Expr) -> Code:
+    if not e.dtype.is_float:
+        return v.wrapped(e)
+    a, b = v.operands(e)
+    return infix(_SYMBOLS[e.op], a, b, a.ctype)
+
+
+def _float_div(v: Vectors, e: Expr) -> Code:
+    return _arithmetic(v, e) if e.dtype.is_float else _division(v, e)
+
+
+def _division(v: Vectors, e: Expr) -> Code:
+    divisor = _constant_lane(e.args[1])
+    floors = e.op.startswith("floor") and e.dtype.kind == "int"
+    if e.dtype.is_float or divisor is None or divisor <= 0 or floors:
+        raise NotVector
+    a, b = v.operands(e)
+    return infix("%" if e.op.endswith("mod") else "/", a, b, a.ctype)
+
+
+def _min_max(v: Vectors, e: Expr) -> Code:
+    a, b = v.operands(e)
+    if e.dtype.is_bool:
+        a, b = v.masks(a, b)
+        return replace(infix("&" if e.op == "min" else "|", a, b, a.ctype), mask=True)
+    return Code(f"{v.x.helpers.name(e.op, a.ctype)}({a.text}, {b.text})", ATOM, a.ctype)
+
+
+def _neg(v: Vectors, e: Expr) -> Code:
+    if not e.dtype.is_float:
+        return v.wrapped(e)
+    (a,) = v.operands(e)
+    return Code(f"-{a.at(ATOM)}", UNARY, a.ctype)
+
+
+def _abs(v: Vectors, e: Expr) -> Code:
+    (a,) = v.operands(e)
+    if e.dtype.is_float:
+        return Code(f"{v.d.math['abs']}({a.text})", ATOM, a.ctype)
+    if e.dtype.kind == "uint":
+        return a
+    raise NotVector
+
+
+def _bitwise(v: Vectors, e: Expr) -> Code:
+    a, b = v.operands(e)
+    return infix(_SYMBOLS[e.op], a, b, a.ctype)
+
+
+def _shr(v: Vectors, e: Expr) -> Code:
+    amount = _constant_lane(e.args[1])
+    if amount is None or not 0 <= amount < e.dtype.bits:
+        raise NotVector
+    a = v.value(e.args[0], e.dtype.lanes)
+    return infix(">>", a, v.constant(amount, a.ctype), a.ctype)
+
+
+def _compare(v: Vectors, e: Expr) -> Code:
+    a, b = v.operands(e)
+    if e.args[0].dtype.is_bool:
+        if e.op not in ("eq", "ne"):
+            raise NotVector  # true is -1 in a mask: the order is the wrong way round
+        a, b = v.masks(a, b)
+    of = dtype(a.ctype)
+    return replace(infix(_SYMBOLS[e.op], a, b, f"int{of.bits}x{of.lanes}"), mask=True)
+
+
+def _logic(v: Vectors, e: Expr) -> Code:
+    if _has_load(e.args[1]):
+        raise NotVector  # the second side may be guarded by the first, lane by lane
+    a, b = v.masks(*v.operands(e))
+    return replace(infix("&" if e.op == "and" else "|", a, b, a.ctype), mask=True)
+
+
+def _not(v: Vectors, e: Expr) -> Code:
+    (a,) = v.operands(e)
+    return replace(a, text=f"~{a.at(ATOM)}", prec=UNARY)
+
+
+def _likely(v: Vectors, e: Expr) -> Code:
+    return v.operands(e)[0]
+
+
+def _select(v: Vectors, e: Expr) -> Code:
+    lanes = e.dtype.lanes
+    a, b = (v.value(arg, lanes) for arg in e.args[1:])
+    if e.dtype.is_bool:
+        a, b = v.masks(a, b)
+    condition = _scalar_condition(v, e.args[0])
+    if condition is None:
+        condition = v.widen_mask(v.value(e.args[0], lanes), a.ctype)
+    return replace(v.choose(condition, a, b), mask=e.dtype.is_bool)
+
+
+def _if_then_else(v: Vectors, e: Expr) -> Code:
+    if _scalar_condition(v, e.args[0]) is None:
+        raise NotVector  # each lane takes its own side
+    return _select(v, e)
+
+
+def _scalar_condition(v: Vectors, e: Expr) -> Code | None:
+    if e.dtype.lanes == 1:
+        return v.x.condition(e)
+    return v.x.condition(e.args[0]) if e.op == "broadcast" else None
+
+
+def _cast(v: Vectors, e: Expr) -> Code:
+    (arg,) = e.args
+    (a,) = v.operands(e)
+    to = v.x.register(e.dtype)
+    if a.mask:
+        number = v.widen_mask(a, f"int32x{to.lanes}") if to.is_float else a
+        ones = v._zero_or_one(number, dtype(number.ctype) if to.is_float else to)
+        return v.convert(ones, to)
+    if e.dtype.is_bool:
+        of = dtype(a.ctype)
+        return replace(infix("!=", a, v.constant(0, a.ctype), f"int{of.bits}x{of.lanes}"), mask=True)
+    if e.dtype.scalar == "float16" and not v.x.native_half and arg.dtype.scalar == "float64":
+        return a  # rounding to float first would round twice
+    if dtype(a.ctype).is_float and not to.is_float:
+        return Code(f"{v.x.helpers.saturate(to, dtype(a.ctype))}({a.text})", ATOM, to)
+    return v.convert(a, to)
+
+
+def _load(v: Vectors, e: Expr) -> Code:
+    buffer: Buffer = e.value
+    lanes = e.dtype.lanes
+    ramp = as_ramp(e.args[0])
+    if ramp is not None and is_const(ramp[1], 0):
+        return v._splat(load(buffer, ramp[0]), lanes)
+    pointer = v._pointer(buffer, e.args[0], lanes)
+    if v.x.is_packed_half(buffer):
+        return Code(v.d.vector_half_load.format(lanes=lanes, pointer=pointer), ATOM, v._float(lanes))
+    text = v.d.vector_load.format(lanes=lanes, pointer=pointer)
+    if not buffer.dtype.is_bool:
+        return Code(text, ATOM, buffer.dtype.with_lanes(lanes))
+    ctype = f"uint8x{lanes}"
+    return replace(infix("!=", Code(text, ATOM, ctype), v.constant(0, ctype), f"int8x{lanes}"), mask=True)
+
+
+def _math(v: Vectors, e: Expr) -> Code:
+    args = v.operands(e)
+    of = dtype(args[0].ctype)
+    name = v.x.helpers.name("sigmoid", of) if e.op == "sigmoid" else v.d.math[e.op]
+    text = f"{name}({', '.join(a.text for a in args)})"
+    return Code(text, ATOM, f"int{of.bits}x{of.lanes}", mask=True) if e.dtype.is_bool else Code(text, ATOM, of)
+
+
+def _has_load(e: Expr) -> bool:
+    return any(node.op == "load" for node in post_order(e))
+
+
+_MATH = (
+    "exp exp2 exp10 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid sqrt "
+    "rsqrt floor ceil trunc round nearbyint isnan isinf isfinite pow fmod atan2 hypot copysign"
+).split()
+_VECTOR: dict[str, Callable[[Vectors, Expr], Code]] = {
+    **dict.fromkeys(("add", "sub", "mul"), _arithmetic),
+    "div": _float_div,
+    **dict.fromkeys(("truncdiv", "truncmod", "floordiv", "floormod"), _division),
+    **dict.fromkeys(("min", "max"), _min_max),
+    "neg": _neg,
+    "abs": _abs,
+    **dict.fromkeys(("bitand", "bitor", "bitxor"), _bitwise),
+    **dict.fromkeys(("bitnot", "shl"), Vectors.wrapped),
+    "shr": _shr,
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _compare),
+    **dict.fromkeys(("and", "or"), _logic),
+    "not": _not,
+    "likely": _likely,
+    "select": _select,
+    "if_then_else": _if_then_else,
+    "cast": _cast,
+    "load": _load,
+    **dict.fromkeys(_MATH, _math),
+}
+_HALF_ROUNDED = frozenset(("add", "sub", "mul", "div", "cast", *_MATH)) - {"floor", "ceil", "trunc", "round", "nearbyint"}

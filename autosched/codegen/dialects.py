@@ -1,0 +1,165 @@
+"""What differs between the languages of the C family, as data.
+
+The emitter (`c_family`, `c_scalar`, `c_vector`) knows C; a `Dialect` tells it how one language
+spells what C has no common word for. A difference that no field can say belongs in a pass before
+emission, not in a subclass of the emitter.
+
+Templates are `str.format` texts. `{type}` is a type's name, `{x}` an expression, `{pointer}` the
+address of the first element, `{lanes}` a lane count.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from autosched.ir.dtype import DType
+
+__all__ = ["OPENCL", "Dialect"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One language of the C family."""
+
+    name: str
+    #: lines at the top of every source, and what else doubles and native halves need
+    preamble: str
+    float64_preamble: str
+    float16_preamble: str
+    #: kernels and helper functions
+    kernel: str
+    block_attribute: str  #: `{x}`, `{y}`, `{z}`: the constant size of a work-group
+    function: str
+    #: memory: qualifiers of the scopes, and of a pointer that nothing else aliases
+    global_scope: str
+    shared_scope: str
+    private_scope: str
+    restrict: str
+    #: threads: barrier by scope, and the index of a work-item by thread tag
+    barriers: dict[str, str]
+    thread_index: dict[str, str]
+    #: scalar types in registers; `storage` overrides how a type lies in memory
+    types: dict[str, str]
+    storage: dict[str, str]
+    #: what follows a literal of a type
+    suffixes: dict[str, str]
+    infinity: str
+    nan: str
+    #: operator of `ir.expr.OPS` -> function for floats of every width
+    math: dict[str, str]
+    popcount: str
+    saturate: str  #: float to integer, cut off at the ends of the type; NaN need not work
+    #: half precision without native support: kept as 16 bits, computed in float
+    half_load: str
+    half_store: str
+    #: vectors; `lanes` empty means that the language has none
+    lanes: tuple[int, ...]
+    vector_type: str
+    vector_load: str
+    vector_store: str
+    vector_half_load: str
+    vector_half_store: str
+    vector_splat: str
+    vector_convert: str
+    vector_bits: str
+    #: names a loop or buffer must not take: words of the language, and what the emitter calls
+    reserved: frozenset[str]
+    reserved_pattern: re.Pattern[str]
+
+    def type_name(self, of: DType) -> str:
+        """The type of a value in a register."""
+        base = self.types[of.scalar]
+        return base if of.lanes == 1 else self.vector_type.format(type=base, lanes=of.lanes)
+
+    def storage_name(self, of: DType) -> str:
+        """The type of an element in memory."""
+        return self.storage.get(of.scalar) or self.types[of.scalar]
+
+    def is_reserved(self, name: str) -> bool:
+        return name in self.reserved or self.reserved_pattern.fullmatch(name) is not None
+
+
+_OPENCL_TYPES = {
+    "bool": "bool",
+    "int8": "char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long",
+    "uint8": "uchar",
+    "uint16": "ushort",
+    "uint32": "uint",
+    "uint64": "ulong",
+    "float16": "half",
+    "float32": "float",
+    "float64": "double",
+}
+
+_SAME_NAME = (
+    "exp exp2 exp10 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sqrt rsqrt "
+    "floor ceil trunc round isnan isinf isfinite pow fmod atan2 hypot copysign"
+).split()
+_OPENCL_MATH = {**{name: name for name in _SAME_NAME}, "nearbyint": "rint", "abs": "fabs"}
+
+_C_KEYWORDS = (
+    "auto break case char const continue default do double else enum extern float for goto if inline int long "
+    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main"
+)
+_OPENCL_KEYWORDS = (
+    "kernel global local constant private generic read_only write_only read_write uniform pipe bool half quad complex "
+    "imaginary uchar ushort uint ulong size_t ptrdiff_t intptr_t uintptr_t event_t sampler_t vec_step true false NULL "
+    "NAN INFINITY MAXFLOAT HUGE_VAL HUGE_VALF barrier popcount index_t INDEX_T"
+)
+#: functions and types with a number or a type in their names, predefined macros, and the emitter's own helpers
+_OPENCL_PATTERN = (
+    r"(vload|vstore|convert|as|get|atomic|atom|async|image|read|write|cl|CL|CLK|M|FLT|DBL|HALF|CHAR|SCHAR|UCHAR|SHRT|"
+    r"USHRT|INT|UINT|LONG|ULONG)_\w*|(vload|vstore)\d+|_\w*|image\d?d?\w*_t|"
+    r"(char|uchar|short|ushort|int|uint|long|ulong|half|float|double|bool)\d+|"
+    r"(min|max|abs|popcount|truncdiv|truncmod|floordiv|floormod|shl|shr|saturate|round|sigmoid)_\w+"
+)
+
+OPENCL = Dialect(
+    name="opencl",
+    preamble="#pragma OPENCL FP_CONTRACT OFF",
+    float64_preamble="#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
+    float16_preamble="#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
+    kernel="__kernel",
+    block_attribute="__attribute__((reqd_work_group_size({x}, {y}, {z})))",
+    function="static inline",
+    global_scope="__global",
+    shared_scope="__local",
+    private_scope="__private",
+    restrict="restrict",
+    barriers={
+        "shared": "barrier(CLK_LOCAL_MEM_FENCE)",
+        "global": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
+    },
+    thread_index={
+        f"{level}Idx.{axis}": f"{function}({number})"
+        for level, function in (("block", "get_group_id"), ("thread", "get_local_id"))
+        for number, axis in enumerate("xyz")
+    },
+    types=_OPENCL_TYPES,
+    storage={"bool": "uchar"},  # a kernel argument must not point to bool
+    suffixes={"int64": "l", "uint32": "u", "uint64": "ul", "float16": "h", "float32": "f"},
+    infinity="INFINITY",
+    nan="NAN",
+    math=_OPENCL_MATH,
+    popcount="popcount",
+    saturate="convert_{type}_sat({x})",
+    half_load="vload_half(0, {pointer})",
+    half_store="vstore_half_rte({x}, 0, {pointer})",
+    lanes=(2, 3, 4, 8, 16),
+    vector_type="{type}{lanes}",
+    vector_load="vload{lanes}(0, {pointer})",
+    vector_store="vstore{lanes}({x}, 0, {pointer})",
+    vector_half_load="vload_half{lanes}(0, {pointer})",
+    vector_half_store="vstore_half{lanes}_rte({x}, 0, {pointer})",
+    vector_splat="({type})({x})",
+    vector_convert="convert_{type}({x})",
+    vector_bits="as_{type}({x})",
+    reserved=frozenset(
+        [*_C_KEYWORDS.split(), *_OPENCL_KEYWORDS.split(), *_OPENCL_TYPES.values(), *_OPENCL_MATH.values()]
+    ),
+    reserved_pattern=re.compile(_OPENCL_PATTERN),
+)

@@ -1,0 +1,115 @@
+"""Lowered functions to machine code for CPUs: assembly text, LLVM's optimiser, an object file."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.llvm_program import entry_name, module_text
+from autosched.errors import BuildError, TargetError
+from autosched.ir.stmt import Function
+from autosched.target import Target
+
+__all__ = ["compile_llvm", "host", "render", "target_machine"]
+
+_lock = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@lru_cache(maxsize=1)
+def host() -> tuple[str, str]:
+    """(name, features) of this machine's CPU, as LLVM spells them: `znver3`, `+avx2,+fma,-avx512f...`."""
+    _initialize()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _cpu_of(target: Target) -> tuple[str, str]:
+    """CPU name and features to compile for: `-mcpu` alone brings its own features, else the host's."""
+    name, features = host()
+    if "mcpu" in target.options and target.options["mcpu"] != "native":
+        name, features = target.options["mcpu"], ""
+    extra = [f for f in target.options.get("mattr", "").split(",") if f]
+    for feature in extra:
+        if feature[0] not in "+-":
+            raise TargetError(
+                f"the feature {feature!r} says neither + nor -", asked=f"target {target}", legal="such as -mattr=+avx2,-fma"
+            )
+    return name, ",".join([*([features] if features else []), *extra])
+
+
+@lru_cache(maxsize=8)
+def target_machine(cpu: str, features: str) -> llvm.TargetMachine:
+    """LLVM's description of the CPU. Position-independent code, so that it can be linked anywhere."""
+    _initialize()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small"
+    )
+
+
+def compile_llvm(function: Function, target: Target) -> Artifact:
+    """Compile a lowered function for the CPU that `target` names (default: this one).
+
+    Raises BuildError when the function cannot be expressed.
+    """
+    cpu, features = _cpu_of(target)
+    machine = target_machine(cpu, features)
+    source = module_text(function, llvm.get_default_triple(), str(machine.target_data))
+    with _lock:
+        code = machine.emit_object(_optimised(source, machine))
+    return Artifact(
+        kind="llvm",
+        target=str(target),
+        signature=Signature.of(function),
+        code=code,
+        texts={"source": source},
+        meta={
+            "entry": entry_name(function),
+            "cpu": cpu,
+            "features": features,
+            "triple": llvm.get_default_triple(),
+            "llvm": ".".join(map(str, llvm.llvm_version_info)),
+        },
+    )
+
+
+def render(artifact: Artifact, kind: str) -> str:
+    """The optimised IR (`llvm`) or the assembly (`asm`) of an artifact, made again from its source."""
+    machine = target_machine(artifact.meta["cpu"], artifact.meta["features"])
+    with _lock:
+        module = _optimised(artifact.texts["source"], machine)
+        return str(module) if kind == "llvm" else machine.emit_assembly(module)
+
+
+def _optimised(source: str, machine: llvm.TargetMachine) -> Any:
+    """Parse, verify and optimise. A context of its own per module: types and constants die with it."""
+    try:
+        module = llvm.parse_assembly(source, llvm.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise BuildError(
+            f"LLVM refuses the generated code: {str(error).strip()}",
+            asked="code generation",
+            legal="this is a bug in autosched; the IR that was refused is in the error's __notes__",
+        ) from _noted(error, source)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    options.loop_interleaving = True
+    options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _noted(error: RuntimeError, source: str) -> RuntimeError:
+    error.add_note(source)
+    return error

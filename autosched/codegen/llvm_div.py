@@ -1,0 +1,181 @@
+"""The divisions of the language in LLVM: defined for every operand, cheap for constant divisors.
+
+An integer divided by zero is 0, and so is the remainder; INT_MIN / -1 wraps. LLVM's own `sdiv` is
+undefined there, so a divisor that may be zero or -1 is replaced before it and the result after it.
+"""
+
+from __future__ import annotations
+
+from autosched.codegen.llvm_text import Value, Writer, constant, register_type
+from autosched.ir.dtype import BOOL, DType, dtype
+
+__all__ = ["floor_div", "floor_mod", "trunc_div", "trunc_mod"]
+
+_FLOAT32 = dtype("float32")
+
+
+def trunc_div(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Value:
+    """Quotient rounded toward zero. `non_negative` promises that neither operand is below 0."""
+    if a.dtype.is_float:
+        return w.intrinsic("trunc", a.dtype, [w.binary("fdiv", a, b)])
+    if b.const:
+        return _constant_quotient(w, a, b, non_negative)
+    safe, zero, minus_one = _safe_divisor(w, b, non_negative)
+    quotient = w.binary("udiv" if _unsigned(a, non_negative) else "sdiv", a, safe)
+    if minus_one is not None:
+        quotient = w.select(minus_one, w.binary("sub", constant(0, a.dtype), a), quotient)
+    return w.select(zero, constant(0, a.dtype), quotient)
+
+
+def trunc_mod(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Value:
+    """Remainder with the sign of the dividend."""
+    if a.dtype.is_float:
+        return _float_remainder(w, a, b)
+    if b.const == -1:
+        return constant(0, a.dtype)
+    opcode = "urem" if _unsigned(a, non_negative) else "srem"
+    if b.const:
+        return w.binary(opcode, a, b)
+    # x % 1 is 0, which is also the right answer for a divisor of -1
+    safe, zero, _ = _safe_divisor(w, b, non_negative)
+    return w.select(zero, constant(0, a.dtype), w.binary(opcode, a, safe))
+
+
+def floor_div(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Value:
+    """Quotient rounded down."""
+    if a.dtype.is_float:
+        return _float_floor_div(w, a, b)
+    if _unsigned(a, non_negative):
+        return trunc_div(w, a, b, non_negative)
+    if b.const is not None and b.const > 0:
+        return _floor_div_by_positive(w, a, b)
+    quotient = trunc_div(w, a, b)
+    remainder = w.binary("sub", a, w.binary("mul", quotient, b))
+    return w.select(_needs_step(w, remainder, b), w.binary("add", quotient, constant(-1, a.dtype)), quotient)
+
+
+def floor_mod(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Value:
+    """Remainder with the sign of the divisor."""
+    if a.dtype.is_float:
+        return _float_floor_mod(w, a, b)
+    if b.const is not None and b.const > 0 and not int(b.const) & (int(b.const) - 1):
+        return w.binary("and", a, constant(b.const - 1, a.dtype))
+    remainder = trunc_mod(w, a, b, non_negative)
+    if _unsigned(a, non_negative):
+        return remainder
+    if b.const is not None and b.const > 0:  # add the divisor to a negative remainder, without a branch
+        sign = w.binary("ashr", remainder, constant(a.dtype.bits - 1, a.dtype))
+        return w.binary("add", remainder, w.binary("and", sign, b))
+    return w.select(_needs_step(w, remainder, b), w.binary("add", remainder, b), remainder)
+
+
+# -- integers -------------------------------------------------------------------------------------
+
+
+def _unsigned(a: Value, non_negative: bool) -> bool:
+    return non_negative or a.dtype.kind != "int"
+
+
+def _bool_like(of: DType) -> DType:
+    return BOOL.with_lanes(of.lanes)
+
+
+def _equals(w: Writer, a: Value, value: int) -> Value:
+    return w.op(f"icmp eq {register_type(a.dtype)} {a.ref}, {constant(value, a.dtype).ref}", _bool_like(a.dtype))
+
+
+def _safe_divisor(w: Writer, b: Value, non_negative: bool) -> tuple[Value, Value, Value | None]:
+    """A divisor that cannot trap, where `b` is 0, and where it is -1 (None for unsigned)."""
+    zero = _equals(w, b, 0)
+    one = constant(1, b.dtype)
+    if _unsigned(b, non_negative):
+        return w.select(zero, one, b), zero, None
+    minus_one = _equals(w, b, -1)
+    return w.select(w.binary("or", zero, minus_one), one, b), zero, minus_one
+
+
+def _constant_quotient(w: Writer, a: Value, b: Value, non_negative: bool) -> Value:
+    if b.const == 1:
+        return a
+    if b.const == -1:
+        return w.binary("sub", constant(0, a.dtype), a)
+    return w.binary("udiv" if _unsigned(a, non_negative) else "sdiv", a, b)
+
+
+def _floor_div_by_positive(w: Writer, a: Value, b: Value) -> Value:
+    """An arithmetic shift, or floor(a / b) = ~(~a / b) for a < 0, where both quotients are unsigned."""
+    divisor = int(b.const or 1)
+    if not divisor & (divisor - 1):
+        return w.binary("ashr", a, constant(divisor.bit_length() - 1, a.dtype)) if divisor > 1 else a
+    sign = w.binary("ashr", a, constant(a.dtype.bits - 1, a.dtype))
+    return w.binary("xor", w.binary("udiv", w.binary("xor", a, sign), b), sign)
+
+
+def _needs_step(w: Writer, remainder: Value, b: Value) -> Value:
+    """Whether truncation rounded up: a remainder whose sign is not the divisor's.
+
+    A zero divisor leaves quotient 0 and remainder `a`; it must not step.
+    """
+    kind = register_type(b.dtype)
+    nonzero = w.op(f"icmp ne {kind} {remainder.ref}, {constant(0, b.dtype).ref}", _bool_like(b.dtype))
+    signs = w.binary("xor", remainder, b)
+    differ = w.op(f"icmp slt {kind} {signs.ref}, {constant(0, b.dtype).ref}", _bool_like(b.dtype))
+    step = w.binary("and", nonzero, differ)
+    if b.const is not None:
+        return step
+    divides = w.op(f"icmp ne {kind} {b.ref}, {constant(0, b.dtype).ref}", _bool_like(b.dtype))
+    return w.binary("and", step, divides)
+
+
+# -- floats: NumPy's npy_divmod -------------------------------------------------------------------
+
+
+def _compare(w: Writer, predicate: str, a: Value, b: Value) -> Value:
+    return w.op(f"fcmp {predicate} {register_type(a.dtype)} {a.ref}, {b.ref}", _bool_like(a.dtype))
+
+
+def _widened(w: Writer, a: Value) -> Value:
+    """float16 as float32: NumPy divides halves in single precision."""
+    return w.convert("fpext", a, _FLOAT32.with_lanes(a.dtype.lanes)) if a.dtype.bits == 16 else a
+
+
+def _narrowed(w: Writer, x: Value, of: DType) -> Value:
+    return x if x.dtype == of else w.convert("fptrunc", x, of)
+
+
+def _float_remainder(w: Writer, a: Value, b: Value) -> Value:
+    return _narrowed(w, w.binary("frem", _widened(w, a), _widened(w, b)), a.dtype)
+
+
+def _signed_remainder(w: Writer, a: Value, b: Value) -> tuple[Value, Value, Value]:
+    """NumPy's remainder for b != 0, whether it was moved by `b`, and the plain C remainder."""
+    zero = constant(0.0, a.dtype)
+    plain = w.binary("frem", a, b)
+    nonzero = _compare(w, "une", plain, zero)
+    below = w.binary("xor", _compare(w, "olt", b, zero), _compare(w, "olt", plain, zero))
+    moved = w.binary("and", nonzero, below)
+    signed_zero = w.intrinsic("copysign", a.dtype, [zero, b])
+    fixed = w.select(moved, w.binary("fadd", plain, b), w.select(nonzero, plain, signed_zero))
+    return fixed, moved, plain
+
+
+def _float_floor_mod(w: Writer, a: Value, b: Value) -> Value:
+    x, y = _widened(w, a), _widened(w, b)
+    fixed, _, plain = _signed_remainder(w, x, y)
+    by_zero = _compare(w, "oeq", y, constant(0.0, y.dtype))
+    return _narrowed(w, w.select(by_zero, plain, fixed), a.dtype)
+
+
+def _float_floor_div(w: Writer, a: Value, b: Value) -> Value:
+    x, y = _widened(w, a), _widened(w, b)
+    zero = constant(0.0, x.dtype)
+    _, moved, plain = _signed_remainder(w, x, y)
+    quotient = w.binary("fdiv", w.binary("fsub", x, plain), y)
+    quotient = w.select(moved, w.binary("fsub", quotient, constant(1.0, x.dtype)), quotient)
+    ratio = w.binary("fdiv", x, y)
+    floor = w.intrinsic("floor", x.dtype, [quotient])
+    excess = _compare(w, "ogt", w.binary("fsub", quotient, floor), constant(0.5, x.dtype))
+    rounded = w.select(excess, w.binary("fadd", floor, constant(1.0, x.dtype)), floor)
+    signed_zero = w.intrinsic("copysign", x.dtype, [zero, ratio])
+    result = w.select(_compare(w, "une", quotient, zero), rounded, signed_zero)
+    return _narrowed(w, w.select(_compare(w, "oeq", y, zero), ratio, result), a.dtype)

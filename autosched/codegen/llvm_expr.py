@@ -1,0 +1,354 @@
+"""Expressions to LLVM.
+
+Two ways to evaluate one expression: as a *value*, in its own type, where integers wrap; and as an
+*index*, in 64-bit signed integers, where index arithmetic is exact. An index that meets a value is
+cut to its type there. What evaluates its operands on demand (`if_then_else`, `and`, `or` around
+loads) branches on a scalar condition and masks the loads under a vector one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from autosched.codegen.llvm_cast import convert, extend
+from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
+from autosched.codegen.llvm_memory import Memory
+from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
+from autosched.codegen.llvm_range import Ranges
+from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, register_type
+from autosched.errors import BuildError
+from autosched.ir.dtype import BOOL, INT64
+from autosched.ir.expr import Expr, const, is_index, post_order
+
+__all__ = ["Expressions", "has_load"]
+
+_DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
+#: cutting the operands to fewer bits gives the same low bits of the result
+_RING = frozenset(("add", "sub", "mul", "neg"))
+_COMPARE = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+
+
+def has_load(e: Expr) -> bool:
+    """Whether evaluating `e` reads memory."""
+    cache = e._cache
+    if cache is None:
+        cache = e._cache = {}
+    found = cache.get("load")
+    if found is None:
+        found = cache["load"] = e.op == "load" or any(has_load(a) for a in e.args)
+    return bool(found)
+
+
+class Expressions:
+    """Emits the expressions of one function. `bound` gives a variable its value."""
+
+    def __init__(self, writer: Writer, memory: Memory, ranges: Ranges) -> None:
+        self.w = writer
+        self.memory = memory
+        self.ranges = ranges
+        self.variables: dict[Expr, Value] = {}
+        self._values: Scoped[Expr, Value] = writer.tracks(Scoped())
+        self._indices: Scoped[Expr, Value] = writer.tracks(Scoped())
+        #: values that depend on memory: good until the statement ends, under the same mask
+        self._loaded: Scoped[tuple[Expr, str], Value] = writer.tracks(Scoped())
+        self._mask: Value | None = None
+
+    # -- variables and statements -------------------------------------------------------------
+    @contextmanager
+    def bound(self, variable: Expr, value: Value) -> Iterator[None]:
+        """Let `variable` stand for `value`, which is in the variable's type or in 64 bits.
+
+        The caller opens a scope of the writer around it, in which the expressions over `variable`
+        are forgotten.
+        """
+        outer = self.variables.get(variable)
+        if outer is not None:  # an inner binding of the same variable hides what the outer one gave
+            self._values.clear()
+            self._indices.clear()
+        self.variables[variable] = value
+        yield
+        if outer is None:
+            del self.variables[variable]
+        else:
+            self.variables[variable] = outer
+            self._values.clear()
+            self._indices.clear()
+
+    def begin_statement(self, *roots: Expr) -> None:
+        """Prepare for the expressions of the next statement: memory may have changed since the last."""
+        self._loaded.clear()
+        for node in post_order(roots):  # bottom-up, so that neither question recurses deeply
+            is_index(node)
+            has_load(node)
+
+    @property
+    def mask(self) -> Value | None:
+        """Lanes that run; None for all."""
+        return self._mask
+
+    @contextmanager
+    def masked(self, condition: Value) -> Iterator[None]:
+        """Evaluate for the lanes where `condition` holds (and the present mask does)."""
+        outer = self._mask
+        self._mask = condition if outer is None else self.w.binary("and", outer, condition)
+        yield
+        self._mask = outer
+
+    # -- values -------------------------------------------------------------------------------
+    def value(self, root: Expr) -> Value:
+        """`root` in its own type."""
+        stack = [root]
+        while stack:  # by hand: a reduction unrolled a thousand times is a thousand levels deep
+            e = stack[-1]
+            if self._find(e) is not None:
+                stack.pop()
+                continue
+            pending = [a for a in e.args if self._find(a) is None] if self._by_operands(e) else []
+            if pending:
+                stack.extend(reversed(pending))
+                continue
+            stack.pop()
+            self._remember(e, self._emit(e))
+        found = self._find(root)
+        assert found is not None
+        return found
+
+    def _key(self, e: Expr) -> tuple[Expr, str]:
+        return e, "" if self._mask is None else self._mask.ref
+
+    def _find(self, e: Expr) -> Value | None:
+        return self._loaded.get(self._key(e)) if has_load(e) else self._values.get(e)
+
+    def _remember(self, e: Expr, value: Value) -> None:
+        if has_load(e):
+            self._loaded.remember(self._key(e), value)
+        else:
+            self._values.remember(e, value)
+
+    @staticmethod
+    def _by_operands(e: Expr) -> bool:
+        """Whether `e` is a plain function of its operands' values."""
+        return e.op in LLVM_OPS and not is_index(e)
+
+    def _emit(self, e: Expr) -> Value:
+        if e.op == "const":
+            return constant(e.value, e.dtype)
+        if e.op == "var":
+            return self._variable(e)
+        if is_index(e):
+            return self._index_condition(e) if e.dtype.is_bool else self._narrow(e)
+        if e.op in LLVM_OPS:
+            return LLVM_OPS[e.op](self.w, e.dtype, [self.value(a) for a in e.args])
+        if e.op not in STRUCTURAL:
+            raise BuildError(
+                f"the operator {e.op!r} cannot reach code generation", asked=repr(e), legal="lower the function first"
+            )
+        match e.op:
+            case "load":
+                return self._load(e)
+            case "ramp":
+                return self._ramp_value(e)
+            case "broadcast":
+                return self.w.splat(self.value(e.args[0]), e.dtype.lanes)
+            case "select":
+                return self.w.select(*(self.value(a) for a in e.args))
+            case "if_then_else":
+                return self._choose(e, *e.args)
+            case "and":
+                return self._shortcut(e, e.args[0], e.args[1], const(False, e.dtype))
+            case _:
+                return self._shortcut(e, e.args[0], const(True, e.dtype), e.args[1])
+
+    def _variable(self, e: Expr) -> Value:
+        bound = self.variables.get(e)
+        if bound is None:
+            raise BuildError(
+                f"the variable {e.name!r} has no value here",
+                asked="code generation",
+                legal="every variable must be bound by a loop, a let or the sizes of the function",
+            )
+        return bound if bound.dtype == e.dtype or e.dtype.is_float else extend(self.w, bound, e.dtype)
+
+    def _ramp_value(self, e: Expr) -> Value:
+        base, stride = (self.w.splat(self.value(a), e.dtype.lanes) for a in e.args)
+        if e.dtype.is_float:
+            steps = convert(self.w, self.w.iota(INT64.with_lanes(e.dtype.lanes)), e.dtype)
+            return self.w.binary("fadd", base, self.w.binary("fmul", steps, stride))
+        steps = self.w.iota(e.dtype)
+        if stride.const is not None:
+            return self.w.binary("add", base, self.w.iota(e.dtype, int(stride.const)))
+        return self.w.binary("add", base, self.w.binary("mul", steps, stride))
+
+    # -- choice -------------------------------------------------------------------------------
+    def _shortcut(self, e: Expr, left: Expr, then: Expr, otherwise: Expr) -> Value:
+        """`and` / `or`: the right side runs only if needed when it reads memory."""
+        if has_load(e.args[1]):
+            return self._choose(e, left, then, otherwise)
+        return self.w.binary(e.op, self.value(e.args[0]), self.value(e.args[1]))
+
+    def _choose(self, e: Expr, condition: Expr, then: Expr, otherwise: Expr) -> Value:
+        if not has_load(then) and not has_load(otherwise):
+            return self.w.select(self.value(condition), self.value(then), self.value(otherwise))
+        if condition.op == "broadcast":
+            condition = condition.args[0]
+        holds = self.value(condition)
+        if condition.dtype.lanes == 1:
+            return self._branch(holds, e, then, otherwise)
+        with self.masked(holds):
+            a = self.value(then)
+        inverse = self.w.binary("xor", holds, constant(1, holds.dtype))
+        with self.masked(inverse):
+            b = self.value(otherwise)
+        return self.w.select(holds, a, b)
+
+    def _branch(self, holds: Value, e: Expr, then: Expr, otherwise: Expr) -> Value:
+        w = self.w
+        labels = [w.label(wish) for wish in ("then", "else", "joined")]
+        w.branch(holds.ref, labels[0], labels[1])
+        arms: list[str] = []
+        for label, arm in zip(labels, (then, otherwise), strict=False):
+            w.start(label)
+            with w.scope():
+                result = self.value(arm)
+            arms.append(f"[ {result.ref}, %{w.block} ]")
+            w.jump(labels[2])
+        w.start(labels[2])
+        return w.fresh(f"phi {register_type(e.dtype)} {', '.join(arms)}", e.dtype)
+
+    # -- memory -------------------------------------------------------------------------------
+    def _load(self, e: Expr) -> Value:
+        if len(e.args) != 1:
+            raise BuildError(
+                f"{e.value.name} is indexed by {len(e.args)} numbers", asked=repr(e), legal="flatten the buffers first"
+            )
+        if self._mask is not None and e.dtype.lanes == 1:
+            return self._load_if_any(e, self._mask)
+        index = e.args[0]
+        if e.dtype.lanes == 1:
+            return self.memory.load(e.value, self.index(index))
+        line = self.line(index)
+        if line is None:
+            return self.memory.gather(e.value, self.index(index), self._mask)
+        base, stride = line
+        return self.memory.load_line(e.value, self.index(base), stride, e.dtype.lanes, self._mask)
+
+    def _load_if_any(self, e: Expr, mask: Value) -> Value:
+        """A scalar load that all lanes share: only if one of them needs it."""
+        w = self.w
+        before = w.block
+        some = w.intrinsic("vector.reduce.or", BOOL, [mask])
+        needed, joined = w.label("needed"), w.label("joined")
+        w.branch(some.ref, needed, joined)
+        w.start(needed)
+        outer, self._mask = self._mask, None
+        with w.scope():
+            loaded = self.memory.load(e.value, self.index(e.args[0]))
+        self._mask = outer
+        after = w.block
+        w.jump(joined)
+        w.start(joined)
+        kind = register_type(e.dtype)
+        zero = constant(0, e.dtype)
+        return w.fresh(f"phi {kind} [ {zero.ref}, %{before} ], [ {loaded.ref}, %{after} ]", e.dtype)
+
+    def line(self, e: Expr) -> tuple[Expr, int] | None:
+        """(base, constant stride) when the lanes of the vector index `e` are equally spaced.
+
+        A program that is in bounds never wraps an address, so 32-bit arithmetic that is not index
+        arithmetic may be taken apart as well.
+        """
+        found = self._spacing(e)
+        if found is None or found[1].op != "const":
+            return None
+        return found[0], int(found[1].value)
+
+    def _spacing(self, e: Expr) -> tuple[Expr, Expr] | None:
+        if e.op == "broadcast":
+            return e.args[0], const(0, e.args[0].dtype)
+        if e.op == "const":
+            return const(e.value, e.dtype.scalar), const(0, e.dtype.scalar)
+        if e.op == "ramp" and e.args[0].dtype.lanes == 1:
+            return e.args[0], e.args[1]
+        if e.dtype.bits < 32 or e.dtype.kind != "int" or e.op not in ("add", "sub", "mul"):
+            return None
+        left, right = self._spacing(e.args[0]), self._spacing(e.args[1])
+        if left is None or right is None:
+            return None
+        if e.op == "add":
+            return left[0] + right[0], left[1] + right[1]
+        if e.op == "sub":
+            return left[0] - right[0], left[1] - right[1]
+        for one, other in ((left, right), (right, left)):
+            if other[1].op == "const" and other[1].value == 0:
+                return one[0] * other[0], one[1] * other[0]
+        return None
+
+    # -- indices ------------------------------------------------------------------------------
+    def index(self, e: Expr) -> Value:
+        """`e`, an integer, in 64 bits."""
+        if not is_index(e):
+            return extend(self.w, self.value(e), INT64.with_lanes(e.dtype.lanes))
+        found = self._indices.get(e)
+        return found if found is not None else self._indices.remember(e, self._emit_index(e))
+
+    def _emit_index(self, e: Expr) -> Value:
+        of = INT64.with_lanes(e.dtype.lanes)
+        if e.dtype.is_bool:
+            return extend(self.w, self.value(e), of)
+        match e.op:
+            case "const":
+                return constant(e.value, of)
+            case "var":
+                self._variable(e)
+                return extend(self.w, self.variables[e], of)
+            case "cast":
+                return self.index(e.args[0])
+            case "broadcast":
+                return self.w.splat(self.index(e.args[0]), of.lanes)
+            case "ramp":
+                base, stride = self.w.splat(self.index(e.args[0]), of.lanes), self.index(e.args[1])
+                if stride.const is not None:
+                    return self.w.binary("add", base, self.w.iota(of, int(stride.const)))
+                return self.w.binary("add", base, self.w.binary("mul", self.w.iota(of), self.w.splat(stride, of.lanes)))
+            case "select" | "if_then_else":
+                return self.w.select(self.value(e.args[0]), self.index(e.args[1]), self.index(e.args[2]))
+        args = [self.index(a) for a in e.args]
+        if e.op in _DIVISIONS:
+            return _DIVISIONS[e.op](self.w, *args, non_negative=all(map(self.ranges.non_negative, e.args)))
+        return LLVM_OPS[e.op](self.w, of, args)
+
+    def _index_condition(self, e: Expr) -> Value:
+        """A comparison or logic over index arithmetic."""
+        if e.op in _COMPARE and not e.args[0].dtype.is_bool:
+            a, b = e.args
+            if e.dtype.lanes > 1 and self.ranges.fits(a) and self.ranges.fits(b):
+                return LLVM_OPS[e.op](self.w, e.dtype, [self._narrow(a), self._narrow(b)])
+            return LLVM_OPS[e.op](self.w, e.dtype, [self.index(a), self.index(b)])
+        args = [self.value(a) for a in e.args]
+        if e.op in LLVM_OPS:
+            return LLVM_OPS[e.op](self.w, e.dtype, args)
+        if e.op == "broadcast":
+            return self.w.splat(args[0], e.dtype.lanes)
+        if e.op in ("and", "or"):
+            return self.w.binary(e.op, *args)
+        return self.w.select(*args)
+
+    def _narrow(self, e: Expr) -> Value:
+        """Index arithmetic as a value of its own type.
+
+        A scalar is computed in 64 bits and cut. A vector of them would fill many registers, so it
+        is computed in its own width wherever that gives the same bits.
+        """
+        if e.dtype.lanes == 1:
+            return extend(self.w, self.index(e), e.dtype)
+        if e.op in ("ramp", "broadcast"):
+            return self._ramp_value(e) if e.op == "ramp" else self.w.splat(self.value(e.args[0]), e.dtype.lanes)
+        if e.op == "select" or e.op == "if_then_else":
+            return self.w.select(*(self.value(a) for a in e.args))
+        same_type = all(a.dtype == e.dtype for a in e.args)
+        exact = e.op != "cast" and same_type and all(map(self.ranges.fits, (e, *e.args)))
+        if same_type and (e.op in _RING or exact):
+            return LLVM_OPS[e.op](self.w, e.dtype, [self.value(a) for a in e.args])
+        return extend(self.w, self.index(e), e.dtype)
+

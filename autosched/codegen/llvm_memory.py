@@ -1,0 +1,196 @@
+"""Loads and stores: contiguous, equally spaced, scattered; all lanes or those under a mask.
+
+Alignment is the element's, which NumPy guarantees. Every buffer has an alias scope of its own, so
+that LLVM may keep values in registers across stores to other buffers, in outlined loops as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autosched.codegen.llvm_cast import extend
+from autosched.codegen.llvm_text import Value, Writer, constant, mangled, memory_type, register_type, typed
+from autosched.errors import BuildError
+from autosched.ir.dtype import BOOL, INT64, DType, dtype
+from autosched.ir.stmt import Buffer
+
+__all__ = ["WIDEST_STRIDE", "Memory"]
+
+#: up to this distance between lanes, one wide load and a shuffle beat a load per lane
+WIDEST_STRIDE = 4
+
+_BYTE = dtype("uint8")
+
+
+def _stored(of: DType) -> DType:
+    """The type whose register form is `of`'s memory form."""
+    return _BYTE.with_lanes(of.lanes) if of.is_bool else of
+
+
+class Memory:
+    """The buffers that one function sees, and the accesses to them."""
+
+    def __init__(self, writer: Writer, scopes: Mapping[Buffer, str]) -> None:
+        self.w = writer
+        self.scopes = scopes  #: the metadata suffix of an access to each buffer
+        self.pointers: dict[Buffer, str] = {}
+
+    def pointer(self, buffer: Buffer) -> str:
+        found = self.pointers.get(buffer)
+        if found is None:
+            raise BuildError(
+                f"{buffer.name} has no memory here",
+                asked="code generation",
+                legal="a buffer must be a parameter of the function, or allocated around its use",
+            )
+        return found
+
+    def address(self, buffer: Buffer, index: Value) -> str:
+        base = self.pointer(buffer)
+        if index.const == 0:
+            return base
+        return self.w.pointer(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {index.ref}")
+
+    def _moved(self, index: Value, by: int) -> Value:
+        return self.w.binary("add", index, constant(by, INT64)) if by else index
+
+    def _aligned(self, buffer: Buffer) -> str:
+        return f", align {buffer.dtype.bytes}{self.scopes.get(buffer, '')}"
+
+    # -- loads --------------------------------------------------------------------------------
+    def load(self, buffer: Buffer, index: Value, lanes: int = 1) -> Value:
+        """One element, or `lanes` neighbours."""
+        of = buffer.dtype.with_lanes(lanes)
+        raw = self.w.fresh(
+            f"load {memory_type(of)}, ptr {self.address(buffer, index)}{self._aligned(buffer)}", _stored(of)
+        )
+        return self._as_register(raw, of)
+
+    def _as_register(self, raw: Value, of: DType) -> Value:
+        """Any non-zero byte is true."""
+        if not of.is_bool:
+            return raw
+        return self.w.op(f"icmp ne {typed(raw)}, {constant(0, raw.dtype).ref}", of)
+
+    def load_line(self, buffer: Buffer, base: Value, stride: int, lanes: int, mask: Value | None) -> Value:
+        """Lanes at base, base + stride, ...; all elements between the first and the last are in bounds."""
+        of = buffer.dtype.with_lanes(lanes)
+        if mask is not None:
+            if stride == 1:
+                return self._masked_load(buffer, base, of, mask)
+            return self.gather(buffer, self._line_indices(base, stride, lanes), mask)
+        if stride == 1:
+            return self.load(buffer, base, lanes)
+        if stride == 0:
+            return self.w.splat(self.load(buffer, base), lanes)
+        if abs(stride) <= WIDEST_STRIDE:
+            span = (lanes - 1) * abs(stride) + 1
+            first = base if stride > 0 else self._moved(base, 1 - span)
+            wide = self.load(buffer, first, span)
+            return self.w.shuffle(wide, [i * stride if stride > 0 else span - 1 + i * stride for i in range(lanes)])
+        return self.w.concat([self.load(buffer, self._moved(base, i * stride)) for i in range(lanes)], of)
+
+    def _line_indices(self, base: Value, stride: int, lanes: int) -> Value:
+        of = INT64.with_lanes(lanes)
+        return self.w.binary("add", self.w.splat(base, lanes), self.w.iota(of, stride))
+
+    def gather(self, buffer: Buffer, indices: Value, mask: Value | None) -> Value:
+        """One element per lane, from anywhere."""
+        of = buffer.dtype.with_lanes(indices.dtype.lanes)
+        if mask is None:
+            return self.w.concat([self.load(buffer, self.w.extract(indices, i)) for i in range(of.lanes)], of)
+        stored = _stored(of)
+        kind, addresses = register_type(stored), self._addresses(buffer, indices)
+        pointers, bits = f"<{of.lanes} x ptr>", register_type(mask.dtype)
+        callee = self.w.module.declare(
+            f"llvm.masked.gather.{mangled(stored)}.v{of.lanes}p0", kind, [pointers, bits, kind]
+        )
+        zero = constant(0, stored).ref
+        raw = self.w.fresh(
+            f"call {kind} {callee}({pointers} align {buffer.dtype.bytes} {addresses}, {typed(mask)}, {kind} {zero})"
+            f"{self.scopes.get(buffer, '')}",
+            stored,
+        )
+        return self._as_register(raw, of)
+
+    def _addresses(self, buffer: Buffer, indices: Value) -> str:
+        base = self.pointer(buffer)
+        return self.w.pointer(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {typed(indices)}")
+
+    def _masked_load(self, buffer: Buffer, base: Value, of: DType, mask: Value) -> Value:
+        stored = _stored(of)
+        kind, bits = register_type(stored), register_type(mask.dtype)
+        callee = self.w.module.declare(f"llvm.masked.load.{mangled(stored)}.p0", kind, ["ptr", bits, kind])
+        raw = self.w.fresh(
+            f"call {kind} {callee}(ptr align {buffer.dtype.bytes} {self.address(buffer, base)}, {typed(mask)}, "
+            f"{kind} {constant(0, stored).ref}){self.scopes.get(buffer, '')}",
+            stored,
+        )
+        return self._as_register(raw, of)
+
+    # -- stores -------------------------------------------------------------------------------
+    def _as_memory(self, value: Value) -> Value:
+        return extend(self.w, value, _stored(value.dtype)) if value.dtype.is_bool else value
+
+    def store(self, buffer: Buffer, index: Value, value: Value) -> None:
+        """One element, or neighbours when the value is a vector."""
+        raw = self._as_memory(value)
+        self.w.do(f"store {typed(raw)}, ptr {self.address(buffer, index)}{self._aligned(buffer)}")
+
+    def store_line(self, buffer: Buffer, base: Value, stride: int, value: Value, mask: Value | None) -> None:
+        """Lanes to base, base + stride, ...; of lanes at one place the last one stays."""
+        lanes = value.dtype.lanes
+        if mask is not None:
+            if stride == 1:
+                self._masked_store(buffer, base, value, mask)
+            else:
+                self.scatter(buffer, self._line_indices(base, stride, lanes), value, mask)
+        elif stride == 1:
+            self.store(buffer, base, value)
+        elif stride == -1:
+            reverse = self.w.shuffle(value, range(lanes - 1, -1, -1))
+            self.store(buffer, self._moved(base, 1 - lanes), reverse)
+        elif stride == 0:
+            self.store(buffer, base, self.w.extract(value, lanes - 1))
+        else:
+            for i in range(lanes):
+                self.store(buffer, self._moved(base, i * stride), self.w.extract(value, i))
+
+    def _masked_store(self, buffer: Buffer, base: Value, value: Value, mask: Value) -> None:
+        raw = self._as_memory(value)
+        kind, bits = register_type(raw.dtype), register_type(mask.dtype)
+        callee = self.w.module.declare(f"llvm.masked.store.{mangled(raw.dtype)}.p0", "void", [kind, "ptr", bits])
+        self.w.do(
+            f"call void {callee}({typed(raw)}, ptr align {buffer.dtype.bytes} {self.address(buffer, base)}, "
+            f"{typed(mask)}){self.scopes.get(buffer, '')}"
+        )
+
+    def scatter(self, buffer: Buffer, indices: Value, value: Value, mask: Value | None) -> None:
+        """One element per lane, anywhere, in lane order."""
+        lanes = value.dtype.lanes
+        if mask is None:
+            for i in range(lanes):
+                self.store(buffer, self.w.extract(indices, i), self.w.extract(value, i))
+            return
+        raw = self._as_memory(value)
+        pointers, kind = f"<{lanes} x ptr>", register_type(raw.dtype)
+        addresses, bits = self._addresses(buffer, indices), register_type(mask.dtype)
+        callee = self.w.module.declare(
+            f"llvm.masked.scatter.{mangled(raw.dtype)}.v{lanes}p0", "void", [kind, pointers, bits]
+        )
+        self.w.do(
+            f"call void {callee}({typed(raw)}, {pointers} align {buffer.dtype.bytes} {addresses}, {typed(mask)})"
+            f"{self.scopes.get(buffer, '')}"
+        )
+
+    def store_where(self, buffer: Buffer, index: Value, value: Value, mask: Value) -> None:
+        """One element, if any lane runs: all lanes agree on it."""
+        w = self.w
+        some = w.intrinsic("vector.reduce.or", BOOL, [mask])
+        needed, joined = w.label("needed"), w.label("joined")
+        w.branch(some.ref, needed, joined)
+        w.start(needed)
+        with w.scope():
+            self.store(buffer, index, value)
+        w.jump(joined)
+        w.start(joined)

@@ -1,0 +1,249 @@
+"""One row per operator: how LLVM computes it on scalars and vectors alike.
+
+A row is `row(writer, result type, operands) -> Value`. It must be defined for every operand. The
+operators that decide *whether* something is evaluated, or that name memory or variables, are in
+`STRUCTURAL`: `llvm_expr` emits those itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from autosched.codegen.llvm_cast import convert
+from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
+from autosched.codegen.llvm_text import Value, Writer, constant, register_type, typed
+from autosched.ir.dtype import BOOL, DType, dtype
+
+__all__ = ["LLVM_OPS", "STRUCTURAL", "Row"]
+
+Row = Callable[[Writer, DType, Sequence[Value]], Value]
+
+#: emitted by `llvm_expr`: leaves, memory, vectors, and what evaluates its operands on demand
+STRUCTURAL = frozenset(("const", "var", "load", "ramp", "broadcast", "select", "if_then_else", "and", "or"))
+
+_FLOAT32 = dtype("float32")
+
+
+def _bool_of(of: DType) -> DType:
+    return BOOL.with_lanes(of.lanes)
+
+
+# -- arithmetic -----------------------------------------------------------------------------------
+
+
+def _arith(on_int: str, on_float: str) -> Row:
+    def row(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+        if not of.is_float:
+            return w.binary(on_int, *args)
+        # a contracted half has no single instruction, and its library call is seldom there
+        return w.binary(on_float if of.bits == 16 else f"{on_float} contract", *args)
+
+    return row
+
+
+def _div(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    return w.binary("fdiv", *args) if of.is_float else trunc_div(w, *args)
+
+
+def _extreme(name: str, on_bool: str, ordered: str) -> Row:
+    """NumPy's minimum / maximum: a NaN wins, the first one if both are."""
+
+    def row(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+        a, b = args
+        if of.is_bool:
+            return w.binary(on_bool, a, b)
+        if not of.is_float:
+            return w.intrinsic(f"{'s' if of.kind == 'int' else 'u'}{name}", of, [a, b])
+        if b.const is not None and b.const == b.const:  # a known number first: one instruction
+            a, b = b, a
+        first = w.op(f"fcmp {ordered} {register_type(of)} {a.ref}, {b.ref}", _bool_of(of))
+        chosen = w.select(first, a, b)
+        if a.const is not None and a.const == a.const:
+            return chosen
+        return w.select(w.op(f"fcmp uno {register_type(of)} {a.ref}, {a.ref}", _bool_of(of)), a, chosen)
+
+    return row
+
+
+def _neg(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    if of.is_float:
+        return w.op(f"fneg {typed(args[0])}", of)
+    return w.binary("sub", constant(0, of), args[0])
+
+
+def _abs(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    if of.is_float:
+        return w.intrinsic("fabs", of, args)
+    if of.kind != "int":
+        return args[0]
+    return w.intrinsic("abs", of, [args[0], constant(0, BOOL)])
+
+
+# -- bits -----------------------------------------------------------------------------------------
+
+
+def _bitwise(opcode: str) -> Row:
+    return lambda w, of, args: w.binary(opcode, *args)
+
+
+def _bitnot(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    return w.binary("xor", args[0], constant(-1 if not of.is_bool else 1, of))
+
+
+def _in_width(w: Writer, amount: Value) -> Value:
+    """Whether a shift amount is below the width; a negative one is not."""
+    bits = constant(amount.dtype.bits, amount.dtype)
+    return w.op(f"icmp ult {register_type(amount.dtype)} {amount.ref}, {bits.ref}", _bool_of(amount.dtype))
+
+
+def _shl(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    a, amount = args
+    if amount.const is not None:
+        return w.binary("shl", a, amount) if 0 <= amount.const < of.bits else constant(0, of)
+    return w.select(_in_width(w, amount), w.binary("shl", a, amount), constant(0, of))
+
+
+def _shr(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    a, amount = args
+    if of.kind == "int":  # a shift by the width or more leaves the sign everywhere
+        return w.binary("ashr", a, w.intrinsic("umin", of, [amount, constant(of.bits - 1, of)]))
+    if amount.const is not None:
+        return w.binary("lshr", a, amount) if 0 <= amount.const < of.bits else constant(0, of)
+    return w.select(_in_width(w, amount), w.binary("lshr", a, amount), constant(0, of))
+
+
+def _popcount(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    """Ones in the absolute value, as in `numpy.bitwise_count`."""
+    return w.intrinsic("ctpop", of, [_abs(w, of, args)])
+
+
+# -- comparisons and logic ------------------------------------------------------------------------
+
+
+def _compare(signed: str, unsigned: str, on_float: str) -> Row:
+    def row(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+        a, b = args
+        if a.dtype.is_float:
+            opcode = f"fcmp {on_float}"
+        else:
+            opcode = f"icmp {signed if a.dtype.kind == 'int' else unsigned}"
+        return w.op(f"{opcode} {register_type(a.dtype)} {a.ref}, {b.ref}", of)
+
+    return row
+
+
+def _classify(predicate: str) -> Row:
+    """Compare |x| with infinity."""
+
+    def row(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+        x = w.intrinsic("fabs", args[0].dtype, args)
+        infinity = constant(float("inf"), x.dtype)
+        return w.op(f"fcmp {predicate} {register_type(x.dtype)} {x.ref}, {infinity.ref}", of)
+
+    return row
+
+
+def _isnan(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    return w.op(f"fcmp uno {register_type(args[0].dtype)} {args[0].ref}, {args[0].ref}", of)
+
+
+# -- math -----------------------------------------------------------------------------------------
+
+
+def _in_single(row: Row) -> Row:
+    """float16 goes through float32 and is rounded once at the end."""
+
+    def wrapped(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+        if of.bits != 16:
+            return row(w, of, args)
+        wide = _FLOAT32.with_lanes(of.lanes)
+        return w.convert("fptrunc", row(w, wide, [w.convert("fpext", a, wide) for a in args]), of)
+
+    return wrapped
+
+
+def _intrinsic(name: str) -> Row:
+    return _in_single(lambda w, of, args: w.intrinsic(name, of, args))
+
+
+def _library(name: str) -> Row:
+    """A function of the C mathematics library, lane by lane."""
+
+    def row(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+        scalar = of.scalar
+        kind = register_type(scalar)
+        symbol = name if of.bits == 64 else f"{name}f"
+        callee = w.module.declare(symbol, kind, [kind] * len(args), "nounwind willreturn memory(none)")
+
+        def lane(i: int) -> Value:
+            operands = args if of.lanes == 1 else [w.extract(a, i) for a in args]
+            return w.op(f"call {kind} {callee}({', '.join(map(typed, operands))})", scalar)
+
+        return lane(0) if of.lanes == 1 else w.concat([lane(i) for i in range(of.lanes)], of)
+
+    return _in_single(row)
+
+
+def _sigmoid(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    """1 / (1 + exp(-x)) with the exponential of -|x|, which cannot overflow."""
+    x = args[0]
+    one = constant(1.0, of)
+    small = w.intrinsic("exp", of, [w.op(f"fneg {typed(w.intrinsic('fabs', of, [x]))}", of)])
+    negative = w.op(f"fcmp olt {register_type(of)} {x.ref}, {constant(0.0, of).ref}", _bool_of(of))
+    return w.binary("fdiv", w.select(negative, small, one), w.binary("fadd", one, small))
+
+
+def _rsqrt(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    return w.binary("fdiv", constant(1.0, of), w.intrinsic("sqrt", of, args))
+
+
+def _trunc_mod(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    return trunc_mod(w, *args)
+
+
+#: every operator that code generation can meet and that is not STRUCTURAL
+LLVM_OPS: dict[str, Row] = {
+    "add": _arith("add", "fadd"),
+    "sub": _arith("sub", "fsub"),
+    "mul": _arith("mul", "fmul"),
+    "div": _div,
+    "truncdiv": lambda w, of, args: trunc_div(w, *args),
+    "truncmod": _trunc_mod,
+    "floordiv": lambda w, of, args: floor_div(w, *args),
+    "floormod": lambda w, of, args: floor_mod(w, *args),
+    "min": _extreme("min", "and", "olt"),
+    "max": _extreme("max", "or", "ogt"),
+    "neg": _neg,
+    "abs": _abs,
+    "bitand": _bitwise("and"),
+    "bitor": _bitwise("or"),
+    "bitxor": _bitwise("xor"),
+    "bitnot": _bitnot,
+    "shl": _shl,
+    "shr": _shr,
+    "popcount": _popcount,
+    "eq": _compare("eq", "eq", "oeq"),
+    "ne": _compare("ne", "ne", "une"),
+    "lt": _compare("slt", "ult", "olt"),
+    "le": _compare("sle", "ule", "ole"),
+    "gt": _compare("sgt", "ugt", "ogt"),
+    "ge": _compare("sge", "uge", "oge"),
+    "not": _bitnot,
+    "likely": lambda w, of, args: args[0],
+    "cast": lambda w, of, args: convert(w, args[0], of),
+    **{
+        name: _intrinsic(name)
+        for name in (
+            "exp exp2 exp10 log log2 log10 sin cos tan asin acos atan sinh cosh tanh "
+            "sqrt floor ceil trunc round pow copysign atan2"
+        ).split()
+    },
+    **{name: _library(name) for name in "log1p asinh acosh atanh erf hypot".split()},
+    "nearbyint": _intrinsic("roundeven"),
+    "sigmoid": _in_single(_sigmoid),
+    "rsqrt": _in_single(_rsqrt),
+    "isnan": _isnan,
+    "isinf": _classify("oeq"),
+    "isfinite": _classify("olt"),
+    "fmod": _trunc_mod,
+}

@@ -1,0 +1,309 @@
+"""A lowered function to the text of one LLVM module.
+
+    i32  NAME(ptr args, ptr sizes, ptr workspace, i64 threads)    args: void*[], sizes: int64_t[]
+    i64  NAME_workspace(ptr sizes, i64 threads)                   bytes that `workspace` must have
+    i64  NAME_time(ptr args, ptr sizes, ptr workspace, i64 threads, i64 number)      nanoseconds
+
+NAME unpacks its arguments and calls NAME.body, where each buffer is a `noalias` parameter. The body
+of a parallel loop is a function of a range of iterations; the OpenMP runtime runs it on each thread,
+which takes chunks of iterations off a shared counter until none is left.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from autosched.codegen.llvm_expr import Expressions
+from autosched.codegen.llvm_memory import Memory
+from autosched.codegen.llvm_range import Ranges
+from autosched.codegen.llvm_stmt import Statements
+from autosched.codegen.llvm_storage import (
+    ALIGNMENT,
+    Storage,
+    alias_scopes,
+    constant_bytes,
+    plan_storage,
+    plus,
+    thread_area,
+    workspace_need,
+)
+from autosched.codegen.llvm_text import ModuleText, Value, Writer, constant, identifier, register_type, typed
+from autosched.ir.dtype import BOOL, INT64, dtype
+from autosched.ir.expr import Expr, post_order
+from autosched.ir.stmt import Allocate, Buffer, For, Function, Let, Stmt, Store, expressions, walk
+
+__all__ = ["CHUNKS_PER_THREAD", "entry_name", "module_text"]
+
+#: how finely a parallel loop is handed out: a late thread costs at most 1 / (8 * threads) of the loop
+CHUNKS_PER_THREAD = 8
+_CLOCK_MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
+_ATTRIBUTES = "nounwind"
+
+
+def entry_name(function: Function) -> str:
+    """The C symbol under which a function is compiled."""
+    return identifier(function.name).replace(".", "_")
+
+
+def module_text(function: Function, triple: str, data_layout: str) -> str:
+    """LLVM assembly of `function`, not yet optimised. Raises BuildError for what has no code."""
+    module = ModuleText(triple, data_layout)
+    storage = plan_storage(function.body)
+    allocated = [s.buffer for s in walk(function.body) if isinstance(s, Allocate)]
+    scopes = alias_scopes(module, function, allocated, storage)
+    program = _Program(function, module, storage, scopes)
+    program.emit_body()
+    program.emit_entry()
+    program.emit_workspace()
+    program.emit_time()
+    return str(module)
+
+
+@dataclass
+class _Captures:
+    """What the body of a parallel loop uses from around it."""
+
+    buffers: list[Buffer] = field(default_factory=list)
+    variables: list[Expr] = field(default_factory=list)
+
+
+def _captures(loop: For) -> _Captures:
+    buffers: dict[Buffer, None] = {}
+    variables: dict[Expr, None] = {}
+    inner: set[object] = {loop.var}
+    for s in walk(loop.body):
+        match s:
+            case Allocate(buffer=buffer):
+                inner.add(buffer)
+            case For(var=var) | Let(var=var):
+                inner.add(var)
+            case Store(buffer=buffer):
+                buffers[buffer] = None
+    for s in walk(loop.body):
+        for node in post_order(expressions(s)):
+            if node.op == "var":
+                variables[node] = None
+            elif node.op == "load":
+                buffers[node.value] = None
+    return _Captures([b for b in buffers if b not in inner], [v for v in variables if v not in inner])
+
+
+def _stored(body: Stmt) -> set[Buffer]:
+    return {s.buffer for s in walk(body) if isinstance(s, Store)}
+
+
+class _Program:
+    """The functions of one module."""
+
+    def __init__(self, function: Function, module: ModuleText, storage: Storage, scopes: dict[Buffer, str]) -> None:
+        self.function = function
+        self.module = module
+        self.storage = storage
+        self.scopes = scopes
+        self.entry = entry_name(function)
+        self.stored = _stored(function.body)
+        self.launches = 0
+
+    # -- the body -----------------------------------------------------------------------------
+    def emit_body(self) -> None:
+        """NAME.body(buffers, sizes, workspace, threads)."""
+        w = Writer(self.module)
+        workspace, threads = w.name("workspace"), Value(w.name("threads"), INT64)
+        s = Statements(w, self.storage, self.scopes, Ranges(), workspace, lambda *a: self._launch(*a, threads=threads))
+        parameters = [self._buffer_parameter(s.memory, b) for b in self.function.params]
+        for size in self.function.sizes:
+            value = s.exprs.variables[size] = Value(w.name(size.name), INT64)
+            parameters.append(typed(value))
+        parameters += [f"ptr noalias align {ALIGNMENT} {workspace}", typed(threads)]
+        s.emit(self.function.body, constant(0, INT64))
+        w.do("ret void")
+        w.finish(f"define internal void @{self.entry}.body({', '.join(parameters)}) noinline {_ATTRIBUTES}")
+
+    def _buffer_parameter(self, memory: Memory, buffer: Buffer) -> str:
+        """Name the parameter and say what LLVM may believe of it."""
+        pointer = memory.pointers[buffer] = memory.w.name(buffer.name)
+        aligned = ALIGNMENT if buffer in self.storage.on_stack else buffer.dtype.bytes
+        facts = ["ptr", "noalias", f"align {aligned}"]
+        if buffer not in self.stored:
+            facts.append("readonly")
+        size = constant_bytes(buffer)
+        if size:
+            facts.append(f"dereferenceable({size})")
+        return " ".join([*facts, pointer])
+
+    # -- parallel loops -----------------------------------------------------------------------
+    def _launch(self, outer: Statements, loop: For, used: Value, threads: Value) -> None:
+        """Run the loop on `threads` threads, or here when there is one thread or one iteration."""
+        w, e = outer.w, outer.exprs
+        start, extent = e.index(loop.start), e.index(loop.extent)
+        if extent.const is not None and extent.const <= 0:
+            return
+        captures = _captures(loop)
+        name = f"{self.entry}.{identifier(loop.var.name)}.{self.launches}"
+        self.launches += 1
+        variables = {v: e.variables.get(v) or e.value(v) for v in captures.variables}
+        self._emit_range(name, loop, outer, captures, variables)
+        operands = [("ptr", outer.memory.pointer(b)) for b in captures.buffers]
+        operands += [(register_type(v.dtype), v.ref) for v in variables.values() if v.const is None]
+        area = thread_area(e, self.storage, loop.body)
+        workspace = w.fresh(f"getelementptr i8, ptr {outer.workspace}, i64 {used.ref}", INT64).ref
+
+        alone, team, joined = (w.label(f"{loop.var.name}.{part}") for part in ("alone", "team", "joined"))
+        one_thread = w.op(f"icmp sle i64 {threads.ref}, 1", BOOL)
+        one_round = w.op(f"icmp sle i64 {extent.ref}, 1", BOOL)
+        w.branch(w.binary("or", one_thread, one_round).ref, alone, team)
+        w.start(alone)
+        with w.scope():
+            end = plus(w, start, extent)
+            w.do(f"call void @{name}.range({_arguments(operands, start, end, workspace)})")
+        w.jump(joined)
+        w.start(team)
+        with w.scope():
+            numbers = [("i64", v.ref) for v in (start, extent, self._chunk(w, extent, threads), area)]
+            self._start_team(w, name, [*numbers, ("ptr", workspace), *operands], extent, threads)
+        w.jump(joined)
+        w.start(joined)
+        self._emit_worker(name, [kind for kind, _ in operands])
+
+    @staticmethod
+    def _chunk(w: Writer, extent: Value, threads: Value) -> Value:
+        pieces = w.binary("mul", threads, constant(CHUNKS_PER_THREAD, INT64))
+        return w.intrinsic("umax", INT64, [w.binary("udiv", extent, pieces), constant(1, INT64)])
+
+    def _start_team(
+        self, w: Writer, name: str, fields: list[tuple[str, str]], extent: Value, threads: Value
+    ) -> None:
+        """Fill the closure and call the OpenMP runtime, which returns when all threads are done.
+
+        The counter has a cache line of its own: every thread writes it, the rest is only read.
+        """
+        kind = _closure_type([kind for kind, _ in fields])
+        closure = w.alloca("closure", kind, ALIGNMENT)
+        w.do(f"store i64 0, ptr {closure}, align {ALIGNMENT}")
+        for position, (of, ref) in enumerate(fields):
+            w.do(f"store {of} {ref}, ptr {_closure_field(w, kind, closure, position)}")
+        wanted = w.intrinsic("smin", INT64, [threads, extent])
+        count = w.convert("trunc", wanted, dtype("int32"))
+        gomp = self.module.declare("GOMP_parallel", "void", ["ptr", "ptr", "i32", "i32"])
+        w.do(f"call void {gomp}(ptr @{name}.worker, ptr {closure}, {typed(count)}, i32 0)")
+
+    def _emit_worker(self, name: str, operand_types: list[str]) -> None:
+        """NAME.LOOP.worker(closure): what each thread runs."""
+        w = Writer(self.module)
+        kinds = ["i64"] * 4 + ["ptr", *operand_types]
+        kind = _closure_type(kinds)
+        loaded = [
+            (k, w.fresh(f"load {k}, ptr {_closure_field(w, kind, '%closure', i)}", INT64).ref)
+            for i, k in enumerate(kinds)
+        ]
+        start, extent, chunk, area, workspace = (ref for _, ref in loaded[:5])
+        thread_number = self.module.declare("omp_get_thread_num", "i32", [])
+        number = w.fresh(f"call i32 {thread_number}()", dtype("int32"))
+        offset = w.binary("mul", w.convert("zext", number, INT64), Value(area, INT64))
+        mine = w.pointer(f"getelementptr i8, ptr {workspace}, i64 {offset.ref}")
+        w.jump("take")
+        w.start("take")
+        first = w.fresh(f"atomicrmw add ptr %closure, i64 {chunk} monotonic, align 8", INT64)
+        some = w.fresh(f"icmp slt i64 {first.ref}, {extent}", BOOL)
+        w.branch(some.ref, "work", "done")
+        w.start("work")
+        rest = w.binary("sub", Value(extent, INT64), first)
+        count = w.intrinsic("smin", INT64, [rest, Value(chunk, INT64)])
+        begin = w.binary("add", Value(start, INT64), first)
+        end = w.binary("add", begin, count)
+        w.do(f"call void @{name}.range({_arguments(loaded[5:], begin, end, mine)})")
+        w.jump("take")
+        w.start("done")
+        w.do("ret void")
+        w.finish(f"define internal void @{name}.worker(ptr %closure) {_ATTRIBUTES}")
+
+    def _emit_range(
+        self, name: str, loop: For, outer: Statements, captures: _Captures, variables: dict[Expr, Value]
+    ) -> None:
+        """NAME.LOOP.range(buffers, variables, begin, end, workspace): some of the iterations."""
+        w = Writer(self.module)
+        workspace = w.name("workspace")
+        begin, end = Value(w.name("begin"), INT64), Value(w.name("end"), INT64)
+        s = Statements(w, self.storage, self.scopes, outer.ranges, workspace, None)
+        parameters = [self._buffer_parameter(s.memory, b) for b in captures.buffers]
+        for variable, value in variables.items():
+            inner = value if value.const is not None else Value(w.name(variable.name), value.dtype)
+            s.exprs.variables[variable] = inner
+            if inner.const is None:
+                parameters.append(typed(inner))
+        parameters += [typed(begin), typed(end), f"ptr noalias align {ALIGNMENT} {workspace}"]
+        s.loop(loop, begin, end, constant(0, INT64))
+        w.do("ret void")
+        w.finish(f"define internal void @{name}.range({', '.join(parameters)}) noinline {_ATTRIBUTES}")
+
+    # -- entry points -------------------------------------------------------------------------
+    def emit_entry(self) -> None:
+        """NAME: one call."""
+        w = Writer(self.module)
+        operands = [f"ptr {_element(w, 'ptr', '%args', i)}" for i in range(len(self.function.params))]
+        operands += [*map(typed, self._load_sizes(w)), "ptr %workspace", "i64 %threads"]
+        w.do(f"call void @{self.entry}.body({', '.join(operands)})")
+        w.do("ret i32 0")
+        w.finish(
+            f"define i32 @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads) noinline {_ATTRIBUTES}"
+        )
+
+    def _load_sizes(self, w: Writer) -> list[Value]:
+        return [Value(_element(w, "i64", "%sizes", i), INT64) for i in range(len(self.function.sizes))]
+
+    def emit_workspace(self) -> None:
+        """NAME_workspace: what the caller must allocate."""
+        w = Writer(self.module)
+        e = Expressions(w, Memory(w, {}), Ranges())
+        e.variables.update(zip(self.function.sizes, self._load_sizes(w), strict=True))
+        need = workspace_need(e, self.storage, self.function.body, Value("%threads", INT64))
+        w.do(f"ret {typed(need)}")
+        w.finish(f"define i64 @{self.entry}_workspace(ptr %sizes, i64 %threads) {_ATTRIBUTES}")
+
+    def emit_time(self) -> None:
+        """NAME_time: `number` calls between two readings of the monotonic clock."""
+        w = Writer(self.module)
+        clock = self.module.declare("clock_gettime", "i32", ["i32", "ptr"])
+        before, after = w.alloca("before", "[2 x i64]", 8), w.alloca("after", "[2 x i64]", 8)
+        w.do(f"call i32 {clock}(i32 {_CLOCK_MONOTONIC}, ptr {before})")
+        w.jump("round")
+        w.start("round")
+        w.define("%i", "phi i64 [ 0, %entry ], [ %next, %call ]")
+        w.branch(w.fresh("icmp slt i64 %i, %number", BOOL).ref, "call", "done")
+        w.start("call")
+        w.do(f"call i32 @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads)")
+        w.define("%next", "add i64 %i, 1")
+        w.jump("round")
+        w.start("done")
+        w.do(f"call i32 {clock}(i32 {_CLOCK_MONOTONIC}, ptr {after})")
+        seconds, nanoseconds = (
+            w.binary("sub", *(Value(_element(w, "i64", moment, i), INT64) for moment in (after, before)))
+            for i in range(2)
+        )
+        total = w.binary("add", w.binary("mul", seconds, constant(10**9, INT64)), nanoseconds)
+        w.do(f"ret {typed(total)}")
+        w.finish(
+            f"define i64 @{self.entry}_time(ptr %args, ptr %sizes, ptr %workspace, i64 %threads, i64 %number) "
+            f"{_ATTRIBUTES}"
+        )
+
+
+def _element(w: Writer, kind: str, array: str, i: int) -> str:
+    """Load `array[i]` from an array of pointers or 64-bit integers."""
+    address = w.pointer(f"getelementptr {kind}, ptr {array}, i64 {i}")
+    return w.fresh(f"load {kind}, ptr {address}", INT64).ref
+
+
+def _arguments(operands: list[tuple[str, str]], begin: Value, end: Value, workspace: str) -> str:
+    texts = [f"{kind} {ref}" for kind, ref in operands]
+    return ", ".join([*texts, typed(begin), typed(end), f"ptr {workspace}"])
+
+
+def _closure_type(kinds: list[str]) -> str:
+    """{ the counter, the rest of its cache line, what the workers read... }"""
+    return f"{{ i64, [{ALIGNMENT - 8} x i8], {', '.join(kinds)} }}"
+
+
+def _closure_field(w: Writer, kind: str, closure: str, position: int) -> str:
+    return w.pointer(f"getelementptr {kind}, ptr {closure}, i64 0, i32 {position + 2}")

@@ -1,0 +1,257 @@
+"""Statements of one function to LLVM: loops, conditions, allocations and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from autosched.codegen.llvm_expr import Expressions
+from autosched.codegen.llvm_memory import Memory
+from autosched.codegen.llvm_range import Interval, Ranges
+from autosched.codegen.llvm_storage import ALIGNMENT, Storage, buffer_bytes, constant_bytes, plus
+from autosched.codegen.llvm_text import ModuleText, Value, Writer, constant, memory_type
+from autosched.errors import BuildError
+from autosched.ir.dtype import BOOL, INT64
+from autosched.ir.expr import Expr, is_index
+from autosched.ir.stmt import Allocate, Barrier, Buffer, For, If, Launch, Let, Produce, Seq, Stmt, Store
+
+__all__ = ["Statements"]
+
+#: a loop that partitioning cut off runs a few times: vector code for it is wasted compile time
+_RAGGED = ('!{!"llvm.loop.vectorize.enable", i1 false}', '!{!"llvm.loop.unroll.disable"}')
+
+_MOSTLY_TRUE = '!{!"branch_weights", i32 2000, i32 1}'
+
+
+class Statements:
+    """Emits the statements of one LLVM function.
+
+    `launch` emits a parallel loop; it is None inside one, where a parallel loop is a serial one.
+    `workspace` is the pointer to this function's part of the workspace.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        storage: Storage,
+        scopes: dict[Buffer, str],
+        ranges: Ranges,
+        workspace: str,
+        launch: Callable[[Statements, For, Value], None] | None,
+    ) -> None:
+        self.w = writer
+        self.storage = storage
+        self.ranges = ranges
+        self.memory = Memory(writer, scopes)
+        self.exprs = Expressions(writer, self.memory, ranges)
+        self.workspace = workspace
+        self._launch = launch
+
+    def emit(self, s: Stmt, used: Value) -> None:
+        """Emit `s`, below which the first `used` bytes of the workspace are taken."""
+        match s:
+            case Store():
+                self._store(s)
+            case For(kind="serial" | "parallel"):
+                self._for(s, used)
+            case Seq(stmts=stmts):
+                for child in stmts:
+                    self.emit(child, used)
+            case If():
+                self._if(s, used)
+            case Let():
+                self._let(s, used)
+            case Allocate():
+                self._allocate(s, used)
+            case Produce(name=name, body=body):
+                self.w.do(f"; compute {name.replace(chr(10), ' ')}")
+                self.emit(body, used)
+            case For(kind=kind):
+                raise self._refused(f"a loop of kind {kind!r}")
+            case Barrier() | Launch():
+                raise self._refused(f"{type(s).__name__} (a GPU-style statement)")
+
+    @staticmethod
+    def _refused(what: str) -> BuildError:
+        return BuildError(
+            f"{what} cannot reach the code generator for CPUs",
+            asked="code generation",
+            legal="legal: serial and parallel loops, stores, lets, conditions and allocations",
+        )
+
+    # -- stores -------------------------------------------------------------------------------
+    def _store(self, s: Store) -> None:
+        if len(s.indices) != 1:
+            raise BuildError(
+                f"{s.buffer.name} is indexed by {len(s.indices)} numbers",
+                asked="code generation",
+                legal="flatten the buffers first",
+            )
+        index = s.indices[0]
+        if s.value.dtype.scalar != s.buffer.dtype:
+            raise BuildError(
+                f"a value of type {s.value.dtype} does not fit into {s.buffer.name}, which holds {s.buffer.dtype}",
+                asked="code generation",
+                legal=f"cast it to {s.buffer.dtype}",
+            )
+        e = self.exprs
+        e.begin_statement(index, s.value)
+        lanes = max(index.dtype.lanes, s.value.dtype.lanes)
+        value = self.w.splat(e.value(s.value), lanes)
+        if lanes == 1:
+            if e.mask is None:
+                self.memory.store(s.buffer, e.index(index), value)
+            else:
+                self.memory.store_where(s.buffer, e.index(index), value, e.mask)
+        elif index.dtype.lanes == 1:
+            raise BuildError(
+                f"{lanes} lanes are stored at one element of {s.buffer.name}",
+                asked="code generation",
+                legal="the index must have as many lanes as the value",
+            )
+        else:
+            line = e.line(index)
+            if line is None:
+                self.memory.scatter(s.buffer, e.index(index), value, e.mask)
+            else:
+                self.memory.store_line(s.buffer, e.index(line[0]), line[1], value, e.mask)
+
+    # -- control flow -------------------------------------------------------------------------
+    def _for(self, s: For, used: Value) -> None:
+        self.exprs.begin_statement(s.start, s.extent)
+        self.ranges.bind(s.var, self._loop_bounds(s))
+        if s.kind == "parallel" and self._launch is not None:
+            self._launch(self, s, used)
+            return
+        start, extent = self.exprs.index(s.start), self.exprs.index(s.extent)
+        if extent.const is not None and extent.const <= 0:
+            return
+        if extent.const == 1:
+            with self.w.scope(), self.exprs.bound(s.var, start):
+                self.emit(s.body, used)
+            return
+        self.loop(s, start, plus(self.w, start, extent), used, runs=extent.const is not None)
+
+    def _loop_bounds(self, s: For) -> Interval:
+        start, extent = self.ranges.of(s.start), self.ranges.of(s.extent)
+        known = start[1] is not None and extent[1] is not None
+        return start[0], (start[1] or 0) + (extent[1] or 0) - 1 if known else None
+
+    def loop(self, s: For, begin: Value, end: Value, used: Value, runs: bool = False) -> None:
+        """`for s.var in [begin, end)`, tested before the first round unless it surely `runs`."""
+        w = self.w
+        name = s.var.name
+        body, latch, done = (w.label(f"{name}.{part}") for part in ("loop", "next", "done"))
+        before = w.block
+        if runs:
+            w.jump(body)
+        else:
+            enters = w.op(f"icmp slt i64 {begin.ref}, {end.ref}", BOOL)
+            w.branch(enters.ref, body, done)
+        w.start(body)
+        counter = Value(w.name(name), INT64)
+        step = w.name(f"{name}.step")
+        w.define(counter.ref, f"phi i64 [ {begin.ref}, %{before} ], [ {step}, %{latch} ]")
+        with w.scope(), self.exprs.bound(s.var, counter):
+            self.emit(s.body, used)
+        w.jump(latch)
+        w.start(latch)
+        w.define(step, f"add i64 {counter.ref}, 1")
+        more = w.fresh(f"icmp ne i64 {step}, {end.ref}", BOOL)
+        w.branch(more.ref, body, done, self._loop_metadata(w.module, s))
+        w.start(done)
+
+    @staticmethod
+    def _loop_metadata(module: ModuleText, s: For) -> str:
+        if not s.ragged:
+            return ""
+        hints = ", ".join(module.metadata(hint) for hint in _RAGGED)
+        node = module.metadata(f"!{{@, {hints}}}", distinct=True)
+        return f", !llvm.loop {node}"
+
+    def _if(self, s: If, used: Value) -> None:
+        condition = s.condition
+        while condition.op == "likely":
+            condition = condition.args[0]
+        self.exprs.begin_statement(condition)
+        if condition.dtype.lanes > 1:
+            self._masked_if(condition, s, used)
+            return
+        holds = self.exprs.value(condition)
+        if holds.const is not None:
+            chosen = s.then if holds.const else s.otherwise
+            if chosen is not None:
+                self.emit(chosen, used)
+            return
+        w = self.w
+        then, joined = w.label("then"), w.label("joined")
+        otherwise = joined if s.otherwise is None else w.label("else")
+        weights = ""
+        if condition is not s.condition:
+            weights = f", !prof {w.module.metadata(_MOSTLY_TRUE)}"
+        w.branch(holds.ref, then, otherwise, weights)
+        for label, arm in ((then, s.then), (otherwise, s.otherwise)):
+            if arm is not None:
+                w.start(label)
+                with w.scope():
+                    self.emit(arm, used)
+                w.jump(joined)
+        w.start(joined)
+
+    def _masked_if(self, condition: Expr, s: If, used: Value) -> None:
+        """Each lane decides for itself: both arms run, with their loads and stores masked."""
+        holds = self.exprs.value(condition)
+        with self.exprs.masked(holds):
+            self.emit(s.then, used)
+        if s.otherwise is not None:
+            inverse = self.w.binary("xor", holds, constant(1, holds.dtype))
+            with self.exprs.masked(inverse):
+                self.emit(s.otherwise, used)
+
+    def _let(self, s: Let, used: Value) -> None:
+        if s.value.dtype != s.var.dtype:
+            raise BuildError(
+                f"{s.var.name} is of type {s.var.dtype} and its value of type {s.value.dtype}",
+                asked="code generation",
+                legal=f"cast it to {s.var.dtype}",
+            )
+        e = self.exprs
+        e.begin_statement(s.value)
+        self.ranges.bind(s.var, self.ranges.of(s.value))
+        exact = is_index(s.value) and not s.value.dtype.is_bool
+        if exact and (s.value.dtype.lanes == 1 or not self.ranges.fits(s.value)):
+            value = e.index(s.value)
+        else:
+            value = e.value(s.value)
+        with self.w.scope(), e.bound(s.var, value):
+            self.emit(s.body, used)
+
+    # -- memory -------------------------------------------------------------------------------
+    def _allocate(self, s: Allocate, used: Value) -> None:
+        buffer, w = s.buffer, self.w
+        if buffer not in self.storage.on_stack:
+            pointer = w.fresh(f"getelementptr i8, ptr {self.workspace}, i64 {used.ref}", INT64).ref
+            used = plus(w, used, buffer_bytes(self.exprs, buffer))
+            with self._memory_of(buffer, pointer):
+                self.emit(s.body, used)
+            return
+        size = constant_bytes(buffer) or 0
+        kind = f"[{size // buffer.dtype.bytes} x {memory_type(buffer.dtype)}]"
+        pointer = w.alloca(buffer.name, kind, ALIGNMENT)
+        for name in ("start", "end"):
+            w.module.declare(f"llvm.lifetime.{name}.p0", "void", ["ptr"])
+        w.do(f"call void @llvm.lifetime.start.p0(ptr {pointer})")
+        with self._memory_of(buffer, pointer):
+            self.emit(s.body, used)
+        w.do(f"call void @llvm.lifetime.end.p0(ptr {pointer})")
+
+    @contextmanager
+    def _memory_of(self, buffer: Buffer, pointer: str) -> Iterator[None]:
+        pointers = self.memory.pointers
+        outer = pointers.get(buffer)
+        pointers[buffer] = pointer
+        yield
+        if outer is None:
+            del pointers[buffer]
+        else:
+            pointers[buffer] = outer

@@ -1,0 +1,297 @@
+"""LLVM assembly as text: types, constants, and one function under construction.
+
+Why text and not `llvmlite.ir`: LLVM parses assembly in any case, one f-string per instruction is
+five to ten times cheaper than an instruction object, and every LLVM feature is within reach
+(`splat`, saturating casts, alias scopes). Addresses are computed by `getelementptr` only: LLVM may
+miscompile arithmetic that goes through `ptrtoint` / `inttoptr`.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from autosched.ir.dtype import INT64, DType
+
+__all__ = [
+    "ModuleText",
+    "Scoped",
+    "Value",
+    "Writer",
+    "constant",
+    "identifier",
+    "mangled",
+    "memory_type",
+    "register_type",
+    "typed",
+]
+
+_FLOATS = {16: "half", 32: "float", 64: "double"}
+
+
+@lru_cache(maxsize=None)
+def register_type(of: DType) -> str:
+    """The LLVM type of a value in registers: a bool is one bit."""
+    scalar = _FLOATS[of.bits] if of.is_float else f"i{of.bits}"
+    return scalar if of.lanes == 1 else f"<{of.lanes} x {scalar}>"
+
+
+@lru_cache(maxsize=None)
+def memory_type(of: DType) -> str:
+    """The LLVM type of a value in memory: a bool is one byte."""
+    scalar = "i8" if of.is_bool else register_type(of.scalar)
+    return scalar if of.lanes == 1 else f"<{of.lanes} x {scalar}>"
+
+
+@lru_cache(maxsize=None)
+def mangled(of: DType) -> str:
+    """How an intrinsic's name spells the type: `f32`, `v8i16`."""
+    scalar = f"{'f' if of.is_float else 'i'}{of.bits}"
+    return scalar if of.lanes == 1 else f"v{of.lanes}{scalar}"
+
+
+class Value(NamedTuple):
+    """An SSA value or literal; `const` is the number (of every lane) when it is known."""
+
+    ref: str
+    dtype: DType
+    const: int | float | None = None
+
+
+def typed(v: Value) -> str:
+    """`i64 %x`: an operand with its type."""
+    return f"{register_type(v.dtype)} {v.ref}"
+
+
+def _literal(value: int | float, of: DType) -> str:
+    if of.is_bool:
+        return "true" if value else "false"
+    if not of.is_float:
+        wrapped = int(value) & ((1 << of.bits) - 1)
+        return str(wrapped - (1 << of.bits) if wrapped >> (of.bits - 1) else wrapped)
+    with np.errstate(over="ignore"):
+        rounded = of.numpy.type(value)
+    if of.bits == 16:
+        return f"0xH{int(rounded.view(np.uint16)):04X}"
+    return "0x" + struct.pack(">d", float(rounded)).hex().upper()  # LLVM writes a float as the equal double
+
+
+@lru_cache(maxsize=4096)
+def _constant_text(text: str, of: DType) -> str:
+    return text if of.lanes == 1 else f"splat ({register_type(of.scalar)} {text})"
+
+
+def constant(value: int | float, of: DType) -> Value:
+    """A literal; in a vector type every lane holds it."""
+    return Value(_constant_text(_literal(value, of.scalar), of), of, value)
+
+
+def identifier(name: str) -> str:
+    """`name` with characters that LLVM and C linkers do not take replaced by `_`; dots stay."""
+    return re.sub(r"[^A-Za-z0-9_.]", "_", name) or "_"
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Scoped(dict[K, V], Generic[K, V]):
+    """A dict whose entries live as long as the block of code that made them dominates the present one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._log: list[K] = []
+
+    def remember(self, key: K, value: V) -> V:
+        if key not in self:
+            self._log.append(key)
+        self[key] = value
+        return value
+
+    def mark(self) -> int:
+        return len(self._log)
+
+    def forget(self, mark: int) -> None:
+        """Drop what was remembered since `mark`."""
+        for key in self._log[mark:]:
+            self.pop(key, None)
+        del self._log[mark:]
+
+
+class ModuleText:
+    """Functions, declarations and metadata of one LLVM module."""
+
+    def __init__(self, triple: str, data_layout: str) -> None:
+        self._head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'
+        self._declared: dict[str, str] = {}
+        self._functions: list[str] = []
+        self._metadata: list[str] = []
+        self._shared_metadata: dict[str, str] = {}
+
+    def declare(self, name: str, result: str, parameters: Sequence[str], attributes: str = "") -> str:
+        """Declare an external function or intrinsic once; returns `@name`."""
+        self._declared[name] = f"declare {result} @{name}({', '.join(parameters)}) {attributes}".rstrip()
+        return f"@{name}"
+
+    def add_function(self, text: str) -> None:
+        self._functions.append(text)
+
+    def metadata(self, text: str, distinct: bool = False) -> str:
+        """A metadata node, `!3`; equal nodes are shared unless they are `distinct`. `@` in `text` is the node itself."""
+        if not distinct and text in self._shared_metadata:
+            return self._shared_metadata[text]
+        ref = f"!{len(self._metadata)}"
+        self._metadata.append(f"{ref} = {'distinct ' if distinct else ''}{text.replace('@', ref)}")
+        return self._shared_metadata.setdefault(text, ref) if not distinct else ref
+
+    def __str__(self) -> str:
+        parts = [self._head, "\n".join(self._declared.values()), *self._functions, "\n".join(self._metadata)]
+        return "\n\n".join(p for p in parts if p) + "\n"
+
+
+class Writer:
+    """One function under construction.
+
+    `op` appends an instruction without side effects and gives its value; asked again for the same
+    instruction where the first one dominates, it gives the same value.
+    """
+
+    def __init__(self, module: ModuleText) -> None:
+        self.module = module
+        self.block = "entry"
+        self._entry: list[str] = []
+        self._lines: list[str] = []
+        self._pure: Scoped[str, Value] = Scoped()
+        self._names: dict[str, int] = {}
+        self._count = 0
+        self._scoped: list[Scoped[object, object]] = [self._pure]  # type: ignore[list-item]
+
+    # -- names and scopes ---------------------------------------------------------------------
+    def name(self, wish: str) -> str:
+        """A local name like `wish` that nothing else has."""
+        clean = identifier(wish)
+        serial = self._names.get(clean, 0)
+        self._names[clean] = serial + 1
+        # a name that ends in a number could meet another one's serial number
+        return f"%{clean}" if serial == 0 and not clean[-1].isdigit() else f"%{clean}.{serial}"
+
+    def tracks(self, scoped: Scoped[K, V]) -> Scoped[K, V]:
+        """Let `scoped` forget along with this writer's scopes."""
+        self._scoped.append(scoped)  # type: ignore[arg-type]
+        return scoped
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Code that does not dominate what follows: values made in it are not reused after it."""
+        marks = [(s, s.mark()) for s in self._scoped]
+        yield
+        for scoped, mark in marks:
+            scoped.forget(mark)
+
+    # -- instructions -------------------------------------------------------------------------
+    def op(self, text: str, of: DType) -> Value:
+        """An instruction that depends on its operands alone."""
+        found = self._pure.get(text)
+        return found if found is not None else self._pure.remember(text, self.fresh(text, of))
+
+    def fresh(self, text: str, of: DType) -> Value:
+        """An instruction that is never shared, such as a load."""
+        ref = f"%v{self._count}"
+        self._count += 1
+        self._lines.append(f"  {ref} = {text}")
+        return Value(ref, of)
+
+    def pointer(self, text: str) -> str:
+        return self.op(text, INT64).ref
+
+    def do(self, text: str) -> None:
+        """An instruction without a value."""
+        self._lines.append(f"  {text}")
+
+    def define(self, ref: str, text: str) -> None:
+        """An instruction whose result has a chosen name."""
+        self._lines.append(f"  {ref} = {text}")
+
+    def alloca(self, wish: str, of: str, align: int) -> str:
+        """Stack memory for the whole call, whatever loop asks for it."""
+        ref = self.name(wish)
+        self._entry.append(f"  {ref} = alloca {of}, align {align}")
+        return ref
+
+    # -- control flow -------------------------------------------------------------------------
+    def label(self, wish: str) -> str:
+        return self.name(wish)[1:]
+
+    def start(self, label: str) -> None:
+        self._lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        self._lines.append(f"  br label %{label}")
+
+    def branch(self, condition: str, then: str, otherwise: str, suffix: str = "") -> None:
+        self._lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{suffix}")
+
+    def finish(self, header: str) -> None:
+        """Close the function, whose first line is `header` up to the brace."""
+        body = "\n".join([*self._entry, *self._lines])
+        self.module.add_function(f"{header} {{\nentry:\n{body}\n}}")
+
+    # -- what every emitter needs -------------------------------------------------------------
+    def binary(self, opcode: str, a: Value, b: Value) -> Value:
+        return self.op(f"{opcode} {register_type(a.dtype)} {a.ref}, {b.ref}", a.dtype)
+
+    def convert(self, opcode: str, a: Value, to: DType) -> Value:
+        return self.op(f"{opcode} {typed(a)} to {register_type(to)}", to)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        return self.op(f"select {typed(condition)}, {typed(a)}, {typed(b)}", a.dtype)
+
+    def intrinsic(self, base: str, of: DType, args: Sequence[Value], suffix: str = "") -> Value:
+        """Call `llvm.base.suffix`; the suffix defaults to the first argument's type."""
+        name = f"llvm.{base}.{suffix or mangled(args[0].dtype)}"
+        callee = self.module.declare(name, register_type(of), [register_type(a.dtype) for a in args])
+        return self.op(f"call {register_type(of)} {callee}({', '.join(map(typed, args))})", of)
+
+    def extract(self, v: Value, lane: int) -> Value:
+        if v.const is not None:
+            return constant(v.const, v.dtype.scalar)
+        return self.op(f"extractelement {typed(v)}, i64 {lane}", v.dtype.scalar)
+
+    def insert(self, v: str, x: Value, lane: int, of: DType) -> Value:
+        return self.op(f"insertelement {register_type(of)} {v}, {typed(x)}, i64 {lane}", of)
+
+    def shuffle(self, v: Value, lanes: Sequence[int]) -> Value:
+        of = v.dtype.with_lanes(len(lanes))
+        mask = ", ".join(f"i32 {i}" for i in lanes)
+        source = register_type(v.dtype)
+        return self.op(f"shufflevector {source} {v.ref}, {source} poison, <{len(lanes)} x i32> <{mask}>", of)
+
+    def splat(self, x: Value, lanes: int) -> Value:
+        """The scalar in every lane of a vector."""
+        if lanes == 1 or x.dtype.lanes == lanes:
+            return x
+        of = x.dtype.with_lanes(lanes)
+        if x.const is not None:
+            return constant(x.const, of)
+        first = self.insert("poison", x, 0, of)
+        vector = register_type(of)
+        return self.op(f"shufflevector {vector} {first.ref}, {vector} poison, <{lanes} x i32> zeroinitializer", of)
+
+    def concat(self, parts: Sequence[Value], of: DType) -> Value:
+        """A vector from one scalar per lane."""
+        ref = "poison"
+        for lane, x in enumerate(parts):
+            ref = self.insert(ref, x, lane, of).ref
+        return Value(ref, of)
+
+    def iota(self, of: DType, stride: int = 1) -> Value:
+        """The constant vector 0, stride, 2 * stride, ..."""
+        lanes = ", ".join(f"{register_type(of.scalar)} {_literal(i * stride, of.scalar)}" for i in range(of.lanes))
+        return Value(f"<{lanes}>", of)

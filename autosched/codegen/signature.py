@@ -1,0 +1,274 @@
+"""What a compiled function expects of its arguments, as plain data.
+
+A dimension is an int, or a prefix expression over the names of size variables:
+`["size", "height"]`, `["add", ["size", "height"], 2]`. Nothing here needs the IR at run time.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autosched.errors import BuildError, UsageError
+from autosched.ir.dtype import dtype
+from autosched.ir.expr import Expr
+from autosched.ir.stmt import Function
+
+__all__ = ["Dim", "Param", "Signature", "dim_of", "evaluate_dim", "format_dim"]
+
+Dim = int | list[Any]
+
+
+def _truncdiv(a: int, b: int) -> int:
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+#: operator -> (arity, how Python computes it, how it is printed)
+_DIM_OPS: dict[str, tuple[int, Callable[..., int], str]] = {
+    "add": (2, operator.add, "{} + {}"),
+    "sub": (2, operator.sub, "{} - {}"),
+    "mul": (2, operator.mul, "{} * {}"),
+    "floordiv": (2, lambda a, b: a // b if b else 0, "{} // {}"),
+    "floormod": (2, lambda a, b: a % b if b else 0, "{} % {}"),
+    "truncdiv": (2, _truncdiv, "div({}, {})"),
+    "truncmod": (2, lambda a, b: a - b * _truncdiv(a, b) if b else 0, "mod({}, {})"),
+    "min": (2, min, "min({}, {})"),
+    "max": (2, max, "max({}, {})"),
+    "neg": (1, operator.neg, "-{}"),
+}
+
+
+def dim_of(e: Expr) -> Dim:
+    """The index expression `e` over size variables as plain data. Raises BuildError for any other."""
+    if e.op == "const":
+        return int(e.value)
+    if e.op == "var" and e.value.role in ("size", "scalar"):
+        return ["size", e.value.name]
+    if e.op == "cast":
+        return dim_of(e.args[0])
+    if e.op in _DIM_OPS:
+        return [e.op, *map(dim_of, e.args)]
+    raise BuildError(
+        f"the operator {e.op!r} cannot stand in the shape of an argument",
+        asked=f"dimension {e!r}",
+        legal=f"legal: size variables, integers, {', '.join(_DIM_OPS)}",
+    )
+
+
+def evaluate_dim(dim: Dim, sizes: Mapping[str, int]) -> int:
+    """The value of `dim` for these sizes. Raises KeyError for a size that is not among them."""
+    if isinstance(dim, int):
+        return dim
+    if dim[0] == "size":
+        return sizes[dim[1]]
+    return _DIM_OPS[dim[0]][1](*(evaluate_dim(d, sizes) for d in dim[1:]))
+
+
+def format_dim(dim: Dim) -> str:
+    """`dim` as a person writes it: `height + 2`."""
+    if isinstance(dim, int):
+        return str(dim)
+    if dim[0] == "size":
+        return str(dim[1])
+    template = _DIM_OPS[dim[0]][2]
+    parts = [format_dim(d) for d in dim[1:]]
+    if "(" not in template:
+        parts = [f"({p})" if isinstance(d, list) and d[0] != "size" else p for d, p in zip(dim[1:], parts, strict=True)]
+    return template.format(*parts)
+
+
+def _check_dim(dim: object, sizes: Sequence[str]) -> Dim:
+    """`dim` if it is well-formed, as one read from a file must be. Raises ValueError."""
+    if isinstance(dim, int) and not isinstance(dim, bool):
+        return dim
+    if not isinstance(dim, list) or not dim or not isinstance(dim[0], str):
+        raise ValueError(f"{dim!r} is not a dimension")
+    if dim[0] == "size":
+        if len(dim) != 2 or dim[1] not in sizes:
+            raise ValueError(f"{dim!r} names no size")
+    elif dim[0] not in _DIM_OPS or len(dim) != _DIM_OPS[dim[0]][0] + 1:
+        raise ValueError(f"{dim!r} is not a dimension")
+    else:
+        for part in dim[1:]:
+            _check_dim(part, sizes)
+    return dim
+
+
+def _solve(dim: Dim, value: int) -> tuple[str, int] | None:
+    """The size and its value that make `dim` equal `value`, when `dim` is one size, shifted and scaled."""
+    while isinstance(dim, list) and dim[0] != "size":
+        match dim:
+            case ["add", list() as rest, int() as k] | ["add", int() as k, list() as rest]:
+                dim, value = rest, value - k
+            case ["sub", list() as rest, int() as k]:
+                dim, value = rest, value + k
+            case ["sub", int() as k, list() as rest]:
+                dim, value = rest, k - value
+            case ["mul", list() as rest, int() as k] | ["mul", int() as k, list() as rest] if k and value % k == 0:
+                dim, value = rest, value // k
+            case ["neg", list() as rest]:
+                dim, value = rest, -value
+            case _:
+                return None
+    return (dim[1], value) if isinstance(dim, list) else None
+
+
+@dataclass(frozen=True)
+class Param:
+    """One argument: a C-contiguous array of `dtype` whose shape is `shape`."""
+
+    name: str
+    dtype: str
+    shape: tuple[Dim, ...]
+    is_output: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(format_dim, self.shape))}]"
+
+    def shape_for(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        return tuple(evaluate_dim(d, sizes) for d in self.shape)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function's name, its arguments in call order, and its size variables in passing order."""
+
+    name: str
+    params: tuple[Param, ...]
+    sizes: tuple[str, ...]
+
+    @staticmethod
+    def of(function: Function) -> Signature:
+        """The signature of a lowered function. Raises BuildError for a shape that is no data."""
+        params = tuple(
+            Param(b.name, str(b.dtype), tuple(dim_of(e) for e in b.shape), i in function.outputs)
+            for i, b in enumerate(function.params)
+        )
+        return Signature(function.name, params, tuple(v.name for v in function.sizes))
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.params))})"
+
+    @property
+    def inputs(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if not p.is_output)
+
+    @property
+    def outputs(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if p.is_output)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "params": [
+                {"name": p.name, "dtype": p.dtype, "shape": list(p.shape), "is_output": p.is_output} for p in self.params
+            ],
+            "sizes": list(self.sizes),
+        }
+
+    @staticmethod
+    def from_json(data: Any) -> Signature:
+        """Read what `to_json` wrote. Raises ValueError for anything else."""
+        try:
+            sizes = tuple(data["sizes"])
+            params = tuple(
+                Param(p["name"], dtype(p["dtype"]).scalar, tuple(_check_dim(d, sizes) for d in p["shape"]), p["is_output"])
+                for p in data["params"]
+            )
+            name = data["name"]
+        except (KeyError, TypeError, UsageError) as error:
+            raise ValueError(f"not a signature: {error}") from None
+        texts = [name, *sizes, *(p.name for p in params)]
+        if not all(isinstance(t, str) for t in texts) or not all(isinstance(p.is_output, bool) for p in params):
+            raise ValueError("not a signature: a field has the wrong type")
+        return Signature(name, params, sizes)
+
+    def resolve(self, arrays: Sequence[Any]) -> dict[str, int]:
+        """The value of each size variable, read off the shapes of `arrays` (one per parameter).
+
+        An entry may be None where an output is yet to be allocated. Raises BuildError naming the
+        argument when a number of dimensions or a length is not what the signature says.
+        """
+        if len(arrays) != len(self.params):
+            raise BuildError(
+                f"takes {len(self.params)} arrays, got {len(arrays)}", asked=self.name, legal=f"signature: {self}"
+            )
+        given = [(p, tuple(a.shape)) for p, a in zip(self.params, arrays, strict=True) if a is not None]
+        for param, shape in given:
+            if len(shape) != len(param.shape):
+                raise BuildError(
+                    f"needs {len(param.shape)} dimensions, got {len(shape)}: shape {shape}",
+                    asked=f"{self.name}, argument {param.name!r}",
+                    legal=f"expected {param}",
+                )
+        sizes, origin = self._read_sizes(given)
+        self._check_shapes(given, sizes, origin)
+        return sizes
+
+    def _read_sizes(
+        self, given: Sequence[tuple[Param, tuple[int, ...]]]
+    ) -> tuple[dict[str, int], dict[str, tuple[Param, int, tuple[int, ...]]]]:
+        """Each size and where it was read: dimensions that are a size alone first, then derived ones."""
+        sizes: dict[str, int] = {}
+        origin: dict[str, tuple[Param, int, tuple[int, ...]]] = {}
+        for alone in (True, False):
+            for param, shape in given:
+                for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
+                    found = _solve(dim, length) if isinstance(dim, list) and (dim[0] == "size") == alone else None
+                    if found is not None and found[0] not in sizes:
+                        sizes[found[0]] = found[1]
+                        origin[found[0]] = (param, axis, shape)
+        missing = [name for name in self.sizes if name not in sizes]
+        if missing:
+            raise BuildError(
+                f"the size {missing[0]!r} cannot be read off the shapes that were passed",
+                asked=self.name,
+                legal=f"pass the outputs as well; signature: {self}",
+            )
+        return {name: sizes[name] for name in self.sizes}, origin
+
+    def _check_shapes(
+        self,
+        given: Sequence[tuple[Param, tuple[int, ...]]],
+        sizes: Mapping[str, int],
+        origin: Mapping[str, tuple[Param, int, tuple[int, ...]]],
+    ) -> None:
+        for name, value in sizes.items():
+            if value < 0:
+                param, axis, shape = origin[name]
+                raise BuildError(
+                    f"shape {shape} makes the size {name!r} negative: {value}",
+                    asked=f"{self.name}, argument {param.name!r}",
+                    legal=f"expected {param} with {name} >= 0",
+                )
+        for param, shape in given:
+            for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
+                wanted = evaluate_dim(dim, sizes)
+                if wanted != length:
+                    raise BuildError(
+                        f"shape {shape}: dimension {axis} is {length} and should be {_explain(dim, wanted, sizes, origin)}",
+                        asked=f"{self.name}, argument {param.name!r}",
+                        legal=f"expected {param}",
+                    )
+
+
+def _explain(
+    dim: Dim,
+    wanted: int,
+    sizes: Mapping[str, int],
+    origin: Mapping[str, tuple[Param, int, tuple[int, ...]]],
+) -> str:
+    """`height + 2 = 12 (height = 10 by argument 'out', dimension 0)`."""
+    if isinstance(dim, int):
+        return str(wanted)
+    names = sorted(_names(dim))
+    where = ", ".join(f"{n} = {sizes[n]} by argument {origin[n][0].name!r}, dimension {origin[n][1]}" for n in names)
+    return f"{format_dim(dim)} = {wanted} ({where})"
+
+
+def _names(dim: Dim) -> set[str]:
+    if isinstance(dim, int):
+        return set()
+    return {dim[1]} if dim[0] == "size" else set().union(*map(_names, dim[1:]))

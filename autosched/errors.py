@@ -1,0 +1,109 @@
+"""Every error a user can meet.
+
+An error says three things: what was asked, why that cannot be, and what is legal.
+`AutoschedError` carries them as fields, so that the command line can lay them out and a test
+can look at one of them; `str(error)` is the whole message.
+
+Exit statuses are part of the command line's interface (`docs/cli.md`); each class names its own.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = [
+    "AutoschedError",
+    "BuildError",
+    "DeviceError",
+    "ImageError",
+    "LowerError",
+    "MeasureError",
+    "RecordError",
+    "ScheduleError",
+    "TargetError",
+    "UsageError",
+    "WorkloadError",
+    "asked_at",
+]
+
+
+class AutoschedError(Exception):
+    """Base of all errors raised on purpose.
+
+    `why` is one sentence without a trailing period; `asked` is the call or input it is about;
+    `legal` says what would have been accepted, or what to do next.
+    """
+
+    exit_status = 1
+
+    def __init__(self, why: str, *, asked: str = "", legal: str = "") -> None:
+        self.why = why
+        self.asked = asked
+        self.legal = legal
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        head = f"{self.asked}: {self.why}" if self.asked else self.why
+        return f"{head}\n  {self.legal}" if self.legal else head
+
+
+class UsageError(AutoschedError):
+    """A wrong argument on the command line or to a public function."""
+
+    exit_status = 2
+
+
+class WorkloadError(UsageError):
+    """A workload or template that cannot be found, loaded or called."""
+
+
+class TargetError(UsageError):
+    """An unknown target, target option or device."""
+
+
+class DeviceError(AutoschedError):
+    """A device or driver that is missing, lost or refuses to work."""
+
+    exit_status = 6
+
+
+class ScheduleError(AutoschedError):
+    """A schedule primitive that is illegal as structure, whatever the values of the knobs."""
+
+
+class LowerError(AutoschedError):
+    """A schedule that cannot be turned into loops."""
+
+
+class BuildError(AutoschedError):
+    """Loops that cannot be turned into machine code, or arguments a module cannot take."""
+
+
+class MeasureError(AutoschedError):
+    """A measurement that could not be made at all: nothing built, or nothing ran."""
+
+    exit_status = 3
+
+
+class RecordError(AutoschedError):
+    """Records that cannot be read, written or applied."""
+
+    exit_status = 4
+
+
+class ImageError(UsageError):
+    """An image file that cannot be read, written or blurred."""
+
+
+def asked_at(skip_packages: tuple[str, ...] = ("autosched",)) -> str:
+    """`file.py:12` of the innermost caller outside this package: the user's own line.
+
+    Empty when there is none, as in an interactive session's bare prompt.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in skip_packages:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""

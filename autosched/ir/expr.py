@@ -1,0 +1,911 @@
+"""Expressions: one hash-consed class, consumed by tables.
+
+    Expr(op, dtype, args, value)
+
+`op` is a key of `OPS`; `args` are Exprs; `value` is what does not fit into args: a number for
+`const`, a `VarInfo` for `var`, a buffer or tensor for `load`. Two Exprs that are built alike are
+the same object, so `is` is structural equality, and a pass may memoise on the object.
+
+Integer arithmetic wraps around like NumPy's; `/` on integers truncates toward zero (C's and TVM's
+`div`), `//` and `%` floor (Python's and NumPy's); dividing an integer by zero gives 0 (NumPy's
+result, without its warning). Index arithmetic (see `is_index`) is exact: it is evaluated in 64 bits.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from autosched.errors import UsageError
+from autosched.ir.dtype import BOOL, INT32, DType, dtype, promote
+
+__all__ = [
+    "OPS",
+    "Expr",
+    "OpInfo",
+    "VarInfo",
+    "as_expr",
+    "binary",
+    "broadcast",
+    "call",
+    "cast",
+    "ceildiv",
+    "compare",
+    "const",
+    "convert_pair",
+    "floordiv",
+    "floormod",
+    "if_then_else",
+    "is_const",
+    "is_index",
+    "likely",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "make",
+    "max_value",
+    "maximum",
+    "min_value",
+    "minimum",
+    "neg",
+    "post_order",
+    "ramp",
+    "select",
+    "substitute",
+    "truncdiv",
+    "truncmod",
+    "var",
+    "variables",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class OpInfo:
+    """What every consumer may want to know of an operator.
+
+    `kind`: leaf, arith, bits, compare, logic, choice, cast, math, memory, vector, reduce.
+    `flops`: cost in units of one add. `numpy`: the ufunc (or function) that evaluates it.
+    """
+
+    kind: str
+    arity: int
+    flops: float = 0.0
+    numpy: Callable[..., Any] | None = None
+
+
+def _np_truncdiv(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    safe = np.where(b == 0, np.ones_like(b), b)
+    quotient = np.floor_divide(a, safe)
+    if a.dtype.kind == "i":
+        quotient = quotient + ((np.remainder(a, safe) != 0) & ((a < 0) != (safe < 0)))
+    return np.where(b == 0, np.zeros_like(quotient), quotient).astype(np.result_type(a, b))
+
+
+def _np_truncmod(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    if np.result_type(a, b).kind == "f":
+        return np.fmod(a, b)
+    safe = np.where(b == 0, np.ones_like(b), b)
+    return np.where(b == 0, np.zeros_like(a), np.fmod(a, safe)).astype(np.result_type(a, b))
+
+
+def _np_floordiv(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    if np.result_type(a, b).kind == "f":
+        return np.floor_divide(a, b)
+    safe = np.where(b == 0, np.ones_like(b), b)
+    return np.where(b == 0, np.zeros_like(a), np.floor_divide(a, safe)).astype(np.result_type(a, b))
+
+
+def _np_floormod(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    if np.result_type(a, b).kind == "f":
+        return np.remainder(a, b)
+    safe = np.where(b == 0, np.ones_like(b), b)
+    return np.where(b == 0, np.zeros_like(a), np.remainder(a, safe)).astype(np.result_type(a, b))
+
+
+def _np_erf(x: Any) -> Any:
+    from scipy.special import erf
+
+    return erf(x)
+
+
+def _np_sigmoid(x: Any) -> Any:
+    from scipy.special import expit
+
+    return expit(x)
+
+
+def _np_shl(a: Any, b: Any) -> Any:
+    return np.left_shift(a, b)
+
+
+def _np_round_half_away(x: Any) -> Any:
+    return np.copysign(np.floor(np.abs(x) + np.asarray(0.5, np.asarray(x).dtype)), x)
+
+
+def _unary(fn: Callable[..., Any] | None, flops: float) -> OpInfo:
+    return OpInfo("math", 1, flops, fn)
+
+
+#: The closed table of operators. Each backend keeps a table of its own over the same keys, and
+#: `tests/ir/test_tables.py` checks that none has a hole.
+OPS: dict[str, OpInfo] = {
+    # leaves
+    "const": OpInfo("leaf", 0),
+    "var": OpInfo("leaf", 0),
+    # arithmetic; `div` is float division, the integer divisions are named for how they round
+    "add": OpInfo("arith", 2, 1, np.add),
+    "sub": OpInfo("arith", 2, 1, np.subtract),
+    "mul": OpInfo("arith", 2, 1, np.multiply),
+    "div": OpInfo("arith", 2, 4, np.divide),
+    "truncdiv": OpInfo("arith", 2, 8, _np_truncdiv),
+    "truncmod": OpInfo("arith", 2, 8, _np_truncmod),
+    "floordiv": OpInfo("arith", 2, 8, _np_floordiv),
+    "floormod": OpInfo("arith", 2, 8, _np_floormod),
+    "min": OpInfo("arith", 2, 1, np.minimum),
+    "max": OpInfo("arith", 2, 1, np.maximum),
+    "neg": OpInfo("arith", 1, 1, np.negative),
+    "abs": OpInfo("arith", 1, 1, np.abs),
+    # bits
+    "bitand": OpInfo("bits", 2, 1, np.bitwise_and),
+    "bitor": OpInfo("bits", 2, 1, np.bitwise_or),
+    "bitxor": OpInfo("bits", 2, 1, np.bitwise_xor),
+    "bitnot": OpInfo("bits", 1, 1, np.invert),
+    "shl": OpInfo("bits", 2, 1, _np_shl),
+    "shr": OpInfo("bits", 2, 1, np.right_shift),
+    "popcount": OpInfo("bits", 1, 2, np.bitwise_count),
+    # comparisons and logic
+    "eq": OpInfo("compare", 2, 1, np.equal),
+    "ne": OpInfo("compare", 2, 1, np.not_equal),
+    "lt": OpInfo("compare", 2, 1, np.less),
+    "le": OpInfo("compare", 2, 1, np.less_equal),
+    "gt": OpInfo("compare", 2, 1, np.greater),
+    "ge": OpInfo("compare", 2, 1, np.greater_equal),
+    "and": OpInfo("logic", 2, 1, np.logical_and),
+    "or": OpInfo("logic", 2, 1, np.logical_or),
+    "not": OpInfo("logic", 1, 1, np.logical_not),
+    #: a condition that holds nearly always: loops are partitioned on it
+    "likely": OpInfo("logic", 1, 0, lambda x: x),
+    # choice: `select` evaluates both sides, `if_then_else` only the one it needs
+    "select": OpInfo("choice", 3, 1, np.where),
+    "if_then_else": OpInfo("choice", 3, 1, np.where),
+    "cast": OpInfo("cast", 1, 1),
+    # math
+    "exp": _unary(np.exp, 10),
+    "exp2": _unary(np.exp2, 8),
+    "exp10": _unary(lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x), 10),
+    "log": _unary(np.log, 10),
+    "log2": _unary(np.log2, 10),
+    "log10": _unary(np.log10, 10),
+    "log1p": _unary(np.log1p, 10),
+    "sin": _unary(np.sin, 10),
+    "cos": _unary(np.cos, 10),
+    "tan": _unary(np.tan, 12),
+    "asin": _unary(np.arcsin, 12),
+    "acos": _unary(np.arccos, 12),
+    "atan": _unary(np.arctan, 12),
+    "sinh": _unary(np.sinh, 14),
+    "cosh": _unary(np.cosh, 14),
+    "tanh": _unary(np.tanh, 14),
+    "asinh": _unary(np.arcsinh, 14),
+    "acosh": _unary(np.arccosh, 14),
+    "atanh": _unary(np.arctanh, 14),
+    "erf": _unary(_np_erf, 14),
+    "sigmoid": _unary(_np_sigmoid, 12),
+    "sqrt": _unary(np.sqrt, 4),
+    "rsqrt": _unary(lambda x: np.asarray(1, np.asarray(x).dtype) / np.sqrt(x), 6),
+    "floor": _unary(np.floor, 1),
+    "ceil": _unary(np.ceil, 1),
+    "trunc": _unary(np.trunc, 1),
+    "round": _unary(_np_round_half_away, 2),  # halves away from zero, C's round
+    "nearbyint": _unary(np.rint, 1),  # halves to even, NumPy's rint
+    "isnan": _unary(np.isnan, 1),
+    "isinf": _unary(np.isinf, 1),
+    "isfinite": _unary(np.isfinite, 1),
+    "pow": OpInfo("math", 2, 20, np.power),
+    "fmod": OpInfo("math", 2, 10, np.fmod),
+    "atan2": OpInfo("math", 2, 16, np.arctan2),
+    "hypot": OpInfo("math", 2, 8, np.hypot),
+    "copysign": OpInfo("math", 2, 1, np.copysign),
+    # memory: `read` names a te tensor, `load` a lowered buffer; args are the indices
+    "read": OpInfo("memory", -1),
+    "load": OpInfo("memory", -1),
+    # vectors: ramp(base, stride) and broadcast(x); the lane count is the dtype's
+    "ramp": OpInfo("vector", 2),
+    "broadcast": OpInfo("vector", 1),
+    # a reduction over te reduce axes; value is the te Reduction
+    "reduce": OpInfo("reduce", -1),
+}
+
+_INDEX_OPS = frozenset(
+    "const var add sub mul truncdiv truncmod floordiv floormod min max neg select if_then_else "
+    "eq ne lt le gt ge and or not likely ramp broadcast cast".split()
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VarInfo:
+    """What a `var` is. Two variables are the same only if they were made by the same call.
+
+    `role`: `size` (non-negative, part of a shape), `scalar` (a run-time number), `loop`, `thread`,
+    `knob` (a tuning parameter with a finite set of values) or `let`. `lower` / `upper` bound the
+    value, inclusively, where they are known for good.
+    """
+
+    name: str
+    role: str
+    serial: int
+    lower: int | None = None
+    upper: int | None = None
+
+
+_interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+_serial = itertools.count()
+
+
+class Expr:
+    """An expression of scalar or vector type. Build it with operators and this module's functions."""
+
+    __slots__ = ("__weakref__", "_cache", "args", "dtype", "op", "serial", "value")
+    op: str
+    dtype: DType
+    args: tuple[Expr, ...]
+    value: Any
+    serial: int  #: creation order: a stable order for printing and canonical forms
+    _cache: dict[str, Any] | None
+
+    __array_ufunc__ = None  # keep NumPy from taking `array * expr` apart
+    __hash__ = object.__hash__
+
+    # -- printing and truth -------------------------------------------------------------------
+    def __repr__(self) -> str:
+        from autosched.ir.printer import format_expr
+
+        return format_expr(self)
+
+    def __bool__(self) -> bool:
+        if self.op == "const":
+            return bool(self.value)
+        if self.op == "eq" and self.args[0].dtype.lanes == 1:
+            return self.args[0] is self.args[1]
+        if self.op == "ne" and self.args[0].dtype.lanes == 1:
+            return self.args[0] is not self.args[1]
+        knobs = [v.value.name for v in variables(self) if v.value.role == "knob"]
+        if knobs:
+            raise UsageError(
+                f"{knobs[0]} is a knob: it has no value while the sketch is traced",
+                asked=f"bool({self!r})",
+                legal="use s.choose(...) for a decision that changes the loop structure, "
+                "or te.select(...) inside an expression",
+            )
+        raise UsageError(
+            "an expression has no truth value before it runs",
+            asked=f"bool({self!r})",
+            legal="use te.all / te.any to combine conditions, te.select or te.if_then_else to choose",
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(f"{self!r} is a scalar expression and cannot be iterated")
+
+    # -- attributes that read like TVM's ------------------------------------------------------
+    @property
+    def name(self) -> str:
+        """The variable's name; '' for any other expression."""
+        return self.value.name if self.op == "var" else ""
+
+    def astype(self, to: object) -> Expr:
+        return cast(to, self)
+
+    # -- operators ----------------------------------------------------------------------------
+    def __add__(self, other: object) -> Expr:
+        return binary("add", self, other)
+
+    def __radd__(self, other: object) -> Expr:
+        return binary("add", other, self)
+
+    def __sub__(self, other: object) -> Expr:
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: object) -> Expr:
+        return binary("sub", other, self)
+
+    def __mul__(self, other: object) -> Expr:
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: object) -> Expr:
+        return binary("mul", other, self)
+
+    def __truediv__(self, other: object) -> Expr:
+        return divide(self, other)
+
+    def __rtruediv__(self, other: object) -> Expr:
+        return divide(other, self)
+
+    def __floordiv__(self, other: object) -> Expr:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: object) -> Expr:
+        return floordiv(other, self)
+
+    def __mod__(self, other: object) -> Expr:
+        return floormod(self, other)
+
+    def __rmod__(self, other: object) -> Expr:
+        return floormod(other, self)
+
+    def __neg__(self) -> Expr:
+        return neg(self)
+
+    def __abs__(self) -> Expr:
+        return call("abs", self)
+
+    def __pow__(self, other: object) -> Expr:
+        return call("pow", self, other)
+
+    def __and__(self, other: object) -> Expr:
+        return _bitwise("bitand", "and", self, other)
+
+    def __rand__(self, other: object) -> Expr:
+        return _bitwise("bitand", "and", other, self)
+
+    def __or__(self, other: object) -> Expr:
+        return _bitwise("bitor", "or", self, other)
+
+    def __ror__(self, other: object) -> Expr:
+        return _bitwise("bitor", "or", other, self)
+
+    def __xor__(self, other: object) -> Expr:
+        return _bitwise("bitxor", "ne", self, other)
+
+    def __rxor__(self, other: object) -> Expr:
+        return _bitwise("bitxor", "ne", other, self)
+
+    def __lshift__(self, other: object) -> Expr:
+        return _bitwise("shl", "", self, other)
+
+    def __rlshift__(self, other: object) -> Expr:
+        return _bitwise("shl", "", other, self)
+
+    def __rshift__(self, other: object) -> Expr:
+        return _bitwise("shr", "", self, other)
+
+    def __rrshift__(self, other: object) -> Expr:
+        return _bitwise("shr", "", other, self)
+
+    def __invert__(self) -> Expr:
+        if self.dtype.is_bool:
+            return logical_not(self)
+        return make("bitnot", self.dtype, (_require_integer("~", self),))
+
+    def __lt__(self, other: object) -> Expr:
+        return compare("lt", self, other)
+
+    def __le__(self, other: object) -> Expr:
+        return compare("le", self, other)
+
+    def __gt__(self, other: object) -> Expr:
+        return compare("gt", self, other)
+
+    def __ge__(self, other: object) -> Expr:
+        return compare("ge", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        try:
+            return compare("eq", self, other)
+        except UsageError:
+            return NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        try:
+            return compare("ne", self, other)
+        except UsageError:
+            return NotImplemented
+
+
+def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> Expr:
+    """The one Expr with these parts. No folding, no checking: the functions below do that."""
+    if op == "const":  # 0.0 and -0.0 are equal, and so are 1 and True, but they are not the same
+        key: tuple[Any, ...] = (op, of, repr(value))
+    else:
+        key = (op, of, *map(id, args), id(value)) if value is not None else (op, of, *map(id, args))
+    found = _interned.get(key)
+    if found is not None:
+        return found
+    expr = object.__new__(Expr)
+    expr.op, expr.dtype, expr.args, expr.value = op, of, args, value
+    expr.serial = next(_serial)
+    expr._cache = None
+    _interned[key] = expr
+    return expr
+
+
+# -- leaves ---------------------------------------------------------------------------------------
+
+
+def const(value: Any, of: object = None) -> Expr:
+    """A literal. Without `of`: int32 (int64 when it does not fit), float32, bool."""
+    if isinstance(value, Expr):
+        return cast(of, value) if of is not None else value
+    if isinstance(value, np.generic):
+        of = of or value.dtype
+        value = value.item()
+    if of is None:
+        if isinstance(value, bool):
+            of = "bool"
+        elif isinstance(value, numbers.Integral):
+            of = "int32" if -(2**31) <= value < 2**31 else "int64"
+        else:
+            of = "float32"
+    to = dtype(of)
+    if not isinstance(value, numbers.Real):
+        raise UsageError("not a number", asked=f"const({value!r})", legal="legal: int, float, bool")
+    if to.lanes > 1:
+        return broadcast(const(value, to.scalar), to.lanes)
+    if to.is_float:
+        return make("const", to, (), float(to.numpy.type(value)))
+    if isinstance(value, float) and not value.is_integer():
+        if not math.isfinite(value):
+            raise UsageError(f"{value} has no {to} value", asked=f"const({value!r}, {to!r})")
+        value = math.trunc(value)
+    if to.is_bool:
+        return make("const", to, (), bool(value))
+    span = 1 << to.bits
+    wrapped = int(value) % span
+    if to.kind == "int" and wrapped >= span >> 1:
+        wrapped -= span
+    return make("const", to, (), wrapped)
+
+
+def var(
+    name: str,
+    of: object = INT32,
+    role: str = "scalar",
+    lower: int | None = None,
+    upper: int | None = None,
+) -> Expr:
+    """A fresh variable, distinct from every other, even of the same name."""
+    info = VarInfo(name, role, next(_serial), lower, upper)
+    return make("var", dtype(of), (), info)
+
+
+def as_expr(value: object, like: DType | None = None) -> Expr:
+    """`value` as an Expr. A Python number takes the type `like` if that can hold its kind."""
+    if isinstance(value, Expr):
+        return value
+    as_scalar = getattr(value, "as_expr", None)  # loop handles and iteration variables
+    if as_scalar is not None:
+        return as_scalar()
+    if isinstance(value, (bool, np.bool_)):
+        return const(bool(value), "bool" if like is None else like)
+    if isinstance(value, np.generic):
+        return const(value)
+    if isinstance(value, numbers.Integral):
+        return const(int(value), like if like is not None and not like.is_bool else None)
+    if isinstance(value, numbers.Real):
+        return const(float(value), like if like is not None and like.is_float else None)
+    raise UsageError(
+        f"{type(value).__name__} is not an expression",
+        asked=repr(value),
+        legal="legal: a number, a te variable, an axis, or an expression over tensor elements A[i, j]",
+    )
+
+
+def convert_pair(a: object, b: object) -> tuple[Expr, Expr]:
+    """Both operands in their common type and lane count."""
+    left = a if isinstance(a, Expr) or not _is_number(a) else None
+    right = b if isinstance(b, Expr) or not _is_number(b) else None
+    x = as_expr(a) if left is not None else as_expr(a, as_expr(b).dtype.scalar if right is not None else None)
+    y = as_expr(b) if right is not None else as_expr(b, x.dtype.scalar)
+    if x.dtype is y.dtype:
+        return x, y
+    to = promote(x.dtype.scalar, y.dtype.scalar)
+    lanes = max(x.dtype.lanes, y.dtype.lanes)
+    return _fit(x, to, lanes), _fit(y, to, lanes)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, np.generic)
+
+
+def _fit(x: Expr, to: DType, lanes: int) -> Expr:
+    x = cast(to.with_lanes(x.dtype.lanes), x)
+    return x if x.dtype.lanes == lanes else broadcast(x, lanes)
+
+
+# -- builders, folding constants -----------------------------------------------------------------
+
+
+def is_const(x: Expr, value: object = None) -> bool:
+    return x.op == "const" and (value is None or x.value == value)
+
+
+def fold(op: str, of: DType, args: tuple[Expr, ...]) -> Expr:
+    """`make`, evaluated at once when every argument is a constant (with NumPy's arithmetic)."""
+    if all(a.op == "const" for a in args):
+        ufunc = OPS[op].numpy
+        if ufunc is not None:
+            with np.errstate(all="ignore"):
+                result = ufunc(*(a.dtype.numpy.type(a.value) for a in args))
+            return const(np.asarray(result).astype(of.numpy)[()], of)
+    return make(op, of, args)
+
+
+def binary(op: str, a: object, b: object) -> Expr:
+    """Arithmetic on two operands in their common type, with the identities of 0 and 1 applied."""
+    x, y = convert_pair(a, b)
+    if x.dtype.is_bool and op in ("add", "sub", "mul"):
+        x, y = cast("int32", x), cast("int32", y)
+    if not x.dtype.is_float:
+        if op == "add":
+            if is_const(x, 0):
+                return y
+            if is_const(y, 0):
+                return x
+        elif op == "sub":
+            if is_const(y, 0):
+                return x
+            if x is y:
+                return const(0, x.dtype)
+        elif op == "mul":
+            for one, other in ((x, y), (y, x)):
+                if is_const(one, 1):
+                    return other
+                if is_const(one, 0):
+                    return one
+        elif op in ("min", "max") and x is y:
+            return x
+    return fold(op, x.dtype, (x, y))
+
+
+def divide(a: object, b: object) -> Expr:
+    """`/`: float division, or truncation toward zero when both operands are integers."""
+    x, y = convert_pair(a, b)
+    if x.dtype.is_float:
+        return fold("div", x.dtype, (x, y))
+    return truncdiv(x, y)
+
+
+def _integer_division(op: str, a: object, b: object) -> Expr:
+    x, y = convert_pair(a, b)
+    if x.dtype.is_bool:
+        x, y = cast("int32", x), cast("int32", y)
+    if is_const(y, 1) and x.dtype.is_integer:
+        return x if op.endswith("div") else const(0, x.dtype)
+    return fold(op, x.dtype, (x, y))
+
+
+def truncdiv(a: object, b: object) -> Expr:
+    return _integer_division("truncdiv", a, b)
+
+
+def truncmod(a: object, b: object) -> Expr:
+    return _integer_division("truncmod", a, b)
+
+
+def floordiv(a: object, b: object) -> Expr:
+    return _integer_division("floordiv", a, b)
+
+
+def floormod(a: object, b: object) -> Expr:
+    return _integer_division("floormod", a, b)
+
+
+def ceildiv(a: object, b: object) -> Expr:
+    x, y = convert_pair(a, b)
+    return floordiv(x + (y - 1), y)
+
+
+def minimum(a: object, b: object) -> Expr:
+    return binary("min", a, b)
+
+
+def maximum(a: object, b: object) -> Expr:
+    return binary("max", a, b)
+
+
+def neg(x: object) -> Expr:
+    e = as_expr(x)
+    if e.dtype.is_bool:
+        e = cast("int32", e)
+    return fold("neg", e.dtype, (e,))
+
+
+def compare(op: str, a: object, b: object) -> Expr:
+    x, y = convert_pair(a, b)
+    return fold(op, BOOL.with_lanes(x.dtype.lanes), (x, y))
+
+
+def _truth(x: object) -> Expr:
+    e = as_expr(x)
+    return e if e.dtype.is_bool else compare("ne", e, const(0, e.dtype))
+
+
+def logical_and(*conditions: object) -> Expr:
+    result = const(True)
+    for condition in map(_truth, conditions):
+        if is_const(result, True):
+            result = condition
+        elif not is_const(condition, True) and result is not condition:
+            lanes = max(result.dtype.lanes, condition.dtype.lanes)
+            pair = (_fit(result, BOOL, lanes), _fit(condition, BOOL, lanes))
+            if is_const(pair[0], False) or is_const(pair[1], False):
+                return const(False, BOOL.with_lanes(lanes))
+            result = make("and", BOOL.with_lanes(lanes), pair)
+    return result
+
+
+def logical_or(*conditions: object) -> Expr:
+    return logical_not(logical_and(*(logical_not(c) for c in conditions))) if conditions else const(False)
+
+
+_NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
+
+
+def logical_not(x: object) -> Expr:
+    e = _truth(x)
+    if e.op == "const":
+        return const(not e.value)
+    if e.op == "not":
+        return e.args[0]
+    if e.op in _NEGATED and not e.args[0].dtype.is_float:  # a NaN makes both sides false
+        return make(_NEGATED[e.op], e.dtype, e.args)
+    if e.op == "and":
+        sides = tuple(logical_not(a) for a in e.args)
+        return make("or", e.dtype, sides)
+    if e.op == "or":
+        return logical_and(*(logical_not(a) for a in e.args))
+    return make("not", e.dtype, (e,))
+
+
+def likely(x: object) -> Expr:
+    e = _truth(x)
+    return e if e.op in ("const", "likely") else make("likely", e.dtype, (e,))
+
+
+def _choice(op: str, condition: object, then: object, otherwise: object) -> Expr:
+    c = _truth(condition)
+    x, y = convert_pair(then, otherwise)
+    if c.op == "const":
+        return x if c.value else y
+    if x is y:
+        return x
+    lanes = max(c.dtype.lanes, x.dtype.lanes)
+    return make(op, x.dtype.with_lanes(lanes), (c, _fit(x, x.dtype.scalar, lanes), _fit(y, y.dtype.scalar, lanes)))
+
+
+def select(condition: object, then: object, otherwise: object) -> Expr:
+    """`then` where `condition` holds, else `otherwise`; both are evaluated."""
+    return _choice("select", condition, then, otherwise)
+
+
+def if_then_else(condition: object, then: object, otherwise: object) -> Expr:
+    """`then` if `condition` holds, else `otherwise`; only that one is evaluated."""
+    return _choice("if_then_else", condition, then, otherwise)
+
+
+def cast(to: object, x: object) -> Expr:
+    """`x` converted to the type `to`.
+
+    Float to integer truncates toward zero and saturates (NaN becomes 0), on every backend;
+    integer to integer wraps; anything to bool is `!= 0`.
+    """
+    target, e = dtype(to), as_expr(x)
+    if target.lanes == 1 and e.dtype.lanes > 1:
+        target = target.with_lanes(e.dtype.lanes)
+    if target == e.dtype:
+        return e
+    if target.lanes > 1 and e.dtype.lanes == 1:
+        return broadcast(cast(target.scalar, e), target.lanes)
+    if e.op == "broadcast":
+        return broadcast(cast(target.scalar, e.args[0]), target.lanes)
+    if target.is_bool:
+        return compare("ne", e, const(0, e.dtype))
+    if e.op == "const":
+        return const(saturate(e.value, target) if e.dtype.is_float and not target.is_float else e.value, target)
+    return make("cast", target, (e,))
+
+
+def saturate(value: float, to: DType) -> int:
+    """The integer of type `to` nearest to `value` cut off toward zero; 0 for NaN."""
+    if math.isnan(value):
+        return 0
+    low, high = int(to.min), int(to.max)
+    return low if value <= low else high if value >= high else math.trunc(value)
+
+
+def _require_integer(spelling: str, e: Expr) -> Expr:
+    if e.dtype.is_float:
+        raise UsageError(f"{spelling} needs integers, not {e.dtype}", asked=repr(e), legal="cast first")
+    return e
+
+
+def _bitwise(op: str, on_bool: str, a: object, b: object) -> Expr:
+    x, y = convert_pair(a, b)
+    if x.dtype.is_bool:
+        if on_bool == "and":
+            return logical_and(x, y)
+        if on_bool == "or":
+            return logical_or(x, y)
+        if on_bool:
+            return fold(on_bool, BOOL.with_lanes(x.dtype.lanes), (x, y))
+        x, y = cast("int32", x), cast("int32", y)
+    _require_integer(op, x)
+    return fold(op, x.dtype, (x, y))
+
+
+_RESULT_BOOL = frozenset(("isnan", "isinf", "isfinite"))
+
+
+def call(op: str, *operands: object) -> Expr:
+    """A math intrinsic by name, for example `call("exp", x)`. Integers become float32 first."""
+    info = OPS[op]
+    if info.arity == 2:
+        args = convert_pair(*operands)
+    else:
+        args = (as_expr(operands[0]),)
+    of = args[0].dtype
+    if info.kind == "math" and not of.is_float:
+        if op in ("floor", "ceil", "trunc", "round", "nearbyint"):
+            return args[0]
+        if op in _RESULT_BOOL:
+            return const(op == "isfinite")
+        to = dtype("float64" if of.bits == 64 else "float32").with_lanes(of.lanes)
+        args = tuple(cast(to, a) for a in args)
+        of = to
+    if op == "abs" and of.kind in ("uint", "bool"):
+        return args[0]
+    if op == "popcount":
+        _require_integer(op, args[0])
+    return make(op, BOOL.with_lanes(of.lanes) if op in _RESULT_BOOL else of, tuple(args))
+
+
+def ramp(base: object, stride: object, lanes: int) -> Expr:
+    """The vector `base, base + stride, ..., base + (lanes - 1) * stride`."""
+    b, s = convert_pair(base, stride)
+    return b if lanes == 1 else make("ramp", b.dtype.with_lanes(lanes), (b, s))
+
+
+def broadcast(x: object, lanes: int) -> Expr:
+    e = as_expr(x)
+    if lanes == 1 or e.dtype.lanes == lanes:
+        return e
+    return make("broadcast", e.dtype.with_lanes(lanes), (e,))
+
+
+def min_value(of: object) -> Expr:
+    t = dtype(of)
+    return const(t.min, t)
+
+
+def max_value(of: object) -> Expr:
+    t = dtype(of)
+    return const(t.max, t)
+
+
+# -- walking --------------------------------------------------------------------------------------
+
+
+def post_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
+    """Every distinct node below `roots`, arguments before their users."""
+    seen: set[int] = set()
+    order: list[Expr] = []
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in ([roots] if isinstance(roots, Expr) else list(roots))]
+    stack.reverse()
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(node.args))
+    return order
+
+
+def variables(e: Expr) -> frozenset[Expr]:
+    """The variables `e` mentions (indices of reads included)."""
+    cache = e._cache
+    if cache is not None and "vars" in cache:
+        return cache["vars"]
+    if e.op == "var":
+        result = frozenset((e,))
+    elif not e.args:
+        result = frozenset()
+    else:
+        result = variables(e.args[0]) if len(e.args) == 1 else frozenset().union(*map(variables, e.args))
+    if cache is None:
+        cache = e._cache = {}
+    cache["vars"] = result
+    return result
+
+
+def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
+    """`e` with other arguments, folding again what they make constant or trivial."""
+    if all(a is b for a, b in zip(args, e.args, strict=True)):
+        return e
+    op = e.op
+    if op in ("add", "sub", "mul", "min", "max"):
+        return binary(op, *args)
+    if op in ("truncdiv", "truncmod", "floordiv", "floormod"):
+        return _integer_division(op, *args)
+    if op in _NEGATED:
+        return compare(op, *args)
+    if op == "and":
+        return logical_and(*args)
+    if op == "or":
+        return logical_or(*args)
+    if op == "not":
+        return logical_not(*args)
+    if op == "likely":
+        return likely(*args)
+    if op in ("select", "if_then_else"):
+        return _choice(op, *args)
+    if op == "cast":
+        return cast(e.dtype.scalar, args[0])
+    if op == "neg":
+        return neg(args[0])
+    if op in ("load", "read"):
+        return make(op, e.dtype.with_lanes(max((a.dtype.lanes for a in args), default=1)), args, e.value)
+    if op == "broadcast":
+        return broadcast(args[0], e.dtype.lanes)
+    if op == "ramp":
+        return ramp(args[0], args[1], e.dtype.lanes)
+    if op == "reduce":
+        return make(op, e.dtype, args, e.value)
+    if op in OPS and OPS[op].arity == 2:
+        args = convert_pair(*args)
+    lanes = args[0].dtype.lanes
+    of = e.dtype.scalar.with_lanes(lanes) if op in _RESULT_BOOL else args[0].dtype
+    return fold(op, of, args) if OPS[op].kind != "math" else make(op, of, args)
+
+
+def substitute(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
+    """`e` with variables replaced, everywhere at once."""
+    if not mapping:
+        return e
+    done: dict[int, Expr] = {}
+
+    def go(node: Expr) -> Expr:
+        if node.op == "var":
+            return mapping.get(node, node)
+        if not node.args:
+            return node
+        found = done.get(id(node))
+        if found is None:
+            found = done[id(node)] = rebuild(node, tuple([go(a) for a in node.args]))
+        return found
+
+    return go(e)
+
+
+def is_index(e: Expr) -> bool:
+    """Whether `e` is index arithmetic: integers over variables and constants alone, no reads.
+
+    Such an expression is a mathematical integer: it is evaluated in 64 bits, and converted to its
+    own type only where it meets a value.
+    """
+    cache = e._cache
+    if cache is None:
+        cache = e._cache = {}
+    found = cache.get("index")
+    if found is None:
+        if e.op not in _INDEX_OPS or e.dtype.is_float:
+            found = False
+        elif e.op in ("const", "var"):
+            found = e.dtype.kind != "uint" or e.dtype.bits < 64
+        elif e.op == "cast":
+            found = e.dtype.kind == "int" and e.dtype.bits >= 32 and is_index(e.args[0])
+        else:
+            found = all(is_index(a) for a in e.args)
+        cache["index"] = found
+    return found

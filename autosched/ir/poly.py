@@ -1,0 +1,272 @@
+"""Integer polynomials over atoms: the normal form of index arithmetic.
+
+An atom is a variable, or an opaque node (`floordiv`, `min`, `max`, `select`, a load) whose
+arguments are themselves in normal form. A polynomial is a sum of integer multiples of monomials:
+
+    (f//3 + 1)*3 + f%3   ->   3*(f//3) + 3 + f - 3*(f//3)   ->   f + 3
+
+`x % d` is not an atom: it is `x - d*(x//d)`, which is why the sum above cancels. Division of
+polynomials by polynomials is exact division with remainder, so that `(y*(W*3) + x*3 + c) // (W*3)`
+splits into `y` plus a remainder whose bounds decide the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+
+from autosched.ir.expr import Expr, const, floormod, make
+
+__all__ = ["Monomial", "Poly", "has", "without"]
+
+Monomial = tuple[Expr, ...]  # atoms sorted by serial, repeated for powers; () is the constant
+
+
+def _serial(e: Expr) -> int:
+    return e.serial
+
+
+def has(m: Monomial, atom: Expr) -> bool:
+    """`atom in m`, by identity: `==` on expressions builds an expression."""
+    return any(a is atom for a in m)
+
+
+def without(m: Monomial, atom: Expr) -> Monomial:
+    """`m` with one occurrence of `atom` taken out."""
+    position = next(i for i, a in enumerate(m) if a is atom)
+    return m[:position] + m[position + 1 :]
+
+
+class Poly:
+    """An immutable polynomial with integer coefficients. Zero has no terms."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: dict[Monomial, int]) -> None:
+        self.terms = terms
+        self._hash: int | None = None
+
+    @staticmethod
+    def of(value: int | Expr) -> Poly:
+        """A constant, or an atom standing for itself."""
+        if isinstance(value, int):
+            return Poly({(): value} if value else {})
+        return Poly({(value,): 1})
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Poly) and self.terms == other.terms
+
+    def __repr__(self) -> str:
+        return f"Poly({self.expr()!r})"
+
+    # -- arithmetic ---------------------------------------------------------------------------
+    def __add__(self, other: Poly | int) -> Poly:
+        if isinstance(other, int):
+            other = Poly.of(other)
+        terms = dict(self.terms)
+        for m, c in other.terms.items():
+            total = terms.get(m, 0) + c
+            if total:
+                terms[m] = total
+            else:
+                terms.pop(m, None)
+        return Poly(terms)
+
+    def __neg__(self) -> Poly:
+        return Poly({m: -c for m, c in self.terms.items()})
+
+    def __sub__(self, other: Poly | int) -> Poly:
+        return self + (-other if isinstance(other, Poly) else -other)
+
+    def __mul__(self, other: Poly | int) -> Poly:
+        if isinstance(other, int):
+            return Poly({m: c * other for m, c in self.terms.items()}) if other else Poly({})
+        if len(other.terms) == 1 and () in other.terms:
+            return self * other.terms[()]
+        terms: dict[Monomial, int] = {}
+        for m1, c1 in self.terms.items():
+            for m2, c2 in other.terms.items():
+                m = tuple(sorted(m1 + m2, key=_serial)) if m1 and m2 else m1 or m2
+                total = terms.get(m, 0) + c1 * c2
+                if total:
+                    terms[m] = total
+                else:
+                    terms.pop(m, None)
+        return Poly(terms)
+
+    # -- questions ----------------------------------------------------------------------------
+    @property
+    def constant(self) -> int | None:
+        """The value, if there are no atoms."""
+        if not self.terms:
+            return 0
+        return self.terms.get(()) if len(self.terms) == 1 else None
+
+    def atoms(self) -> Iterator[Expr]:
+        """Each atom once, in order of creation."""
+        return iter(sorted({a for m in self.terms for a in m}, key=_serial))
+
+    def linear_in(self, atom: Expr) -> tuple[Poly, Poly] | None:
+        """`(a, b)` with `self == a*atom + b`, neither mentioning the atom; None for higher powers."""
+        slope: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for m, c in self.terms.items():
+            count = sum(a is atom for a in m)
+            if count == 0:
+                rest[m] = c
+            elif count == 1:
+                slope[without(m, atom)] = c
+            else:
+                return None
+        return Poly(slope), Poly(rest)
+
+    def replace(self, atom: Expr, value: Poly) -> Poly:
+        """`value` in place of every occurrence of the atom."""
+        result = Poly({m: c for m, c in self.terms.items() if not has(m, atom)})
+        for m, c in self.terms.items():
+            if has(m, atom):
+                product = Poly({tuple(a for a in m if a is not atom): c})
+                for _ in range(sum(a is atom for a in m)):
+                    product = product * value
+                result = result + product
+        return result
+
+    def divide(self, divisor: Poly) -> tuple[Poly, Poly]:
+        """`(q, r)` with `self == q*divisor + r`, `q` as large as exact division of terms allows.
+
+        For a constant divisor the constant term is split too, with a remainder in [0, divisor).
+        """
+        lead, lead_coefficient = max(
+            divisor.terms.items(), key=lambda item: (len(item[0]), tuple(a.serial for a in item[0]))
+        )
+        quotient, remainder = Poly({}), self
+        for _ in range(16):  # each round removes the terms that the leading term divides
+            step: dict[Monomial, int] = {}
+            for m, c in remainder.terms.items():
+                rest = _without(m, lead)
+                if rest is None:
+                    continue
+                if not lead:  # constant divisor: keep the remainder of each term minimal
+                    if c // lead_coefficient and (c % lead_coefficient == 0 or not m):
+                        step[rest] = c // lead_coefficient
+                elif c % lead_coefficient == 0:
+                    step[rest] = c // lead_coefficient
+            if not step:
+                break
+            part = Poly(step)
+            quotient, remainder = quotient + part, remainder - part * divisor
+            if not lead:
+                break
+        return quotient, remainder
+
+    # -- back to an expression ----------------------------------------------------------------
+    def expr(self) -> Expr:
+        """The expression to print and to compile: factored, `%` restored, positive terms first."""
+        terms, mods = _restore_mods(self.terms)
+        return _sum(terms, mods)
+
+
+def _without(m: Monomial, factor: Monomial) -> Monomial | None:
+    """`m / factor`, or None if that is not a monomial."""
+    rest = m
+    for atom in factor:
+        if not has(rest, atom):
+            return None
+        rest = without(rest, atom)
+    return rest
+
+
+def _restore_mods(terms: dict[Monomial, int]) -> tuple[dict[Monomial, int], list[tuple[Expr, int]]]:
+    """Find `k*x - k*d*(x//d)` and give it back as `k*(x % d)`, `d` a constant or a variable."""
+    mods: list[tuple[Expr, int]] = []
+    terms = dict(terms)
+    for m in list(terms):
+        if m not in terms or not m:
+            continue
+        for atom in m:
+            if atom.op != "floordiv":
+                continue
+            numerator, divisor = atom.args
+            rest = _without(m, (atom,))
+            assert rest is not None
+            if divisor.op == "const" and not rest and terms[m] % divisor.value == 0:
+                k = -terms[m] // divisor.value
+            elif len(rest) == 1 and rest[0] is divisor:
+                k = -terms[m]
+            else:
+                continue
+            from autosched.ir.simplify import to_poly
+
+            wanted = to_poly(numerator) * k
+            if all(terms.get(w, 0) == c for w, c in wanted.terms.items() if w):
+                left = (Poly(terms) - wanted).terms
+                left.pop(m)
+                terms = left
+                mods.append((floormod(numerator, divisor), k))
+                break
+    return terms, mods
+
+
+def _sum(terms: dict[Monomial, int], mods: list[tuple[Expr, int]]) -> Expr:
+    """Horner-like: the atom shared by most terms is factored out, so `a*W*3 + b*3 + c` nests."""
+    parts: list[tuple[Expr, int]] = []
+    rest = dict(terms)
+    constant = rest.pop((), 0)
+    while len(rest) > 1:
+        counts: dict[Expr, int] = {}
+        for m in rest:
+            for atom in set(m):
+                counts[atom] = counts.get(atom, 0) + 1
+        best = max(counts, key=lambda a: (counts[a], a.op == "var", -a.serial), default=None)
+        if best is None or counts[best] < 2:
+            break
+        inside = {without(m, best): c for m, c in rest.items() if has(m, best)}
+        rest = {m: c for m, c in rest.items() if not has(m, best)}
+        scale = _content(inside)
+        inner = _sum({m: c // scale for m, c in inside.items()}, [])
+        parts.append((make("mul", inner.dtype, (inner, best)), scale))
+    for m, c in rest.items():
+        parts.append((_product(m), c))
+    parts.extend(mods)
+    return _linear(parts, constant)
+
+
+def _content(terms: dict[Monomial, int]) -> int:
+    values = list(terms.values())
+    g = 0
+    for v in values:
+        g = gcd(g, abs(v))
+    return -g if all(v < 0 for v in values) else g
+
+
+def _product(m: Monomial) -> Expr:
+    result = m[0]
+    for atom in m[1:]:
+        result = make("mul", result.dtype, (result, atom))
+    return result
+
+
+def _linear(parts: list[tuple[Expr, int]], constant: int) -> Expr:
+    """`sum(c * e) + constant`, larger coefficients first, subtractions after additions."""
+    dt = parts[0][0].dtype if parts else const(0).dtype
+    result: Expr | None = None
+    ordered = sorted(parts, key=lambda p: (p[1] < 0, -abs(p[1])))
+    if ordered and ordered[0][1] < 0 and constant > 0:
+        result, constant = const(constant, dt), 0
+    for e, c in ordered:
+        size = abs(c)
+        term = e if size == 1 else make("mul", dt, (e, const(size, dt if -(2**31) <= size < 2**31 else "int64")))
+        if result is None:
+            result = term if c > 0 else make("sub", dt, (const(0, dt), term))
+        else:
+            result = make("add" if c > 0 else "sub", dt, (result, term))
+    if result is None:
+        return const(constant)
+    if constant:
+        result = make("add" if constant > 0 else "sub", dt, (result, const(abs(constant), dt)))
+    return result

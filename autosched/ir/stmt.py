@@ -1,0 +1,271 @@
+"""Statements: a handful of frozen dataclasses, handled with `match`.
+
+    stmt   ::= For(var, start, extent, kind, thread, body)      for var in [start, start + extent)
+             | Store(buffer, indices, value)                    buffer[indices] = value
+             | If(condition, then, otherwise)
+             | Seq(stmts)
+             | Let(var, value, body)
+             | Allocate(buffer, body)                           buffer lives while body runs
+             | Produce(name, body)                              a label: these loops compute `name`
+             | Barrier(scope)                                   all work-items of the group meet here
+             | Launch(name, grid, block, body)                  one device kernel (GPU-style targets)
+    Function ::= (name, params, sizes, body, outputs)
+
+Indices are one Expr per dimension until `flatten_buffers`, exactly one afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from autosched.ir.dtype import DType
+from autosched.ir.expr import Expr, const, make, substitute
+
+__all__ = [
+    "LOOP_KINDS",
+    "ONE",
+    "THREAD_TAGS",
+    "ZERO",
+    "Allocate",
+    "Barrier",
+    "Buffer",
+    "For",
+    "Function",
+    "If",
+    "Launch",
+    "Let",
+    "Produce",
+    "Seq",
+    "Stmt",
+    "Store",
+    "children",
+    "expressions",
+    "load",
+    "map_stmt",
+    "seq",
+    "substitute_stmt",
+    "walk",
+]
+
+LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "thread")
+THREAD_TAGS = tuple(f"{level}Idx.{axis}" for level in ("block", "thread") for axis in "xyz")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """Memory of one element type. Identity is identity: two buffers are never equal.
+
+    `shape` in elements, outermost first, row-major. `scope`: `global`, `shared` (one per
+    work-group) or `local` (one per thread or work-item).
+    """
+
+    name: str
+    shape: tuple[Expr, ...]
+    dtype: DType
+    scope: str = "global"
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}] {self.scope}"
+
+
+def load(buffer: Buffer, *indices: Expr) -> Expr:
+    lanes = max((i.dtype.lanes for i in indices), default=1)
+    return make("load", buffer.dtype.with_lanes(lanes), tuple(indices), buffer)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class For:
+    """`for var in [start, start + extent): body`; iterations of `parallel` and `thread` commute.
+
+    `thread` is the hardware index a `thread` loop is bound to (one of `THREAD_TAGS`).
+    `ragged` marks a piece that partitioning cut off: rarely run, so not worth vector code.
+    """
+
+    var: Expr
+    start: Expr
+    extent: Expr
+    kind: str
+    body: Stmt
+    thread: str = ""
+    ragged: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """`buffer[indices] = value`; a vector index or value stores all lanes."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    condition: Expr
+    then: Stmt
+    otherwise: Stmt | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seq:
+    stmts: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Let:
+    var: Expr
+    value: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocate:
+    buffer: Buffer
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Produce:
+    name: str
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Barrier:
+    scope: str = "shared"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launch:
+    """Run `body` once for each work-item of `grid` x `block` (three extents each, x first).
+
+    In `body`, a work-item knows its place by the `thread` variables named after `THREAD_TAGS`.
+    """
+
+    name: str
+    grid: tuple[Expr, Expr, Expr]
+    block: tuple[Expr, Expr, Expr]
+    body: Stmt
+
+
+Stmt = For | Store | If | Seq | Let | Allocate | Produce | Barrier | Launch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A lowered program. Calls pass `params` in order; `sizes` are read off their shapes.
+
+    `outputs` are the positions in `params` that the function writes. A buffer whose shape names a
+    size variable alone in some dimension defines it.
+    """
+
+    name: str
+    params: tuple[Buffer, ...]
+    sizes: tuple[Expr, ...]
+    body: Stmt
+    outputs: tuple[int, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    def with_body(self, body: Stmt) -> Function:
+        return replace(self, body=body)
+
+
+def seq(*stmts: Stmt | None) -> Stmt:
+    """The statements one after the other, flattened; None is left out."""
+    flat: list[Stmt] = []
+    for s in stmts:
+        if isinstance(s, Seq):
+            flat.extend(s.stmts)
+        elif s is not None:
+            flat.append(s)
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def is_empty(s: Stmt | None) -> bool:
+    return s is None or (isinstance(s, Seq) and not s.stmts)
+
+
+def children(s: Stmt) -> tuple[Stmt, ...]:
+    match s:
+        case For(body=body) | Let(body=body) | Allocate(body=body) | Produce(body=body) | Launch(body=body):
+            return (body,)
+        case If(then=then, otherwise=otherwise):
+            return (then,) if otherwise is None else (then, otherwise)
+        case Seq(stmts=stmts):
+            return stmts
+        case _:
+            return ()
+
+
+def expressions(s: Stmt) -> tuple[Expr, ...]:
+    """The expressions of this statement itself, not of the statements in it."""
+    match s:
+        case For(start=start, extent=extent):
+            return (start, extent)
+        case Store(indices=indices, value=value):
+            return (*indices, value)
+        case If(condition=condition):
+            return (condition,)
+        case Let(value=value):
+            return (value,)
+        case Allocate(buffer=buffer):
+            return buffer.shape
+        case Launch(grid=grid, block=block):
+            return (*grid, *block)
+        case _:
+            return ()
+
+
+def walk(s: Stmt) -> Iterator[Stmt]:
+    """This statement and all below it, outer before inner, in program order."""
+    yield s
+    for c in children(s):
+        yield from walk(c)
+
+
+def map_stmt(
+    s: Stmt,
+    on_expr: Callable[[Expr], Expr] = lambda e: e,
+    on_stmt: Callable[[Stmt], Stmt] = lambda s: s,
+) -> Stmt:
+    """`s` rebuilt bottom-up: `on_expr` on each expression, then `on_stmt` on each statement.
+
+    A buffer's own shape is left alone: a Buffer is an identity, and the loads share it.
+    """
+
+    def go(s: Stmt) -> Stmt:
+        new: Stmt
+        match s:
+            case For():
+                new = replace(s, start=on_expr(s.start), extent=on_expr(s.extent), body=go(s.body))
+            case Store():
+                new = Store(s.buffer, tuple(on_expr(i) for i in s.indices), on_expr(s.value))
+            case If():
+                new = If(on_expr(s.condition), go(s.then), None if s.otherwise is None else go(s.otherwise))
+            case Seq():
+                new = seq(*(go(c) for c in s.stmts))
+            case Let():
+                new = Let(s.var, on_expr(s.value), go(s.body))
+            case Allocate():
+                new = Allocate(s.buffer, go(s.body))
+            case Produce():
+                new = Produce(s.name, go(s.body))
+            case Launch():
+                new = replace(
+                    s, grid=tuple(map(on_expr, s.grid)), block=tuple(map(on_expr, s.block)), body=go(s.body)
+                )
+            case _:
+                new = s
+        return on_stmt(new)
+
+    return go(s)
+
+
+def substitute_stmt(s: Stmt, mapping: dict[Expr, Expr]) -> Stmt:
+    return map_stmt(s, lambda e: substitute(e, mapping)) if mapping else s
+
+
+ZERO = const(0)
+ONE = const(1)

@@ -1,0 +1,242 @@
+"""Which part of each tensor has to be computed where: regions, from consumers to producers.
+
+A stage at the root computes its whole domain. A stage computed at a consumer's loop computes what
+one iteration of that loop reads: the index expressions of the reads, with every loop inside the
+attach point relaxed to its range. Relaxing works on the expression tree, so that `f % 3` of a fused
+loop becomes 0..2, and never on `%` taken apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autosched.ir.expr import Expr, const, make, post_order, substitute, variables
+from autosched.ir.poly import Poly
+from autosched.ir.simplify import Analyzer, variables_of
+from autosched.schedule.relations import loop_extents, values_of_leaves
+from autosched.schedule.schedule import Schedule
+from autosched.schedule.stage import Loop, Stage
+from autosched.te.tensor import IterVar
+
+__all__ = ["Interval", "Realization", "infer_bounds", "interval"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interval:
+    """`low <= x <= high`, and `high - low <= width` where width mentions no loop variable."""
+
+    low: Poly
+    high: Poly
+    width: Poly
+
+
+@dataclass(slots=True, eq=False)
+class Realization:
+    """What lowering knows of one stage: its region, its loops' extents, its axes' values.
+
+    `start[i]` is the first index computed along dimension i (an expression over the loops around
+    the attach point) and `extent[i]` how many (over sizes and knobs only). `offsets[i]` is the
+    axis' value relative to start, over the stage's own leaf loops.
+    """
+
+    stage: Stage
+    body: Expr
+    start: list[Expr]
+    extent: list[Expr]
+    extents: dict[Loop, Expr]
+    offsets: dict[IterVar, Expr]
+
+    def axis_value(self, position: int, analyzer: Analyzer) -> Expr:
+        a = self.stage.axis[position]
+        return analyzer.simplify(self.start[position] + self.offsets[a])
+
+
+def _loop_free(p: Poly) -> bool:
+    return all(v.value.role in ("size", "knob") for v in variables_of(p))
+
+
+def interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None:
+    """The range of `e` as the variables in `relaxed` run through theirs; None if unknown."""
+    if not (variables(e) & relaxed):
+        if any(n.op == "read" for n in post_order(e)):
+            return None
+        p = an.poly(e)
+        return Interval(p, p, Poly({}))
+    found = _interval(e, relaxed, an)
+    if found is None:
+        return None
+    width = found.high - found.low
+    return Interval(found.low, found.high, width) if _loop_free(width) else found
+
+
+def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None:
+    if e.op == "var":
+        low, high = an.range(e)
+        return None if low is None or high is None else Interval(low, high, high - low)
+    parts = [interval(a, relaxed, an) for a in e.args]
+    if e.op in ("select", "if_then_else"):
+        parts = parts[1:]
+        return None if None in parts else _hull([p for p in parts if p is not None], an)
+    if any(p is None for p in parts):
+        return None
+    a = parts[0]
+    assert a is not None
+    if e.op == "cast":
+        return a
+    if e.op == "neg":
+        return Interval(-a.high, -a.low, a.width)
+    b = parts[1] if len(parts) > 1 else None
+    if b is None:
+        return None
+    match e.op:
+        case "add":
+            return Interval(a.low + b.low, a.high + b.high, a.width + b.width)
+        case "sub":
+            return Interval(a.low - b.high, a.high - b.low, a.width + b.width)
+        case "mul":
+            return _scaled(a, b, an) or _scaled(b, a, an)
+        case "floordiv" if not b.width.terms:
+            low, high = an.floordiv(a.low, b.low), an.floordiv(a.high, b.low)
+            return Interval(low, high, an.floordiv(a.width, b.low) + 1)
+        case "floormod" if not b.width.terms:
+            low, high = an.floordiv(a.low, b.low), an.floordiv(a.high, b.low)
+            if low == high:
+                return Interval(a.low - low * b.low, a.high - low * b.low, a.width)
+            return Interval(Poly({}), b.low - 1, b.low - 1)
+        case "min" | "max":
+            return Interval(
+                _pick(e.op, a.low, b.low, an), _pick(e.op, a.high, b.high, an), _pick("max", a.width, b.width, an)
+            )
+    return None
+
+
+def _scaled(a: Interval, b: Interval, an: Analyzer) -> Interval | None:
+    """`a * b` for a `b` that does not vary and whose sign is known."""
+    if b.width.terms:
+        return None
+    k = b.low
+    if an.prove_nonneg(k):
+        return Interval(a.low * k, a.high * k, a.width * k)
+    return Interval(a.high * k, a.low * k, -(a.width * k)) if an.prove_nonneg(-k) else None
+
+
+def _pick(op: str, a: Poly, b: Poly, an: Analyzer) -> Poly:
+    x, y = a.expr(), b.expr()
+    return an.poly(make(op, x.dtype, (x, y)))
+
+
+def _hull(parts: list[Interval], an: Analyzer) -> Interval | None:
+    """The smallest interval around all; None if it has no width free of loop variables."""
+    low, high, width = parts[0].low, parts[0].high, parts[0].width
+    for p in parts[1:]:
+        low, high = _pick("min", low, p.low, an), _pick("max", high, p.high, an)
+        width = high - low
+        if not _loop_free(width):
+            wider = _provable_span(parts, an)
+            if wider is None:
+                return None
+            width = wider
+    return Interval(low, high, width)
+
+
+def _provable_span(parts: list[Interval], an: Analyzer) -> Poly | None:
+    """For parts that are shifted copies of one another: the widest plus the largest shift."""
+    first = parts[0]
+    span = first.width
+    for p in parts:
+        shift = p.low - first.low
+        if not _loop_free(shift):
+            bound = next((k for k in range(0, 65) if an.prove_nonneg(shift + k) and an.prove_nonneg(-shift + k)), None)
+            if bound is None:
+                return None
+            shift = Poly.of(bound)
+        elif not an.prove_nonneg(shift):
+            shift = -shift
+        span = _pick("max", span, p.width, an) + shift
+    return span
+
+
+def infer_bounds(s: Schedule, bodies: dict[Stage, Expr], an: Analyzer) -> dict[Stage, Realization]:
+    """The region of every stage that is computed, and the ranges of its loops (left in `an`)."""
+    done: dict[Stage, Realization] = {}
+    for stage in reversed(s.stages):
+        if stage.is_placeholder or stage.attach.kind == "inline":
+            continue
+        if stage.attach.kind == "root":
+            start = [a.min for a in stage.axis]
+            extent = [a.extent for a in stage.axis]
+        else:
+            start, extent = _required(s, stage, done, an)
+        done[stage] = _realize(stage, bodies[stage], start, extent, an)
+    return done
+
+
+def _realize(stage: Stage, body: Expr, start: list[Expr], extent: list[Expr], an: Analyzer) -> Realization:
+    of_axis = {a: e for a, e in zip(stage.axis, extent, strict=True)}
+    extents = loop_extents(stage, of_axis, an)
+    for loop, e in extents.items():
+        an.bind(loop.var, 0, an.poly(e) - 1)
+    values = values_of_leaves(stage, extents)
+    offsets = {a: values[loop] for a, loop in stage.roots.items()}
+    return Realization(stage, body, start, extent, extents, offsets)
+
+
+def _required(
+    s: Schedule, stage: Stage, done: dict[Stage, Realization], an: Analyzer
+) -> tuple[list[Expr], list[Expr]]:
+    loop = stage.attach.loop
+    assert loop is not None
+    hulls: list[list[Interval] | None] = [[] for _ in stage.axis]
+    for user, real in done.items():
+        reads = [e for e in post_order(real.body) if e.op == "read" and e.value is stage.tensor]
+        if not reads:
+            continue
+        relaxed = _inside(user, loop, done)
+        values = {a.var: real.start[i] + real.offsets[a] for i, a in enumerate(user.axis)}
+        values.update({a.var: a.min + real.offsets[a] for a in user.reduce_axis})
+        for read in reads:
+            for d, index in enumerate(read.args):
+                found = interval(substitute(index, values), relaxed, an)
+                hull = hulls[d]
+                if found is None or not _loop_free(found.width) or hull is None:
+                    hulls[d] = None
+                else:
+                    hull.append(found)
+    start, extent = [], []
+    for a, parts in zip(stage.axis, hulls, strict=True):
+        whole = _hull(parts, an) if parts else None
+        if whole is None or _covers(whole.width + 1, a.extent, an):
+            start.append(const(0))
+            extent.append(a.extent)
+        else:
+            start.append(whole.low.expr())
+            extent.append((whole.width + 1).expr())
+    return start, extent
+
+
+def _covers(width: Poly, full: Expr, an: Analyzer) -> bool:
+    """Whether the region is as long as the dimension: then it is the dimension."""
+    return an.prove_nonneg(width - an.poly(full))
+
+
+def _inside(user: Stage, loop: Loop, done: dict[Stage, Realization]) -> frozenset[Expr]:
+    """The loop variables that run while one iteration of `loop` runs, as `user` sees them."""
+    relaxed: set[Expr] = set()
+    stage = user
+    while True:
+        leaves = stage.loops
+        if stage is loop.stage:
+            relaxed.update(x.var for x in leaves[leaves.index(loop) + 1 :])
+            return frozenset(relaxed)
+        at = stage.attach.loop
+        relaxed.update(x.var for x in leaves)
+        if at is None:  # schedule.check() has made sure that this does not happen
+            return frozenset(relaxed)
+        if at.stage is not loop.stage:
+            stage = at.stage
+            outer = stage.loops
+            relaxed.update(x.var for x in outer[: outer.index(at) + 1])
+            continue
+        outer = loop.stage.loops
+        relaxed.update(x.var for x in outer[outer.index(loop) + 1 : outer.index(at) + 1])
+        return frozenset(relaxed)

@@ -1,0 +1,163 @@
+"""GPU-style targets: loops bound to hardware axes become kernels.
+
+Each nest at the root is one kernel. Its `thread` loops turn into the variables of the work-item,
+the largest extent of each axis becomes the launch size, and loops that are shorter are guarded.
+A shared buffer is written between two barriers.
+"""
+
+from __future__ import annotations
+
+from autosched.errors import LowerError
+from autosched.ir.expr import Expr, const, is_const, likely, maximum, post_order, substitute, var, variables
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import (
+    THREAD_TAGS,
+    Allocate,
+    Barrier,
+    Buffer,
+    For,
+    If,
+    Launch,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    expressions,
+    map_stmt,
+    seq,
+    substitute_stmt,
+    walk,
+)
+
+__all__ = ["bind_threads"]
+
+
+def bind_threads(body: Stmt, an: Analyzer) -> Stmt:
+    """The root nests as launches, in order, inside the allocations they share."""
+    names: dict[str, int] = {}
+
+    def kernels(s: Stmt) -> Stmt:
+        if isinstance(s, Allocate):
+            return Allocate(s.buffer, kernels(s.body))
+        if isinstance(s, Seq):
+            return seq(*(kernels(c) for c in s.stmts))
+        base = s.name if isinstance(s, Produce) else "kernel"
+        names[base] = names.get(base, 0) + 1
+        return _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", s, an)
+
+    return kernels(body)
+
+
+def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
+    extents: dict[str, Expr] = {}
+    for s in walk(body):
+        if isinstance(s, For) and s.kind == "thread":
+            if any(v.value.role != "size" for v in variables(s.extent)):
+                raise LowerError(
+                    f"its extent {s.extent!r} depends on another loop",
+                    asked=f"bind {s.var.name} to {s.thread}",
+                    legal="a launch has one size: bind loops whose extents are fixed or given by sizes",
+                )
+            known = extents.get(s.thread)
+            extents[s.thread] = s.extent if known is None else an.simplify(maximum(known, s.extent))
+        if isinstance(s, For) and s.kind == "parallel":
+            raise LowerError(
+                "work-items are GPU-style threads already",
+                asked=f"parallel {s.var.name}",
+                legal="bind the loop to blockIdx or threadIdx on this target",
+            )
+    threads = {tag: var(tag, role="thread") for tag in extents}
+    for tag, e in extents.items():
+        an.bind(threads[tag], 0, an.poly(e) - 1)
+
+    def unbind(s: Stmt) -> Stmt:
+        if not isinstance(s, For) or s.kind != "thread":
+            return s
+        inner = substitute_stmt(s.body, {s.var: threads[s.thread]})
+        if s.extent is extents[s.thread]:
+            return inner
+        return If(likely(threads[s.thread] < s.extent), inner)
+
+    inside = map_stmt(body, on_stmt=unbind)
+    inside = _insert_barriers(inside, threads)
+    one = const(1)
+    dims = [extents.get(tag, one) for tag in THREAD_TAGS]
+    return Launch(name, (dims[0], dims[1], dims[2]), (dims[3], dims[4], dims[5]), inside)
+
+
+def _insert_barriers(body: Stmt, threads: dict[str, Expr]) -> Stmt:
+    """Around what writes a shared buffer: before, until the last readers are done; after, for the next."""
+    shared = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"}
+    if not shared:
+        return body
+    locals_ = frozenset(v for tag, v in threads.items() if tag.startswith("threadIdx"))
+
+    def around(s: Stmt) -> Stmt:
+        if not isinstance(s, Produce):
+            return s
+        written = {x.buffer for x in walk(s.body) if isinstance(x, Store)} & shared
+        if not written:
+            return s
+        inner: Stmt = s
+        used = frozenset(v for x in walk(s.body) for e in expressions(x) for v in variables(e))
+        if not (used & locals_) and locals_:  # every work-item would write the same: let one do it
+            one: Expr = const(True)
+            for v in sorted(locals_, key=lambda v: v.serial):
+                one = one & (v <= 0)
+            inner = If(one, s)
+        return Seq((Barrier("shared"), inner, Barrier("shared")))
+
+    result = map_stmt(body, on_stmt=around)
+    _check_uniform(result, locals_)
+    return result
+
+
+def _check_uniform(s: Stmt, locals_: frozenset[Expr], where: str = "") -> None:
+    """A barrier that only some work-items of a group reach would hang the device."""
+    match s:
+        case Barrier() if where:
+            raise LowerError(
+                f"the barrier it needs is reached only where {where}",
+                asked="shared storage",
+                legal="compute the shared stage at a loop outside conditions on threadIdx",
+            )
+        case If(condition=c):
+            varies = bool(variables(c) & locals_) or any(e.op == "load" for e in post_order(c))
+            for branch in (s.then, s.otherwise):
+                if branch is not None:
+                    _check_uniform(branch, locals_, repr(c) if varies else where)
+        case For():
+            varies = bool((variables(s.start) | variables(s.extent)) & locals_)
+            _check_uniform(s.body, locals_, repr(s.extent) if varies else where)
+        case Seq(stmts=stmts):
+            for c in stmts:
+                _check_uniform(c, locals_, where)
+        case Allocate(body=body) | Produce(body=body):
+            _check_uniform(body, locals_, where)
+
+
+def demote_private(body: Stmt) -> Stmt:
+    """Inside a kernel, storage that is not shared is the work-item's own."""
+
+    def demote(s: Stmt) -> Stmt:
+        if isinstance(s, Launch):
+            owner = {
+                x.buffer: Buffer(x.buffer.name, x.buffer.shape, x.buffer.dtype, "local")
+                for x in walk(s.body)
+                if isinstance(x, Allocate) and x.buffer.scope == "global"
+            }
+            if owner:
+                from autosched.lower.storage import retarget
+
+                inner = retarget(s.body, owner)
+                inner = map_stmt(
+                    inner,
+                    on_stmt=lambda x: Allocate(owner.get(x.buffer, x.buffer), x.body) if isinstance(x, Allocate) else x,
+                )
+                return Launch(s.name, s.grid, s.block, inner)
+        return s
+
+    return map_stmt(body, on_stmt=demote)
+
+
+__all__ += ["demote_private", "is_const", "substitute"]

@@ -1,0 +1,33 @@
+"""Inlined stages: their expression takes the place of every read of them."""
+
+from __future__ import annotations
+
+from autosched.ir.expr import Expr, post_order, rebuild, substitute
+from autosched.schedule.schedule import Schedule
+from autosched.schedule.stage import Stage
+
+__all__ = ["inline_stages"]
+
+
+def inline_stages(s: Schedule) -> dict[Stage, Expr]:
+    """The element expression of every computed stage, reading stored tensors only."""
+    bodies: dict[Stage, Expr] = {}
+    for stage in s.stages:  # producers come first, so their bodies are final
+        if stage.body is None:
+            continue
+        bodies[stage] = _inline(stage.body, s, bodies)
+    return bodies
+
+
+def _inline(body: Expr, s: Schedule, bodies: dict[Stage, Expr]) -> Expr:
+    done: dict[Expr, Expr] = {}
+    for e in post_order(body):
+        args = tuple(done[a] for a in e.args)
+        if e.op == "read":
+            producer = s.stage(e.value)
+            if producer.attach.kind == "inline":
+                mapping = {a.var: i for a, i in zip(producer.axis, args, strict=True)}
+                done[e] = substitute(bodies[producer], mapping)
+                continue
+        done[e] = rebuild(e, args) if e.args else e
+    return done[body]

@@ -1,0 +1,210 @@
+"""From realized stages to loops: the nest of each stage, its producers inside, its conditions.
+
+    for y.outer:                       a leaf loop
+      if y.outer*8 + y.inner < H:      a condition, as far out as its variables allow
+        allocate A; produce A          what is computed at this loop
+        ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autosched.errors import LowerError
+from autosched.ir.expr import Expr, compare, const, is_const, likely, logical_and, rebuild, substitute, variables
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Allocate, Buffer, For, If, Produce, Seq, Stmt, Store, load, seq
+from autosched.lower.bounds import Realization
+from autosched.schedule.relations import ragged, values_of_leaves
+from autosched.schedule.schedule import Schedule
+from autosched.schedule.stage import Loop, Split, Stage
+from autosched.target import Target
+from autosched.te.tensor import Tensor
+
+__all__ = ["build_nests"]
+
+
+class _Builder:
+    def __init__(self, s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer) -> None:
+        self.s, self.real, self.target, self.an = s, real, target, an
+        self.buffers: dict[Tensor, Buffer] = {}
+        self.loop_names: list[str] = []
+
+    # -- buffers --------------------------------------------------------------------------------
+    def buffer(self, tensor: Tensor) -> Buffer:
+        found = self.buffers.get(tensor)
+        if found is None:
+            stage = self.s.stage(tensor)
+            real = self.real.get(stage)
+            shape = tensor.shape if real is None or stage.is_output else tuple(real.extent)
+            shape = tuple(self.an.simplify(d) for d in shape)
+            found = self.buffers[tensor] = Buffer(stage.name, shape, tensor.dtype, self.scope(stage))
+        return found
+
+    def scope(self, stage: Stage) -> str:
+        """The scope given, or on GPU-style targets the one that the attach point calls for."""
+        if stage.scope_given or not self.target.is_gpu_style or stage.attach.kind != "at":
+            return stage.scope
+        tags = _threads_around(stage)
+        if any(t.startswith("threadIdx") for t in tags):
+            return "local"
+        return "shared" if tags else "global"
+
+    def reads(self, e: Expr) -> Expr:
+        """Reads of tensors become loads from their buffers, relative to the region's start."""
+        done: dict[Expr, Expr] = {}
+
+        def go(e: Expr) -> Expr:
+            if not e.args:
+                return e
+            if e not in done:
+                args = tuple(go(a) for a in e.args)
+                if e.op == "read":
+                    real = self.real.get(self.s.stage(e.value))
+                    start = real.start if real is not None else [const(0)] * len(args)
+                    done[e] = load(self.buffer(e.value), *(i - b for i, b in zip(args, start, strict=True)))
+                else:
+                    done[e] = rebuild(e, args)
+            return done[e]
+
+        return go(e)
+
+    # -- one stage ------------------------------------------------------------------------------
+    def produce(self, stage: Stage) -> Stmt:
+        real = self.real[stage]
+        nest = _Nest(self, stage, real)
+        return Produce(stage.name, nest.build())
+
+    def with_attached(self, loop: Loop, inner: Stmt) -> Stmt:
+        """The producers computed at this loop, each allocated around its use."""
+        for stage in reversed(self.s.attached_at(loop)):
+            inner = Allocate(self.buffer(stage.tensor), seq(self.produce(stage), inner))
+        return inner
+
+
+class _Nest:
+    """The loops of one stage."""
+
+    def __init__(self, builder: _Builder, stage: Stage, real: Realization) -> None:
+        self.b, self.stage, self.real = builder, stage, real
+        self.leaves = stage.loops
+        self.guards = self._conditions()
+        values = {a.var: real.axis_value(i, builder.an) for i, a in enumerate(stage.axis)}
+        values.update({a.var: builder.an.simplify(a.min + real.offsets[a]) for a in stage.reduce_axis})
+        self.values = values
+        self.indices = tuple(builder.an.simplify(real.offsets[a]) for a in stage.axis)
+        self.buffer = builder.buffer(stage.tensor)
+        self.keep_inside = any(builder.scope(x) == "shared" for loop in self.leaves for x in self._below(loop))
+
+    def _below(self, loop: Loop) -> Iterable[Stage]:
+        return self.b.s.attached_at(loop)
+
+    def _conditions(self) -> list[Expr]:
+        """What the leaves must satisfy: ragged splits stay in range, and so does a region that may
+        reach past its tensor."""
+        an, stage, real = self.b.an, self.stage, self.real
+        found: list[Expr] = []
+        values = values_of_leaves(stage, real.extents)
+        for r in stage.relations:
+            if isinstance(r, Split):
+                condition = ragged(r, real.extents, values)
+                if condition is not None:
+                    found.append(condition)
+        for i, a in enumerate(stage.axis):
+            value = real.start[i] + real.offsets[a]
+            found.append(compare("lt", value, a.min + a.extent))
+            found.append(compare("ge", value, a.min))
+        kept: list[Expr] = []
+        for condition in found:
+            simple = an.simplify(condition)
+            if is_const(simple, False):
+                raise LowerError(f"{condition!r} can never hold", asked=f"the loops of {stage.name}")
+            if simple.op != "const" and simple not in kept:
+                kept.append(simple)
+        return kept
+
+    def build(self) -> Stmt:
+        first_reduce = next((i for i, loop in enumerate(self.leaves) if loop.is_reduce), None)
+        if self.real.body.op != "reduce":
+            value = self.b.an.simplify(self.b.reads(substitute(self.real.body, self.values)))
+            return self._loops(0, Store(self.buffer, self.indices, value), None, self.guards)
+        reduction, (source, condition) = self.real.body.value, self.real.body.args
+        identity = reduction.identity(self.real.body.dtype)
+        accumulator = load(self.buffer, *self.indices)
+        value = self.b.reads(substitute(source, self.values))
+        update: Stmt = Store(self.buffer, self.indices, reduction.combine(accumulator, value))
+        taken = self.b.an.simplify(self.b.reads(substitute(condition, self.values)))
+        if not is_const(taken, True):
+            update = If(taken, update)
+        init = Store(self.buffer, self.indices, identity)
+        if first_reduce is None:  # every reduce axis has been fused away to nothing: cannot happen
+            raise LowerError(f"{self.stage.name} has no reduce loop", asked=f"the loops of {self.stage.name}")
+        return self._loops(0, update, (first_reduce, init), self.guards)
+
+    def _loops(self, i: int, innermost: Stmt, init: tuple[int, Store] | None, guards: list[Expr]) -> Stmt:
+        """Loop i and everything inside it; guards whose variables are now all bound wrap its body."""
+        if init is not None and init[0] == i:
+            spatial = [loop for loop in self.leaves[i:] if not loop.is_reduce]
+            before = self._init_loops(spatial, init[1], guards)
+            return seq(before, self._loops(i, innermost, None, guards))
+        if i == len(self.leaves):
+            return _guarded(guards, innermost)
+        loop = self.leaves[i]
+        pending = frozenset(x.var for x in self.leaves[i + 1 :])
+        ready = [] if self.keep_inside else [g for g in guards if not (variables(g) & pending)]
+        rest = [g for g in guards if g not in ready]
+        if init is not None and init[0] > i or init is None:
+            body = self._loops(i + 1, innermost, init, rest)
+        body = self.b.with_attached(loop, body)
+        body = _guarded(ready, body)
+        return For(loop.var, const(0), self.real.extents[loop], loop.kind, body, loop.thread)
+
+    def _init_loops(self, spatial: list[Loop], init: Store, guards: list[Expr]) -> Stmt:
+        """The identity goes into every element before the first reduce loop starts.
+
+        These are loops of their own, so their variables are fresh.
+        """
+        fresh = {loop.var: _copy_var(loop) for loop in spatial}
+        reduce_vars = frozenset(loop.var for loop in self.leaves if loop.is_reduce)
+        conditions = [substitute(g, fresh) for g in guards if not (variables(g) & reduce_vars)]
+        body: Stmt = Store(self.buffer, tuple(substitute(x, fresh) for x in init.indices), init.value)
+        for loop in spatial:
+            self.b.an.bind(fresh[loop.var], 0, self.b.an.poly(self.real.extents[loop]) - 1)
+        body = _guarded(conditions, body)
+        for loop in reversed(spatial):
+            body = For(fresh[loop.var], const(0), self.real.extents[loop], loop.kind, body, loop.thread)
+        return body
+
+
+def _copy_var(loop: Loop) -> Expr:
+    from autosched.ir.expr import var
+
+    return var(f"{loop.name}.init", role="loop")
+
+
+def _guarded(conditions: list[Expr], body: Stmt) -> Stmt:
+    return If(likely(logical_and(*conditions)), body) if conditions else body
+
+
+def _threads_around(stage: Stage) -> list[str]:
+    """The hardware axes of the loops around a stage's attach point."""
+    tags: list[str] = []
+    loop = stage.attach.loop
+    while loop is not None:
+        consumer = loop.stage
+        tags += [x.thread for x in consumer.loops[: consumer.loops.index(loop) + 1] if x.thread]
+        loop = consumer.attach.loop
+    return tags
+
+
+def build_nests(
+    s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer
+) -> tuple[dict[Tensor, Buffer], Stmt]:
+    """The buffers of all tensors, and the program: root stages in order, allocated as needed."""
+    builder = _Builder(s, real, target, an)
+    roots = [x for x in s.stages if x in real and x.attach.kind == "root"]
+    body: Stmt = seq(*(builder.produce(x) for x in roots))
+    for stage in reversed(roots):
+        if not stage.is_output:
+            body = Allocate(builder.buffer(stage.tensor), body)
+    return builder.buffers, body if isinstance(body, Seq) else body

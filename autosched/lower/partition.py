@@ -1,0 +1,364 @@
+"""Loop partitioning: a loop whose body asks "am I near the border?" becomes border and interior.
+
+    for x in W: out[x] = in[max(x - 1, 0)]     ->     for x in [0, 1):  out[x] = in[max(x - 1, 0)]
+                                                      for x in [1, W):  out[x] = in[x - 1]
+
+Two kinds of questions count: the guards that ragged splits leave behind, and clamps (`min`, `max`,
+`select` and `if_then_else` over indices) that a vectorized or innermost loop would have to ask for
+every element. Each is an inequality `p >= 0`. Inner vector, unrolled and small loops are relaxed to
+the worst case, `floor(a/d) >= k` is turned into `a >= d*k`, and what is left is solved for the loop
+variable. The interior keeps the answer, the borders keep the question: a bound that is off costs
+speed, never correctness.
+
+A serial loop is cut in three. An iteration of a parallel loop, or a work-group, chooses between the
+two bodies instead, so that the pieces still run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from autosched.ir.expr import (
+    Expr,
+    const,
+    floordiv,
+    is_const,
+    is_index,
+    likely,
+    logical_and,
+    make,
+    maximum,
+    minimum,
+    post_order,
+    select,
+    variables,
+)
+from autosched.ir.poly import Poly
+from autosched.ir.simplify import Analyzer, conjuncts, variables_of
+from autosched.ir.stmt import (
+    Allocate,
+    Barrier,
+    For,
+    If,
+    Launch,
+    Let,
+    Produce,
+    Seq,
+    Stmt,
+    expressions,
+    map_stmt,
+    seq,
+    walk,
+)
+from autosched.lower.scoped import enter_loop, replace_exprs, simplify_stmt
+
+__all__ = ["partition_loops"]
+
+#: A serial loop of at most this constant extent is relaxed like an unrolled one.
+SMALL = 4
+#: Loops are cut only while the program has fewer statements than this.
+MAX_STATEMENTS = 3000
+
+
+@dataclass(slots=True)
+class _Question:
+    """A node of the body, what it becomes in the interior, and when that is right."""
+
+    node: Expr
+    answer: Expr
+    holds: list[Poly]
+
+
+@dataclass(slots=True)
+class _Span:
+    """Where all the answers hold: `low <= v < high`, provided `provided`."""
+
+    low: list[Expr] = field(default_factory=list)
+    high: list[Expr] = field(default_factory=list)
+    provided: list[Expr] = field(default_factory=list)
+    answers: dict[Expr, Expr] = field(default_factory=dict)
+
+
+def partition_loops(s: Stmt, an: Analyzer) -> Stmt:
+    """`s` with its loops cut into borders and interiors."""
+    match s:
+        case For():
+            return _partition_for(s, an)
+        case If():
+            with an.assuming(s.condition):
+                then = partition_loops(s.then, an)
+            return If(s.condition, then, None if s.otherwise is None else partition_loops(s.otherwise, an))
+        case Seq():
+            return seq(*(partition_loops(c, an) for c in s.stmts))
+        case Let() | Allocate() | Produce() | Launch():
+            return replace(s, body=partition_loops(s.body, an))
+        case _:
+            return s
+
+
+def _partition_for(loop: For, an: Analyzer) -> Stmt:
+    if loop.kind in ("serial", "parallel"):
+        loop = _tighten(loop, an)
+    with an.tightened({}):
+        enter_loop(loop, an)
+        span = None
+        if loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx"):
+            span = _interior(loop, an)
+        if span is None:
+            return replace(loop, body=partition_loops(loop.body, an))
+        clean = replace_exprs(loop.body, span.answers)
+        clean = simplify_stmt(clean, an)
+        if loop.kind == "serial":
+            low, high = _limits(loop, span, an)
+            with an.tightened({loop.var: (an.poly(low), an.poly(high) - 1)}):
+                inside = partition_loops(simplify_stmt(clean, an), an)
+    if loop.kind == "serial":
+        return _cut(loop, span, low, high, inside, an)
+    return _choose(loop, span, clean, an)
+
+
+def _tighten(loop: For, an: Analyzer) -> For:
+    """A guard around the whole body that the loop variable alone decides becomes the loop's bound:
+
+    for y in [0, 8): if y < n: f   ->   for y in [0, min(8, n)): f
+    """
+    body = loop.body
+    if not isinstance(body, If) or body.condition.op != "likely" or body.otherwise is not None:
+        return loop
+    kept: list[Expr] = []
+    span = _Span()
+    with an.tightened({}):
+        enter_loop(loop, an)
+        for c in conjuncts(body.condition):
+            trial = _Span()
+            holds = an.inequalities(c)
+            if holds and all(_solve(p, loop.var, frozenset(), an, trial, 4, exact=True) for p in holds):
+                span.low += trial.low
+                span.high += trial.high
+            else:
+                kept.append(c)
+    if not span.low and not span.high:
+        return loop
+    low, high = _limits(loop, span, an)
+    inner = If(likely(logical_and(*kept)), body.then) if kept else body.then
+    return replace(loop, start=low, extent=an.simplify(high - low), body=inner)
+
+
+def _limits(loop: For, span: _Span, an: Analyzer) -> tuple[Expr, Expr]:
+    """First interior iteration and one past the last, within the loop, in this order."""
+    end = an.simplify(loop.start + loop.extent)
+    low, high = loop.start, end
+    for e in span.low:
+        low = an.simplify(maximum(low, e))
+    for e in span.high:
+        high = an.simplify(minimum(high, e))
+    if span.provided:
+        high = select(logical_and(*span.provided), high, low)
+    low = an.simplify(minimum(low, end))
+    high = an.simplify(maximum(high, low))
+    return low, high
+
+
+def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyzer) -> Stmt:
+    end = loop.start + loop.extent
+    border = _scalar_border(loop, span)
+    pieces = [replace(loop, start=low, extent=high - low, body=inside)]
+    for start, stop, first in ((loop.start, low, True), (high, end, False)):
+        piece = simplify_stmt(replace(loop, start=start, extent=stop - start, body=border, ragged=True), an)
+        piece = _partition_ragged(piece, an)
+        pieces.insert(0 if first else len(pieces), piece)  # type: ignore[arg-type]
+    return seq(*(simplify_stmt(p, an) for p in pieces))
+
+
+def _partition_ragged(s: Stmt, an: Analyzer) -> Stmt:
+    """The loops inside a border piece are cut in turn; the piece itself is not cut again."""
+    if not isinstance(s, For) or not s.ragged:
+        return partition_loops(s, an)
+    with an.tightened({}):
+        enter_loop(s, an)
+        return replace(s, body=partition_loops(s.body, an))
+
+
+def _scalar_border(loop: For, span: _Span) -> Stmt:
+    """The body for the border: loops over vector lanes that the questions mention run one by one."""
+    asked = frozenset(v for node in span.answers for v in variables(node))
+
+    def scalar(s: Stmt) -> Stmt:
+        if isinstance(s, For) and s.kind == "vectorize" and s.var in asked:
+            return replace(s, kind="serial")
+        return s
+
+    return map_stmt(loop.body, on_stmt=scalar)
+
+
+def _choose(loop: For, span: _Span, clean: Stmt, an: Analyzer) -> Stmt:
+    tests: list[Expr] = [*span.provided]
+    tests += [make("ge", const(True).dtype, (loop.var, e)) for e in span.low if e is not loop.start]
+    tests += [make("lt", const(True).dtype, (loop.var, e)) for e in span.high]
+    with an.tightened({}):
+        enter_loop(loop, an)
+        condition = an.simplify(logical_and(*tests))
+        if is_const(condition, True):
+            body = partition_loops(clean, an)
+        else:
+            with an.assuming(condition):
+                inside = partition_loops(simplify_stmt(clean, an), an)
+            body = If(condition, inside, partition_loops(simplify_stmt(_scalar_border(loop, span), an), an))
+    return replace(loop, body=body)
+
+
+# -- which questions -----------------------------------------------------------------------------
+
+
+def _interior(loop: For, an: Analyzer) -> _Span | None:
+    """Where the questions this loop can settle are settled, or None if there is nothing to gain."""
+    inner = [s for s in walk(loop.body) if isinstance(s, For)]
+    if any(isinstance(s, Barrier) for s in walk(loop.body)) and loop.thread.startswith("threadIdx"):
+        return None
+    relaxed = [s for s in inner if _is_relaxed(s)]
+    serial = frozenset(s.var for s in inner if not _is_relaxed(s))
+    lanes = frozenset(s.var for s in inner if s.kind == "vectorize" or s.thread.startswith("threadIdx"))
+    small = frozenset(s.var for s in relaxed if s.kind == "serial")
+    innermost = not serial
+    if sum(1 for _ in walk(loop.body)) > MAX_STATEMENTS:
+        return None
+    span = _Span()
+    with an.tightened({}):
+        for s in relaxed:
+            enter_loop(s, an)
+        over = frozenset(s.var for s in relaxed)
+        for question in _questions(loop.body, an):
+            mentioned = variables(question.node)
+            if loop.var not in mentioned or mentioned & serial:
+                continue
+            is_guard = question.node.dtype.is_bool and is_const(question.answer, True)
+            if is_guard and mentioned & small:  # `_tighten` turns it into that loop's bound
+                continue
+            if not is_guard and not (mentioned & lanes or innermost):
+                continue
+            _settle(question, loop.var, over, an, span)
+    return span if span.answers else None
+
+
+def _is_relaxed(s: For) -> bool:
+    if s.kind in ("vectorize", "unroll") or s.thread.startswith("threadIdx"):
+        return True
+    return s.kind == "serial" and s.extent.op == "const" and s.extent.value <= SMALL
+
+
+def _questions(body: Stmt, an: Analyzer) -> Iterable[_Question]:
+    seen: set[Expr] = set()
+    for s in walk(body):
+        if isinstance(s, If) and s.condition.op == "likely":
+            for c in conjuncts(s.condition):
+                holds = an.inequalities(c)
+                if holds and c.op != "eq" and c not in seen:
+                    seen.add(c)
+                    yield _Question(c, const(True), holds)
+        for root in expressions(s):
+            for e in post_order(root):
+                if e not in seen:
+                    seen.add(e)
+                    question = _clamp(e, an)
+                    if question is not None:
+                        yield question
+
+
+def _clamp(e: Expr, an: Analyzer) -> _Question | None:
+    """`min` / `max`: the side that varies most wins in the interior. Choices: their condition holds."""
+    if e.dtype.lanes > 1:
+        return None
+    if e.op in ("min", "max") and is_index(e):
+        a, b = e.args
+        loops = [sum(v.value.role in ("loop", "thread") for v in variables(x)) for x in (a, b)]
+        if loops[0] == loops[1]:
+            return None
+        kept, other = (a, b) if loops[0] > loops[1] else (b, a)
+        difference = an.poly(kept) - an.poly(other)
+        return _Question(e, kept, [difference if e.op == "max" else -difference])
+    if e.op in ("select", "if_then_else") and is_index(e.args[0]):
+        parts = conjuncts(e.args[0])
+        holds = [an.inequalities(c) for c in parts]
+        if all(h and c.op != "eq" for h, c in zip(holds, parts, strict=True)):
+            return _Question(e, e.args[1], [p for h in holds for p in h])
+    return None
+
+
+# -- solving -------------------------------------------------------------------------------------
+
+
+def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span) -> None:
+    """Add to the span where the question is settled; leave it open if that cannot be told."""
+    trial = _Span()
+    for p in question.holds:
+        if not _solve(p, v, over, an, trial, 8):
+            return
+    span.low += trial.low
+    span.high += trial.high
+    span.provided += [c for c in trial.provided if c not in span.provided]
+    span.answers[question.node] = question.answer
+
+
+def _solve(
+    p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span, depth: int, exact: bool = False
+) -> bool:
+    """Bounds on `v` for `p >= 0`, whatever the variables in `over` are: sufficient, or if `exact`
+    necessary too. False if there are none to be found."""
+    if an.prove_nonneg(p):
+        return True
+    if depth == 0:
+        return False
+    opaque = [a for a in p.atoms() if a.op != "var" and variables(a) & (over | {v})]
+    if opaque:
+        return _solve_opaque(p, max(opaque, key=lambda a: a.serial), v, over, an, span, depth - 1, exact)
+    worst = an.extreme(p, [x for x in over if x in variables_of(p)], largest=False)
+    if worst is None:
+        return False
+    linear = worst.linear_in(v)
+    if linear is None:
+        return False
+    slope, rest = linear
+    k = slope.constant
+    if k is None:
+        return False
+    if k == 0:
+        if exact:
+            return False
+        if not an.prove_nonneg(-rest - 1):  # otherwise it never holds: nothing to gain
+            span.provided.append(make("ge", const(True).dtype, (rest.expr(), const(0))))
+            return True
+        return False
+    if k > 0:  # v >= ceil(-rest / k)
+        span.low.append(an.simplify(const(0) - floordiv(rest.expr(), k)))
+    else:  # v <= floor(rest / -k)
+        span.high.append(an.simplify(floordiv(rest.expr(), -k) + 1))
+    return True
+
+
+def _solve_opaque(
+    p: Poly, atom: Expr, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span, depth: int, exact: bool
+) -> bool:
+    linear = p.linear_in(atom)
+    if linear is None or linear[0].constant is None:
+        return False
+    k, rest = linear[0].constant, linear[1]
+    if atom.op == "floordiv":
+        a, d = an.poly(atom.args[0]), an.poly(atom.args[1])
+        if abs(k) > 1:
+            if exact:
+                return False
+            rest = an.floordiv(rest, Poly.of(abs(k)))
+        # floor(a/d) >= -rest  <=>  a >= -d*rest;   floor(a/d) <= rest  <=>  a <= d*rest + d - 1
+        return _solve(a + d * rest if k > 0 else d * rest + d - 1 - a, v, over, an, span, depth, exact)
+    if atom.op in ("min", "max"):
+        sides = [an.poly(x) * k + rest for x in atom.args]
+        if (atom.op == "min") == (k > 0):
+            return all(_solve(side, v, over, an, span, depth, exact) for side in sides)
+        if any(an.prove_nonneg(side) for side in sides):
+            return True
+        if exact:
+            return False
+        varying = [s for s, x in zip(sides, atom.args, strict=True) if variables(x) & (over | {v})]
+        return _solve(varying[0], v, over, an, span, depth)
+    return False

@@ -1,0 +1,242 @@
+"""Lowering, top to bottom.
+
+A schedule becomes loops in two halves. STRUCTURAL works while knobs are open and sizes symbolic; it
+runs once for a sketch, and features and constraints are read off its result. CONCRETE works on one
+candidate: it binds the knobs and ends in statements that code generation understands. Every pass is
+a function `(Program) -> Program`, and `show --after PASS` prints what it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from autosched.errors import LowerError, UsageError
+from autosched.ir.expr import Expr, const, substitute, variables
+from autosched.ir.printer import format_function
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, map_stmt
+from autosched.lower import gpu, storage, verify
+from autosched.lower.bounds import infer_bounds
+from autosched.lower.inline import inline_stages
+from autosched.lower.nest import build_nests
+from autosched.lower.partition import partition_loops
+from autosched.lower.scoped import replace_exprs, simplify_stmt
+from autosched.lower.vectorize import unroll_loops, vectorize_loops
+from autosched.schedule.schedule import Constraint, Knob, Schedule
+from autosched.target import Target
+from autosched.te.tensor import Tensor
+
+__all__ = ["CONCRETE", "PASSES", "Lowered", "Program", "Structure", "lower", "lower_structure"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program on its way down: the function so far, and what is known of its variables."""
+
+    function: Function
+    target: Target
+    knobs: dict[str, int] = field(default_factory=dict)
+
+    def with_body(self, body: Stmt) -> Program:
+        return replace(self, function=self.function.with_body(body))
+
+
+Pass = Callable[[Program], Program]
+
+
+def bind_knobs(p: Program) -> Program:
+    """Every knob becomes its number."""
+    names = {v.name: v for v in _open_knobs(p.function)}
+    missing = sorted(set(names) - set(p.knobs))
+    if missing:
+        raise LowerError(f"knob {missing[0]} has no value", asked="lower", legal="bind every knob of the sketch")
+    mapping = {v: const(p.knobs[name]) for name, v in names.items()}
+    owner = {
+        s.buffer: Buffer(s.buffer.name, tuple(substitute(d, mapping) for d in s.buffer.shape), s.buffer.dtype, s.buffer.scope)
+        for s in _allocations(p.function.body)
+        if any(variables(d) & mapping.keys() for d in s.buffer.shape)
+    }
+    body = replace_exprs(p.function.body, mapping)
+    if owner:
+        body = storage.retarget(body, owner)
+        body = map_stmt(body, on_stmt=lambda s: Allocate(owner.get(s.buffer, s.buffer), s.body) if isinstance(s, Allocate) else s)
+    return p.with_body(body)
+
+
+def _allocations(body: Stmt) -> list[Allocate]:
+    from autosched.ir.stmt import walk
+
+    return [s for s in walk(body) if isinstance(s, Allocate)]
+
+
+def _open_knobs(f: Function) -> set[Expr]:
+    from autosched.ir.stmt import expressions, walk
+
+    found: set[Expr] = set()
+    for s in walk(f.body):
+        for e in expressions(s):
+            found.update(v for v in variables(e) if v.value.role == "knob")
+    return found
+
+
+def simplify(p: Program) -> Program:
+    """Ranges of loops and facts of conditions resolve what they can."""
+    return p.with_body(simplify_stmt(p.function.body, Analyzer()))
+
+
+def partition(p: Program) -> Program:
+    """Borders are cut off loops, so that interiors ask no questions. See `lower.partition`."""
+    return p.with_body(partition_loops(p.function.body, Analyzer()))
+
+
+def flatten(p: Program) -> Program:
+    """One index for each access."""
+    return p.with_body(storage.flatten_buffers(p.function.body, p.function.params, Analyzer()))
+
+
+def share_storage(p: Program) -> Program:
+    """Intermediates whose lives do not overlap share memory."""
+    return p.with_body(storage.reuse_storage(p.function.body, Analyzer()))
+
+
+def vectorize(p: Program) -> Program:
+    """Vector loops become vector statements."""
+    return p.with_body(vectorize_loops(p.function.body, Analyzer()))
+
+
+def unroll(p: Program) -> Program:
+    """Unrolled loops are written out."""
+    return p.with_body(unroll_loops(p.function.body))
+
+
+def bind_threads(p: Program) -> Program:
+    """On GPU-style targets, root nests become kernels."""
+    if not p.target.is_gpu_style:
+        verify.check_cpu(p.function)
+        return p
+    body = gpu.bind_threads(p.function.body, Analyzer())
+    return p.with_body(gpu.demote_private(body))
+
+
+def check(p: Program) -> Program:
+    """What code generation relies on holds."""
+    verify.verify(p.function, p.target)
+    return p
+
+
+#: The passes for one candidate, in order. Those before are the structural half, in `lower_structure`.
+CONCRETE: tuple[tuple[str, Pass], ...] = (
+    ("bind_knobs", bind_knobs),
+    ("simplify", simplify),
+    ("partition", partition),
+    ("flatten", flatten),
+    ("share_storage", share_storage),
+    ("simplify_flat", simplify),
+    ("vectorize", vectorize),
+    ("unroll", unroll),
+    ("bind_threads", bind_threads),
+    ("simplify_last", simplify),
+    ("verify", check),
+)
+
+#: Names that `show --after` and `Structure.after` take.
+PASSES = ("structure", *(name for name, _ in CONCRETE))
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A schedule lowered with its knobs open: loops, regions and guards as expressions over them.
+
+    `function` prints as the loops; `bind(knobs)` gives the program of one candidate.
+    """
+
+    function: Function
+    target: Target
+    knobs: tuple[Knob, ...]
+    constraints: tuple[Constraint, ...]
+
+    def bind(self, knobs: dict[str, int] | None = None) -> Function:
+        """The fully lowered function of one candidate. Raises LowerError where a value is illegal."""
+        return self.after(PASSES[-1], knobs)
+
+    def after(self, name: str, knobs: dict[str, int] | None = None) -> Function:
+        """The function as the pass of that name leaves it."""
+        if name not in PASSES:
+            raise UsageError(f"no pass {name!r}", asked="lower", legal=f"passes in order: {', '.join(PASSES)}")
+        p = Program(self.function, self.target, dict(knobs or {}))
+        if name == "structure":
+            return p.function
+        for pass_name, run in CONCRETE:
+            p = run(p)
+            if pass_name == name:
+                break
+        return p.function
+
+    def __str__(self) -> str:
+        return format_function(self.function)
+
+
+def lower_structure(s: Schedule, args: Sequence[Tensor], target: Target | str, name: str = "main") -> Structure:
+    """The structural half: inline, infer bounds, build nests with guards and storage, simplify.
+
+    `args` are the function's parameters in calling order: inputs and outputs. Raises LowerError
+    when an input or output is missing from them, ScheduleError when the schedule is inconsistent.
+    """
+    to = Target.parse(target)
+    s.check()
+    an = Analyzer()
+    bodies = inline_stages(s)
+    real = infer_bounds(s, bodies, an)
+    buffers, body = build_nests(s, real, to, an)
+    params = _parameters(s, args, buffers)
+    sizes = sorted({v for b in params for d in b.shape for v in variables(d)}, key=lambda v: v.serial)
+    body = simplify_stmt(body, Analyzer())
+    verify.check_sizes(body, sizes, name)
+    outputs = tuple(i for i, t in enumerate(args) if t in s.outputs)
+    function = Function(name, params, tuple(sizes), body, outputs)
+    return Structure(function, to, tuple(s.knobs.values()), tuple(s.constraints))
+
+
+def _parameters(s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffer]) -> tuple[Buffer, ...]:
+    needed = [x.tensor for x in s.stages if x.is_output or (x.is_placeholder and x.tensor in buffers)]
+    for t in needed:
+        if t not in args:
+            kind = "an output" if t in s.outputs else "an input"
+            raise LowerError(
+                f"{t.name} is {kind} and not among the arguments",
+                asked=f"lower(s, [{', '.join(a.name for a in args)}])",
+                legal=f"arguments needed: {', '.join(x.name for x in needed)}",
+            )
+    params = []
+    for t in args:
+        stage = s._stage_of.get(t)
+        if stage is not None and not stage.is_placeholder and not stage.is_output:
+            raise LowerError(
+                f"{t.name} is an intermediate: it is allocated inside, not passed",
+                asked=f"lower(s, [{', '.join(a.name for a in args)}])",
+                legal=f"arguments needed: {', '.join(x.name for x in needed)}",
+            )
+        params.append(buffers.get(t) or Buffer(t.name, t.shape, t.dtype))
+    return tuple(params)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What `lower` returns: prints as readable loops."""
+
+    structure: Structure
+
+    @property
+    def function(self) -> Function:
+        return self.structure.function
+
+    def __str__(self) -> str:
+        return str(self.structure)
+
+    __repr__ = __str__
+
+
+def lower(s: Schedule, args: Sequence[Tensor], name: str = "main", target: Target | str = "llvm") -> Lowered:
+    """The loops that a schedule stands for; `print` shows them."""
+    return Lowered(lower_structure(s, args, target, name))

@@ -1,0 +1,106 @@
+"""Simplification of statements: loops give ranges, conditions give facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autosched.ir.expr import Expr, is_const, likely, logical_not, substitute
+from autosched.ir.simplify import Analyzer, conjuncts
+from autosched.ir.stmt import Allocate, For, If, Launch, Let, Produce, Seq, Stmt, Store, is_empty, seq, substitute_stmt
+
+__all__ = ["enter_loop", "simplify_stmt"]
+
+
+def enter_loop(loop: For, an: Analyzer) -> None:
+    """Inside the loop its variable is in range, and its extent is at least 1."""
+    start, extent = an.poly(loop.start), an.poly(loop.extent)
+    an.assume_nonneg(extent - 1)
+    an.bind(loop.var, start, start + extent - 1)
+
+
+def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
+    """`s` with simplified expressions, without loops and branches that never run, and with loops
+    that run once replaced by their body."""
+    match s:
+        case For():
+            extent = an.simplify(s.extent)
+            if extent.op == "const" and extent.value <= 0:
+                return Seq(())
+            start = an.simplify(s.start)
+            if is_const(extent, 1) and s.kind != "thread":
+                return simplify_stmt(substitute_stmt(s.body, {s.var: start}), an)
+            with an.tightened({}):
+                enter_loop(replace(s, start=start, extent=extent), an)
+                body = simplify_stmt(s.body, an)
+            return body if is_empty(body) else replace(s, start=start, extent=extent, body=body)
+        case Store():
+            return Store(s.buffer, tuple(an.simplify(i) for i in s.indices), an.simplify(s.value))
+        case If():
+            return _simplify_if(s, an)
+        case Seq():
+            return seq(*(simplify_stmt(c, an) for c in s.stmts))
+        case Let():
+            value = an.simplify(s.value)
+            if value.op in ("const", "var"):
+                return simplify_stmt(substitute_stmt(s.body, {s.var: value}), an)
+            return Let(s.var, value, simplify_stmt(s.body, an))
+        case Allocate():
+            return Allocate(s.buffer, simplify_stmt(s.body, an))
+        case Produce():
+            body = simplify_stmt(s.body, an)
+            return body if is_empty(body) else Produce(s.name, body)
+        case Launch():
+            grid, block = (tuple(an.simplify(e) for e in dims) for dims in (s.grid, s.block))
+            return replace(s, grid=grid, block=block, body=simplify_stmt(s.body, an))
+        case _:
+            return s
+
+
+def _simplify_if(s: If, an: Analyzer) -> Stmt:
+    marked = s.condition.op == "likely"
+    kept: list[Expr] = []
+    for c in conjuncts(s.condition):
+        simple = an.simplify(c)
+        if is_const(simple, False):
+            return Seq(()) if s.otherwise is None else simplify_stmt(s.otherwise, an)
+        if simple.op != "const" and simple not in kept:
+            kept.append(simple)
+    if not kept:
+        return simplify_stmt(s.then, an)
+    condition = kept[0]
+    for c in kept[1:]:
+        condition = condition & c
+    with an.assuming(condition):
+        then = simplify_stmt(s.then, an)
+    otherwise = None
+    if s.otherwise is not None:
+        with an.assuming(logical_not(condition)):
+            otherwise = simplify_stmt(s.otherwise, an)
+    if is_empty(then) and is_empty(otherwise):
+        return Seq(())
+    if is_empty(then) and otherwise is not None:
+        return If(logical_not(condition), otherwise)
+    return If(likely(condition) if marked else condition, then, None if is_empty(otherwise) else otherwise)
+
+
+def replace_exprs(s: Stmt, mapping: dict[Expr, Expr]) -> Stmt:
+    """Whole sub-expressions replaced by others, wherever they occur."""
+    from autosched.ir.expr import rebuild
+    from autosched.ir.stmt import map_stmt
+
+    done: dict[Expr, Expr] = {}
+
+    def go(e: Expr) -> Expr:
+        found = mapping.get(e)
+        if found is not None:
+            return found
+        if not e.args:
+            return e
+        if e not in done:
+            done[e] = rebuild(e, tuple([go(a) for a in e.args]))
+        return done[e]
+
+    return map_stmt(s, go)
+
+
+__all__ += ["replace_exprs", "substitute"]

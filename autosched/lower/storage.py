@@ -1,0 +1,135 @@
+"""Storage: buffers become flat, and buffers whose lives do not overlap share memory."""
+
+from __future__ import annotations
+
+from autosched.errors import LowerError
+from autosched.ir.expr import Expr, const, make, maximum, post_order, rebuild, variables
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Allocate, Buffer, Seq, Stmt, Store, expressions, map_stmt, walk
+
+__all__ = ["flatten_buffers", "reuse_storage"]
+
+
+def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stmt:
+    """One index for each access: row-major offsets. Allocated buffers get a one-dimensional shape."""
+    flat: dict[Buffer, Buffer] = {b: b for b in params}
+    strides: dict[Buffer, list[Expr]] = {}
+
+    def target(b: Buffer) -> Buffer:
+        if b not in flat:
+            size: Expr = const(1)
+            for d in b.shape:
+                size = size * d
+            size = an.simplify(size)
+            if any(v.value.role != "size" for v in variables(size)):
+                raise LowerError(
+                    f"its size {size!r} depends on a loop",
+                    asked=f"storage of {b.name}",
+                    legal="compute it at the root, or at a loop whose region has a fixed size",
+                )
+            flat[b] = Buffer(b.name, (size,), b.dtype, b.scope)
+        return flat[b]
+
+    def offset(b: Buffer, indices: tuple[Expr, ...]) -> Expr:
+        if b not in strides:
+            steps: list[Expr] = [const(1)]
+            for d in reversed(b.shape[1:]):
+                steps.insert(0, an.simplify(steps[0] * d))
+            strides[b] = steps
+        total: Expr = const(0)
+        for i, step in zip(indices, strides[b], strict=False):
+            total = total + i * step
+        return total
+
+    done: dict[Expr, Expr] = {}
+
+    def loads(e: Expr) -> Expr:
+        if not e.args:
+            return e
+        if e not in done:
+            args = tuple([loads(a) for a in e.args])
+            if e.op == "load":
+                done[e] = make("load", e.dtype, (offset(e.value, args),), target(e.value))
+            else:
+                done[e] = rebuild(e, args)
+        return done[e]
+
+    def stores(s: Stmt) -> Stmt:
+        match s:
+            case Store():
+                return Store(target(s.buffer), (offset(s.buffer, s.indices),), s.value)
+            case Allocate():
+                return Allocate(target(s.buffer), s.body)
+            case _:
+                return s
+
+    return map_stmt(body, loads, stores)
+
+
+def reuse_storage(body: Stmt, an: Analyzer) -> Stmt:
+    """Merge buffers of one type, allocated together at the root, whose lives do not overlap.
+
+    The first keeps its name; it becomes as large as the largest.
+    """
+    chain: list[Buffer] = []
+    rest = body
+    while isinstance(rest, Allocate):
+        chain.append(rest.buffer)
+        rest = rest.body
+    if len(chain) < 2 or not isinstance(rest, Seq):
+        return body
+    lives = {b: _live(b, rest.stmts) for b in chain}
+    owner: dict[Buffer, Buffer] = {}
+    groups: list[list[Buffer]] = []
+    for b in sorted(chain, key=lambda b: lives[b]):
+        for group in groups:
+            fits = group[0].dtype == b.dtype and group[0].scope == b.scope
+            if fits and lives[group[-1]][1] < lives[b][0]:
+                group.append(b)
+                break
+        else:
+            groups.append([b])
+    for group in groups:
+        size = group[0].shape[0]
+        for b in group[1:]:
+            size = an.simplify(maximum(size, b.shape[0]))
+        merged = group[0] if len(group) == 1 else Buffer(group[0].name, (size,), group[0].dtype, group[0].scope)
+        owner.update({b: merged for b in group})
+    result: Stmt = retarget(rest, owner)
+    for merged in reversed(list(dict.fromkeys(owner[b] for b in chain))):
+        result = Allocate(merged, result)
+    return result
+
+
+def _live(b: Buffer, stmts: tuple[Stmt, ...]) -> tuple[int, int]:
+    """First and last of the statements that touch the buffer."""
+    touching = [i for i, s in enumerate(stmts) if b in _buffers(s)]
+    return (touching[0], touching[-1]) if touching else (len(stmts), len(stmts))
+
+
+def _buffers(s: Stmt) -> set[Buffer]:
+    found: set[Buffer] = set()
+    for part in walk(s):
+        if isinstance(part, Store):
+            found.add(part.buffer)
+        for root in expressions(part):
+            found.update(e.value for e in post_order(root) if e.op == "load")
+    return found
+
+
+def retarget(s: Stmt, owner: dict[Buffer, Buffer]) -> Stmt:
+    """The same accesses on other buffers."""
+    done: dict[Expr, Expr] = {}
+
+    def loads(e: Expr) -> Expr:
+        if not e.args:
+            return e
+        if e not in done:
+            args = tuple([loads(a) for a in e.args])
+            done[e] = make("load", e.dtype, args, owner.get(e.value, e.value)) if e.op == "load" else rebuild(e, args)
+        return done[e]
+
+    def stores(s: Stmt) -> Stmt:
+        return Store(owner.get(s.buffer, s.buffer), s.indices, s.value) if isinstance(s, Store) else s
+
+    return map_stmt(s, loads, stores)

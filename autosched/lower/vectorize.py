@@ -1,0 +1,160 @@
+"""Vector loops become vector expressions; unrolled loops become straight-line code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autosched.errors import LowerError
+from autosched.ir.expr import Expr, broadcast, make, ramp, rebuild, substitute, variables
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import (
+    Allocate,
+    For,
+    If,
+    Launch,
+    Let,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    map_stmt,
+    seq,
+    substitute_stmt,
+    walk,
+)
+from autosched.lower.scoped import enter_loop
+
+__all__ = ["unroll_loops", "vectorize_loops"]
+
+#: Lanes beyond this are refused: the code would be longer than any cache.
+MAX_LANES = 1024
+#: Unrolling may not make a program longer than this many statements.
+MAX_UNROLLED = 8192
+
+
+def vectorize_loops(s: Stmt, an: Analyzer) -> Stmt:
+    """Replace each `vectorize` loop by statements on all its lanes at once. Indices must be flat."""
+    match s:
+        case For():
+            with an.tightened({}):
+                enter_loop(s, an)
+                body = vectorize_loops(s.body, an)
+                if s.kind != "vectorize":
+                    return replace(s, body=body)
+                return _vectorize(replace(s, body=body), an)
+        case Seq():
+            return seq(*(vectorize_loops(c, an) for c in s.stmts))
+        case If():
+            otherwise = None if s.otherwise is None else vectorize_loops(s.otherwise, an)
+            return If(s.condition, vectorize_loops(s.then, an), otherwise)
+        case Let() | Allocate() | Produce() | Launch():
+            return replace(s, body=vectorize_loops(s.body, an))
+        case _:
+            return s
+
+
+def _vectorize(loop: For, an: Analyzer) -> Stmt:
+    if loop.extent.op != "const":
+        raise LowerError(
+            f"its extent {loop.extent!r} is not a constant",
+            asked=f"vectorize {loop.var.name}",
+            legal="split the loop by a constant factor and vectorize the inner loop",
+        )
+    lanes = int(loop.extent.value)
+    if lanes > MAX_LANES:
+        raise LowerError(f"{lanes} lanes are more than {MAX_LANES}", asked=f"vectorize {loop.var.name}")
+    result = _Lanes(loop.var, loop.start, lanes, an).stmt(loop.body)
+    return replace(loop, kind="serial") if result is None else result
+
+
+class _Lanes:
+    """One vector loop: `v` becomes `start + (0, 1, ..., lanes - 1)`."""
+
+    def __init__(self, v: Expr, start: Expr, lanes: int, an: Analyzer) -> None:
+        self.v, self.start, self.lanes, self.an = v, start, lanes, an
+        self._done: dict[Expr, Expr] = {}
+
+    def stmt(self, s: Stmt) -> Stmt | None:
+        """None where the statement cannot be a vector statement as a whole."""
+        match s:
+            case Store():
+                if any(i.dtype.lanes > 1 for i in (*s.indices, s.value)):
+                    return None  # a vector loop inside this one
+                value = self.expr(s.value)
+                return Store(s.buffer, (self.index(s.indices[0]),), broadcast(value, self.lanes))
+            case Seq():
+                parts = [self.stmt(c) for c in s.stmts]
+                return None if None in parts else seq(*parts)
+            case If() if self.v not in variables(s.condition):
+                then = self.stmt(s.then)
+                otherwise = None if s.otherwise is None else self.stmt(s.otherwise)
+                if then is None or (otherwise is None and s.otherwise is not None):
+                    return None
+                return If(s.condition, then, otherwise)
+            case For() if self.v not in variables(s.start) | variables(s.extent):
+                with self.an.tightened({}):
+                    enter_loop(s, self.an)
+                    body = self.stmt(s.body)
+                return None if body is None else replace(s, body=body)
+            case Produce():
+                body = self.stmt(s.body)
+                return None if body is None else Produce(s.name, body)
+            case _:
+                return None
+
+    def index(self, i: Expr) -> Expr:
+        """A ramp where the lanes advance by a constant, any vector otherwise, a scalar where they agree."""
+        p = self.an.poly(i)
+        linear = p.linear_in(self.v)
+        if linear is not None:
+            slope, rest = linear
+            inside = any(self.v in variables(a) for m in rest.terms for a in m)
+            if slope.constant is not None and not inside:
+                base = (rest + self.an.poly(self.start) * slope.constant).expr()
+                return ramp(base, slope.constant, self.lanes) if slope.constant else base
+        return self.expr(i)
+
+    def expr(self, e: Expr) -> Expr:
+        if self.v not in variables(e):
+            return e
+        if e is self.v:
+            return ramp(self.start, 1, self.lanes)
+        found = self._done.get(e)
+        if found is None:
+            if e.op == "load":
+                index = self.index(e.args[0])
+                found = make("load", e.dtype.scalar.with_lanes(index.dtype.lanes), (index,), e.value)
+            else:
+                found = rebuild(e, tuple([self.expr(a) for a in e.args]))
+            self._done[e] = found
+        return found
+
+
+def unroll_loops(s: Stmt) -> Stmt:
+    """Replace each `unroll` loop by its iterations, one after the other."""
+
+    def unroll(s: Stmt) -> Stmt:
+        if not isinstance(s, For) or s.kind != "unroll":
+            return s
+        if s.extent.op != "const":
+            if s.ragged or s.start.op != "const":
+                return replace(s, kind="serial")
+            raise LowerError(
+                f"its extent {s.extent!r} is not a constant",
+                asked=f"unroll {s.var.name}",
+                legal="split the loop by a constant factor and unroll the inner loop",
+            )
+        size = sum(1 for _ in walk(s.body))
+        if size * s.extent.value > MAX_UNROLLED:
+            raise LowerError(
+                f"{s.extent.value} copies of {size} statements are more than {MAX_UNROLLED}",
+                asked=f"unroll {s.var.name}",
+                legal="unroll a smaller loop",
+            )
+        copies = (substitute_stmt(s.body, {s.var: s.start + k}) for k in range(s.extent.value))
+        return seq(*copies)
+
+    return map_stmt(s, on_stmt=unroll)
+
+
+__all__ += ["substitute"]

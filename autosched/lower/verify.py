@@ -1,0 +1,84 @@
+"""What code generation relies on, checked before it starts."""
+
+from __future__ import annotations
+
+from autosched.errors import LowerError
+from autosched.ir.expr import Expr, post_order, variables
+from autosched.ir.stmt import Allocate, For, Function, If, Launch, Let, Stmt, Store, children, expressions, walk
+from autosched.target import Target
+
+__all__ = ["check_cpu", "check_sizes", "verify"]
+
+
+def check_cpu(f: Function) -> None:
+    """A CPU has no work-groups."""
+    for s in walk(f.body):
+        if isinstance(s, For) and s.kind == "thread":
+            raise LowerError(
+                f"{s.thread} exists on GPU-style targets only",
+                asked=f"bind {s.var.name} to {s.thread} for llvm",
+                legal="parallel() the loop, or use target opencl",
+            )
+
+
+def check_sizes(body: Stmt, sizes: list[Expr], name: str) -> None:
+    """Every symbolic size must be readable off an argument's shape."""
+    known = set(sizes)
+    for s in walk(body):
+        for e in expressions(s):
+            for v in variables(e):
+                if v.value.role in ("size", "scalar") and v not in known:
+                    raise LowerError(
+                        f"the size {v.name} is in no argument's shape",
+                        asked=f"lower {name}",
+                        legal="add the tensor whose shape has it to the arguments",
+                    )
+
+
+def verify(f: Function, target: Target) -> None:
+    """Flat indices, bound variables, known loop kinds, types that fit. Raises LowerError: a defect
+    of the passes, not of the schedule."""
+    _verify(f.body, frozenset(f.sizes), target, inside_launch=False)
+
+
+def _fail(what: str, s: Stmt) -> None:
+    raise LowerError(f"{what} (a defect of lowering, please report it)", asked=type(s).__name__)
+
+
+def _verify(s: Stmt, bound: frozenset[Expr], target: Target, inside_launch: bool) -> None:
+    for e in expressions(s):
+        free = [v for v in variables(e) if v not in bound and v.value.role != "thread"]
+        if free:
+            _fail(f"{free[0].name} is used outside its loop", s)
+        for node in post_order(e):
+            if node.op == "read" or (node.op == "load" and len(node.args) != 1):
+                _fail(f"{node!r} is not a flat load", s)
+            if node.op in ("reduce",):
+                _fail(f"{node!r} was not lowered", s)
+    match s:
+        case For():
+            if s.kind not in ("serial", "parallel"):
+                _fail(f"loop {s.var.name} is still {s.kind}", s)
+            bound = bound | {s.var}
+        case Let():
+            bound = bound | {s.var}
+        case Store():
+            if len(s.indices) != 1:
+                _fail(f"the store to {s.buffer.name} is not flat", s)
+            if s.value.dtype.scalar != s.buffer.dtype:
+                _fail(f"{s.value.dtype} stored to {s.buffer.dtype} {s.buffer.name}", s)
+            if s.indices[0].dtype.lanes not in (1, s.value.dtype.lanes):
+                _fail("index and value have different lanes", s)
+        case If(condition=c):
+            if c.dtype.lanes != 1:
+                _fail("a vector condition", s)
+        case Allocate(buffer=b) if inside_launch and b.shape[0].op != "const":
+            raise LowerError(
+                f"its size {b.shape[0]!r} is not a constant",
+                asked=f"storage of {b.name} in a kernel",
+                legal="tile with constant factors, or compute it at the root",
+            )
+        case Launch():
+            inside_launch = True
+    for c in children(s):
+        _verify(c, bound, target, inside_launch)

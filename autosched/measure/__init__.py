@@ -1,0 +1,45 @@
+"""How fast is a candidate, and is it right: isolated workers, verified outputs, kept samples.
+
+`Measurer` is the way in; `docs/measurement.md` says what is measured and what isolation means.
+The names below are loaded on first use: importing this package costs nothing, and a worker
+(`python -m autosched.measure.worker`) does not load the parent's half.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autosched.measure.measurer import Measurer
+    from autosched.measure.protocol import STATUSES, Job, Measurement, MeasureOptions
+    from autosched.measure.stats import PlayoffResult, judge, significantly_faster
+
+__all__ = [
+    "STATUSES",
+    "Job",
+    "MeasureOptions",
+    "Measurement",
+    "Measurer",
+    "PlayoffResult",
+    "judge",
+    "significantly_faster",
+]
+
+_HOME = {
+    "Measurer": "measurer",
+    "STATUSES": "protocol",
+    "Job": "protocol",
+    "MeasureOptions": "protocol",
+    "Measurement": "protocol",
+    "PlayoffResult": "stats",
+    "judge": "stats",
+    "significantly_faster": "stats",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

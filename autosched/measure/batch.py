@@ -1,0 +1,185 @@
+"""One call of `Measurer.measure`: jobs in, measurements out, whatever the candidates do."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from autosched.errors import DeviceError
+from autosched.measure.answers import AnswerError, RunAnswer, read_run
+from autosched.measure.crew import Event
+from autosched.measure.desk import MAX_ATTEMPTS, BuildQueue, Desk, Task, last_words
+from autosched.measure.process import KILLED, REPLY, TIMEOUT
+from autosched.measure.protocol import Job, Measurement
+
+__all__ = ["Batch"]
+
+_MAX_DEVICE_ERRORS = 3  # in a row, before the device itself is suspected
+
+
+class Batch:
+    """Builds ahead, runs one at a time.
+
+    Unless `options.overlap`, building and running alternate: some jobs are built with all builders,
+    then run with no builder at work, and nothing runs while the caller handles a measurement. On a
+    CPU that costs no time, since both want all of it, and the timing is not disturbed.
+    """
+
+    def __init__(self, desk: Desk, jobs: Iterable[Job]) -> None:
+        self._desk = desk
+        self._queue = BuildQueue(desk, jobs)
+        self._running: Task | None = None
+        self._is_running_phase = False
+        self._results: deque[Measurement] = deque()
+        self._ahead = max(8, 2 * desk.options.builders)
+        self._device_errors = 0
+        self._fatal: DeviceError | None = None
+
+    def __iter__(self) -> Iterator[Measurement]:
+        """Raises DeviceError when the device is lost, MeasureError when workers do not start."""
+        crew = self._desk.crew
+        while True:
+            while self._results:
+                yield self._results.popleft()
+                crew.settle()
+            if self._fatal is not None:
+                raise self._fatal
+            if self._is_finished():
+                return
+            self._dispatch()
+            if not self._results:
+                for event in crew.wait(1.0):
+                    self._handle(event)
+
+    def _is_finished(self) -> bool:
+        queue = self._queue
+        return not (queue.pending or queue.building or queue.built or self._running)
+
+    # -- who works now ----------------------------------------------------------------------------
+
+    def _dispatch(self) -> None:
+        queue, crew = self._queue, self._desk.crew
+        crew.hire("runner", 1)
+        if self._desk.options.overlap:
+            queue.dispatch(self._ahead)
+            self._run_next()
+            return
+        if not self._is_running_phase:
+            queue.dispatch(self._ahead)
+            is_enough = not queue.pending or len(queue.built) >= self._ahead
+            self._is_running_phase = is_enough and not queue.building and not crew.is_starting("builder")
+        if self._is_running_phase:
+            self._run_next()
+            self._is_running_phase = bool(queue.built or self._running)
+
+    def _run_next(self) -> None:
+        queue = self._queue
+        while queue.built and self._running is None:
+            task = queue.built[0]
+            if (twin := self._desk.known.get(task.digest)) is not None and not task.is_control:
+                queue.built.popleft()
+                self._end(task, self._same_code(task, twin))
+                continue
+            slot = self._desk.crew.free("runner")
+            if slot is None:
+                return
+            request = self._desk.run_request(task.path)
+            if not self._desk.crew.submit(slot, request, self._desk.run_limits(), task):
+                return
+            self._running = queue.built.popleft()
+
+    def _same_code(self, task: Task, twin: Measurement) -> Measurement:
+        text = f"same code as job {twin.job.id}"
+        return task.ended("ok", text, samples=twin.samples, verified=twin.verified)
+
+    # -- what came of it --------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        if event.slot.role == "builder":
+            ended = self._queue.finish(event)
+            if ended is not None:
+                self._results.append(ended)
+            return
+        task, self._running = event.token, None
+        ended = self._judge(task, event)
+        if ended is None:
+            self._queue.built.appendleft(task)
+        elif task.is_control:
+            self._judge_device(ended)
+        else:
+            self._end(task, ended)
+            self._watch_device(ended)
+
+    def _judge(self, task: Task, event: Event) -> Measurement | None:
+        """The end of a run, or None when it has to be repeated on a new worker."""
+        outcome = event.outcome
+        if outcome.kind != REPLY:
+            status, error = self._desk.failure(outcome)
+            if outcome.kind != TIMEOUT and _may_try_again(task, event):
+                return None
+            return task.ended(status, error, run_s=outcome.seconds)
+        try:
+            answer = read_run(outcome.reply)
+        except AnswerError as error:
+            self._desk.crew.recycle(event.slot)
+            if _may_try_again(task, event):
+                return None
+            return task.ended("crash", f"nonsense for an answer: {error}", run_s=outcome.seconds)
+        if answer.recycle:
+            self._desk.crew.recycle(event.slot)
+        if answer.device_error:
+            task.attempts += 1
+            self._device_errors += task.attempts >= MAX_ATTEMPTS
+            if task.attempts < MAX_ATTEMPTS:
+                return None
+        else:
+            self._device_errors = 0
+        return _measured(task, answer, outcome.log)
+
+    def _end(self, task: Task, ended: Measurement) -> None:
+        desk = self._desk
+        if ended.ok:
+            desk.best_s = min(desk.best_s or ended.seconds, ended.seconds)
+            desk.known.setdefault(ended.digest, ended)
+        if ended.ok and desk.control is None:
+            desk.control = replace(task, is_control=True)  # and keep its file
+        elif desk.control is None or task.path != desk.control.path:
+            task.path.unlink(missing_ok=True)
+        self._results.append(ended)
+
+    # -- is the device still there ----------------------------------------------------------------
+
+    def _watch_device(self, ended: Measurement) -> None:
+        """Device errors in a row may be the candidates' or the device's: ask one that worked before."""
+        if self._device_errors < _MAX_DEVICE_ERRORS:
+            return
+        if self._desk.control is None:
+            self._fatal = _device_lost(ended)
+        else:
+            self._queue.built.appendleft(replace(self._desk.control, attempts=0))
+
+    def _judge_device(self, ended: Measurement) -> None:
+        self._device_errors = 0
+        if not ended.ok:
+            self._fatal = _device_lost(ended)
+
+
+def _may_try_again(task: Task, event: Event) -> bool:
+    """Once, if somebody else may be to blame: an earlier candidate in that process, or the system."""
+    task.attempts += 1
+    return task.attempts < MAX_ATTEMPTS and (event.outcome.kind == KILLED or not event.fresh)
+
+
+def _measured(task: Task, answer: RunAnswer, log: str) -> Measurement:
+    error = answer.error
+    if answer.status == "compile" and (words := last_words(log)) and words not in error:
+        error = f"{error}\n{words}"  # a device's compiler may say more on its standard error
+    return task.ended(answer.status, error, samples=answer.samples, run_s=answer.run_s, verified=answer.verified)
+
+
+def _device_lost(ended: Measurement) -> DeviceError:
+    return DeviceError(
+        f"the device stopped working: {ended.error}",
+        legal="what was measured is kept; `autosched doctor` looks at the device",
+    )

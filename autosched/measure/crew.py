@@ -1,0 +1,167 @@
+"""Several workers, by role: started when needed, configured, replaced when they die."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autosched.errors import MeasureError
+from autosched.measure.process import REPLY, Outcome, WorkerProcess, wait
+
+__all__ = ["Crew", "Event", "Slot"]
+
+_STARTUP_S = 60.0  # importing a compiler on a busy machine
+_MAX_FAILURES = 3  # starts in a row that may fail before we give up
+_RECYCLE_AFTER = 500  # jobs: bounds what a driver or a candidate can leak
+_GRACE_S = 0.25  # for workers nobody watched for a while
+
+_DOWN, _STARTING, _IDLE, _BUSY = "down", "starting", "idle", "busy"
+
+
+@dataclass
+class Slot:
+    """A place for one worker. `served` counts the jobs its present process has finished."""
+
+    role: str
+    worker: WorkerProcess
+    state: str = _DOWN
+    token: Any = None
+    served: int = 0
+    starts: int = 0
+
+
+@dataclass(frozen=True)
+class Event:
+    """The end of a job. `fresh`: the process had run no other job, so what happened is this job's doing."""
+
+    slot: Slot
+    token: Any
+    outcome: Outcome
+    fresh: bool
+
+
+@dataclass
+class Crew:
+    """`make(role)` is a worker not yet started, `configuration(role)` the first thing it is told."""
+
+    make: Callable[[str], WorkerProcess]
+    configuration: Callable[[str], dict[str, Any]]
+    slots: list[Slot] = field(default_factory=list)
+    _failures: int = 0
+
+    def hire(self, role: str, count: int) -> None:
+        """Have `count` workers of a role, starting or started. Raises MeasureError when they do not start."""
+        present = [slot for slot in self.slots if slot.role == role]
+        for _ in range(count - len(present)):
+            slot = Slot(role, self.make(role))
+            self.slots.append(slot)
+            present.append(slot)
+        for slot in present[:count]:
+            if slot.state == _DOWN:
+                self._start(slot)
+
+    def free(self, role: str) -> Slot | None:
+        return next((slot for slot in self.slots if slot.role == role and slot.state == _IDLE), None)
+
+    def is_starting(self, role: str) -> bool:
+        return any(slot.role == role and slot.state == _STARTING for slot in self.slots)
+
+    @property
+    def restarts(self) -> int:
+        """How often a worker was replaced."""
+        return sum(max(0, slot.starts - 1) for slot in self.slots)
+
+    def submit(self, slot: Slot, message: dict[str, Any], limits: Sequence[tuple[str, float]], token: Any) -> bool:
+        """Give an idle worker a job. False when it died while idle: `hire` again and take another."""
+        if not slot.worker.send(message, limits):
+            self._put_down(slot)
+            return False
+        slot.state, slot.token = _BUSY, token
+        return True
+
+    def wait(self, timeout: float) -> list[Event]:
+        """Jobs that ended; empty when a worker became ready, or nothing happened for `timeout` seconds."""
+        by_worker = {slot.worker: slot for slot in self.slots}
+        events = []
+        for worker, outcome in wait(by_worker, timeout):
+            slot = by_worker[worker]
+            if slot.state == _STARTING:
+                self._started(slot, outcome)
+            else:
+                events.append(self._finished(slot, outcome))
+        return events
+
+    def settle(self) -> None:
+        """Call after a pause in which `wait` was not called: deadlines that passed get a little more."""
+        for slot in self.slots:
+            slot.worker.extend(_GRACE_S)
+
+    def recycle(self, slot: Slot) -> None:
+        """End a worker that is not to be trusted any more; `hire` makes a new one."""
+        slot.worker.kill()
+        self._put_down(slot)
+
+    def abandon(self) -> None:
+        """End the workers that are at a job, or that an interruption left in between. Others stay."""
+        for slot in self.slots:
+            if slot.state == _BUSY or slot.worker.busy != (slot.state == _STARTING):
+                self.recycle(slot)
+
+    def close(self) -> None:
+        """End all workers. An interruption still ends them all."""
+        try:
+            for slot in self.slots:
+                self.recycle(slot)
+        except BaseException:
+            for slot in self.slots:
+                self.recycle(slot)
+            raise
+
+    def _start(self, slot: Slot) -> None:
+        slot.served = 0
+        slot.starts += 1
+        try:
+            slot.worker.start()
+        except OSError as error:
+            self._not_started(slot, str(error))
+            time.sleep(0.1)  # out of processes or pipes: it may pass
+            return
+        if slot.worker.send(self.configuration(slot.role), [("startup", _STARTUP_S)]):
+            slot.state = _STARTING
+        else:
+            self._not_started(slot, "it ended at once")
+
+    def _started(self, slot: Slot, outcome: Outcome) -> None:
+        if outcome.kind != REPLY:
+            self._not_started(slot, f"{outcome.error} {outcome.log[-1000:]}".strip())
+        elif outcome.reply.get("status") != "ok":
+            self.recycle(slot)
+            raise MeasureError(
+                f"the {slot.role} cannot work: {outcome.reply.get('error')}",
+                legal=outcome.log[-1000:],
+            )
+        else:
+            self._failures = 0
+            slot.state = _IDLE
+
+    def _not_started(self, slot: Slot, reason: str) -> None:
+        self.recycle(slot)
+        self._failures += 1
+        if self._failures >= _MAX_FAILURES:
+            self._failures = 0
+            raise MeasureError(f"the {slot.role} process does not start: {reason}")
+
+    def _finished(self, slot: Slot, outcome: Outcome) -> Event:
+        event = Event(slot, slot.token, outcome, slot.served == 0)
+        slot.served += 1
+        slot.token = None
+        if slot.worker.running and slot.served < _RECYCLE_AFTER:
+            slot.state = _IDLE
+        else:
+            self.recycle(slot)
+        return event
+
+    def _put_down(self, slot: Slot) -> None:
+        slot.state, slot.token = _DOWN, None

@@ -1,0 +1,236 @@
+"""What a batch and a play-off have in common: the session, its workers, requests and time limits."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autosched.measure.answers import AnswerError, read_build
+from autosched.measure.crew import Crew, Event
+from autosched.measure.environment import memory_limit, worker_command, worker_environment
+from autosched.measure.jobs import PHASES
+from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome, WorkerProcess
+from autosched.measure.protocol import Job, Measurement, MeasureOptions
+from autosched.measure.session import Session
+from autosched.target import Target
+
+__all__ = ["MAX_ATTEMPTS", "BuildQueue", "Desk", "Task", "last_words"]
+
+#: A job that ended a worker may have been the victim of an earlier one, or of the system: once.
+MAX_ATTEMPTS = 2
+
+_LEAST_RUN_S = 2.0
+_SLACK = 10.0  # a candidate may be this much slower than the best before it is cut off
+_CHECK_S = 30.0  # comparing outputs is our own code; this only bounds a damaged process
+_LOG_SHOWN = 400  # characters
+
+_WHILE = {
+    "build": "while it was built",
+    "load": "while it was loaded",
+    "first": "in its first run",
+    "check": "after its first run",
+    "time": "while it was timed",
+    "recheck": "after it was timed",
+}
+
+
+@dataclass
+class Task:
+    """A job on its way. `attempts` counts the runs (or builds) that took the worker down with them."""
+
+    job: Job
+    path: Path = Path()
+    attempts: int = 0
+    digest: str = ""
+    build_s: float = 0.0
+    is_control: bool = False
+
+    def ended(self, status: str, error: str = "", **more: Any) -> Measurement:
+        return Measurement(self.job, status, error=error, build_s=self.build_s, digest=self.digest, **more)
+
+
+@dataclass
+class Desk:
+    """`best_s` is the best median so far in seconds; it shortens the time limits of what follows.
+
+    `known` finds what was measured by the digest of its code. `control` is a job that worked, its
+    artifact kept: it tells a lost device from bad candidates.
+    """
+
+    target: Target
+    options: MeasureOptions
+    session: Session
+    crew: Crew
+    best_s: float | None = None
+    known: dict[str, Measurement] = field(default_factory=dict)
+    control: Task | None = None
+
+    @staticmethod
+    def open(
+        workload: dict[str, Any],
+        target: Target,
+        sketches: dict[str, list[Any]],
+        arrays: tuple[Sequence[np.ndarray[Any, Any]], Sequence[np.ndarray[Any, Any]]],
+        options: MeasureOptions,
+        backend: str,
+    ) -> Desk:
+        """Make the session folder and write the files that workers read. Starts no process."""
+        session = Session()
+        try:
+            configuration = {
+                "op": "configure",
+                "workload": session.save_json("workload.json", workload),
+                "sketches": session.save_json("sketches.json", sketches),
+                "target": {"kind": target.kind, "options": target.options, "limits": target.limits},
+                "inputs": session.save_arrays("input", arrays[0]),
+                "expected": session.save_arrays("expected", arrays[1]),
+                "options": {"verify": options.verify, "rtol": options.rtol, "atol": options.atol},
+            }
+        except BaseException:
+            session.close()
+            raise
+        command = worker_command(memory_limit(target, options.memory_limit_mb), backend)
+
+        def make(role: str) -> WorkerProcess:
+            env = worker_environment(session.path, target, role, os.environ)
+            return WorkerProcess(role, command, env, session.path)
+
+        return Desk(target, options, session, Crew(make, lambda role: {**configuration, "role": role}))
+
+    def close(self) -> None:
+        """End the workers, remove the folder. Does nothing in a forked copy of the process."""
+        if not self.session.is_ours:
+            return
+        try:
+            self.crew.close()
+        finally:
+            self.session.close()
+
+    # -- time limits and requests -----------------------------------------------------------------
+
+    @property
+    def _min_s(self) -> float:
+        return self.options.min_repeat_ms / 1000
+
+    def run_limit_s(self) -> float:
+        """Longest for a candidate's first run, and again for all its timed calls together."""
+        limit = self.options.timeout_s
+        if self.best_s is None:
+            return limit
+        calls = self.options.number or max(1.0, self._min_s / self.best_s)
+        return min(limit, max(_LEAST_RUN_S, _SLACK * self.best_s * calls * self.options.repeat))
+
+    def run_limits(self) -> list[tuple[str, float]]:
+        """Seconds for each phase of a run."""
+        run = self.run_limit_s()
+        # A device's driver may compile again at the first launch.
+        first = run + (self.options.build_timeout_s if self.target.kind == "opencl" else 0.0)
+        seconds = (self.options.build_timeout_s, first, _CHECK_S, run, _CHECK_S)
+        return list(zip(PHASES, seconds, strict=True))
+
+    def time_limits(self) -> list[tuple[str, float]]:
+        return [("time", self.options.timeout_s), ("recheck", _CHECK_S)]
+
+    def run_request(self, path: Path, **changes: Any) -> dict[str, Any]:
+        options = self.options
+        return {
+            "op": "run",
+            "path": str(path),
+            "number": options.number,
+            "repeat": options.repeat,
+            "min_s": self._min_s,
+            "best_s": self.best_s,
+            "budget_s": self.run_limit_s() / 2,
+            "full": False,
+            "key": "",
+            **changes,
+        }
+
+    # -- outcomes as statuses -----------------------------------------------------------------------
+
+    def failure(self, outcome: Outcome) -> tuple[str, str]:
+        """(status, error) of a job whose worker did not answer, attempts aside."""
+        where = _WHILE.get(outcome.phase, "")
+        words = last_words(outcome.log)
+        error = f"{outcome.error} {where}{f'; it printed: {words}' if words else ''}"
+        if outcome.kind == TIMEOUT:
+            device_build = outcome.phase == "load" and self.target.kind == "opencl"
+            return ("build_timeout" if outcome.phase == "build" or device_build else "timeout"), error
+        if outcome.kind == KILLED:
+            return "lost", error
+        if outcome.phase == "build":
+            return "compile", f"the compiler died: {error}"
+        return "crash", error
+
+
+def last_words(log: str) -> str:
+    """The end of what a worker printed, on one line."""
+    text = " ".join(log.split())
+    return text if len(text) <= _LOG_SHOWN else "..." + text[-_LOG_SHOWN:]
+
+
+class BuildQueue:
+    """Jobs that wait for a builder, are being built, or are built and wait for the runner."""
+
+    def __init__(self, desk: Desk, jobs: Iterable[Job]) -> None:
+        self._desk = desk
+        self.pending = deque(Task(job) for job in jobs)
+        self.building = 0
+        self.built: deque[Task] = deque()
+
+    def dispatch(self, ahead: int) -> None:
+        """Keep builders busy while fewer than `ahead` jobs are built or being built."""
+        crew, options = self._desk.crew, self._desk.options
+        room = min(len(self.pending), ahead - len(self.built) - self.building)
+        if room <= 0:
+            return
+        crew.hire("builder", min(options.builders, room + self.building))
+        while room > 0 and (slot := crew.free("builder")) is not None:
+            task = self.pending[0]
+            task.path = self._desk.session.new_artifact()
+            request = {"op": "build", "job": task.job.to_json(), "path": str(task.path)}
+            if crew.submit(slot, request, [("build", options.build_timeout_s)], task):
+                self.pending.popleft()
+                self.building += 1
+                room -= 1
+
+    def finish(self, event: Event) -> Measurement | None:
+        """Take note of a builder's event; the measurement if the job has ended here."""
+        self.building -= 1
+        task: Task = event.token
+        outcome = event.outcome
+        if outcome.kind == REPLY:
+            return self._answered(task, event)
+        task.path.unlink(missing_ok=True)
+        task.build_s += outcome.seconds
+        status, error = self._desk.failure(outcome)
+        if outcome.kind != TIMEOUT and self._try_again(task, event):
+            return None
+        return task.ended(status, error)
+
+    def _answered(self, task: Task, event: Event) -> Measurement | None:
+        try:
+            answer = read_build(event.outcome.reply)
+        except AnswerError as error:
+            self._desk.crew.recycle(event.slot)
+            return task.ended("compile", f"the compiler gave nonsense for an answer: {error}")
+        task.build_s += answer.build_s
+        if answer.status != "ok":
+            task.path.unlink(missing_ok=True)
+            return task.ended(answer.status, answer.error)
+        task.digest, task.attempts = answer.digest, 0
+        self.built.append(task)
+        return None
+
+    def _try_again(self, task: Task, event: Event) -> bool:
+        task.attempts += 1
+        if task.attempts >= MAX_ATTEMPTS or (event.fresh and event.outcome.kind != KILLED):
+            return False
+        self.pending.appendleft(task)
+        return True

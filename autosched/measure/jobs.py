@@ -1,0 +1,340 @@
+"""What a worker does for one job, and how it reports what went wrong."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autosched.errors import AutoschedError, BuildError, DeviceError, LowerError, ScheduleError
+from autosched.measure import verify
+from autosched.measure.backend import Backend
+from autosched.measure.guard import GuardedArray
+from autosched.measure.protocol import Job
+from autosched.measure.timing import take_samples
+
+if TYPE_CHECKING:
+    from autosched.runtime.kernel import BoundCall, Kernel
+
+__all__ = ["PHASES", "Bench", "Runner", "build", "classify", "describe"]
+
+Array = np.ndarray[Any, Any]
+
+#: What a run consists of, in order. The worker announces each; the parent gives each its time.
+PHASES = ("load", "first", "check", "time", "recheck")
+
+_LINE = 500  # characters of an ordinary error
+_LOG = 4000  # characters of a device compiler's log
+_MAX_LOADED = 32  # kernels kept for the play-off
+_MAX_LOADED_BYTES = 4 << 30  # arguments of theirs, which a device holds once per kernel
+
+
+class MismatchError(Exception):
+    """The candidate ran, and what it left behind is wrong."""
+
+
+# -- errors as text -------------------------------------------------------------------------------
+
+
+def describe(error: BaseException) -> str:
+    """One line: our own errors in their words, others with their class and where they came from."""
+    if isinstance(error, AutoschedError):
+        return _clip(" ".join(str(error).split()), _LINE)
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    return _clip(f"{name}: {text}" if text else name, _LINE - 80) + _origin(error)
+
+
+def _origin(error: BaseException) -> str:
+    """` (file.py:12)` of the innermost frame in this package, which is where a bug would be."""
+    package = Path(__file__).parents[1]
+    own = [f for f in traceback.extract_tb(error.__traceback__) if package in Path(f.filename).parents]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+
+
+def _clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def classify(error: Exception, phase: str) -> dict[str, Any]:
+    """The answer for an exception in `phase`: `"build"` or one of `PHASES`.
+
+    `recycle` asks for a new process: the candidate may have damaged this one, or the driver may
+    refuse everything from now on.
+    """
+    if isinstance(error, MismatchError):
+        return {"status": "correctness", "error": str(error), "recycle": True}
+    if phase == "build":
+        status = "constraints" if isinstance(error, (ScheduleError, LowerError)) else "compile"
+        return {"status": status, "error": describe(error)}
+    if isinstance(error, DeviceError):
+        return {"status": "runtime", "error": describe(error), "recycle": True, "device_error": True}
+    if phase == "load":
+        text = _clip(str(error), _LOG) if isinstance(error, BuildError) else describe(error)
+        return {"status": "compile", "error": text, "recycle": not isinstance(error, AutoschedError)}
+    return {"status": "runtime", "error": describe(error), "recycle": not isinstance(error, AutoschedError)}
+
+
+# -- building -------------------------------------------------------------------------------------
+
+
+def build(backend: Backend, job: Job, path: Path) -> dict[str, Any]:
+    """Build one job into `path`. Never raises: the answer says what happened."""
+    start = time.monotonic()
+    try:
+        answer: dict[str, Any] = {"status": "ok", "error": "", "digest": backend.build(job, path)}
+    except Exception as error:
+        answer = classify(error, "build")
+    return {**answer, "build_s": time.monotonic() - start}
+
+
+# -- running --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """One output: the array candidates write to, and what must be in it."""
+
+    memory: GuardedArray
+    expected: Array
+    rtol: float
+    atol: float
+
+    @property
+    def array(self) -> Array:
+        return self.memory.array
+
+    def positions(self, full: bool) -> Array | None:
+        if full or self.expected.nbytes <= verify.FULL_LIMIT_BYTES:
+            return None
+        return verify.sample_positions(self.expected.size)
+
+
+class Bench:
+    """The arrays all candidates of a session run on, and the means to tell whether they are right.
+
+    `inputs` and `expected` are never handed out, and best read-only mappings of files: a stray
+    write into them must be a crash. Candidates get guarded copies.
+    """
+
+    def __init__(
+        self, inputs: Sequence[Array], expected: Sequence[Array], rtol: float | None = None, atol: float | None = None
+    ) -> None:
+        self._pristine = list(inputs)
+        self._inputs = [GuardedArray(a.shape, a.dtype) for a in inputs]
+        self._outputs = [
+            _Reference(GuardedArray(e.shape, e.dtype), e, *verify.allowed_error(e, rtol, atol)) for e in expected
+        ]
+        self.nbytes = sum(a.nbytes for a in [*inputs, *expected])
+        self.restore()
+
+    def restore(self) -> None:
+        """Inputs as given, and the pattern around all arrays whole."""
+        for memory, pristine in zip(self._inputs, self._pristine, strict=True):
+            memory.array[...] = pristine
+        for memory in [*self._inputs, *(o.memory for o in self._outputs)]:
+            memory.repair()
+
+    def arguments(self, kernel: Kernel) -> tuple[list[Array], list[str], list[str]]:
+        """(arrays in parameter order, names of inputs, names of outputs). Raises BuildError."""
+        params = kernel.signature.params
+        names_in = [p.name for p in params if not p.is_output]
+        names_out = [p.name for p in params if p.is_output]
+        if len(names_in) != len(self._inputs) or len(names_out) != len(self._outputs):
+            raise BuildError(
+                f"it takes {len(names_in)} inputs and {len(names_out)} outputs; "
+                f"given are {len(self._inputs)} and {len(self._outputs)}",
+                asked=kernel.signature.name,
+            )
+        inputs, outputs = iter(self._inputs), iter(self._outputs)
+        arrays = [next(outputs).array if p.is_output else next(inputs).array for p in params]
+        return arrays, names_in, names_out
+
+    def poison(self, variant: int) -> None:
+        for output in self._outputs:
+            verify.poison(output.array, variant)
+
+    def snapshot(self, full: bool) -> list[Array]:
+        """Copies of the (sampled) float outputs, to see whether a second run gives the same.
+
+        Others need none: they equal the reference bit for bit or have failed already.
+        """
+        return [_picked(o, full).copy() for o in self._outputs if o.expected.dtype.kind == "f"]
+
+    def check(self, names: tuple[list[str], list[str]], full: bool, before: list[Array] | None = None) -> None:
+        """Raises MismatchError unless outputs are right, inputs unchanged and nothing else was touched.
+
+        With `before`, a `snapshot`, outputs must also be the same bit for bit as then.
+        """
+        problems = [*self._damage(*names), *self._wrong_outputs(names[1], full)]
+        if not problems and before is not None:
+            problems = self._unsteady(names[1], full, before)
+        if problems:
+            self.restore()
+            raise MismatchError("; ".join(problems))
+
+    def _damage(self, names_in: list[str], names_out: list[str]) -> list[str]:
+        problems = []
+        memories = [*self._inputs, *(o.memory for o in self._outputs)]
+        for name, memory in zip([*names_in, *names_out], memories, strict=True):
+            if not memory.intact():
+                problems.append(f"it wrote outside of {name}")
+        for name, memory, pristine in zip(names_in, self._inputs, self._pristine, strict=True):
+            if changed := verify.differing_bytes(memory.array, pristine):
+                problems.append(f"it changed {changed:,} elements of its input {name}")
+        return problems
+
+    def _wrong_outputs(self, names: list[str], full: bool) -> list[str]:
+        problems = []
+        for name, o in zip(names, self._outputs, strict=True):
+            if text := verify.compare(o.array, o.expected, o.rtol, o.atol, o.positions(full)):
+                problems.append(f"{name}: {text}")
+        return problems
+
+    def _unsteady(self, names: list[str], full: bool, before: list[Array]) -> list[str]:
+        floats = [(n, o) for n, o in zip(names, self._outputs, strict=True) if o.expected.dtype.kind == "f"]
+        problems = []
+        for (name, output), earlier in zip(floats, before, strict=True):
+            if count := verify.differing_bytes(_picked(output, full), earlier):
+                problems.append(f"{name}: two runs differ in {count:,} elements: a race between iterations?")
+        return problems
+
+    def is_small(self) -> bool:
+        """Whether every output is compared whole in any case."""
+        return all(o.positions(full=False) is None for o in self._outputs)
+
+
+def _picked(output: _Reference, full: bool) -> Array:
+    positions = output.positions(full)
+    flat = output.array.reshape(-1)
+    return flat if positions is None else flat[positions]
+
+
+@dataclass
+class _Loaded:
+    call: BoundCall
+    names: tuple[list[str], list[str]]
+    number: int
+
+
+class Runner:
+    """Runs candidates on a bench. Keeps the last few loaded for the play-off.
+
+    `announce(phase)` is called as each phase begins.
+    """
+
+    def __init__(
+        self, backend: Backend, bench: Bench, announce: Callable[[str], None], *, verify_outputs: bool = True
+    ) -> None:
+        self._backend, self._bench, self._announce = backend, bench, announce
+        self._verify = verify_outputs
+        self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
+        self._capacity = max(2, min(_MAX_LOADED, _MAX_LOADED_BYTES // max(1, bench.nbytes)))
+        self._phase = PHASES[0]
+
+    def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Load, verify, time, verify again. Never raises: the answer says what happened.
+
+        The request: `path`; `number`, `repeat`, `min_s`, `best_s` (or None), `budget_s` as in
+        `take_samples`; `full` to compare outputs whole; `key` to keep the kernel for `time`.
+        """
+        start = time.monotonic()
+        try:
+            answer = self._run(request)
+        except Exception as error:
+            answer = classify(error, self._phase)
+        return {**answer, "run_s": time.monotonic() - start}
+
+    def _run(self, request: dict[str, Any]) -> dict[str, Any]:
+        bench, full = self._bench, bool(request["full"])
+        self._enter("load")
+        kernel = self._backend.load(Path(request["path"]))
+        arrays, *names = bench.arguments(kernel)
+        loaded = _Loaded(kernel.bind(arrays), (names[0], names[1]), 0)
+        self._enter("first")
+        bench.poison(0)
+        loaded.call.upload()
+        loaded.call.run()
+        loaded.call.fetch()
+        self._enter("check")
+        before = None
+        if self._verify:
+            bench.check(loaded.names, full)
+            before = bench.snapshot(full)
+        self._enter("time")
+        bench.poison(1)
+        loaded.call.upload()
+        samples, loaded.number = self._samples(loaded.call, request)
+        loaded.call.fetch()
+        self._enter("recheck")
+        verdict = self._recheck(loaded, full, before, samples, request["best_s"])
+        if key := request.get("key"):
+            self._keep(key, loaded)
+        return {"status": "ok", "error": "", "samples": samples, "verified": verdict, "number": loaded.number}
+
+    def time(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One more sample of a kept kernel, of as many calls as before. Never raises.
+
+        The request: `key`, and `check` to verify the outputs afterwards. Status `"unloaded"` when
+        the kernel is not kept any more.
+        """
+        start = time.monotonic()
+        loaded = self._loaded.get(request["key"])
+        if loaded is None:
+            return {"status": "unloaded", "error": "", "run_s": 0.0}
+        self._loaded.move_to_end(request["key"])
+        check = bool(request["check"]) and self._verify
+        try:
+            self._phase = "time"
+            self._bench.poison(1)
+            loaded.call.upload()
+            samples, _ = take_samples(loaded.call.time, number=loaded.number, repeat=1, min_s=0.0)
+            if check:
+                loaded.call.fetch()
+                self._enter("recheck")
+                self._bench.check(loaded.names, full=True)
+            answer = {"status": "ok", "error": "", "samples": samples, "verified": "full" if check else "no"}
+        except Exception as error:
+            answer = classify(error, self._phase)
+        return {**answer, "run_s": time.monotonic() - start}
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        if phase != PHASES[0]:  # the parent starts the clock of the first one
+            self._announce(phase)
+
+    def _samples(self, call: BoundCall, request: dict[str, Any]) -> tuple[list[float], int]:
+        return take_samples(
+            call.time,
+            number=int(request["number"]),
+            repeat=int(request["repeat"]),
+            min_s=float(request["min_s"]),
+            best_s=request["best_s"],
+            budget_s=float(request["budget_s"]),
+        )
+
+    def _recheck(
+        self, loaded: _Loaded, full: bool, before: list[Array] | None, samples: list[float], best_s: float | None
+    ) -> str:
+        """Check what the last timed call left; returns the verdict. A new best is checked whole."""
+        if not self._verify:
+            return "no"
+        self._bench.check(loaded.names, full, before)
+        if full or self._bench.is_small():
+            return "full"
+        if best_s is None or float(np.median(samples)) < best_s:
+            self._bench.check(loaded.names, full=True)
+            return "full"
+        return "sampled"
+
+    def _keep(self, key: str, loaded: _Loaded) -> None:
+        self._loaded[key] = loaded
+        self._loaded.move_to_end(key)
+        while len(self._loaded) > self._capacity:
+            self._loaded.popitem(last=False)

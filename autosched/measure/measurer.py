@@ -1,0 +1,132 @@
+"""The parent's side of measuring: `Measurer`."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import UsageError
+from autosched.measure.batch import Batch
+from autosched.measure.desk import Desk
+from autosched.measure.playoff import Playoff
+from autosched.measure.protocol import Job, Measurement, MeasureOptions
+from autosched.target import Target
+
+__all__ = ["Measurer"]
+
+
+class Measurer:
+    """Builds and runs candidates of one workload on one device, in processes of their own.
+
+    workload_json: the op graph, as `te.graph_to_json` gives it
+    target:        what to generate code for, with the device's limits
+    sketches:      name -> trace, as `Trace.to_json` gives it
+    inputs:        one array per input, in the order of the workload's arguments
+    expected:      the outputs for these inputs, from `te.reference`
+    options:       see `MeasureOptions`
+    backend:       `module:attribute` of a stand-in for the compiler, for tests
+
+    A context manager; `close` ends the workers and removes their files, and so does the end of the
+    program. One call of `measure` or `playoff` at a time. On Linux the workers die with the thread
+    that started them, so use a Measurer from one thread.
+
+        with Measurer(te.graph_to_json(args), target, {"rows": trace}, inputs, expected) as measurer:
+            for m in measurer.measure([Job(0, "rows", {"tile": 8})]):
+                print(m.status, m.seconds)
+
+    Raises OSError when the session's folder cannot be written.
+    """
+
+    def __init__(
+        self,
+        workload_json: dict[str, Any],
+        target: Target,
+        sketches: dict[str, list[Any]],
+        inputs: Sequence[np.ndarray[Any, Any]],
+        expected: Sequence[np.ndarray[Any, Any]],
+        options: MeasureOptions | None = None,
+        *,
+        backend: str = "",
+    ) -> None:
+        self.options = options or MeasureOptions()
+        self._desk = Desk.open(workload_json, target, sketches, (inputs, expected), self.options, backend)
+        self._finalizer = weakref.finalize(self, self._desk.close)
+        self._is_busy = False
+        #: Why candidates left the last play-off, by job id.
+        self.playoff_errors: dict[int, str] = {}
+
+    def __enter__(self) -> Measurer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers, remove the session's folder. Safe to call twice."""
+        self._finalizer()
+
+    @property
+    def best_s(self) -> float | None:
+        """Best median so far, in seconds. Time limits follow it; set it when earlier records know one."""
+        return self._desk.best_s
+
+    @best_s.setter
+    def best_s(self, seconds: float | None) -> None:
+        self._desk.best_s = seconds
+
+    @property
+    def restarts(self) -> int:
+        """How many worker processes had to be replaced."""
+        return self._desk.crew.restarts
+
+    def measure(self, jobs: Iterable[Job]) -> Iterator[Measurement]:
+        """One measurement per job, in the order in which they are done.
+
+        A candidate cannot make this raise: whatever it does is a status. A job whose code is
+        identical to one already measured in this session gets that one's samples, and
+        `error="same code as job N"`. Leaving the iteration early ends the jobs at work.
+
+        Raises MeasureError when the worker processes do not start, DeviceError when the device is
+        lost, UsageError when this measurer is closed or busy.
+        """
+        self._begin("measure")
+        try:
+            yield from Batch(self._desk, jobs)
+        finally:
+            self._end()
+
+    def playoff(self, jobs: Sequence[Job], rounds: int = 10) -> list[tuple[Job, list[float]]]:
+        """`rounds` samples (seconds per call) of each job, interleaved: one of each per round.
+
+        Outputs are verified whole, before the first and after the last round. A job that fails has
+        no samples, and `playoff_errors` says why. `stats.judge` names the winner. Raises as
+        `measure` does, and UsageError for `rounds` < 1.
+        """
+        if rounds < 1:
+            raise UsageError("there must be at least one round", asked=f"playoff(rounds={rounds})")
+        self._begin("playoff")
+        playoff = Playoff(self._desk, jobs, rounds)
+        try:
+            return playoff.run()
+        finally:
+            self.playoff_errors = playoff.errors
+            self._end()
+
+    def _begin(self, name: str) -> None:
+        if not self._finalizer.alive:
+            raise UsageError("this measurer is closed", asked=name)
+        if self._is_busy:
+            raise UsageError(
+                "this measurer is busy", asked=name, legal="finish or close the iteration over the last batch first"
+            )
+        self._is_busy = True
+
+    def _end(self) -> None:
+        self._is_busy = False
+        self._desk.crew.abandon()

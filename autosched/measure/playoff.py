@@ -1,0 +1,145 @@
+"""Time a few candidates against each other, round by round, so that all see the same weather."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from autosched.measure.answers import UNLOADED, AnswerError, RunAnswer, read_run, read_time
+from autosched.measure.crew import Event
+from autosched.measure.desk import MAX_ATTEMPTS, BuildQueue, Desk, Task
+from autosched.measure.process import KILLED, REPLY, TIMEOUT
+from autosched.measure.protocol import Job
+
+__all__ = ["Playoff"]
+
+
+@dataclass
+class _Entry:
+    """One candidate. `number`, its calls per sample, is fixed when it is first loaded."""
+
+    job: Job
+    key: str
+    task: Task | None = None
+    number: int = 0
+    samples: list[float] = field(default_factory=list)
+    strikes: int = 0
+    error: str = ""
+
+
+class Playoff:
+    """Builds, verifies and loads every job, then takes one sample of each in every round.
+
+    A candidate that fails leaves the play-off with all its samples, so that sample `i` of any two
+    that remain was taken in the same round. `errors` says why, by job id.
+    """
+
+    def __init__(self, desk: Desk, jobs: Iterable[Job], rounds: int) -> None:
+        self._desk, self._rounds = desk, rounds
+        self._entries = [_Entry(job, f"{i}") for i, job in enumerate(jobs)]
+        self._shuffle = random.Random(0)  # fixed: the order of measuring is no source of surprise
+
+    @property
+    def errors(self) -> dict[int, str]:
+        return {e.job.id: e.error for e in self._entries if e.error}
+
+    def run(self) -> list[tuple[Job, list[float]]]:
+        """Raises MeasureError when workers do not start."""
+        try:
+            self._build()
+            for entry in self._entries:
+                if not entry.error:
+                    self._load(entry)
+            for r in range(self._rounds):
+                self._round(is_last=r == self._rounds - 1)
+        finally:
+            self._remove_files()
+        return [(e.job, [] if e.error else e.samples) for e in self._entries]
+
+    def _build(self) -> None:
+        queue = BuildQueue(self._desk, [entry.job for entry in self._entries])
+        # By identity: the same job may be entered twice.
+        entry_of = {id(task): entry for task, entry in zip(queue.pending, self._entries, strict=True)}
+        while queue.pending or queue.building:
+            self._desk.crew.hire("runner", 1)
+            queue.dispatch(len(self._entries))
+            for event in self._desk.crew.wait(1.0):
+                if (ended := queue.finish(event)) is not None:
+                    entry_of[id(event.token)].error = f"{ended.status}: {ended.error}"
+        for task in queue.built:
+            entry_of[id(task)].task = task
+
+    def _round(self, *, is_last: bool) -> None:
+        """A new order each time: whoever comes after a cache-hungry neighbour shall not always do so."""
+        order = [entry for entry in self._entries if not entry.error]
+        self._shuffle.shuffle(order)
+        for entry in order:
+            self._sample(entry, check=is_last)
+
+    def _load(self, entry: _Entry) -> None:
+        """Load and verify, all outputs whole. The sample is thrown away: it found `number`."""
+        assert entry.task is not None
+        while not entry.error:
+            request = self._desk.run_request(
+                entry.task.path, key=entry.key, full=True, repeat=1, best_s=None, number=entry.number
+            )
+            answer = self._ask(entry, request, self._desk.run_limits())
+            if answer is not None:
+                entry.number = answer.number
+                return
+
+    def _sample(self, entry: _Entry, *, check: bool) -> None:
+        request = {"op": "time", "key": entry.key, "check": check}
+        while not entry.error:
+            answer = self._ask(entry, request, self._desk.time_limits())
+            if answer is None:
+                continue
+            if answer.status != UNLOADED:
+                entry.samples.extend(answer.samples)
+                return
+            self._load(entry)  # the runner was replaced, or holds no more than the others
+
+    def _ask(self, entry: _Entry, request: dict[str, Any], limits: list[tuple[str, float]]) -> RunAnswer | None:
+        """The answer; None when there is none, and then `entry.error` says whether to ask again."""
+        event = self._exchange(request, limits)
+        outcome = event.outcome
+        if outcome.kind != REPLY:
+            status, error = self._desk.failure(outcome)
+            is_blamed = outcome.kind == TIMEOUT or (event.fresh and outcome.kind != KILLED)
+            self._strike(entry, f"{status}: {error}", is_final=is_blamed)
+            return None
+        try:
+            answer = read_time(outcome.reply) if request["op"] == "time" else read_run(outcome.reply)
+        except AnswerError as error:
+            self._desk.crew.recycle(event.slot)
+            self._strike(entry, f"crash: nonsense for an answer: {error}")
+            return None
+        if answer.recycle:
+            self._desk.crew.recycle(event.slot)
+        if answer.status in ("ok", UNLOADED):
+            return answer
+        self._strike(entry, f"{answer.status}: {answer.error}", is_final=not answer.device_error)
+        return None
+
+    def _strike(self, entry: _Entry, error: str, *, is_final: bool = False) -> None:
+        entry.strikes += 1
+        if is_final or entry.strikes >= MAX_ATTEMPTS:
+            entry.error = error
+
+    def _exchange(self, request: dict[str, Any], limits: list[tuple[str, float]]) -> Event:
+        """Ask the runner and wait for how it ends."""
+        crew = self._desk.crew
+        while True:
+            crew.hire("runner", 1)
+            slot = crew.free("runner")
+            if slot is not None:
+                crew.submit(slot, request, limits, None)
+            for event in crew.wait(1.0):
+                return event
+
+    def _remove_files(self) -> None:
+        for entry in self._entries:
+            if entry.task is not None:
+                entry.task.path.unlink(missing_ok=True)

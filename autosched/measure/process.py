@@ -1,0 +1,384 @@
+"""One worker process, and the clock that is kept for it from outside.
+
+The worker runs native code that may do anything to itself. So nothing here trusts it: reads never
+block, answers are matched with the question, every question has a deadline, and a worker that
+breaks any rule is killed with its whole process group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autosched.measure.frames import FrameBuffer, FrameError, encode
+
+__all__ = ["BROKEN", "DIED", "KILLED", "REPLY", "STALE", "TIMEOUT", "Outcome", "WorkerProcess", "wait"]
+
+REPLY = "reply"  # it answered
+TIMEOUT = "timeout"  # it did not answer in time, and was killed
+DIED = "died"  # it ended without an answer: a signal of its own making, or an exit
+KILLED = "killed"  # somebody else ended it (SIGKILL, SIGTERM, SIGHUP)
+BROKEN = "broken"  # what it wrote on the pipe is not an answer; it was killed
+STALE = "stale"  # it answered an earlier question again; it was killed
+
+#: Signals that come from outside: the kernel's out-of-memory killer, an administrator.
+_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+
+_TERM_GRACE_S = 0.2  # between SIGTERM and SIGKILL
+_REAP_LIMIT_S = 5.0  # a process stuck in a driver may outlive SIGKILL; do not wait for ever
+_EXIT_LIMIT_S = 1.0  # between closing its pipe and being gone
+_TICK_S = 0.25  # longest sleep between two looks at a worker that has become silent
+_LOG_KEPT = 8192  # bytes
+_READ_PER_TICK = 1 << 20  # bytes, so that a flood on one pipe cannot stop the clock
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one question ended. `log` is the end of what the worker printed meanwhile."""
+
+    kind: str
+    reply: dict[str, Any] = field(default_factory=dict)
+    phase: str = ""
+    error: str = ""
+    log: str = ""
+    seconds: float = 0.0
+
+
+class WorkerProcess:
+    """A child in its own session, spoken to over two pipes of its own.
+
+    `command` is the argument list; `--read-fd`, `--write-fd` and `--parent` are appended. One
+    question at a time: `send`, then `wait` (or `advance`) until there is an outcome. After any
+    outcome but REPLY the process is dead and `start` makes a new one.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+        self.name = name
+        self._command, self._env, self._cwd = list(command), dict(env), cwd
+        self._process: subprocess.Popen[bytes] | None = None
+        self._fds: dict[str, int] = {}  # "requests", "answers", "log": our ends, all non-blocking
+        self._abandoned: list[subprocess.Popen[bytes]] = []
+        self._sequence = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self.busy = False
+        self._frames = FrameBuffer()
+        self._outgoing = b""
+        self._log = bytearray()
+        self._limits: dict[str, float] = {}
+        self._phase = ""
+        self._sent = self._deadline = math.inf
+
+    # -- life and death ---------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a process (it may have died a moment ago)."""
+        return self._process is not None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Spawn the process. Raises OSError when the system has no process or pipe left."""
+        self.kill()
+        self._reset()
+        theirs: list[int] = []
+        try:
+            requests, self._fds["requests"] = _pipe(theirs, ours="write")
+            answers, self._fds["answers"] = _pipe(theirs, ours="read")
+            log, self._fds["log"] = _pipe(theirs, ours="read")
+            ends = ["--read-fd", str(requests), "--write-fd", str(answers), "--parent", str(os.getpid())]
+            self._process = subprocess.Popen(
+                [*self._command, *ends],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(requests, answers),
+                start_new_session=True,
+                env=self._env,
+                cwd=self._cwd,
+            )
+        except BaseException:
+            # A child that was spawned all the same sees its pipe end, and leaves.
+            self._close_pipes()
+            raise
+        finally:
+            for fd in theirs:
+                os.close(fd)
+
+    def kill(self) -> None:
+        """End the whole process group, reap the child, close the pipes. Safe to call twice."""
+        process, self._process = self._process, None
+        self.busy = False
+        try:
+            if process is not None:
+                self._end_group(process)
+        finally:
+            self._close_pipes()
+            self._abandoned = [p for p in self._abandoned if not self._reap(p)]
+
+    def _end_group(self, process: subprocess.Popen[bytes]) -> None:
+        """SIGTERM, then SIGKILL. The child is reaped last: until then its id cannot be reused."""
+        try:
+            if not _has_exited(process.pid):
+                _signal_group(process.pid, signal.SIGTERM)
+                _await_exit(process.pid, _TERM_GRACE_S)
+        finally:
+            _signal_group(process.pid, signal.SIGKILL)
+            _await_exit(process.pid, _REAP_LIMIT_S)
+            if not self._reap(process):
+                self._abandoned.append(process)
+
+    def _reap(self, process: subprocess.Popen[bytes]) -> bool:
+        try:
+            pid, status = os.waitpid(process.pid, os.WNOHANG)
+        except ChildProcessError:  # the host program waits for all children itself
+            process.returncode = 0
+            return True
+        if pid == 0:
+            return False
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return True
+
+    def _close_pipes(self) -> None:
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds = {}
+
+    # -- one question and its outcome -------------------------------------------------------------
+
+    def send(self, message: dict[str, Any], limits: Sequence[tuple[str, float]]) -> bool:
+        """Ask a question. False, and no process any more, when the idle worker turns out broken.
+
+        `limits` are the phases of the work, in order, each with its seconds. The clock starts in
+        the first phase and starts anew when the worker announces a later one; phases cannot be
+        repeated, so the whole lasts at most the sum. Raises FrameError for a message too large.
+        """
+        if self.busy or not limits:
+            raise ValueError(f"worker {self.name} cannot be asked: busy, or no limits given")
+        if not self.running or not self._is_quiet():
+            self.kill()
+            return False
+        self._sequence += 1
+        self._outgoing = encode({**message, "seq": self._sequence})
+        self._log.clear()
+        self._limits = dict(limits)
+        self._phase = limits[0][0]
+        self._sent = time.monotonic()
+        self._deadline = self._sent + limits[0][1]
+        self.busy = True
+        return True
+
+    def _is_quiet(self) -> bool:
+        """Whether an idle worker is alive and has written nothing since its last answer."""
+        self._read_log()
+        try:
+            open_ = self._read("answers", self._frames.feed)
+        except OSError:
+            open_ = False
+        return open_ and not len(self._frames) and not _has_exited(self.pid)
+
+    def extend(self, seconds: float) -> None:
+        """Let a pending question have at least `seconds` from now.
+
+        For a caller that did not watch for a while: an answer may be waiting, or the worker may
+        have been blocked on a full pipe.
+        """
+        if self.busy:
+            self._deadline = max(self._deadline, time.monotonic() + seconds)
+
+    def advance(self) -> Outcome | None:
+        """Do what can be done without waiting; the outcome if there is one now."""
+        if not self.busy:
+            return None
+        self._read_log()
+        try:
+            self._write()
+            open_ = self._read("answers", self._frames.feed)
+            reply = self._take_reply()
+        except FrameError as error:
+            return self._fail(BROKEN, f"garbage on its pipe: {error}")
+        except _StaleAnswerError:
+            return self._fail(STALE, "it answered an earlier question a second time")
+        if reply is not None:
+            return self._answered(reply)
+        if not open_ or _has_exited(self.pid):
+            return self._gone()
+        if time.monotonic() >= self._deadline:
+            limit = self._limits[self._phase]
+            return self._fail(TIMEOUT, f"no answer within {limit:.3g} s")
+        return None
+
+    def _take_reply(self) -> dict[str, Any] | None:
+        while (message := self._frames.pop()) is not None:
+            sequence = message.pop("seq", None)
+            if sequence != self._sequence:
+                if isinstance(sequence, int) and 0 < sequence < self._sequence:
+                    raise _StaleAnswerError
+                raise FrameError(f"an answer to question {str(sequence)[:20]!r}, asked was {self._sequence}")
+            if "phase" not in message:
+                return message
+            self._enter(message["phase"])
+        return None
+
+    def _enter(self, phase: Any) -> None:
+        names = list(self._limits)
+        if phase not in names or names.index(phase) <= names.index(self._phase):
+            raise FrameError(f"phase {str(phase)[:20]!r} after {self._phase!r}")
+        self._phase = phase
+        self._deadline = time.monotonic() + self._limits[phase]
+
+    def _answered(self, reply: dict[str, Any]) -> Outcome:
+        self.busy = False
+        self._read_log()
+        outcome = Outcome(REPLY, reply, self._phase, "", self._log_tail(), time.monotonic() - self._sent)
+        if len(self._frames):  # it went on writing after its answer
+            self.kill()
+        return outcome
+
+    def _gone(self) -> Outcome:
+        """The pipe is closed or the process has ended: find out which signal it was."""
+        process = self._process
+        assert process is not None
+        if not _await_exit(process.pid, _EXIT_LIMIT_S):
+            return self._fail(BROKEN, "it closed its pipe and went on running")
+        outcome = self._fail(DIED, "")
+        kind, error = _describe_exit(process.returncode)
+        return Outcome(kind, {}, outcome.phase, error, outcome.log, outcome.seconds)
+
+    def _fail(self, kind: str, error: str) -> Outcome:
+        seconds = time.monotonic() - self._sent
+        self._read_log()
+        log = self._log_tail()
+        self.kill()
+        return Outcome(kind, {}, self._phase, error, log, seconds)
+
+    # -- pipes ------------------------------------------------------------------------------------
+
+    def register(self, poller: select.poll) -> None:
+        """Ask `poller` to wake when `advance` has something to do."""
+        for name in ("answers", "log"):
+            if name in self._fds:
+                poller.register(self._fds[name], select.POLLIN)
+        if self._outgoing:
+            poller.register(self._fds["requests"], select.POLLOUT)
+
+    @property
+    def wake_at(self) -> float:
+        """Monotonic time of the deadline."""
+        return self._deadline
+
+    def _write(self) -> None:
+        while self._outgoing:
+            try:
+                self._outgoing = self._outgoing[os.write(self._fds["requests"], self._outgoing) :]
+            except BlockingIOError:
+                return
+            except OSError:  # the reading end is gone: `_gone` will say why
+                self._outgoing = b""
+
+    def _read(self, name: str, take: Any) -> bool:
+        """Hand what has arrived to `take`; False at the end of the stream."""
+        for _ in range(_READ_PER_TICK >> 16):
+            try:
+                data = os.read(self._fds[name], 1 << 16)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            take(data)
+        return True
+
+    def _read_log(self) -> None:
+        if "log" not in self._fds:
+            return
+        if not self._read("log", self._log.__iadd__):
+            os.close(self._fds.pop("log"))  # else the poller would wake for ever
+        del self._log[:-_LOG_KEPT]
+
+    def _log_tail(self) -> str:
+        return self._log.decode(errors="replace").strip()
+
+
+class _StaleAnswerError(Exception):
+    """An answer to a question that was answered before."""
+
+
+def wait(workers: Collection[WorkerProcess], timeout: float) -> list[tuple[WorkerProcess, Outcome]]:
+    """Outcomes of busy workers, as soon as there is one; empty after `timeout` seconds.
+
+    Deadlines are kept here: a worker that is past its own is killed.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        watched = [worker for worker in workers if worker.busy]
+        done = [(worker, outcome) for worker in watched if (outcome := worker.advance()) is not None]
+        now = time.monotonic()
+        if done or not watched or now >= end:
+            return done
+        poller = select.poll()
+        for worker in watched:
+            worker.register(poller)
+        until = min(end, now + _TICK_S, *(worker.wake_at for worker in watched))
+        poller.poll(max(0, math.ceil((until - now) * 1000)))
+
+
+def _pipe(theirs: list[int], ours: str) -> tuple[int, int]:
+    """(the child's end, our end); ours does not block. The child's is noted in `theirs`."""
+    read, write = os.pipe()
+    child, parent = (read, write) if ours == "write" else (write, read)
+    theirs.append(child)
+    os.set_blocking(parent, False)
+    return child, parent
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    # macOS answers EPERM for a group of zombies.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def _has_exited(pid: int | None) -> bool:
+    """Whether the child has ended. It stays a zombie: reaping it is another matter."""
+    if pid is None:
+        return True
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def _await_exit(pid: int, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    pause = 0.0005
+    while not _has_exited(pid):
+        if time.monotonic() >= end:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, 0.01)
+    return True
+
+
+def _describe_exit(code: int | None) -> tuple[str, str]:
+    """(DIED or KILLED, words) for a return code as `subprocess` gives it."""
+    if code is None or code >= 0:
+        return DIED, f"it exited with status {code} and no answer"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    if -code in _OUTSIDE:
+        return KILLED, f"{name} from outside: out of memory, or somebody's doing"
+    return DIED, name

@@ -1,0 +1,126 @@
+"""What goes into a measurement and what comes out: options, jobs, measurements."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, field
+from typing import Any
+
+from autosched.errors import UsageError
+from autosched.target import cpu_count
+
+__all__ = ["STATUSES", "VERDICTS", "Job", "MeasureOptions", "Measurement"]
+
+#: How a measurement can end; `docs/measurement.md` explains each.
+STATUSES = (
+    "ok",
+    "constraints",
+    "compile",
+    "build_timeout",
+    "timeout",
+    "crash",
+    "runtime",
+    "correctness",
+    "lost",
+)
+
+#: How much of the output was compared with the reference.
+VERDICTS = ("full", "sampled", "no")
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """How to measure. Times are seconds unless the name says otherwise.
+
+    timeout_s:       longest that a candidate may run, verification and all samples included; the
+                     limit shrinks as faster candidates are found, never below 2 s
+    build_timeout_s: longest that one build may take; a device's own compiler counts as building
+    number:          calls per sample; 0 chooses enough for `min_repeat_ms`
+    repeat:          samples per candidate
+    min_repeat_ms:   shortest sample, when `number` is 0
+    builders:        build processes
+    verify:          compare outputs with the reference
+    rtol, atol:      allowed error of float outputs, `|got - expected| <= atol + rtol * |expected|`;
+                     None takes the defaults of the output's dtype (`jobs.tolerance`)
+    memory_limit_mb: address space of a worker, in MiB; 0 is this machine's memory, except for
+                     `opencl`, where drivers reserve far more than they use and 0 is no limit
+    overlap:         build while candidates run. Wrong when they share the CPU, because builds then
+                     disturb the timing; right for a separate device
+
+    Raises UsageError for values that cannot be meant.
+    """
+
+    timeout_s: float = 10.0
+    build_timeout_s: float = 15.0
+    number: int = 0
+    repeat: int = 3
+    min_repeat_ms: float = 20.0
+    builders: int = field(default_factory=cpu_count)
+    verify: bool = True
+    rtol: float | None = None
+    atol: float | None = None
+    memory_limit_mb: int = 0
+    overlap: bool = False
+
+    def __post_init__(self) -> None:
+        least: dict[str, float] = {
+            "timeout_s": 0.01,
+            "build_timeout_s": 0.01,
+            "number": 0,
+            "repeat": 1,
+            "min_repeat_ms": 0,
+            "builders": 1,
+            "memory_limit_mb": 0,
+        }
+        for name, low in least.items():
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= low):
+                raise UsageError(f"{name} must be a number >= {low:g}", asked=f"{name}={value!r}")
+        for name in ("rtol", "atol"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise UsageError(f"{name} must be a number >= 0", asked=f"{name}={value!r}")
+        if self.repeat > 10_000:
+            raise UsageError("repeat must be at most 10000", asked=f"repeat={self.repeat!r}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One candidate: the knob values of a sketch. `id` is the caller's, echoed in the measurement."""
+
+    id: int
+    sketch: str
+    knobs: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, "sketch": self.sketch, "knobs": dict(self.knobs)}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What became of one job.
+
+    `samples` are seconds per call, in the order taken, and empty unless `status` is `"ok"`.
+    `error` is one short line (several for a device compiler's log), and empty when all is well.
+    `build_s` and `run_s` are what the candidate cost; `verified` is one of `VERDICTS`; `digest`
+    identifies the generated code, and is empty when nothing was built.
+    """
+
+    job: Job
+    status: str
+    samples: tuple[float, ...] = ()
+    error: str = ""
+    build_s: float = 0.0
+    run_s: float = 0.0
+    verified: str = "no"
+    digest: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+    @property
+    def seconds(self) -> float:
+        """Median of the samples; infinite when there is none."""
+        return statistics.median(self.samples) if self.samples else math.inf

@@ -1,0 +1,133 @@
+"""Who won: statistics of interleaved samples.
+
+Samples of a play-off come in rounds, and what disturbs a round disturbs all who run in it. So two
+candidates are compared by the ratios of their samples round by round. The interval of the median
+ratio comes from order statistics: of n ratios, sorted, the k-th smallest and the k-th largest
+enclose the true median with a probability that follows from the binomial distribution alone,
+whatever the distribution of the noise. There is nothing random here: the same samples give the same
+verdict.
+
+Source: H. A. David, H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import UsageError
+
+__all__ = ["PlayoffResult", "judge", "median_interval", "ratio_interval", "significantly_faster"]
+
+Interval = tuple[float, float]
+Samples = Sequence[float] | np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class PlayoffResult:
+    """Verdict on candidates 0, 1, ... in the order given.
+
+    ranking:        candidates with samples, best first; within a group of ties in the order given
+    groups:         the same, cut where the difference is significant
+    medians:        seconds per candidate; infinite without samples
+    intervals:      confidence interval of each median, in seconds
+    ratios:         confidence interval of (candidate's time / best's time), paired by round
+    tied_with_best: the first group: the best median, and all that are not significantly slower
+    """
+
+    ranking: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+    medians: tuple[float, ...]
+    intervals: tuple[Interval, ...]
+    ratios: tuple[Interval, ...]
+    tied_with_best: tuple[int, ...]
+
+    @property
+    def winner(self) -> int | None:
+        """Of those tied with the best, the one given first; None when nobody has samples."""
+        return self.ranking[0] if self.ranking else None
+
+
+def median_interval(samples: Samples, confidence: float = 0.95) -> Interval:
+    """Interval that holds the true median with at least this confidence.
+
+    (0, inf) when there are too few samples for any: fewer than 6 at 95 %.
+    Raises UsageError for samples that are not finite and positive.
+    """
+    values = np.sort(_checked(samples))
+    rank = _rank(len(values), confidence)
+    if rank == 0:
+        return 0.0, math.inf
+    return float(values[rank - 1]), float(values[-rank])
+
+
+def ratio_interval(a: Samples, b: Samples, confidence: float = 0.95) -> Interval:
+    """Interval of the median of `a[i] / b[i]`; rounds that only one of them has are left out."""
+    rounds = min(len(a), len(b))
+    return median_interval(_checked(a[:rounds]) / _checked(b[:rounds]), confidence)
+
+
+def significantly_faster(a: Samples, b: Samples, confidence: float = 0.95, min_gain: float = 0.0) -> bool:
+    """Whether `a` takes less time than `b`, by more than `min_gain` (0.02: two per cent) and not by chance.
+
+    >>> significantly_faster([1.0, 1.1, 1.0, 1.2, 1.0, 1.1], [2.0, 2.1, 2.0, 2.2, 2.0, 2.1])
+    True
+    >>> significantly_faster([1.0, 1.1], [2.0, 2.1])  # two rounds prove nothing
+    False
+    """
+    return ratio_interval(a, b, confidence)[1] < 1.0 - min_gain
+
+
+def judge(samples: Sequence[Samples], confidence: float = 0.95, min_gain: float = 0.0) -> PlayoffResult:
+    """The verdict on `samples[candidate][round]`, as `Measurer.playoff` returns them.
+
+    Candidates without samples are not ranked. Put the default schedule first, and it wins all ties.
+    Raises UsageError for samples that are not finite and positive.
+    """
+    medians = tuple(float(np.median(_checked(s))) if len(s) else math.inf for s in samples)
+    groups: list[tuple[int, ...]] = []
+    left = [i for i, s in enumerate(samples) if len(s)]
+    while left:
+        best = min(left, key=lambda i: (medians[i], i))
+        tied = tuple(
+            i for i in left if i == best or not significantly_faster(samples[best], samples[i], confidence, min_gain)
+        )
+        groups.append(tied)
+        left = [i for i in left if i not in tied]
+    leader = min(groups[0], key=lambda i: (medians[i], i)) if groups else 0
+    return PlayoffResult(
+        ranking=tuple(i for group in groups for i in group),
+        groups=tuple(groups),
+        medians=medians,
+        intervals=tuple(median_interval(s, confidence) for s in samples),
+        ratios=tuple(ratio_interval(s, samples[leader], confidence) for s in samples),
+        tied_with_best=groups[0] if groups else (),
+    )
+
+
+def _checked(samples: Samples) -> np.ndarray[Any, np.dtype[np.float64]]:
+    values = np.asarray(samples, dtype=np.float64)
+    if values.ndim != 1 or not (np.isfinite(values) & (values > 0)).all():
+        raise UsageError("samples must be finite and positive", asked=f"{values.tolist()}"[:200])
+    return values
+
+
+def _rank(count: int, confidence: float) -> int:
+    """Largest k such that the k-th smallest and k-th largest of `count` values enclose the median.
+
+    The median lies outside when fewer than k values fall on one side of it, so the confidence is
+    1 - 2 P(X < k) for X binomial(count, 1/2). 0 when even the extremes are not enough.
+    """
+    if not 0 < confidence < 1:
+        raise UsageError("confidence must be between 0 and 1", asked=f"confidence={confidence!r}")
+    outside, rank = 0, 0
+    for k in range(1, count // 2 + 1):
+        outside += math.comb(count, k - 1)
+        if 2 * outside / 2**count > 1 - confidence:
+            break
+        rank = k
+    return rank

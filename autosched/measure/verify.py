@@ -1,0 +1,163 @@
+"""Is an output right: tolerances, poison, comparison with the reference. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "FULL_LIMIT_BYTES",
+    "allowed_error",
+    "compare",
+    "differing_bytes",
+    "poison",
+    "sample_positions",
+    "tolerance",
+]
+
+Array = np.ndarray[Any, Any]
+
+#: Outputs up to this size are compared whole (about 10 ms per 10 MB); larger ones are sampled.
+FULL_LIMIT_BYTES = 64 << 20
+
+_CHUNK = 1 << 20  # elements compared at a time: bounds the temporaries
+_SAMPLE_ENDS = 1 << 16  # elements at either end
+_SAMPLE_BLOCKS, _SAMPLE_BLOCK = 2048, 64  # evenly spread blocks in between
+
+#: Float dtype -> (rtol, atol as a share of the output's largest magnitude).
+#: float16 keeps 3 digits, float32 7, float64 16; sums over some thousand terms lose 2 to 3 of them.
+_TOLERANCES = {
+    "float16": (1e-2, 1e-3),
+    "float32": (1e-4, 1e-5),
+    "float64": (1e-9, 1e-12),
+}
+
+
+def tolerance(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """(rtol, share): default error allowed for a float output; (0, 0), exact, for the others.
+
+    An element may be off by `rtol * |expected| + share * max|expected|`. The second term is
+    relative to the whole output, so that small numbers are not compared with nothing.
+    """
+    return _TOLERANCES.get(dtype.name, (0.0, 0.0))
+
+
+def allowed_error(expected: Array, rtol: float | None, atol: float | None) -> tuple[float, float]:
+    """(rtol, absolute atol) for one output. Arguments that are not None win over the defaults."""
+    if expected.dtype.kind != "f":
+        return 0.0, 0.0
+    default_rtol, share = tolerance(expected.dtype)
+    if atol is None:
+        largest = 0.0
+        for chunk in _chunks(expected.reshape(-1)):
+            finite = chunk[np.isfinite(chunk)]
+            if finite.size:
+                largest = max(largest, float(np.abs(finite).max()))
+        atol = share * largest
+    return (default_rtol if rtol is None else rtol), atol
+
+
+def poison(array: Array, variant: int) -> None:
+    """Fill an output with values that are not the answer; there are two variants, 0 and 1.
+
+    An element that is never written and happens to equal one poison differs from the other:
+    NaN and half the largest number for floats, bytes 0xA5 and 0x5A for the rest.
+    """
+    if array.dtype.kind == "f":
+        array.fill(np.nan if variant == 0 else np.finfo(array.dtype).max / 2)
+    else:
+        array.reshape(-1).view(np.uint8).fill(0xA5 if variant == 0 else 0x5A)
+
+
+def sample_positions(size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Flat positions, ascending, of the elements compared in an output too large to compare whole.
+
+    Both ends, and blocks at regular distances; the same for every candidate of that size.
+    """
+    if size <= 2 * _SAMPLE_ENDS + _SAMPLE_BLOCKS * _SAMPLE_BLOCK:
+        return np.arange(size, dtype=np.int64)
+    starts = np.linspace(_SAMPLE_ENDS, size - _SAMPLE_ENDS - _SAMPLE_BLOCK, _SAMPLE_BLOCKS).astype(np.int64)
+    blocks = (starts[:, None] + np.arange(_SAMPLE_BLOCK)).reshape(-1)
+    ends = np.arange(_SAMPLE_ENDS, dtype=np.int64)
+    return np.unique(np.concatenate([ends, blocks, size - 1 - ends]))
+
+
+def compare(
+    got: Array, expected: Array, rtol: float, atol: float, positions: np.ndarray[Any, Any] | None = None
+) -> str:
+    """Empty when `got` is right, else how many elements differ, where first, and by how much.
+
+    Shapes and dtypes are equal. Floats: NaN must meet NaN, infinities must be equal, other numbers
+    may differ by `atol + rtol * |expected|`. Everything else must be equal bit for bit. With
+    `positions` (flat, ascending) only those elements are compared.
+    """
+    shape = got.shape
+    flat_got, flat_expected = got.reshape(-1), expected.reshape(-1)
+    if positions is not None:
+        flat_got, flat_expected = flat_got[positions], flat_expected[positions]
+    count, first, largest = 0, -1, 0.0
+    for start in range(0, flat_got.size, _CHUNK):
+        a, b = flat_got[start : start + _CHUNK], flat_expected[start : start + _CHUNK]
+        if not _bits_differ(a, b).any():
+            continue
+        wrong = _wrong_floats(a, b, rtol, atol) if a.dtype.kind == "f" else _bits_differ(a, b)
+        if wrong.any():
+            first = start + int(wrong.argmax()) if first < 0 else first
+            count += int(wrong.sum())
+            largest = max(largest, _largest_difference(a[wrong], b[wrong]))
+    if count == 0:
+        return ""
+    where = int(positions[first]) if positions is not None else first
+    index = ", ".join(str(int(i)) for i in np.unravel_index(where, shape)) if shape else ""
+    among = f"{flat_got.size:,} sampled" if positions is not None else f"{flat_got.size:,}"
+    by = f"; largest difference {largest:.6g}" if np.isfinite(largest) else ""
+    return (
+        f"{count:,} of {among} elements differ, first at [{index}]: "
+        f"got {_show(flat_got, first)}, expected {_show(flat_expected, first)}{by}"
+    )
+
+
+def differing_bytes(a: Array, b: Array) -> int:
+    """Number of elements of two equally shaped arrays that are not the same bit for bit."""
+    return sum(
+        int(_bits_differ(x, y).sum()) for x, y in zip(_chunks(a.reshape(-1)), _chunks(b.reshape(-1)), strict=True)
+    )
+
+
+def _chunks(flat: Array) -> Iterator[Array]:
+    for start in range(0, flat.size, _CHUNK):
+        yield flat[start : start + _CHUNK]
+
+
+def _bits_differ(a: Array, b: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Per element. As integers, because NaN != NaN, and because a bool may hold a poisoned byte."""
+    bits = f"u{a.dtype.itemsize}"
+    return np.asarray(a.view(bits) != b.view(bits))
+
+
+def _wrong_floats(a: Array, b: Array, rtol: float, atol: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    with np.errstate(invalid="ignore", over="ignore"):
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        close = np.abs(x - y) <= atol + rtol * np.abs(y)
+        # An infinite bound would let any number pass where infinity is expected.
+        close &= np.isfinite(x) & np.isfinite(y)
+        return np.asarray(~(close | (x == y) | (np.isnan(x) & np.isnan(y))))
+
+
+def _largest_difference(a: Array, b: Array) -> float:
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = np.abs(_as_numbers(a) - _as_numbers(b))
+    return float(difference.max())
+
+
+def _as_numbers(a: Array) -> Array:
+    return a.view(np.uint8).astype(np.float64) if a.dtype.kind == "b" else a.astype(np.float64)
+
+
+def _show(flat: Array, i: int) -> str:
+    if flat.dtype.kind == "b":
+        byte = int(flat.view(np.uint8)[i])
+        return str(bool(byte)) if byte < 2 else f"byte {byte:#x}"
+    return f"{flat[i].item():.9g}" if flat.dtype.kind == "f" else str(flat[i].item())

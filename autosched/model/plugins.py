@@ -1,0 +1,174 @@
+"""Classes found by name: built in, by an entry point of an installed package, or in a file.
+
+    guided                      a key of the table of built-in classes
+    annealing                   an entry point of the group, from any installed package
+    path/to/file.py:MyClass     a class in a file; the file is executed
+
+A table of built-in classes maps names to `"module:Class"`, so that nothing is imported before it
+is asked for. Built-in names win over entry points of the same name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from autosched.errors import AutoschedError, UsageError
+
+__all__ = ["PluginKind", "construct", "is_builtin", "load_class", "plugin_names"]
+
+
+@dataclass(frozen=True)
+class PluginKind:
+    """One kind of plug-in: what messages call it, where to find it, what it must have."""
+
+    noun: str
+    group: str
+    builtins: Mapping[str, str]
+    methods: tuple[str, ...]
+
+
+def is_builtin(kind: PluginKind, name: str) -> bool:
+    """Whether `name` is one of ours."""
+    return name in kind.builtins
+
+
+def plugin_names(kind: PluginKind) -> dict[str, str]:
+    """All names that need no path -> where each comes from. Loads nothing."""
+    names = dict.fromkeys(kind.builtins, "built in")
+    for point in importlib.metadata.entry_points(group=kind.group):
+        package = point.dist.name if point.dist is not None else point.value
+        names.setdefault(point.name, f"plug-in of {package}")
+    return names
+
+
+def load_class(kind: PluginKind, name: str) -> Callable[..., Any]:
+    """The class called `name`.
+
+    Raises UsageError for an unknown name (with near ones and the list), a missing file, a plug-in
+    that cannot be imported, or one that lacks a method.
+    """
+    if name in kind.builtins:
+        module, _, attribute = kind.builtins[name].partition(":")
+        found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        return found
+    path, colon, attribute = name.rpartition(":")
+    if colon and path.endswith(".py"):
+        loaded = _from_file(kind, name, path, attribute)
+    elif name.endswith(".py"):
+        raise _error(kind, name, "a file needs the name of its class", f"write {name}:ClassName")
+    else:
+        loaded = _from_entry_point(kind, name)
+    missing = [method for method in kind.methods if not callable(getattr(loaded, method, None))]
+    if not callable(loaded) or missing:
+        lacks = f"it lacks {', '.join(missing)}" if missing else "it is not a class"
+        raise _error(kind, name, lacks, f"a {kind.noun} is a class with the methods {', '.join(kind.methods)}")
+    return loaded
+
+
+def construct(kind: PluginKind, name: str, *args: Any, options: Mapping[str, Any], **common: Any) -> Any:
+    """An instance of the class called `name`: `Class(*args, **common, **options)`.
+
+    Raises UsageError for an option that the class does not have, and for a plug-in whose
+    constructor fails; the message names the plug-in.
+    """
+    made_by = load_class(kind, name)
+    _check_options(kind, name, made_by, options, common)
+    try:
+        return made_by(*args, **common, **options)
+    except AutoschedError:
+        raise
+    except Exception as error:
+        raise _error(kind, name, f"its constructor raised {_told(error)}") from error
+
+
+def _check_options(
+    kind: PluginKind, name: str, made_by: Callable[..., Any], options: Mapping[str, Any], common: Mapping[str, Any]
+) -> None:
+    try:
+        parameters = inspect.signature(made_by).parameters
+    except (TypeError, ValueError):  # a class written in C need not have a signature
+        return
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return
+    keywords = [p.name for p in parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    keywords += [
+        p.name
+        for p in parameters.values()
+        if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and p.default is not inspect.Parameter.empty
+    ]
+    legal = [word for word in keywords if word not in common]
+    for option in options:
+        if option not in legal:
+            near = difflib.get_close_matches(option, legal, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            listing = f"its options: {', '.join(legal)}" if legal else "it has no options"
+            raise _error(kind, name, f"it has no option {option!r}", hint + listing)
+
+
+def _from_entry_point(kind: PluginKind, name: str) -> Any:
+    for point in importlib.metadata.entry_points(group=kind.group):
+        if point.name == name:
+            try:
+                return point.load()
+            except Exception as error:
+                package = f" of {point.dist.name}" if point.dist is not None else ""
+                why = f"the plug-in {point.value}{package} cannot be loaded: {_told(error)}"
+                raise _error(kind, name, why) from error
+    names = plugin_names(kind)
+    near = difflib.get_close_matches(name, names, n=3)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    listing = ", ".join(n if origin == "built in" else f"{n} ({origin})" for n, origin in names.items())
+    raise UsageError(
+        f"no such {kind.noun}",
+        asked=f"{kind.noun} {name!r}",
+        legal=f"{hint}there are: {listing}; or a class in a file, path/to/file.py:ClassName",
+    )
+
+
+def _from_file(kind: PluginKind, name: str, path: str, attribute: str) -> Any:
+    file = Path(path).expanduser().resolve()
+    if not file.is_file():
+        raise _error(kind, name, f"there is no file {file}")
+    module = _execute(kind, name, file)
+    if not hasattr(module, attribute):
+        classes = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]
+        listing = f"its classes: {', '.join(classes)}" if classes else "it defines no class"
+        raise _error(kind, name, f"{file.name} has no {attribute or 'class name after the colon'}", listing)
+    return getattr(module, attribute)
+
+
+def _execute(kind: PluginKind, name: str, file: Path) -> ModuleType:
+    # The digest keeps two files of one name apart; the module is registered because dataclasses
+    # and pickling look their module up.
+    digest = hashlib.sha256(str(file).encode()).hexdigest()[:8]
+    module_name = f"autosched_plugin_{file.stem}_{digest}"
+    spec = importlib.util.spec_from_file_location(module_name, file)
+    if spec is None or spec.loader is None:
+        raise _error(kind, name, f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[module_name]
+        raise _error(kind, name, f"{file} cannot be imported: {_told(error)}") from error
+    return module
+
+
+def _error(kind: PluginKind, name: str, why: str, legal: str = "") -> UsageError:
+    return UsageError(why, asked=f"{kind.noun} {name!r}", legal=legal)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

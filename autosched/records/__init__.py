@@ -1,0 +1,46 @@
+"""What was learnt: one JSON line per trial, in append-only logs that survive crashes.
+
+    record.py   a trial as a line, and back
+    log.py      files of lines
+    folders.py  where the files are
+    best.py     which record to build with
+    frame.py    records as a pandas table
+
+A record is only advice. It may make code slower; it cannot make it wrong, because whoever applies
+one checks it again.
+"""
+
+from __future__ import annotations
+
+from autosched.records.best import Choice, best, latest, ranked, trials
+from autosched.records.folders import find_files, find_folder, find_folders, read_workload
+from autosched.records.frame import RecordWarning, load, to_frame
+from autosched.records.log import LogContents, Place, Problem, RecordLog, default_path, read_files
+from autosched.records.record import VERSION, Record, decode, encode, new_id, timestamp
+
+__all__ = [
+    "VERSION",
+    "Choice",
+    "LogContents",
+    "Place",
+    "Problem",
+    "Record",
+    "RecordLog",
+    "RecordWarning",
+    "best",
+    "decode",
+    "default_path",
+    "encode",
+    "find_files",
+    "find_folder",
+    "find_folders",
+    "latest",
+    "load",
+    "new_id",
+    "ranked",
+    "read_files",
+    "read_workload",
+    "timestamp",
+    "to_frame",
+    "trials",
+]

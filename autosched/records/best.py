@@ -1,0 +1,187 @@
+"""Which record to build with: `best`, and all usable ones in order: `ranked`.
+
+Times are compared only within one device and one set of sizes; a time from elsewhere says little.
+Within such a group the winner of the latest play-off leads: it was re-measured against its rivals,
+interleaved, while the best of a thousand raw times is mostly luck. Only what was measured after that
+play-off, and faster, goes before it.
+
+A record may have several lines (a play-off, a withdrawal): the latest line of an `id` counts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from autosched.records.record import Record
+
+__all__ = ["Choice", "best", "latest", "ranked", "trials"]
+
+#: Values of `verified` that say that the output was compared with the reference.
+VERIFIED = ("full", "sampled")
+
+_Sizes = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A record to build with. `exact`: it was measured on the device and at the sizes asked for.
+
+    `note` says in words what is not exact, and what a play-off found; it may be empty.
+    """
+
+    record: Record
+    exact: bool
+    note: str = ""
+
+
+def best(
+    records: Iterable[Record],
+    *,
+    key: str,
+    target: object,
+    device: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Choice | None:
+    """The first of `ranked`, or None when no record is usable."""
+    choices = ranked(records, key=key, target=target, device=device, sizes=sizes)
+    return choices[0] if choices else None
+
+
+def ranked(
+    records: Iterable[Record],
+    *,
+    key: str,
+    target: object,
+    device: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> list[Choice]:
+    """All usable records for a workload, the best first; the same for any order of `records`.
+
+    Usable: status ok, output verified, the same workload `key` and kind of target (`target` is a
+    `Target` or its text), and the same schedule was not found to be wrong since. Records of `device`
+    come first, then those of the nearest sizes (by the sum of |log ratio|), then those of the group
+    with the most records. None for `device` or `sizes` asks for no particular one.
+    """
+    kind = (str(target).split() or [""])[0]
+    groups: dict[tuple[str, _Sizes], list[Record]] = defaultdict(list)
+    for record in _usable(r for r in records if r.key == key and r.target_kind == kind):
+        groups[record.device_name, tuple(sorted(record.sizes.items()))].append(record)
+
+    def rank(group: tuple[str, _Sizes]) -> tuple[object, ...]:
+        name, of = group
+        elsewhere = device is not None and name != device
+        return elsewhere, _distance(dict(of), sizes or {}), -len(groups[group]), name, of
+
+    choices = []
+    for group in sorted(groups, key=rank):
+        notes = _inexact(*group, device, sizes or {})
+        for record in _in_order(groups[group]):
+            choices.append(Choice(record, not notes, "; ".join([*notes, *_playoff_note(record)])))
+    return choices
+
+
+def latest(records: Iterable[Record]) -> list[Record]:
+    """One record per `id`, its latest line, in the order in which the ids first occur."""
+    found: dict[str, Record] = {}
+    for record in records:
+        known = found.get(record.id)
+        if known is None or _age(record) > _age(known):
+            found[record.id] = record
+    return list(found.values())
+
+
+def trials(records: Iterable[Record]) -> list[Record]:
+    """One record per `id`, its first line: what a resumed search has already seen."""
+    found: dict[str, Record] = {}
+    for record in records:
+        known = found.get(record.id)
+        if known is None or _age(record) < _age(known):
+            found[record.id] = record
+    return list(found.values())
+
+
+def _age(record: Record) -> tuple[object, ...]:
+    # Two lines of one id and one microsecond are copies; the rest only makes the order total.
+    return record.moment, record.playoff is not None, not record.ok, record.samples, record.error
+
+
+def _usable(records: Iterable[Record]) -> list[Record]:
+    current = latest(records)
+    wrong: dict[tuple[str, str], float] = {}
+    for record in current:
+        if record.status == "correctness":
+            what = _schedule(record)
+            wrong[what] = max(record.moment, wrong.get(what, -math.inf))
+
+    def is_wrong(record: Record) -> bool:
+        # A schedule that is right at times has a race: the latest word on it counts.
+        return bool(wrong) and wrong.get(_schedule(record), -math.inf) >= record.moment
+
+    return [r for r in current if r.ok and r.samples and r.verified in VERIFIED and not is_wrong(r)]
+
+
+def _schedule(record: Record) -> tuple[str, str]:
+    return record.device_name, json.dumps([record.trace, record.knobs], sort_keys=True)
+
+
+def _in_order(group: list[Record]) -> list[Record]:
+    """The records of one device and one set of sizes, the best first."""
+    by_time = sorted(group, key=_by_time)
+    winners = [r for r in group if r.playoff is not None and r.playoff.get("winner") is True]
+    if not winners:
+        return by_time
+    winner = max(winners, key=lambda r: (r.moment, r.id))
+    before = [r for r in by_time if _displaces(r, winner)]
+    after = [r for r in by_time if r is not winner and not _displaces(r, winner)]
+    return [*before, winner, *after]
+
+
+def _displaces(record: Record, winner: Record) -> bool:
+    """Whether a record is news to the play-off that `winner` won, and faster."""
+    if record is winner or record.moment <= winner.moment or record.seconds >= winner.seconds:
+        return False
+    # The other lines of the same play-off are written a moment later, but had their chance in it.
+    return _playoff_run(record) != _playoff_run(winner)
+
+
+def _playoff_run(record: Record) -> object:
+    return None if record.playoff is None else record.playoff.get("run", record.run)
+
+
+def _by_time(record: Record) -> tuple[object, ...]:
+    return record.seconds, record.sketch, sorted(record.knobs.items()), record.id
+
+
+def _distance(sizes: Mapping[str, int], asked: Mapping[str, int]) -> float:
+    """Sum of |log ratio| over the sizes asked for; infinite when the record lacks one."""
+    if not asked.keys() <= sizes.keys():
+        return math.inf
+    return math.fsum(abs(math.log(max(sizes[n], 1) / max(v, 1))) for n, v in sorted(asked.items()))
+
+
+def _inexact(name: str, of: _Sizes, device: str | None, asked: Mapping[str, int]) -> list[str]:
+    notes = []
+    if device is not None and name != device:
+        notes.append(f"measured on {name or 'an unnamed device'}, not on {device}")
+    tuned = dict(of)
+    if any(tuned.get(n) != v for n, v in asked.items()):
+        notes.append(f"measured at {_spell(tuned) or 'no sizes'}, not at {_spell(asked)}")
+    return notes
+
+
+def _spell(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(sizes.items()))
+
+
+def _playoff_note(record: Record) -> list[str]:
+    found = record.playoff
+    if found is None:
+        return []
+    speedup = found.get("speedup")
+    is_number = isinstance(speedup, (int, float)) and not isinstance(speedup, bool)
+    outcome = "won its play-off" if found.get("winner") is True else "lost its play-off"
+    return [outcome + (f", {speedup:.2f}x over the default" if is_number else "")]

@@ -1,0 +1,145 @@
+"""Records as a table: `load("box_blur")` is a `pandas.DataFrame`, one row per line of the log."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autosched.errors import RecordError
+from autosched.records.folders import find_files, find_folders
+from autosched.records.log import LogContents, Place, Problem, read_files
+from autosched.records.record import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RecordWarning", "load", "to_frame"]
+
+Source = str | os.PathLike[str]
+
+#: Problems of one file that a warning spells out.
+_SPELLED = 3
+
+
+class RecordWarning(UserWarning):
+    """Lines of a record file that could not be used."""
+
+
+def load(source: Source | Iterable[Source] | None = None) -> pd.DataFrame:
+    """Read records into a table; `docs/records.md` lists its columns.
+
+    `source` is a file, a folder (its `*.jsonl`), the name of a workload, several of these, or None
+    for all records that autosched can find. Unusable lines are skipped with a `RecordWarning`.
+    Raises RecordError for a file that cannot be read and for a workload without records.
+    """
+    if source is None:
+        files = [file for folder in find_folders() for file in _logs_in(folder)]
+    elif isinstance(source, (str, os.PathLike)):
+        files = _files_of(source)
+    else:
+        files = [file for one in source for file in _files_of(one)]
+    contents = read_files(dict.fromkeys(files))
+    _warn(contents.problems)
+    return to_frame(contents)
+
+
+def to_frame(contents: LogContents | Sequence[Record]) -> pd.DataFrame:
+    """The table of records that are already in memory."""
+    import pandas as pd
+
+    if not isinstance(contents, LogContents):
+        contents = LogContents(tuple(contents))
+    rows = [_row(r, place) for r, place in zip_longest(contents.records, contents.places)]
+    columns = {name: pd.Series([row.get(name) for row in rows], dtype=dtype) for name, dtype in _columns(rows).items()}
+    columns["at"] = pd.to_datetime(columns["at"], utc=True, format="ISO8601")
+    return pd.DataFrame(columns)
+
+
+#: The columns of every table, in order, with their pandas types.
+_FIXED = {
+    "workload": "str",
+    "key": "str",
+    "target": "str",
+    "device": "str",
+    "sketch": "str",
+    "status": "str",
+    "seconds": "float64",
+    "samples": "object",
+    "verified": "str",
+    "playoff": "boolean",
+    "error": "str",
+    "build_s": "float64",
+    "strategy": "str",
+    "seed": "Int64",
+    "trial": "Int64",
+    "run": "str",
+    "id": "str",
+    "at": "str",
+    "file": "str",
+    "line": "Int64",
+}
+
+
+def _row(record: Record, place: Place | None) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(record, name, None) for name in _FIXED}
+    playoff = record.playoff
+    row |= {
+        "workload": record.workload["name"],
+        "device": record.device_name,
+        # Missing rather than infinite, so that mean() and plots of a column make sense.
+        "seconds": record.seconds if record.ok else None,
+        "playoff": None if playoff is None else playoff.get("winner") is True,
+        "file": "" if place is None else str(place.path),
+        "line": None if place is None else place.line,
+    }
+    row |= {f"size.{name}": value for name, value in record.sizes.items()}
+    row |= {f"knob.{name}": value for name, value in record.knobs.items()}
+    return row
+
+
+def _columns(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    sizes = {name: "Int64" for name in names if name.startswith("size.")}
+    knobs = {name: "Int64" for name in names if name.startswith("knob.")}
+    return _FIXED | sizes | knobs
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.jsonl"))
+
+
+def _files_of(source: Source) -> list[Path]:
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return _logs_in(path)
+    name = os.fspath(source)
+    if path.exists() or path.suffix == ".jsonl" or os.sep in name:
+        return [path]
+    files = find_files(name)
+    if not files:
+        folders = find_folders()
+        names = sorted({file.name.rsplit(".", 2)[0] for folder in folders for file in _logs_in(folder)})
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        where = ", ".join(map(str, folders)) or "no folder"
+        raise RecordError(
+            "no records of this workload, and no such file",
+            asked=f"load({name!r})",
+            legal=f"{hint}looked in {where}; found {', '.join(names) or 'nothing'}",
+        )
+    return files
+
+
+def _warn(problems: Iterable[Problem]) -> None:
+    by_file: dict[Path, list[Problem]] = {}
+    for problem in problems:
+        by_file.setdefault(problem.place.path, []).append(problem)
+    for path, found in by_file.items():
+        spelled = "; ".join(f"line {p.line}: {p.reason}" for p in found[:_SPELLED])
+        more = f"; and {len(found) - _SPELLED} more" if len(found) > _SPELLED else ""
+        warnings.warn(f"{path}: {len(found)} unusable: {spelled}{more}", RecordWarning, stacklevel=3)

@@ -1,0 +1,280 @@
+"""Append-only files of records: `RecordLog(path).append(record)` and `.read()`.
+
+What is promised, and how:
+
+* An append that returned survives a killed process and a power cut: one write, then `fdatasync`.
+* An append that raised left the file as it was: it is cut back to its old length.
+* Several processes may append to one file: each holds `flock` while it does.
+* A line torn by a killed writer costs that line only: the next append ends it first, and readers
+  skip what does not decode and say so.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from autosched.errors import RecordError
+from autosched.records.record import MAX_LINE, Record, decode, encode
+
+__all__ = [
+    "LogContents",
+    "Place",
+    "Problem",
+    "RecordLog",
+    "default_path",
+    "read_files",
+]
+
+#: Seconds to wait for another writer, which holds the lock for milliseconds unless it is stopped.
+LOCK_TIMEOUT_S = 30.0
+
+_NAME = re.compile(r"\w[\w.+-]{0,199}")
+# macOS has no fdatasync; fsync flushes the time stamps as well and is as safe.
+_datasync = getattr(os, "fdatasync", os.fsync)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a line stands; lines count from 1."""
+
+    path: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A line that could not be used, and why."""
+
+    place: Place
+    reason: str
+
+    @property
+    def line(self) -> int:
+        return self.place.line
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class LogContents:
+    """What reading found: the records in file order, where each stands, and the unusable lines."""
+
+    records: tuple[Record, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    places: tuple[Place, ...] = ()
+
+    def __add__(self, other: LogContents) -> LogContents:
+        return LogContents(self.records + other.records, self.problems + other.problems, self.places + other.places)
+
+
+class RecordLog:
+    """One file of records. Opens it for each operation, so it may be shared and needs no closing."""
+
+    def __init__(self, path: str | os.PathLike[str], *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self.path = Path(path)
+        self.lock_timeout_s = lock_timeout_s
+
+    def __repr__(self) -> str:
+        return f"RecordLog({str(self.path)!r})"
+
+    def append(self, record: Record) -> None:
+        """Write the record; it is on the disk when this returns.
+
+        Raises RecordError when the record cannot be written, after putting the file back to what
+        it was. The record is then known to the caller only.
+        """
+        line = encode(record).encode() + b"\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._locked_for_append() as fd:
+                _append_line(fd, line)
+        except OSError as e:
+            raise self._refusal("cannot write", e) from e
+
+    def read(self) -> LogContents:
+        """All records, in file order. Bad lines become `problems`; they never raise.
+
+        Raises RecordError when the file cannot be opened or read at all.
+        """
+        records: list[Record] = []
+        places: list[Place] = []
+        problems: list[Problem] = []
+        try:
+            with self._open_for_read() as file:
+                for place, line in self._lines(file):
+                    try:
+                        records.append(decode(line))
+                        places.append(place)
+                    except RecordError as e:
+                        torn = "" if line.endswith(b"\n") else "torn last line: "
+                        problems.append(Problem(place, torn + e.why))
+        except OSError as e:
+            raise self._refusal("cannot read", e) from e
+        return LogContents(tuple(records), tuple(problems), tuple(places))
+
+    @contextmanager
+    def _locked_for_append(self) -> Iterator[int]:
+        deadline = time.monotonic() + self.lock_timeout_s
+        while True:
+            # O_NONBLOCK: opening a pipe by mistake fails rather than waits for its other end.
+            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+            try:
+                self._check_regular(fd)
+                self._lock(fd, fcntl.LOCK_EX, deadline)
+                if not _is_at(fd, self.path):
+                    continue  # replaced or removed while we waited: what we hold is not the log
+                if os.fstat(fd).st_size == 0:  # perhaps just created: its name must last as well
+                    _sync_folder(self.path.parent)
+                    _sync_folder(self.path.parent.parent)
+                yield fd
+                return
+            finally:
+                os.close(fd)
+
+    def _open_for_read(self) -> BinaryIO:
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            self._check_regular(fd)
+            return os.fdopen(fd, "rb")
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def _lines(self, file: BinaryIO) -> Iterator[tuple[Place, bytes]]:
+        """Lines with their ends; only the last may have none. Over-long ones come shortened, but too long."""
+        number, start, waited = 0, 0, False
+        while line := file.readline(MAX_LINE + 2):
+            if not line.endswith(b"\n") and len(line) < MAX_LINE + 2 and not waited:
+                # A torn last line, or one that is being written right now: look again when nobody writes.
+                waited = True
+                self._wait_for_writer(file.fileno())
+                file.seek(0, os.SEEK_END)  # drops what is buffered, which may have been cut off since
+                file.seek(start)
+                continue
+            number += 1
+            place = Place(self.path, number)
+            if not line.endswith(b"\n") and len(line) == MAX_LINE + 2:
+                line += b"\n" if _skip_line(file) else b""
+            start = file.tell()
+            if line.strip():
+                yield place, line
+
+    def _wait_for_writer(self, fd: int) -> None:
+        with suppress(OSError, RecordError):
+            self._lock(fd, fcntl.LOCK_SH, time.monotonic() + min(1.0, self.lock_timeout_s))
+            fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def _lock(self, fd: int, mode: int, deadline: float) -> None:
+        pause = 0.0005
+        while True:
+            try:
+                fcntl.flock(fd, mode | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise RecordError(
+                        f"another process has held the lock for {self.lock_timeout_s:g} s",
+                        asked=str(self.path),
+                        legal=f"find it with: fuser {self.path}",
+                    ) from None
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.005)
+
+    def _check_regular(self, fd: int) -> None:
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISREG(mode):
+            raise RecordError("is not a regular file", asked=str(self.path), legal="give the path of a .jsonl file")
+
+    def _refusal(self, what: str, e: OSError) -> RecordError:
+        legal = {
+            errno.ENOENT: "check the path",
+            errno.ENOSPC: "free some space; the file is as it was before",
+            errno.EDQUOT: "free some space; the file is as it was before",
+            errno.EFBIG: "raise the file size limit; the file is as it was before",
+            errno.ENOLCK: "choose a folder on a local disk: this file system has no locks",
+            errno.EOPNOTSUPP: "choose a folder on a local disk: this file system has no locks",
+        }.get(e.errno or 0, "choose another folder, for example with AUTOSCHED_RECORDS=folder")
+        return RecordError(f"{what} records: {e.strerror or e}", asked=str(self.path), legal=legal)
+
+
+def _append_line(fd: int, line: bytes) -> None:
+    """Write and flush, or put the file back to its length. The lock is held."""
+    old = os.fstat(fd).st_size
+    if old and os.pread(fd, 1, old - 1) != b"\n":
+        line = b"\n" + line
+    try:
+        left = memoryview(line)
+        while left:  # once, unless the disk fills up: then the second write says so
+            left = left[os.write(fd, left) :]
+        _datasync(fd)
+    except BaseException:  # Ctrl-C as well: an append has happened or it has not
+        try:
+            os.ftruncate(fd, old)
+        except OSError as e:
+            raise RecordError(
+                f"a write failed, and the file could not be cut back to {old} bytes: {e.strerror}",
+                asked="append",
+                legal="no earlier record is harmed: the next append ends the torn line, and readers skip it",
+            ) from e
+        with suppress(OSError):  # the length is right for every reader already
+            _datasync(fd)
+        raise
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut, where the file system can."""
+    with suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _skip_line(file: BinaryIO) -> bool:
+    """Read to the end of the line without keeping it. Whether there was one."""
+    while chunk := file.readline(1 << 16):
+        if chunk.endswith(b"\n"):
+            return True
+    return False
+
+
+def default_path(workload: str, target_kind: str, folder: str | os.PathLike[str]) -> Path:
+    """`<folder>/<workload>.<target kind>.jsonl`. Raises RecordError for a name that leaves the folder."""
+    for name in (workload, target_kind):
+        if not _NAME.fullmatch(name):
+            raise RecordError(
+                "cannot be part of a file name",
+                asked=f"{name!r:.100}",
+                legal="letters, digits, _ . + -, beginning with a letter or digit",
+            )
+    return Path(folder) / f"{workload}.{target_kind}.jsonl"
+
+
+def read_files(paths: Iterable[str | os.PathLike[str]]) -> LogContents:
+    """The contents of several files, one after the other. Raises RecordError as `RecordLog.read`."""
+    contents = LogContents()
+    for path in paths:
+        contents += RecordLog(path).read()
+    return contents

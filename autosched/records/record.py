@@ -1,0 +1,427 @@
+"""One measurement as one line of JSON: `encode(record)`, `decode(line)`.
+
+A line is an object with sorted keys, closed by its checksum:
+
+    {"at":"…","build_s":0.3, …,"workload":{…},"crc":"9f2c01ab"}
+
+`crc` is the CRC-32 of the line's bytes without that last field, so a line can be checked before a
+JSON parser sees it. A record is data, never code: `decode` only builds numbers, strings, lists and
+dicts, within the limits below, and refuses everything else with a reason.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import re
+import secrets
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from autosched.errors import RecordError
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_ERROR",
+    "MAX_LINE",
+    "VERSION",
+    "Record",
+    "decode",
+    "encode",
+    "new_id",
+    "timestamp",
+]
+
+#: Version of the line's format. A reader takes this one and refuses newer ones.
+VERSION = 1
+#: Bytes of a line, its line end not counted.
+MAX_LINE = 64 * 1024
+#: Levels of nesting inside a line.
+MAX_DEPTH = 32
+#: Characters of `error` that are kept; the middle of a longer text is left out.
+MAX_ERROR = 4096
+
+_MAX_NODES = MAX_LINE  # a value takes a byte at least, so that no line holds more
+_INT64 = range(-(1 << 63), 1 << 63)
+_SEAL = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_SEAL_BYTES = len(b',"crc":"00000000"}')
+#: Line ends to some readers, though not to JSON nor to us. Escaped, so that no reader stumbles.
+_LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}
+
+
+def timestamp() -> str:
+    """Now, as ISO 8601 in UTC with microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def new_id() -> str:
+    """A fresh name for a record: 16 hexadecimal digits."""
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One trial: what was run, where, and how it went. See `docs/records.md` for each field.
+
+    `samples` and `build_s` are seconds. `workload` holds at least `name`, `key`, `params`, `args`
+    and `sizes`. `extra` holds the fields that this version does not know; they survive a round trip.
+    """
+
+    workload: dict[str, Any] = field(hash=False)
+    target: str
+    sketch: str
+    trace: list[Any] = field(hash=False)
+    knobs: dict[str, int] = field(hash=False)
+    status: str
+    samples: tuple[float, ...] = ()
+    error: str = ""
+    build_s: float = 0.0
+    verified: str = "no"
+    device: dict[str, Any] = field(default_factory=dict, hash=False)
+    versions: dict[str, Any] = field(default_factory=dict, hash=False)
+    strategy: str = ""
+    seed: int = 0
+    trial: int = 0
+    run: str = ""
+    id: str = field(default_factory=new_id)
+    at: str = field(default_factory=timestamp)
+    v: int = VERSION
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        # NumPy scalars are what measuring and searching naturally hand over; JSON knows none of them.
+        try:
+            plain: dict[str, Any] = {
+                "samples": tuple(float(s) for s in self.samples),
+                "knobs": {name: int(operator.index(value)) for name, value in self.knobs.items()},
+                "build_s": float(self.build_s),
+                "seed": int(operator.index(self.seed)),
+                "trial": int(operator.index(self.trial)),
+            }
+        except (TypeError, ValueError, OverflowError, AttributeError) as e:
+            raise RecordError(
+                f"samples and build_s are numbers, knobs, seed and trial integers: {e}", asked="Record"
+            ) from None
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the candidate built, ran and was timed. Says nothing of `verified`."""
+        return self.status == "ok"
+
+    @property
+    def seconds(self) -> float:
+        """Median of the samples in seconds; infinite when the trial failed."""
+        if not self.ok or not self.samples:
+            return math.inf
+        ordered = sorted(self.samples)
+        middle = len(ordered) // 2
+        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+    @property
+    def key(self) -> str:
+        """The workload's canonical hash: which computation was run."""
+        key: str = self.workload["key"]
+        return key
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Values of the workload's size variables; empty for fixed shapes."""
+        sizes: dict[str, int] = self.workload["sizes"]
+        return sizes
+
+    @property
+    def target_kind(self) -> str:
+        """`llvm` of `llvm -mcpu=znver3`."""
+        return self.target.split(maxsplit=1)[0] if self.target.strip() else ""
+
+    @property
+    def device_name(self) -> str:
+        name = self.device.get("name", "")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def moment(self) -> float:
+        """`at` as seconds since 1970."""
+        return datetime.fromisoformat(self.at).timestamp()
+
+    @property
+    def playoff(self) -> dict[str, Any] | None:
+        """What the play-off that re-measured this record found; None when none did."""
+        found = self.extra.get("playoff")
+        return found if isinstance(found, dict) else None
+
+    def with_playoff(self, samples: tuple[float, ...], *, run: str, winner: bool, **details: Any) -> Record:
+        """The line to append after a play-off: the same `id`, the new samples in seconds.
+
+        `run` is the run that held the play-off; `details` are numbers such as `speedup` over the
+        default schedule. The latest line of an `id` is the one that counts.
+        """
+        extra = {**self.extra, "playoff": {"run": run, "winner": bool(winner), **details}}
+        return replace(self, samples=samples, at=timestamp(), extra=extra)
+
+    def as_failed(self, status: str, error: str) -> Record:
+        """The line that withdraws this record: the same `id`, found not to work when it was applied."""
+        extra = {name: value for name, value in self.extra.items() if name != "playoff"}
+        return replace(self, status=status, samples=(), error=error, verified="no", at=timestamp(), extra=extra)
+
+
+def encode(record: Record) -> str:
+    """The record as one line, without a line end. Raises RecordError for what no line can hold.
+
+    An `error` longer than `MAX_ERROR` characters loses its middle, so that no trial is lost to a
+    compiler's long complaint.
+    """
+    line = {f.name: getattr(record, f.name) for f in fields(Record) if f.name != "extra"}
+    clash = sorted({*line, "crc"} & set(record.extra))
+    if clash:
+        raise RecordError(f"extra may not hold {', '.join(clash)}", asked=_asked(record))
+    if isinstance(record.error, str):
+        line["error"] = _clip(record.error)
+    line |= record.extra | {"samples": list(record.samples)}
+    try:
+        _check_tree(line)
+        _check_fields(line)
+    except _BadRecord as e:
+        raise RecordError(str(e), asked=_asked(record), legal="see docs/records.md for the fields") from None
+    text = json.dumps(line, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # A lone surrogate (undecodable bytes of somebody's error text) is no character: it becomes "?".
+    body = (text if text.isascii() else text.translate(_LINE_ENDS)).encode("utf-8", "replace")
+    if len(body) + _SEAL_BYTES - 1 > MAX_LINE:
+        raise RecordError(
+            f"the line would have {len(body)} bytes, more than {MAX_LINE}",
+            asked=_asked(record),
+            legal="shorten the trace or the extra fields",
+        )
+    return f'{body[:-1].decode()},"crc":"{zlib.crc32(body):08x}"}}'
+
+
+def decode(line: str | bytes) -> Record:
+    """The record in a line. Raises RecordError with the reason for a line that is not one.
+
+    Strict: checksum, encoding, depth, ranges, names and types are checked; unknown fields are kept
+    in `extra`. Takes milliseconds for any input.
+    """
+    try:
+        values = _parse(line)
+        _check_fields(values)
+    except _BadRecord as e:
+        raise RecordError(str(e), asked="record") from None
+    known = {f.name: values.pop(f.name) for f in fields(Record) if f.name != "extra"}
+    del values["crc"]
+    return Record(**known, extra=values)
+
+
+class _BadRecord(Exception):
+    """The reason alone; `encode` and `decode` say what it is about."""
+
+
+def _asked(record: Record) -> str:
+    return f"record {record.id!r:.80}"
+
+
+def _clip(text: str) -> str:
+    if len(text) <= MAX_ERROR:
+        return text
+    tail = MAX_ERROR // 4
+    # The note's length depends on the count in it, by a digit at most: leave room for the longest.
+    head = MAX_ERROR - tail - 60
+    return f"{text[:head]}\n... {len(text) - head - tail} characters left out ...\n{text[-tail:]}"
+
+
+def _parse(line: str | bytes) -> dict[str, Any]:
+    if len(line) > MAX_LINE + 2:
+        raise _BadRecord(f"longer than {MAX_LINE} bytes")
+    try:
+        data = (line.encode() if isinstance(line, str) else bytes(line)).removesuffix(b"\n").removesuffix(b"\r")
+    except UnicodeEncodeError:
+        raise _BadRecord("not UTF-8") from None
+    if len(data) > MAX_LINE:
+        raise _BadRecord(f"longer than {MAX_LINE} bytes")
+    seal = _SEAL.fullmatch(data, max(0, len(data) - _SEAL_BYTES))
+    if seal is None:
+        raise _BadRecord("does not end in a checksum")
+    if zlib.crc32(b"}", zlib.crc32(data[:-_SEAL_BYTES])) != int(seal[1], 16):
+        raise _BadRecord("checksum does not match: the line was damaged or edited")
+    try:
+        values = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except UnicodeDecodeError:
+        raise _BadRecord("not UTF-8") from None
+    except RecursionError:
+        raise _BadRecord(f"nested deeper than {MAX_DEPTH}") from None
+    except ValueError as e:
+        raise _BadRecord(f"not JSON: {e!s:.200}") from None
+    if not isinstance(values, dict):
+        raise _BadRecord("not a JSON object")
+    _check_tree(values)
+    if _HALF.search(data):
+        _check_whole(values)
+    return values
+
+
+def _check_whole(values: dict[str, Any]) -> None:
+    """No lone surrogates, which JSON's escapes can spell and which nobody could print or store."""
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _BadRecord("a string holds half a character") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise _BadRecord("a field occurs twice")
+    return values
+
+
+def _no_constant(text: str) -> float:
+    raise _BadRecord(f"{text} is no JSON number")
+
+
+def _check_tree(root: Any) -> None:
+    """Depth, ranges and types of every value; terminates on cyclic and on shared structures."""
+    stack: list[tuple[Any, int]] = [(root, 1)]
+    left = _MAX_NODES
+    while stack:
+        value, depth = stack.pop()
+        left -= 1
+        if depth > MAX_DEPTH:
+            raise _BadRecord(f"nested deeper than {MAX_DEPTH}")
+        if left < 0:
+            raise _BadRecord(f"more than {_MAX_NODES} values")
+        if isinstance(value, (str, bool, type(None))):
+            continue
+        if isinstance(value, int):
+            if value not in _INT64:
+                raise _BadRecord("an integer does not fit 64 bits")
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                raise _BadRecord("a number is not finite")
+        elif isinstance(value, dict):
+            if not all(isinstance(name, str) for name in value):
+                raise _BadRecord("a field's name is not a string")
+            stack += [(item, depth + 1) for item in value.values()]
+        elif isinstance(value, (list, tuple)):
+            stack += [(item, depth + 1) for item in value]
+        else:
+            raise _BadRecord(f"a value of type {type(value).__name__:.40} is no JSON")
+
+
+Check = Callable[[Any], str]
+"""Empty when the value is right; else what it should have been."""
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+
+
+def _text(longest: int, shortest: int = 0) -> Check:
+    wanted = f"a string of {shortest} to {longest} characters"
+    return lambda value: "" if isinstance(value, str) and shortest <= len(value) <= longest else wanted
+
+
+def _integer(value: Any) -> str:
+    return "" if _is_int(value) else "an integer"
+
+
+def _object(value: Any) -> str:
+    return "" if isinstance(value, dict) else "an object"
+
+
+def _integers(value: Any) -> str:
+    good = isinstance(value, dict) and all(map(_is_int, value.values()))
+    return "" if good else "an object of integers"
+
+
+def _array(value: Any) -> str:
+    return "" if isinstance(value, list) else "an array"
+
+
+def _objects(value: Any) -> str:
+    return "" if isinstance(value, list) and all(isinstance(a, dict) for a in value) else "an array of objects"
+
+
+def _seconds(value: Any) -> str:
+    return "" if _is_time(value) else "a number of seconds"
+
+
+def _samples(value: Any) -> str:
+    # A time of zero is a broken clock, and would win every comparison.
+    good = isinstance(value, list) and all(_is_time(s) and s > 0 for s in value)
+    return "" if good else "an array of positive numbers of seconds"
+
+
+def _target(value: Any) -> str:
+    return "" if not _text(1000, 1)(value) and value.strip() else "a target such as llvm"
+
+
+def _moment(value: Any) -> str:
+    wanted = "a date and time in ISO 8601 with its time zone"
+    if not isinstance(value, str) or len(value) > 40:
+        return wanted
+    try:
+        parsed = datetime.fromisoformat(value)
+        return "" if parsed.tzinfo is not None and math.isfinite(parsed.timestamp()) else wanted
+    except (ValueError, OverflowError):
+        return wanted
+
+
+_WORKLOAD: dict[str, Check] = {
+    "name": _text(200, 1),
+    "key": _text(200, 1),
+    "params": _object,
+    "args": _objects,
+    "sizes": _integers,
+}
+
+_FIELDS: dict[str, Check] = {
+    "at": _moment,
+    "build_s": _seconds,
+    "device": _object,
+    "error": _text(MAX_LINE),
+    "id": _text(64, 1),
+    "knobs": _integers,
+    "run": _text(64),
+    "samples": _samples,
+    "seed": _integer,
+    "sketch": _text(200),
+    "status": _text(64, 1),
+    "strategy": _text(200),
+    "target": _target,
+    "trace": _array,
+    "trial": _integer,
+    "verified": _text(64),
+    "versions": _object,
+    "workload": _object,
+}
+
+
+def _check_fields(values: Mapping[str, Any]) -> None:
+    version = values.get("v")
+    if not _is_int(version) or version < 1:  # type: ignore[operator]
+        raise _BadRecord("v is not a version number")
+    if version > VERSION:  # type: ignore[operator]
+        raise _BadRecord(f"written by a newer autosched (format {version}; this one reads up to {VERSION})")
+    _check_table("", _FIELDS, values)
+    _check_table("workload.", _WORKLOAD, values["workload"])
+    if values["status"] == "ok" and not values["samples"]:
+        raise _BadRecord("status is ok, but there are no samples")
+
+
+def _check_table(prefix: str, table: Mapping[str, Check], values: Mapping[str, Any]) -> None:
+    for name, check in table.items():
+        if name not in values:
+            raise _BadRecord(f"{prefix}{name} is missing")
+        wanted = check(values[name])
+        if wanted:
+            raise _BadRecord(f"{prefix}{name} is not {wanted}")

@@ -1,0 +1,30 @@
+"""Running compiled code: the CPU in this process, OpenCL devices, and the callable `Module`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autosched.errors import BuildError
+
+if TYPE_CHECKING:
+    from autosched.codegen.artifact import Artifact
+    from autosched.runtime.kernel import Kernel
+    from autosched.target import Target
+
+__all__ = ["load"]
+
+
+def load(artifact: Artifact, target: Target) -> Kernel:
+    """Make the artifact's code ready to run on `target`.
+
+    Raises BuildError for code this machine cannot run, DeviceError for a missing device.
+    """
+    if artifact.kind == "llvm":
+        from autosched.runtime.cpu import CpuKernel
+
+        return CpuKernel(artifact, target)
+    if artifact.kind == "opencl":
+        from autosched.runtime.opencl import OpenCLKernel
+
+        return OpenCLKernel(artifact, target)
+    raise BuildError("no runtime loads such code", asked=f"artifact of kind {artifact.kind!r}", legal="legal: llvm, opencl")

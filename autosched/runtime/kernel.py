@@ -1,0 +1,44 @@
+"""What every runtime offers: a `Kernel` that binds arrays, and a `BoundCall` that runs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from autosched.codegen.artifact import Signature
+
+__all__ = ["BoundCall", "Kernel"]
+
+Array = np.ndarray[Any, Any]
+
+
+class BoundCall(Protocol):
+    """A kernel with its arguments fixed. It keeps the arrays alive."""
+
+    def run(self) -> None:
+        """Execute once and wait. Outputs are in the arrays after `fetch()`."""
+
+    def time(self, number: int) -> float:
+        """Seconds per call, timed in native code around `number` calls (device event times on OpenCL)."""
+
+    def upload(self) -> None:
+        """Copy the arrays to the device; nothing to do where it shares the host's memory."""
+
+    def fetch(self) -> None:
+        """Copy the outputs from the device into their arrays; nothing to do where memory is shared."""
+
+
+class Kernel(Protocol):
+    """Loaded machine code."""
+
+    @property
+    def signature(self) -> Signature: ...
+
+    def bind(self, arrays: Sequence[Array]) -> BoundCall:
+        """Fix the arguments: one C-contiguous array per parameter, outputs writable.
+
+        Raises BuildError for arrays the signature does not allow, DeviceError when the device
+        cannot hold them.
+        """

@@ -1,0 +1,428 @@
+"""The schedule primitives: one function each, with a picture of before and after.
+
+A primitive checks what is illegal as structure and raises `Illegal`; `Schedule.apply` adds the
+call and the caller's line. What a later call may still repair (an attach point that has not been
+made yet, say) is left to `schedule.check()` and `lower`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from autosched.errors import UsageError
+from autosched.ir.expr import (
+    Expr,
+    as_expr,
+    const,
+    if_then_else,
+    logical_and,
+    make,
+    substitute,
+    variables,
+)
+from autosched.ir.stmt import THREAD_TAGS
+from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
+from autosched.schedule.stage import SCOPES, TAILS, Attach, Fuse, Loop, Split, Stage
+from autosched.te.tensor import ComputeOp, IterVar, Reduction, Tensor
+
+if TYPE_CHECKING:
+    from autosched.schedule.schedule import Schedule
+
+__all__ = ["PRIMITIVES", "Illegal"]
+
+
+class Illegal(Exception):
+    """Why a call is illegal, and what would be legal."""
+
+    def __init__(self, why: str, legal: str = "") -> None:
+        self.why, self.legal = why, legal
+        super().__init__(why)
+
+
+# -- resolving arguments --------------------------------------------------------------------------
+
+
+def leaf(stage: Stage, handle: Any) -> Loop:
+    """The live loop that a handle names: a Loop, an axis of the operation, or a name."""
+    legal = f"loops of {stage.name}: {stage.describe()}"
+    if isinstance(handle, IterVar):
+        if handle not in stage.roots:
+            raise Illegal(f"axis {handle.name} does not belong to {stage.name}", legal)
+        handle = stage.roots[handle]
+    if isinstance(handle, str):
+        name = handle.removeprefix(f"{stage.name}.")
+        found = [loop for loop in stage.loops if loop.name == name]
+        if not found:
+            near = difflib.get_close_matches(name, [loop.name for loop in stage.loops], n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise Illegal(f"{stage.name} has no loop {name!r}", hint + legal)
+        return found[0]
+    if not isinstance(handle, Loop):
+        raise Illegal(f"{handle!r} is not a loop", legal)
+    if handle.stage is not stage:
+        raise Illegal(f"{handle.full_name} is a loop of another stage", legal)
+    if handle not in stage.loops:
+        raise Illegal(f"{handle.full_name} was already split or fused away", legal)
+    return handle
+
+
+def _factor(value: Any, what: str) -> Expr:
+    legal = f"legal: a positive integer, a knob, or arithmetic on knobs and sizes, for {what}"
+    try:
+        e = as_expr(value)
+    except UsageError:
+        raise Illegal(f"{value!r} is not a {what}", legal) from None
+    if not e.dtype.is_integer:
+        raise Illegal(f"{what} {value!r} is not an integer", legal)
+    if e.op == "const" and e.value < 1:
+        raise Illegal(f"{what} {e.value} is not positive", legal)
+    bad = [v.name for v in variables(e) if v.value.role not in ("knob", "size")]
+    if bad:
+        raise Illegal(f"{what} depends on {bad[0]}", legal)
+    return e
+
+
+def _unmarked(loop: Loop, action: str) -> None:
+    if loop.kind != "serial":
+        raise Illegal(
+            f"{loop.full_name} is {loop.thread and 'bound to ' + loop.thread or loop.kind}; {action} would undo that",
+            f"{action} before {loop.kind if not loop.thread else 'bind'}",
+        )
+
+
+def _computed(stage: Stage) -> None:
+    if stage.is_placeholder:
+        raise Illegal(f"{stage.name} is an input: it has no loops", "schedule what reads it, or cache_read it")
+
+
+# -- loop structure -------------------------------------------------------------------------------
+
+
+def split(s: Schedule, stage: Stage, parent: Any, *, factor: Any = None, nparts: Any = None, tail: str = "guard") -> Any:
+    """Replace a loop by two. Exactly one of `factor` (inner extent) and `nparts` (outer extent).
+
+    for i in N: f(i)   ->   for i.outer in ceil(N/factor): for i.inner in factor:
+                                if i.outer*factor + i.inner < N: f(i.outer*factor + i.inner)
+
+    `tail` says what becomes of the condition when the factor does not divide: see `TAILS`.
+    """
+    loop = leaf(stage, parent)
+    _unmarked(loop, "split")
+    if (factor is None) == (nparts is None):
+        raise Illegal("exactly one of factor and nparts is needed", "split(loop, factor=8) or split(loop, nparts=4)")
+    if tail not in TAILS:
+        raise Illegal(f"no tail strategy {tail!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in TAILS.items()))
+    if tail == "shift_inwards" and loop.is_reduce:
+        raise Illegal("a reduction cannot compute elements twice", "tail='guard' for reduce loops")
+    if tail == "shift_inwards" and loop.root is None:
+        raise Illegal(
+            f"{loop.full_name} is itself the result of a split or fuse; only an axis can shift inwards",
+            "tail='guard', or split the axis with shift_inwards first",
+        )
+    outer = stage.new_loop(f"{loop.name}.outer", loop.is_reduce)
+    inner = stage.new_loop(f"{loop.name}.inner", loop.is_reduce)
+    amount = None if factor is None else _factor(factor, "factor")
+    parts = None if nparts is None else _factor(nparts, "nparts")
+    stage.relations.append(Split(loop, outer, inner, amount, parts, tail))
+    at = stage.loops.index(loop)
+    stage.loops[at : at + 1] = [outer, inner]
+    return outer, inner
+
+
+def tile(
+    s: Schedule, stage: Stage, x_parent: Any, y_parent: Any, x_factor: Any, y_factor: Any, *, tail: str = "guard"
+) -> Any:
+    """Split two loops and bring the inner ones inside: computes block by block.
+
+    for x: for y: f   ->   for x.outer: for y.outer: for x.inner in x_factor: for y.inner in y_factor: f
+    """
+    x, y = leaf(stage, x_parent), leaf(stage, y_parent)
+    if x is y:
+        raise Illegal(f"{x.full_name} is given twice", "two different loops")
+    xo, xi = split(s, stage, x, factor=x_factor, tail=tail)
+    yo, yi = split(s, stage, y, factor=y_factor, tail=tail)
+    reorder(s, stage, xo, yo, xi, yi)
+    return xo, yo, xi, yi
+
+
+def fuse(s: Schedule, stage: Stage, *loops: Any) -> Any:
+    """One loop in place of adjacent ones, outermost first.
+
+    for i in N: for j in M: f(i, j)   ->   for i.j.fused in N*M: f(i.j.fused // M, i.j.fused % M)
+    """
+    chosen = [leaf(stage, loop) for loop in loops]
+    if not chosen:
+        raise Illegal("nothing to fuse", f"loops of {stage.name}: {stage.describe()}")
+    fused = chosen[0]
+    for inner in chosen[1:]:
+        _unmarked(fused, "fuse")
+        _unmarked(inner, "fuse")
+        at = stage.loops.index(fused)
+        if at + 1 >= len(stage.loops) or stage.loops[at + 1] is not inner:
+            raise Illegal(
+                f"{inner.full_name} is not directly inside {fused.full_name}",
+                f"adjacent loops, outermost first, of {stage.name}: {stage.describe()}; reorder brings them together",
+            )
+        if fused.is_reduce != inner.is_reduce:
+            raise Illegal(
+                f"{fused.full_name} and {inner.full_name} are not both spatial or both reduce loops",
+                "fuse loops of one kind",
+            )
+        made = stage.new_loop(f"{fused.name}.{inner.name}.fused", fused.is_reduce)
+        stage.relations.append(Fuse(fused, inner, made))
+        stage.loops[at : at + 2] = [made]
+        fused = made
+    return fused
+
+
+def reorder(s: Schedule, stage: Stage, *loops: Any) -> None:
+    """Put the given loops in this order, in the places they now take; others stay.
+
+    for i: for j: for k: f   --reorder(k, i)->   for k: for j: for i: f
+    """
+    chosen = [leaf(stage, loop) for loop in loops]
+    if len(set(chosen)) != len(chosen):
+        twice = next(loop for loop in chosen if chosen.count(loop) > 1)
+        raise Illegal(f"{twice.full_name} is given twice", "each loop once")
+    places = sorted(stage.loops.index(loop) for loop in chosen)
+    for place, loop in zip(places, chosen, strict=True):
+        stage.loops[place] = loop
+
+
+# -- loop kinds -----------------------------------------------------------------------------------
+
+
+def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
+    _computed(stage)
+    loop = leaf(stage, handle)
+    if loop.is_reduce and kind in ("parallel", "vectorize", "thread"):
+        raise Illegal(
+            f"{loop.full_name} is a reduce loop: its iterations depend on one another",
+            f"{kind} a spatial loop of {stage.name}: "
+            + (", ".join(x.name for x in stage.loops if not x.is_reduce) or "there is none"),
+        )
+    loop.kind, loop.thread = kind, thread
+
+
+def parallel(s: Schedule, stage: Stage, loop: Any) -> None:
+    """Run the iterations of a spatial loop on the CPU's threads.
+
+    for y in H: f   ->   parallel y in H: f
+    """
+    _mark(stage, loop, "parallel")
+
+
+def vectorize(s: Schedule, stage: Stage, loop: Any) -> None:
+    """Compute all iterations of a spatial loop at once, one per vector lane.
+
+    for x in 8: B[x] = A[x] + 1   ->   B[0..7] = A[0..7] + 1
+
+    The extent must be a constant once the knobs are chosen; split first.
+    """
+    chosen = leaf(stage, loop)
+    inside = [x.name for x in s.attached_at(chosen)]
+    if inside:
+        raise Illegal(
+            f"{inside[0]} is computed at {chosen.full_name}; a producer cannot be computed inside a vector lane",
+            f"compute {inside[0]} at a loop outside {chosen.full_name}",
+        )
+    _mark(stage, loop, "vectorize")
+
+
+def unroll(s: Schedule, stage: Stage, loop: Any) -> None:
+    """Write the iterations out one after the other.
+
+    for i in 2: f(i)   ->   f(0); f(1)
+    """
+    _computed(stage)
+    leaf(stage, loop).kind = "unroll"
+
+
+def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
+    """Give each iteration of a spatial loop to a work-group or work-item of a GPU-style target.
+
+    for x in N: f(x)   ->   f(blockIdx.x)   on a grid of N work-groups
+    """
+    tag = getattr(thread, "thread_tag", thread)
+    if tag not in THREAD_TAGS:
+        raise Illegal(f"no hardware axis {tag!r}", f"legal: {', '.join(THREAD_TAGS)}")
+    taken = [x for x in stage.loops if x.thread == tag]
+    if taken and taken[0] is not leaf(stage, loop):
+        raise Illegal(f"{taken[0].full_name} is bound to {tag} already", "one loop of a stage for each hardware axis")
+    _mark(stage, loop, "thread", tag)
+
+
+# -- where a stage is computed --------------------------------------------------------------------
+
+
+def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
+    """Compute what one iteration of a consumer's loop needs, just before it is needed.
+
+    for y: A[y] = ..                 for y:
+    for y: B[y] = g(A[y])     ->         A[y] = ..
+                                         B[y] = g(A[y])
+    """
+    _computed(stage)
+    consumer = s.stage(parent)
+    if stage.is_output:
+        raise Illegal(f"{stage.name} is an output: it is computed at the root", "compute_at is for intermediates")
+    if consumer is stage or s.depends_on(stage, consumer):
+        raise Illegal(
+            f"{consumer.name} does not come after {stage.name}",
+            "legal consumers of " + stage.name + ": " + ", ".join(x.name for x in s.consumers(stage, deep=True)),
+        )
+    loop = leaf(consumer, scope)
+    if not s.depends_on(consumer, stage):
+        raise Illegal(
+            f"{consumer.name} does not use {stage.name}",
+            "legal consumers: " + ", ".join(x.name for x in s.consumers(stage, deep=True)),
+        )
+    if loop.kind == "vectorize":
+        outside = [x.name for x in consumer.loops if x.kind != "vectorize"]
+        raise Illegal(
+            f"{loop.full_name} is vectorized; a producer cannot be computed inside a vector lane",
+            f"legal for {stage.name}: {', '.join(outside) or 'no loop of ' + consumer.name}\n  {consumer!r}",
+        )
+    stage.attach = Attach("at", consumer, loop)
+
+
+def compute_inline(s: Schedule, stage: Stage) -> None:
+    """Recompute the element wherever it is read; the tensor is never stored.
+
+    A[i] = f(i); B[i] = g(A[i])   ->   B[i] = g(f(i))
+    """
+    _computed(stage)
+    if stage.is_output:
+        raise Illegal(f"{stage.name} is an output: it must be stored", "compute_inline is for intermediates")
+    if stage.reduce_axis:
+        raise Illegal(f"{stage.name} is a reduction: it cannot be one expression", "compute_at puts it near its use")
+    stage.attach = Attach("inline")
+
+
+def compute_root(s: Schedule, stage: Stage) -> None:
+    """Compute the whole tensor before anything that needs it: the default."""
+    _computed(stage)
+    stage.attach = Attach()
+
+
+def set_scope(s: Schedule, stage: Stage, scope: str) -> None:
+    """Say where an intermediate is stored: see `SCOPES`."""
+    if scope not in SCOPES:
+        raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    if stage.is_placeholder or (stage.is_output and scope != "global"):
+        raise Illegal(f"{stage.name} is {'an input' if stage.is_placeholder else 'an output'}: it is global memory")
+    stage.scope, stage.scope_given = scope, True
+
+
+# -- caches ---------------------------------------------------------------------------------------
+
+
+def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
+    """Compute into a cache; the tensor becomes a copy of it.
+
+    for i: for j: B[i, j] = f(i, j)   ->   for j.c: for i.c: B.local[j.c, i.c] = f(i.c, j.c)
+                                           for i: for j:     B[i, j] = B.local[j, i]
+
+    The cache's storage layout is the current order of the stage's loops (here after
+    `reorder(j, i)`), so layout and compute order can be chosen apart. Returns the cache's tensor.
+    """
+    _computed(stage)
+    if scope not in SCOPES:
+        raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    spatial = [loop for loop in stage.loops if not loop.is_reduce]
+    if any(loop.is_reduce and loop.root is None for loop in stage.loops):
+        raise Illegal(
+            f"a reduce loop of {stage.name} is split already", "cache_write first, then split the cache's reduce loops"
+        )
+    if any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations):
+        raise Illegal("a layout cannot shift inwards", "split with tail='guard' before cache_write")
+    assert stage.body is not None
+    extents, values, guards = leaf_extents(stage), axis_values(stage), leaf_predicates(stage)
+    axes = [IterVar(f"{loop.name}.c", extents[loop]) for loop in spatial]
+    reduce_axes = [IterVar(f"{a.name}.c", a.extent, "reduce", a.min) for a in stage.reduce_axis]
+    to_cache = {loop.var: a.var for loop, a in zip(spatial, axes, strict=True)}
+    mapping = {a.var: substitute(values[a], to_cache) for a in stage.axis}
+    mapping.update({a.var: c.var for a, c in zip(stage.reduce_axis, reduce_axes, strict=True)})
+    body = _rebase(stage.body, mapping, dict(zip(stage.reduce_axis, reduce_axes, strict=True)))
+    for guard in guards:
+        body = _guarded(body, substitute(guard, to_cache))
+    op = ComputeOp(f"{stage.tensor.name}.{scope}", [a.extent for a in axes], axes, body)
+    cache = s.insert_stage(op.output_tensor, before=stage)
+    cache.scope, cache.scope_given = scope, True
+    positions = leaf_positions(stage)
+    copy = make("read", op.dtype, tuple(positions[loop] for loop in spatial), cache.tensor)
+    stage.define(stage.axis, (), copy)
+    return cache.tensor
+
+
+def _rebase(body: Expr, mapping: dict[Expr, Expr], axes: dict[IterVar, IterVar]) -> Expr:
+    if body.op != "reduce":
+        return substitute(body, mapping)
+    args = tuple(substitute(a, mapping) for a in body.args)
+    reduction = Reduction(body.value.combiner, tuple(axes[a] for a in body.value.axes))
+    return make("reduce", body.dtype, args, reduction)
+
+
+def _guarded(body: Expr, condition: Expr) -> Expr:
+    """The padding of a cache laid out in blocks holds zeros (for a reduction: its identity)."""
+    if body.op == "reduce":
+        return make("reduce", body.dtype, (body.args[0], logical_and(body.args[1], condition)), body.value)
+    return if_then_else(condition, body, const(0, body.dtype))
+
+
+def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any]) -> Any:
+    """Copy a tensor before some of its readers read it; they read the copy.
+
+    B[i] = f(A[i])   ->   for ax0: A.shared[ax0] = A[ax0]
+                          B[i] = f(A.shared[i])
+
+    Returns the cache's tensor; put it with `compute_at` where the copy should happen.
+    """
+    if scope not in SCOPES:
+        raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    users = [s.stage(r) for r in (readers if isinstance(readers, (list, tuple)) else [readers])]
+    direct = s.consumers(stage)
+    for user in users:
+        if user not in direct:
+            raise Illegal(
+                f"{user.name} does not read {stage.name}",
+                f"readers of {stage.name}: {', '.join(x.name for x in direct) or 'none'}",
+            )
+    axes = [IterVar(f"ax{i}", d) for i, d in enumerate(stage.tensor.shape)]
+    body = make("read", stage.tensor.dtype, tuple(a.var for a in axes), stage.tensor)
+    op = ComputeOp(f"{stage.tensor.name}.{scope}", stage.tensor.shape, axes, body)
+    cache = s.insert_stage(op.output_tensor, before=min(users, key=s.stages.index))
+    cache.scope, cache.scope_given = scope, True
+    for user in users:
+        assert user.body is not None
+        user.body = retarget(user.body, stage.tensor, cache.tensor)
+    return cache.tensor
+
+
+def retarget(body: Expr, old: Tensor, new: Tensor) -> Expr:
+    """`body` reading `new` wherever it read `old`, at the same indices."""
+    done: dict[Expr, Expr] = {}
+
+    def go(e: Expr) -> Expr:
+        if not e.args:
+            return e
+        if e not in done:
+            args = tuple(go(a) for a in e.args)
+            value = new if e.op == "read" and e.value is old else e.value
+            same = value is e.value and all(a is b for a, b in zip(args, e.args, strict=True))
+            done[e] = e if same else make(e.op, e.dtype, args, value)
+        return done[e]
+
+    return go(body)
+
+
+#: Every primitive a trace may name. A stored trace can call nothing else.
+PRIMITIVES: dict[str, Callable[..., Any]] = {
+    f.__name__: f
+    for f in (
+        split, tile, fuse, reorder, parallel, vectorize, unroll, bind,
+        compute_at, compute_inline, compute_root, set_scope, cache_write, cache_read,
+    )
+}  # fmt: skip

@@ -1,0 +1,102 @@
+"""What splits and fusions mean: extents of loops, values of axes, and the conditions between.
+
+Walking the relations forwards gives extents (from axes to leaves), walking them backwards gives
+values (from leaves to axes). Both are expressions, so factors and sizes may be symbolic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autosched.ir.expr import Expr, ceildiv, compare, floordiv, floormod, is_const, likely, maximum, minimum
+from autosched.ir.simplify import Analyzer, simplify
+from autosched.schedule.stage import Fuse, Loop, Split, Stage
+from autosched.te.tensor import IterVar
+
+__all__ = ["axis_values", "leaf_extents", "leaf_positions", "leaf_predicates", "loop_extents", "split_factor", "values_of_leaves"]
+
+
+def loop_extents(stage: Stage, of_axis: dict[IterVar, Expr] | None = None, using: Analyzer | None = None) -> dict[Loop, Expr]:
+    """The extent of every loop, dead ones included, given the extents of the axes."""
+    reduce = using.simplify if using is not None else simplify
+    extents = {loop: reduce((of_axis or {}).get(a, a.extent)) for a, loop in stage.roots.items()}
+    for r in stage.relations:
+        match r:
+            case Split():
+                factor = split_factor(r, extents, reduce)
+                extents[r.inner] = factor
+                extents[r.outer] = (
+                    r.nparts if r.nparts is not None else reduce(ceildiv(extents[r.parent], factor))
+                )
+            case Fuse():
+                extents[r.fused] = reduce(extents[r.outer] * extents[r.inner])
+    return extents
+
+
+def split_factor(r: Split, extents: dict[Loop, Expr], reduce: Callable[[Expr], Expr] = simplify) -> Expr:
+    """The inner extent of a split."""
+    if r.factor is not None:
+        return r.factor
+    assert r.nparts is not None
+    return reduce(ceildiv(extents[r.parent], r.nparts))
+
+
+def leaf_extents(stage: Stage) -> dict[Loop, Expr]:
+    extents = loop_extents(stage)
+    return {loop: extents[loop] for loop in stage.loops}
+
+
+def values_of_leaves(stage: Stage, extents: dict[Loop, Expr], at: dict[Loop, Expr] | None = None) -> dict[Loop, Expr]:
+    """The value of every loop as an expression over the leaves' variables (from 0)."""
+    values: dict[Loop, Expr] = {loop: (at or {}).get(loop, loop.var) for loop in stage.loops}
+    for r in reversed(stage.relations):
+        match r:
+            case Split():
+                factor = split_factor(r, extents)
+                base = values[r.outer] * factor
+                if r.tail == "shift_inwards":
+                    base = maximum(minimum(base, extents[r.parent] - factor), 0)
+                values[r.parent] = base + values[r.inner]
+            case Fuse():
+                if is_const(extents[r.inner], 1):
+                    values[r.outer], values[r.inner] = values[r.fused], values[r.fused] * 0
+                else:
+                    values[r.outer] = floordiv(values[r.fused], extents[r.inner])
+                    values[r.inner] = floormod(values[r.fused], extents[r.inner])
+    return values
+
+
+def leaf_positions(stage: Stage) -> dict[Loop, Expr]:
+    """The inverse: the value of each leaf at a point of the domain, over the axes' variables."""
+    extents = loop_extents(stage)
+    at: dict[Loop, Expr] = {loop: simplify(a.var - a.min) for a, loop in stage.roots.items()}
+    for r in stage.relations:
+        match r:
+            case Split():
+                factor = split_factor(r, extents)
+                at[r.outer], at[r.inner] = floordiv(at[r.parent], factor), floormod(at[r.parent], factor)
+            case Fuse():
+                at[r.fused] = at[r.outer] * extents[r.inner] + at[r.inner]
+    return at
+
+
+def axis_values(stage: Stage) -> dict[IterVar, Expr]:
+    """The value of each axis over the leaves, when the whole domain is computed."""
+    values = values_of_leaves(stage, loop_extents(stage))
+    return {a: a.min + values[loop] for a, loop in stage.roots.items()}
+
+
+def leaf_predicates(stage: Stage, of_axis: dict[IterVar, Expr] | None = None) -> list[Expr]:
+    """The conditions under which leaves name a point of the domain: one for each ragged split."""
+    extents = loop_extents(stage, of_axis)
+    values = values_of_leaves(stage, extents)
+    return [likely(c) for r in stage.relations if isinstance(r, Split) and (c := ragged(r, extents, values)) is not None]
+
+
+def ragged(r: Split, extents: dict[Loop, Expr], values: dict[Loop, Expr]) -> Expr | None:
+    """The condition a split leaves behind, or None where its factor is known to divide."""
+    factor = split_factor(r, extents)
+    covered = simplify(extents[r.outer] * factor)
+    if covered is extents[r.parent]:
+        return None
+    return compare("lt", values[r.parent], extents[r.parent])

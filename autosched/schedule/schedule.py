@@ -1,0 +1,352 @@
+"""The schedule: stages, and the trace of what was done to them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autosched.errors import ScheduleError, UsageError, asked_at
+from autosched.ir.expr import Expr, post_order, var, variables
+from autosched.schedule.primitives import PRIMITIVES, Illegal
+from autosched.schedule.stage import Loop, Stage
+from autosched.schedule.trace import (
+    Instruction,
+    Trace,
+    constraint_from_json,
+    constraint_to_json,
+    factor_from_json,
+    factor_to_json,
+)
+from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, Tensor
+
+__all__ = ["Constraint", "Knob", "Schedule", "create_schedule", "replay"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Knob:
+    """A tuning parameter: an integer from a finite set. `var` stands for it in expressions."""
+
+    name: str
+    values: tuple[int, ...]
+    var: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraint:
+    """A condition over knobs (and sizes) that a candidate must meet; `reason` says why."""
+
+    condition: Expr
+    reason: str
+
+
+class Schedule:
+    """How to compute some tensors: which loops, in which order, on what hardware.
+
+    >>> from autosched import te
+    >>> from autosched.schedule import create_schedule
+    >>> n = te.var("n")
+    >>> A = te.placeholder((n,), name="A")
+    >>> B = te.compute((n,), lambda i: A[i] + 1, name="B")
+    >>> s = create_schedule(B)
+    >>> outer, inner = s[B].split("i", factor=8)
+    >>> s[B].vectorize(inner)
+    >>> print(s.trace.as_python())
+    def schedule(s):
+        s["B"].split("i", factor=8)
+        s["B"].vectorize("i.inner")
+    <BLANKLINE>
+    """
+
+    def __init__(self, outputs: Sequence[Tensor]) -> None:
+        if not outputs:
+            raise UsageError("nothing to compute", asked="create_schedule([])", legal="give the output tensors")
+        self.outputs = tuple(outputs)
+        self.trace = Trace()
+        self.knobs: dict[str, Knob] = {}
+        self.constraints: list[Constraint] = []
+        self.stages: list[Stage] = []
+        self._stage_of: dict[Tensor, Stage] = {}
+        self._by_name: dict[str, Stage] = {}
+        self._recording = True
+        self._choices: dict[str, Any] = {}
+        self.choices_seen: dict[str, tuple[Any, ...]] = {}
+        for op in Graph.of(outputs).ops:
+            self._add(op.output_tensor, len(self.stages), op.output_tensor in self.outputs)
+
+    def _add(self, tensor: Tensor, at: int, is_output: bool) -> Stage:
+        name, count = tensor.name, 0
+        while name in self._by_name:
+            count += 1
+            name = f"{tensor.name}_{count}"
+        stage = Stage(self, tensor, name, is_output)
+        self.stages.insert(at, stage)
+        self._stage_of[tensor] = stage
+        self._by_name[name] = stage
+        return stage
+
+    def insert_stage(self, tensor: Tensor, before: Stage) -> Stage:
+        """A stage for a tensor that a cache primitive made."""
+        return self._add(tensor, self.stages.index(before), is_output=False)
+
+    # -- looking up -----------------------------------------------------------------------------
+    def stage(self, handle: Stage | Tensor | Operation | str) -> Stage:
+        """The stage of a tensor, an operation or a name. Raises Illegal inside a primitive."""
+        if isinstance(handle, Stage):
+            return handle
+        if isinstance(handle, Operation):
+            handle = handle.output_tensor
+        found = self._stage_of.get(handle) if isinstance(handle, Tensor) else self._by_name.get(str(handle))
+        if found is None:
+            text = handle.name if isinstance(handle, Tensor) else str(handle)
+            near = difflib.get_close_matches(text, self._by_name, n=1)
+            hint = f"did you mean {near[0]!r}? " if near and near[0] != text else ""
+            raise Illegal(f"the schedule has no stage {text!r}", f"{hint}stages: {', '.join(self._by_name)}")
+        return found
+
+    def __getitem__(self, handle: Stage | Tensor | Operation | str) -> Stage:
+        try:
+            return self.stage(handle)
+        except Illegal as error:
+            raise ScheduleError(error.why, asked=f"s[{handle!r}]", legal=error.legal) from None
+
+    def reads(self, stage: Stage) -> list[Stage]:
+        """The stages whose tensors this one reads, in order of first appearance."""
+        if stage.body is None:
+            return []
+        found: dict[Stage, None] = {}
+        for e in post_order(stage.body):
+            if e.op == "read":
+                found.setdefault(self._stage_of[e.value])
+        return list(found)
+
+    def consumers(self, stage: Stage, deep: bool = False) -> list[Stage]:
+        """The stages that read this one; `deep` adds those that read them, and so on."""
+        direct = [x for x in self.stages if stage in self.reads(x)]
+        return [x for x in self.stages if self.depends_on(x, stage)] if deep else direct
+
+    def depends_on(self, consumer: Stage, producer: Stage) -> bool:
+        seen: set[Stage] = set()
+        stack = self.reads(consumer)
+        while stack:
+            x = stack.pop()
+            if x is producer:
+                return True
+            if x not in seen:
+                seen.add(x)
+                stack.extend(self.reads(x))
+        return False
+
+    def attached_at(self, loop: Loop) -> list[Stage]:
+        """The stages computed at this loop, in order of computation."""
+        return [x for x in self.stages if x.attach.loop is loop]
+
+    def size(self, name: str) -> Expr:
+        """The size variable of that name, for use in factors."""
+        found = self._sizes().get(name)
+        if found is None:
+            raise UsageError(f"no size {name!r}", asked=f"s.size({name!r})", legal=", ".join(self._sizes()) or "none")
+        return found
+
+    def _sizes(self) -> dict[str, Expr]:
+        sizes: dict[str, Expr] = {}
+        for stage in self.stages:
+            for d in stage.tensor.shape:
+                sizes.update({v.name: v for v in sorted(variables(d), key=lambda v: v.serial)})
+        return sizes
+
+    # -- primitives -----------------------------------------------------------------------------
+    def apply(self, kind: str, stage: Stage, *args: Any, **options: Any) -> Any:
+        """Call a primitive and record it. Errors come out as ScheduleError with the caller's line."""
+        options = {k: v for k, v in options.items() if v is not None}
+        if options.get("tail") == "guard":
+            del options["tail"]
+        try:
+            encoded = tuple(self._encode(kind, a) for a in args)
+            encoded_options = {k: self._encode(kind, v) for k, v in options.items()}
+            result = PRIMITIVES[kind](self, stage, *args, **options)
+        except Illegal as error:
+            where = asked_at()
+            call = f"{stage.name}.{kind}({self._call_text(args, options)})"
+            asked = f"{call}{f'  at {where}' if where else ''}"
+            raise ScheduleError(error.why, asked=asked, legal=error.legal) from None
+        self.trace.append(Instruction(kind, stage.name, encoded, encoded_options))
+        return result
+
+    def _encode(self, kind: str, value: Any) -> Any:
+        if isinstance(value, Loop):
+            return value.name
+        if isinstance(value, (Stage, Tensor, Operation)):
+            return self.stage(value).name
+        if isinstance(value, IterVar):
+            return next((loop.name for x in self.stages for a, loop in x.roots.items() if a is value), value.name)
+        if isinstance(value, Expr):
+            return factor_to_json(value)
+        if isinstance(value, (list, tuple)):
+            return [self._encode(kind, v) for v in value]
+        return getattr(value, "thread_tag", value)
+
+    def _call_text(self, args: Sequence[Any], options: dict[str, Any]) -> str:
+        def text(a: Any) -> str:
+            return a.name if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation)) else repr(a)
+
+        return ", ".join([*map(text, args), *(f"{k}={text(v)}" for k, v in options.items())])
+
+    def cache_write(self, tensor: Any, scope: str = "global") -> Tensor:
+        """See `primitives.cache_write`."""
+        return self.apply("cache_write", self[tensor], scope)
+
+    def cache_read(self, tensor: Any, scope: str = "global", readers: Any = ()) -> Tensor:
+        """See `primitives.cache_read`. Without readers, all of them."""
+        stage = self[tensor]
+        chosen = list(readers) if isinstance(readers, (list, tuple)) else [readers]
+        return self.apply("cache_read", stage, scope, chosen or self.consumers(stage))
+
+    # -- what a template adds -------------------------------------------------------------------
+    def define_knob(self, name: str, values: Iterable[int]) -> Expr:
+        """An integer that tuning chooses among `values`; use it as a factor.
+
+        Calling it again with the same name and values returns the same knob. Raises ScheduleError
+        for an empty set, values that are not positive integers, or a name in use.
+        """
+        listed = tuple(values)
+        asked = f"define_knob({name!r}, {list(listed)!r})"
+        if not listed or any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in listed):
+            raise ScheduleError("the values are not positive integers", asked=asked, legal="a non-empty list of them")
+        if len(set(listed)) != len(listed):
+            raise ScheduleError("a value is given twice", asked=asked, legal="each value once")
+        known = self.knobs.get(name)
+        if known is not None:
+            if known.values != listed:
+                raise ScheduleError(f"knob {name} has the values {list(known.values)} already", asked=asked)
+            return known.var
+        if not name.isidentifier():
+            raise ScheduleError(f"{name!r} is not a name", asked=asked, legal="a Python identifier")
+        knob = Knob(name, listed, var(name, "int32", "knob", min(listed), max(listed)))
+        self.knobs[name] = knob
+        self.trace.append(Instruction("define_knob", "", (name, list(listed))))
+        return knob.var
+
+    def constrain(self, condition: Expr, reason: str = "") -> None:
+        """Allow only candidates where the comparison of knobs (and sizes) holds."""
+        encoded = constraint_to_json(condition)
+        self.constraints.append(Constraint(condition, reason or repr(condition)))
+        self.trace.append(Instruction("constrain", "", (encoded, reason) if reason else (encoded,)))
+
+    def choose(self, name: str, options: Sequence[Any]) -> Any:
+        """A decision that changes the structure: a plain Python value, one sketch for each.
+
+        The template runs once for every combination of choices.
+        """
+        if not options:
+            raise ScheduleError("nothing to choose from", asked=f"choose({name!r}, [])", legal="at least one option")
+        self.choices_seen[name] = tuple(options)
+        value = self._choices.get(name, options[0])
+        self.trace.append(Instruction("choose", "", (name, value)))
+        return value
+
+    def with_choices(self, choices: dict[str, Any]) -> Schedule:
+        """Decide `choose` calls to come."""
+        self._choices = dict(choices)
+        return self
+
+    def check(self) -> None:
+        """Raise ScheduleError for what later calls could have repaired but did not."""
+        for stage in self.stages:
+            loop = stage.attach.loop
+            if loop is None:
+                continue
+            consumer = loop.stage
+            legal = f"loops of {consumer.name}: {consumer.describe()}"
+            asked = f"{stage.name}.compute_at({consumer.name}, {loop.name})"
+            if loop not in consumer.loops:
+                raise ScheduleError(
+                    f"{loop.full_name} was split or fused away after {stage.name} was put there",
+                    asked=asked,
+                    legal=legal,
+                )
+            if consumer.attach.kind == "inline":
+                raise ScheduleError(f"{consumer.name} is inlined: it has no loops", asked=asked)
+            outside = [x.name for x in consumer.loops[: consumer.loops.index(loop) + 1] if x.kind == "vectorize"]
+            if outside:
+                raise ScheduleError(
+                    f"{consumer.name}.{outside[0]} is vectorized; a producer cannot be computed inside a vector lane",
+                    asked=asked,
+                    legal=legal,
+                )
+            for user in self._users_through_inlining(stage):
+                if not self._lies_under(user, consumer, loop):
+                    raise ScheduleError(
+                        f"{user.name} also uses {stage.name}, and is not computed inside {loop.full_name}",
+                        asked=asked,
+                        legal=f"compute {stage.name} at the root, or {user.name} inside {loop.full_name}",
+                    )
+
+    def _users_through_inlining(self, stage: Stage) -> list[Stage]:
+        users: list[Stage] = []
+        for user in self.consumers(stage):
+            users += self._users_through_inlining(user) if user.attach.kind == "inline" else [user]
+        return users
+
+    def _lies_under(self, user: Stage, consumer: Stage, loop: Loop) -> bool:
+        while user is not consumer:
+            at = user.attach.loop
+            if at is None:
+                return False
+            if at.stage is consumer:
+                return at in consumer.loops and consumer.loops.index(at) >= consumer.loops.index(loop)
+            user = at.stage
+        return True
+
+    def __repr__(self) -> str:
+        return "\n".join(repr(x) for x in self.stages if not x.is_placeholder)
+
+
+def create_schedule(ops: Any) -> Schedule:
+    """A schedule that computes `ops` (tensors or operations) in the plainest way: every stage whole,
+    one after the other, loops in the order of the axes."""
+    listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
+    outputs = []
+    for item in listed:
+        tensor = item.output_tensor if isinstance(item, Operation) else item
+        if not isinstance(tensor, Tensor):
+            raise UsageError(f"{item!r} is not a tensor", asked="create_schedule", legal="tensors or operations")
+        if isinstance(tensor.op, ComputeOp):
+            outputs.append(tensor)
+    if not outputs:
+        raise UsageError("no computed tensor among the outputs", asked="create_schedule")
+    return Schedule(outputs)
+
+
+def replay(trace: Any, args: Sequence[Tensor]) -> Schedule:
+    """A fresh schedule for the graph of `args`, with a stored trace applied.
+
+    `trace` is a Trace or its JSON. Raises RecordError if it is not a trace, ScheduleError if it
+    does not fit the graph.
+    """
+    s = create_schedule(list(args))
+    for i in trace if isinstance(trace, Trace) else Trace.from_json(trace):
+        perform(s, i)
+    return s
+
+
+def perform(s: Schedule, i: Instruction) -> None:
+    """One instruction of a trace."""
+    names = {("knob", k.name): k.var for k in s.knobs.values()}
+    names.update({("size", n): v for n, v in s._sizes().items()})
+    match i.kind:
+        case "define_knob":
+            s.define_knob(i.args[0], i.args[1])
+        case "constrain":
+            s.constrain(constraint_from_json(i.args[0], names), *i.args[1:])
+        case "choose":
+            s.with_choices({**s._choices, i.args[0]: i.args[1]}).choose(i.args[0], [i.args[1]])
+        case "tile":
+            factors = [factor_from_json(a, names) for a in i.args[2:4]]
+            s.apply("tile", s[i.stage], *i.args[:2], *factors, **i.options)
+        case "split":
+            options = {k: factor_from_json(v, names) if k in ("factor", "nparts") else v for k, v in i.options.items()}
+            s.apply("split", s[i.stage], *i.args, **options)
+        case _:
+            s.apply(i.kind, s[i.stage], *i.args, **i.options)

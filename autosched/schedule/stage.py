@@ -1,0 +1,215 @@
+"""A stage: one tensor's loops, how they came about, and where they are computed.
+
+Loops are a list of leaves, outermost first, and relations that made them: a `Split` replaces one
+leaf by two, a `Fuse` two by one. Nothing is rewritten: `lower` derives extents and index
+expressions from the relations, so factors may be numbers, sizes or open knobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from autosched.ir.expr import Expr, var
+from autosched.ir.stmt import THREAD_TAGS
+from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
+
+if TYPE_CHECKING:
+    from autosched.schedule.schedule import Schedule
+
+__all__ = ["SCOPES", "TAILS", "Attach", "Fuse", "Loop", "Split", "Stage"]
+
+#: storage scope -> where it lives
+SCOPES = {
+    "global": "main memory",
+    "shared": "one copy for each work-group of a GPU-style target",
+    "local": "one copy for each thread or work-item",
+}
+
+#: tail strategy -> what happens to the last, partial block of a split
+TAILS = {
+    "guard": "a condition around the body; loop partitioning confines it to the last block",
+    "shift_inwards": "the last block moves back to end at the edge, computing some elements twice",
+}
+
+
+class Loop:
+    """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`; `thread` what it is bound to."""
+
+    __slots__ = ("is_reduce", "kind", "name", "root", "stage", "thread", "var")
+
+    def __init__(self, stage: Stage, name: str, is_reduce: bool, root: IterVar | None = None) -> None:
+        self.stage = stage
+        self.name = name
+        self.is_reduce = is_reduce
+        self.root = root
+        self.kind = "serial"
+        self.thread = ""
+        self.var: Expr = var(name, role="loop")
+
+    @property
+    def full_name(self) -> str:
+        """`stage.loop`, as errors and traces print it."""
+        return f"{self.stage.name}.{self.name}"
+
+    @property
+    def mark(self) -> str:
+        return "" if self.kind == "serial" else f" ({self.thread or self.kind})"
+
+    def __repr__(self) -> str:
+        return self.full_name + self.mark
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """`parent = outer*factor + inner`; with `nparts`, the factor is `ceil(extent / nparts)`."""
+
+    parent: Loop
+    outer: Loop
+    inner: Loop
+    factor: Expr | None
+    nparts: Expr | None
+    tail: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fuse:
+    """`fused = outer*extent(inner) + inner`."""
+
+    outer: Loop
+    inner: Loop
+    fused: Loop
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attach:
+    """Where a stage is computed: `root`, `inline`, or `at` a loop of a consumer."""
+
+    kind: str = "root"
+    stage: Stage | None = None
+    loop: Loop | None = None
+
+
+class Stage:
+    """One tensor of a schedule. Its methods are the schedule primitives on it."""
+
+    def __init__(self, schedule: Schedule, tensor: Tensor, name: str, is_output: bool) -> None:
+        self.schedule = schedule
+        self.tensor = tensor
+        self.name = name
+        self.is_output = is_output
+        self.attach = Attach()
+        self.scope = "global"
+        self.scope_given = False
+        op = tensor.op
+        self.is_placeholder = not isinstance(op, ComputeOp)
+        self.body: Expr | None = None
+        self.axis: tuple[IterVar, ...] = ()
+        self.reduce_axis: tuple[IterVar, ...] = ()
+        self.loops: list[Loop] = []
+        self.relations: list[Split | Fuse] = []
+        self.roots: dict[IterVar, Loop] = {}
+        self._names: set[str] = set()
+        if isinstance(op, ComputeOp):
+            self.define(op.axis, op.reduce_axis, op.body)
+
+    def define(self, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: Expr) -> None:
+        """(Re)start the stage with these root loops and this element expression."""
+        self.axis, self.reduce_axis, self.body = axis, reduce_axis, body
+        self.loops, self.relations = [], []
+        self.roots = {}
+        self._names = set()
+        for a in (*axis, *reduce_axis):
+            loop = self.new_loop(a.name, a.kind == "reduce", a)
+            self.roots[a] = loop
+            self.loops.append(loop)
+
+    def new_loop(self, name: str, is_reduce: bool, root: IterVar | None = None) -> Loop:
+        base, count = name, 0
+        while name in self._names:
+            count += 1
+            name = f"{base}_{count}"
+        self._names.add(name)
+        return Loop(self, name, is_reduce, root)
+
+    @property
+    def op(self) -> Operation:
+        return self.tensor.op
+
+    @property
+    def leaf_iter_vars(self) -> tuple[Loop, ...]:
+        return tuple(self.loops)
+
+    def describe(self) -> str:
+        """The loops outermost first, as an error message shows them."""
+        return " / ".join(loop.name + loop.mark for loop in self.loops) or "(no loops)"
+
+    def __repr__(self) -> str:
+        return f"Stage({self.name}: {self.describe()})"
+
+    # -- the primitives, as methods -----------------------------------------------------------
+    def _call(self, primitive: str, *args: Any, **kwargs: Any) -> Any:
+        return self.schedule.apply(primitive, self, *args, **kwargs)
+
+    def split(
+        self, parent: Any, factor: Any = None, nparts: Any = None, tail: str = "guard"
+    ) -> tuple[Loop, Loop]:
+        """See `primitives.split`."""
+        return self._call("split", parent, factor=factor, nparts=nparts, tail=tail)
+
+    def tile(
+        self, x_parent: Any, y_parent: Any, x_factor: Any, y_factor: Any, tail: str = "guard"
+    ) -> tuple[Loop, Loop, Loop, Loop]:
+        """See `primitives.tile`."""
+        return self._call("tile", x_parent, y_parent, x_factor, y_factor, tail=tail)
+
+    def fuse(self, *loops: Any) -> Loop:
+        """See `primitives.fuse`."""
+        return self._call("fuse", *_flat(loops))
+
+    def reorder(self, *loops: Any) -> None:
+        """See `primitives.reorder`."""
+        self._call("reorder", *_flat(loops))
+
+    def parallel(self, loop: Any) -> None:
+        """See `primitives.parallel`."""
+        self._call("parallel", loop)
+
+    def vectorize(self, loop: Any) -> None:
+        """See `primitives.vectorize`."""
+        self._call("vectorize", loop)
+
+    def unroll(self, loop: Any) -> None:
+        """See `primitives.unroll`."""
+        self._call("unroll", loop)
+
+    def bind(self, loop: Any, thread: Any) -> None:
+        """See `primitives.bind`."""
+        self._call("bind", loop, thread)
+
+    def compute_at(self, parent: Any, scope: Any) -> Stage:
+        """See `primitives.compute_at`."""
+        self._call("compute_at", parent, scope)
+        return self
+
+    def compute_inline(self) -> Stage:
+        """See `primitives.compute_inline`."""
+        self._call("compute_inline")
+        return self
+
+    def compute_root(self) -> Stage:
+        """See `primitives.compute_root`."""
+        self._call("compute_root")
+        return self
+
+    def set_scope(self, scope: str) -> Stage:
+        """See `primitives.set_scope`."""
+        self._call("set_scope", scope)
+        return self
+
+
+def _flat(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(items[0]) if len(items) == 1 and isinstance(items[0], (list, tuple)) else items
+
+
+THREADS = THREAD_TAGS

@@ -1,0 +1,74 @@
+"""Search strategies: which candidates to measure next.
+
+A strategy is found by name: one of ours, an entry point of the group `autosched.strategies`, or a
+class in a file, `path/to/file.py:ClassName`. Nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from autosched.model.plugins import PluginKind, construct, is_builtin, plugin_names
+from autosched.model.protocol import CostModel
+from autosched.search.protocol import (
+    Candidate,
+    KnobLike,
+    SearchStrategy,
+    SketchLike,
+    SpaceLike,
+    StrategyFactory,
+    Trial,
+    candidate_of,
+    values_of,
+)
+
+__all__ = [
+    "DEFAULT",
+    "STRATEGIES",
+    "Candidate",
+    "KnobLike",
+    "SearchStrategy",
+    "SketchLike",
+    "SpaceLike",
+    "StrategyFactory",
+    "Trial",
+    "candidate_of",
+    "make_strategy",
+    "strategy_names",
+    "values_of",
+]
+
+#: name -> "module:class", imported when asked for
+STRATEGIES: dict[str, str] = {
+    "guided": "autosched.search.guided:GuidedSearch",
+    "random": "autosched.search.random:RandomSearch",
+    "grid": "autosched.search.grid:GridSearch",
+}
+
+DEFAULT = "guided"
+
+KIND = PluginKind("strategy", "autosched.strategies", STRATEGIES, ("propose", "observe"))
+
+
+def make_strategy(
+    name: str, space: SpaceLike, *, seed: int = 0, model: CostModel | None = None, **options: Any
+) -> SearchStrategy:
+    """A new strategy for this space.
+
+    `name` is a key of `STRATEGIES`, an entry point, or `path/to/file.py:ClassName`. A strategy
+    that is not ours is watched: its faults raise UsageError with its name.
+
+    Raises UsageError for an unknown name (with near ones and the list), an unknown option, and a
+    plug-in that cannot be loaded or constructed.
+    """
+    made = construct(KIND, name, space, seed=seed, model=model, options=options)
+    if is_builtin(KIND, name):
+        return cast(SearchStrategy, made)
+    from autosched.search.guard import GuardedStrategy
+
+    return GuardedStrategy(name, made, space)
+
+
+def strategy_names() -> dict[str, str]:
+    """All names for `make_strategy` that need no path -> where each comes from."""
+    return plugin_names(KIND)

@@ -1,0 +1,86 @@
+"""Grid search: every feasible point in lexicographic order, the sketches taking turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from autosched.model.protocol import CostModel, IntArray
+from autosched.search.points import feasible
+from autosched.search.protocol import Candidate, SketchLike, SpaceLike, Trial
+
+__all__ = ["GridSearch", "lexicographic"]
+
+#: Rows masked at first and at most in one go. Starting small keeps the first batch cheap; growing
+#: gets over long stretches of infeasible points.
+FIRST, MOST = 1 << 8, 1 << 16
+
+
+def lexicographic(radices: Sequence[int]) -> Iterator[IntArray]:
+    """All index rows [n, k] in lexicographic order (the last column runs fastest), in chunks.
+
+    Holds one chunk at a time and counts digit by digit, so a space may have more points than an
+    int64 can number.
+    """
+    if any(radix == 0 for radix in radices):
+        return
+    start = [0] * len(radices)
+    size = FIRST
+    while True:
+        rows = np.empty((size, len(radices)), dtype=np.int64)
+        carry = np.arange(size, dtype=np.int64)
+        for column in reversed(range(len(radices))):
+            carry, rows[:, column] = np.divmod(carry + start[column], radices[column])
+        # What is carried out of the first column is past the end.
+        rows = rows[carry == 0]
+        if len(rows):
+            yield rows
+        if len(rows) < size:
+            return
+        overflow = size
+        for column in reversed(range(len(radices))):
+            overflow, start[column] = divmod(start[column] + overflow, radices[column])
+        if overflow:
+            return
+        size = min(2 * size, MOST)
+
+
+class GridSearch:
+    """Goes through all feasible points; the same ones in the same order whatever the seed.
+
+    Each sketch is scanned lazily, first knob slowest; the sketches take turns, one point each. A
+    call may take long where a huge sketch has billions of infeasible points in a row, as it
+    returns nothing only when all is scanned. `seed` and `model` are not used.
+    """
+
+    def __init__(self, space: SpaceLike, *, seed: int = 0, model: CostModel | None = None) -> None:
+        del seed, model
+        self._seen: set[Candidate] = set()
+        self._scans = [self._scan(number, sketch) for number, sketch in enumerate(space.sketches)]
+        self._turn = 0
+
+    def propose(self, n: int) -> list[Candidate]:
+        """The next `n` points, or what is left of them."""
+        found: list[Candidate] = []
+        while self._scans and len(found) < n:
+            self._turn %= len(self._scans)
+            candidate = next(self._scans[self._turn], None)
+            if candidate is None:
+                del self._scans[self._turn]
+            else:
+                found.append(candidate)
+                self._turn += 1
+        return found
+
+    def observe(self, trials: Sequence[Trial]) -> None:
+        """Leave these out of what is still to come."""
+        self._seen.update(trial.candidate for trial in trials)
+
+    def _scan(self, number: int, sketch: SketchLike) -> Iterator[Candidate]:
+        # Points come once each by construction; only those observed must be looked up.
+        for rows in lexicographic([len(knob.values) for knob in sketch.knobs]):
+            for row in map(tuple, feasible(sketch, rows).tolist()):
+                candidate = Candidate(number, row)
+                if candidate not in self._seen:
+                    yield candidate

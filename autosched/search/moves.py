@@ -1,0 +1,109 @@
+"""Operators on matrices of points: neighbours, crossover, and picking a diverse batch.
+
+Points are rows of knob indices, int64 [n, k]. Neighbouring indices of a knob are similar values.
+Nothing here knows feasibility; `SketchPoints.fresh` sorts that out afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.model.protocol import FloatArray, IntArray
+
+__all__ = ["crossover", "distinct", "neighbours", "pick_best", "repeats", "spread"]
+
+#: How many knobs a neighbour differs in -> how often.
+KNOBS_MOVED = ((1, 0.6), (2, 0.3), (3, 0.1))
+
+#: Share of moved knobs that go to any value at all instead of a near one.
+JUMPS = 0.25
+
+
+def neighbours(parents: IntArray, radices: IntArray, rng: np.random.Generator) -> IntArray:
+    """One neighbour for each parent, [n, k]: one to three knobs moved by a step or two, or anywhere.
+
+    Knobs with one value stay. A step past either end stops there, so a row may equal its parent.
+    """
+    count, width = parents.shape
+    movable = radices > 1
+    if count == 0 or not movable.any():
+        return parents.copy()
+    amounts, shares = zip(*KNOBS_MOVED, strict=True)
+    moved = np.minimum(rng.choice(amounts, size=count, p=shares), movable.sum())
+    # The knobs with the lowest of these numbers move; a knob with one value never does.
+    rank = np.argsort(np.argsort(np.where(movable, rng.random((count, width)), 2.0), axis=1), axis=1)
+    steps = rng.choice([-2, -1, -1, 1, 1, 2], size=(count, width))
+    near = np.clip(parents + steps, 0, radices - 1)
+    anywhere = rng.integers(0, radices, size=(count, width))
+    target = np.where(rng.random((count, width)) < JUMPS, anywhere, near)
+    return np.where(rank < moved[:, None], target, parents)
+
+
+def crossover(parents: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """`count` children [count, k]: each knob from one or the other of two parents."""
+    if len(parents) == 0:
+        return parents
+    mothers, fathers = (parents[rng.integers(0, len(parents), size=count)] for _ in range(2))
+    return np.where(rng.random(mothers.shape) < 0.5, mothers, fathers)
+
+
+def distinct(rows: IntArray) -> IntArray:
+    """The rows [n, k] sorted, each once."""
+    return np.unique(rows, axis=0) if rows.shape[1] else rows[:1]
+
+
+def repeats(known: FloatArray, rows: FloatArray) -> NDArray[np.bool_]:
+    """bool [n]: which rows [n, F] are equal to a row of `known` [m, F] or to an earlier one."""
+    seen = {row.tobytes() for row in known}
+    repeated = np.zeros(len(rows), dtype=np.bool_)
+    for i, row in enumerate(rows):
+        key = row.tobytes()
+        repeated[i] = key in seen
+        seen.add(key)
+    return repeated
+
+
+def spread(rows: IntArray, n: int, used: Sequence[IntArray]) -> list[int]:
+    """Positions of up to `n` of the rows that together use as many values of each knob as they can.
+
+    `used[j][v]` counts how often value `v` of knob `j` was chosen; it is updated. Greedy: the next
+    row is the one whose values were used least.
+    """
+    chosen: list[int] = []
+    free = np.ones(len(rows), dtype=np.bool_)
+    for _ in range(min(n, len(rows))):
+        wear = np.zeros(len(rows))
+        for column, counts in enumerate(used):
+            # A share of the knob's uses, so that a knob with few values does not outweigh others.
+            wear += counts[rows[:, column]] / (counts.sum() + 1) * len(counts)
+        best = int(np.argmin(np.where(free, wear, np.inf)))
+        free[best] = False
+        chosen.append(best)
+        for column, counts in enumerate(used):
+            counts[rows[best, column]] += 1
+    return chosen
+
+
+def pick_best(rows: Sequence[tuple[int, ...]], groups: IntArray, scores: FloatArray, n: int) -> list[int]:
+    """Positions of `n` rows with high scores, best first, that are not all alike.
+
+    Of two rows of one group that differ in a single knob only the better one is taken at first:
+    measuring it will say enough about the other. Those passed over fill what then is missing.
+    Equal scores are taken in the order given.
+    """
+    order = np.argsort(-scores, kind="stable").tolist()
+    chosen: list[int] = []
+    passed: list[int] = []
+    for i in order:
+        if len(chosen) == n:
+            return chosen
+        alike = any(groups[i] == groups[j] and _distance(rows[i], rows[j]) < 2 for j in chosen)
+        (passed if alike else chosen).append(i)
+    return chosen + passed[: n - len(chosen)]
+
+
+def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    return sum(a != b for a, b in zip(one, other, strict=True))

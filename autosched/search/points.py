@@ -1,0 +1,204 @@
+"""Which points of a space are left: drawing them, checking them, remembering them.
+
+Feasible points are found by drawing and masking, so that a space of billions costs nothing. A
+small sketch is enumerated instead, at once; a middling one when so many draws were made on it
+that enumerating costs no more. That is how a space is exhausted to the last point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from autosched.model.protocol import IntArray
+from autosched.search.protocol import Candidate, SketchLike, SpaceLike
+
+__all__ = ["LIMIT", "Points", "SketchPoints", "feasible"]
+
+#: Rows given to `mask` at a time.
+CHUNK = 1 << 13
+
+#: A sketch of at most this many points is enumerated before the first draw.
+SMALL = 1 << 13
+
+#: A sketch of at most this many points may be enumerated. A larger one in which this many draws
+#: in a row found nothing new is given up.
+LIMIT = 1 << 20
+
+#: A call that has found something stops after this many draws, even if that is fewer than asked.
+PATIENCE = 1 << 17
+
+Row = tuple[int, ...]
+
+
+def feasible(sketch: SketchLike, rows: IntArray) -> IntArray:
+    """Those of the points int64 [n, k] that the sketch's mask lets pass, in order."""
+    parts = [rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK)]
+    kept = [part[np.asarray(sketch.mask(part), dtype=np.bool_)] for part in parts]
+    return np.concatenate(kept) if kept else rows
+
+
+class SketchPoints:
+    """The points of one sketch that are feasible and were not seen yet."""
+
+    def __init__(self, sketch: SketchLike) -> None:
+        self.sketch = sketch
+        self.radices: IntArray = np.array([len(knob.values) for knob in sketch.knobs], dtype=np.int64)
+        self.size = math.prod(int(radix) for radix in self.radices)
+        self._seen: set[Row] = set()
+        self._left: IntArray | None = None  # flat numbers of what is left, once enumerated
+        self._gone: list[int] = []  # flat numbers seen since `_left` was computed
+        self._draws = 0
+        self._misses = 0
+        self._given_up = self.size == 0
+
+    def __contains__(self, row: Row) -> bool:
+        return row in self._seen
+
+    def valid(self, row: Row) -> bool:
+        """Whether these are indices of a point at all, feasible or not."""
+        return len(row) == len(self.radices) and all(
+            0 <= index < radix for index, radix in zip(row, self.radices.tolist(), strict=True)
+        )
+
+    def mark(self, row: Row) -> None:
+        """Remember a point as seen: it is not given out again."""
+        if row not in self._seen:
+            self._seen.add(row)
+            if self._left is not None:
+                self._gone.append(self._flatten(row))
+
+    def fresh(self, rows: IntArray) -> IntArray:
+        """Those of the points [n, k] that are feasible and not seen; each once, in order."""
+        kept: dict[Row, None] = {}
+        for row in map(tuple, feasible(self.sketch, rows).tolist()):
+            if row not in self._seen:
+                kept[row] = None
+        return self.as_rows(list(kept))
+
+    def as_rows(self, points: Sequence[Row]) -> IntArray:
+        """Points as a matrix [n, k], also if there are no points or no knobs."""
+        return np.array(points, dtype=np.int64).reshape(len(points), len(self.radices))
+
+    def weight(self) -> float:
+        """For drawing uniformly: how many points are left, at most; 0 if there are none."""
+        if self._left is None and not self._given_up and self.size <= SMALL:
+            self._enumerate()
+        if self._left is not None:
+            self._settle()
+            return float(len(self._left))
+        return 0.0 if self._given_up else float(min(self.size, 10**300))
+
+    def draw(self, count: int, rng: np.random.Generator) -> IntArray:
+        """Points [m, k], m <= count, each feasible, unseen and different: `count` tries.
+
+        Every point that is left is equally likely. Does not mark them.
+        """
+        if count <= 0 or self.weight() == 0:
+            return self.as_rows([])
+        if self._left is not None:
+            return self._unflatten(rng.choice(self._left, min(count, len(self._left)), replace=False))
+        rows = self.fresh(rng.integers(0, self.radices, size=(count, len(self.radices))))
+        self._draws += count
+        self._misses = 0 if len(rows) else self._misses + count
+        if self.size <= LIMIT and self._draws >= self.size:
+            self._enumerate()
+        elif self._misses >= LIMIT:
+            self._given_up = True
+        return rows
+
+    def find(self, n: int, rng: np.random.Generator) -> IntArray:
+        """Up to `n` points [m, k] as of `draw`; none only if none is left."""
+        found: dict[Row, None] = {}
+        tries, spent = 2 * n + 64, 0
+        while len(found) < n and self.weight() > 0 and not (found and spent >= PATIENCE):
+            last = self._left is not None
+            # Among what is left are the points already found: this many give n different ones.
+            rows = self.draw(len(found) + n if last else tries, rng)
+            found.update(dict.fromkeys(map(tuple, rows.tolist())))
+            spent += tries
+            tries = min(2 * tries, CHUNK)
+            if last:
+                break
+        return self.as_rows(list(found)[:n])
+
+    def _enumerate(self) -> None:
+        numbers = []
+        for start in range(0, self.size, CHUNK):
+            flat = np.arange(start, min(start + CHUNK, self.size), dtype=np.int64)
+            numbers.append(flat[np.asarray(self.sketch.mask(self._unflatten(flat)), dtype=np.bool_)])
+        self._left = np.concatenate(numbers)
+        self._gone = [self._flatten(row) for row in self._seen]
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._gone and self._left is not None:
+            self._left = self._left[~np.isin(self._left, np.array(self._gone, dtype=np.int64))]
+            self._gone = []
+
+    def _flatten(self, row: Row) -> int:
+        flat = 0
+        for index, radix in zip(row, self.radices.tolist(), strict=True):
+            flat = flat * radix + index
+        return flat
+
+    def _unflatten(self, flat: IntArray) -> IntArray:
+        rows = np.empty((len(flat), len(self.radices)), dtype=np.int64)
+        for column in reversed(range(len(self.radices))):
+            flat, rows[:, column] = np.divmod(flat, self.radices[column])
+        return rows
+
+
+class Points:
+    """The points of all sketches of a space."""
+
+    def __init__(self, space: SpaceLike) -> None:
+        self.sketches = [SketchPoints(sketch) for sketch in space.sketches]
+
+    def valid(self, candidate: Candidate) -> bool:
+        """Whether this is a point of the space, feasible or not."""
+        return 0 <= candidate.sketch < len(self.sketches) and self.sketches[candidate.sketch].valid(candidate.indices)
+
+    def mark(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Remember these as seen, and return them; those that are no points of the space are dropped."""
+        points = [candidate for candidate in candidates if self.valid(candidate)]
+        for candidate in points:
+            self.sketches[candidate.sketch].mark(candidate.indices)
+        return points
+
+    def take(self, n: int, rng: np.random.Generator) -> list[Candidate]:
+        """Up to `n` points, uniformly from all that are left in all sketches; none if none is left.
+
+        A draw picks a sketch by its size and then a point of it, and is rejected if that point is
+        infeasible or seen; so all feasible points are equally likely, whatever sketch they are in.
+        """
+        found: list[Candidate] = []
+        tries, spent = 4 * n + 64, 0
+        while len(found) < n and not (found and spent >= PATIENCE):
+            weights = np.array([points.weight() for points in self.sketches])
+            if weights.sum() == 0:
+                break
+            counts = rng.multinomial(tries, weights / weights.sum()).tolist()
+            batch = [
+                Candidate(number, row)
+                for number, count in enumerate(counts)
+                for row in map(tuple, self.sketches[number].draw(count, rng).tolist())
+            ]
+            chosen = [batch[i] for i in rng.permutation(len(batch))[: n - len(found)]]
+            found += self.mark(chosen)
+            spent += tries
+            tries = min(2 * tries, 8 * CHUNK)
+        return found
+
+    def shares(self, n: int, rng: np.random.Generator) -> list[int]:
+        """`n` divided evenly over the sketches that have points left; the remainder goes by chance."""
+        live = [number for number, points in enumerate(self.sketches) if points.weight() > 0]
+        shares = [0] * len(self.sketches)
+        if live:
+            for number in live:
+                shares[number] = n // len(live)
+            for position in rng.permutation(len(live))[: n % len(live)]:
+                shares[live[position]] += 1
+        return shares

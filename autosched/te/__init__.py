@@ -1,0 +1,89 @@
+"""The tensor-expression language: *what* to compute.
+
+    n = te.var("n")
+    A = te.placeholder((n, n), name="A")
+    k = te.reduce_axis((0, n), name="k")
+    B = te.compute((n, n), lambda i, j: te.sum(A[i, k] * A[k, j], axis=k), name="B")
+
+Names and meanings are TVM's. `te.reference` evaluates any such program with NumPy.
+"""
+
+from __future__ import annotations
+
+from autosched.ir.expr import (
+    ceildiv,
+    floordiv,
+    floormod,
+    if_then_else,
+    likely,
+    max_value,
+    min_value,
+    select,
+    truncdiv,
+    truncmod,
+)
+from autosched.ir.expr import divide as div
+from autosched.te.functions import (
+    MATH,
+    all,
+    any,
+    const,
+    max,
+    min,
+    prod,
+    reduce_axis,
+    size_var,
+    sum,
+    var,
+)
+from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
+from autosched.te.reference import reference
+from autosched.te.tensor import (
+    ComputeOp,
+    Graph,
+    IterVar,
+    Operation,
+    PlaceholderOp,
+    Tensor,
+    compute,
+    placeholder,
+)
+
+globals().update(MATH)
+
+__all__ = [
+    "ComputeOp",
+    "Graph",
+    "IterVar",
+    "Operation",
+    "PlaceholderOp",
+    "Tensor",
+    "all",
+    "any",
+    "ceildiv",
+    "compute",
+    "const",
+    "div",
+    "floordiv",
+    "floormod",
+    "graph_from_json",
+    "graph_to_json",
+    "if_then_else",
+    "likely",
+    "max",
+    "max_value",
+    "min",
+    "min_value",
+    "placeholder",
+    "prod",
+    "reduce_axis",
+    "reference",
+    "select",
+    "size_var",
+    "sum",
+    "truncdiv",
+    "truncmod",
+    "var",
+    "workload_key",
+    *MATH,
+]

@@ -1,0 +1,127 @@
+"""The functions of the `te` namespace: variables, reductions, choices and math."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from autosched.errors import UsageError
+from autosched.ir import expr as ir
+from autosched.ir.dtype import dtype as to_dtype
+from autosched.ir.expr import Expr, as_expr
+from autosched.te.tensor import IterVar, Reduction
+
+__all__ = [
+    "MATH",
+    "all",
+    "any",
+    "const",
+    "max",
+    "min",
+    "prod",
+    "reduce_axis",
+    "size_var",
+    "sum",
+    "var",
+]
+
+
+def var(name: str = "tindex", dtype: object = "int32") -> Expr:
+    """A symbolic integer; as a dimension it is non-negative."""
+    return ir.var(name, dtype, "size" if to_dtype(dtype).is_integer else "scalar")
+
+
+def size_var(name: str = "size", dtype: object = "int32") -> Expr:
+    """A symbolic dimension, never negative."""
+    return var(name, dtype)
+
+
+def const(value: Any, dtype: object = None) -> Expr:
+    """A literal of the given type (int32, float32 or bool without one)."""
+    return ir.const(value, dtype)
+
+
+def reduce_axis(dom: tuple[object, object], name: str = "rv") -> IterVar:
+    """An axis to reduce over: `dom` is (first value, one past the last)."""
+    if not isinstance(dom, (tuple, list)) or len(dom) != 2:
+        raise UsageError("a domain is a pair (begin, end)", asked=f"reduce_axis({dom!r})")
+    begin, end = map(as_expr, dom)
+    return IterVar(name, end - begin, "reduce", begin)
+
+
+def _axes(axis: object) -> tuple[IterVar, ...]:
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    for a in axes:
+        if not isinstance(a, IterVar) or a.kind != "reduce":
+            raise UsageError(f"{a!r} is not a reduce axis", asked="reduction", legal="te.reduce_axis((begin, end))")
+    return axes
+
+
+def _reducer(combiner: str, plain: str) -> Callable[..., Expr]:
+    def reduce(expr: object, axis: object = None, *more: object, where: object = None) -> Expr:
+        is_reduction = isinstance(axis, IterVar) or (
+            isinstance(axis, (tuple, list)) and axis and isinstance(axis[0], IterVar)
+        )
+        if not is_reduction:  # te.min(a, b), as in TVM
+            if axis is None:
+                raise UsageError(f"te.{combiner} needs an axis, or a second operand", asked=f"te.{combiner}(...)")
+            result = as_expr(expr)
+            for other in (axis, *more):
+                result = ir.binary(plain, result, other)
+            return result
+        axes = _axes(axis)
+        source = as_expr(expr)
+        if source.dtype.is_bool:
+            source = ir.cast("int32", source)
+        condition = ir.const(True) if where is None else as_expr(where)
+        return ir.make("reduce", source.dtype, (source, condition), Reduction(combiner, axes))
+
+    reduce.__name__ = combiner
+    reduce.__doc__ = f"""`{combiner}` of `expr` over reduce axes, or of two or more plain operands.
+
+    `te.{combiner}(expr, axis=k)` must be the whole expression of a `te.compute`; points where
+    `where` is false do not take part. `te.{combiner}(a, b)` combines two values.
+    """
+    return reduce
+
+
+sum = _reducer("sum", "add")
+prod = _reducer("prod", "mul")
+min = _reducer("min", "min")
+max = _reducer("max", "max")
+
+
+def all(*conditions: object) -> Expr:
+    """True where every condition holds."""
+    return ir.logical_and(*_flatten(conditions))
+
+
+def any(*conditions: object) -> Expr:
+    """True where some condition holds."""
+    return ir.logical_or(*_flatten(conditions))
+
+
+def _flatten(conditions: Iterable[object]) -> Iterable[object]:
+    for c in conditions:
+        if isinstance(c, (tuple, list)):
+            yield from c
+        else:
+            yield c
+
+
+def _intrinsic(op: str) -> Callable[..., Expr]:
+    def intrinsic(*operands: object) -> Expr:
+        if len(operands) != ir.OPS[op].arity:
+            raise UsageError(f"{op} takes {ir.OPS[op].arity} operands, not {len(operands)}", asked=f"te.{op}(...)")
+        return ir.call(op, *operands)
+
+    intrinsic.__name__ = op
+    intrinsic.__doc__ = f"Element-wise `{op}`; integers are converted to float32 first."
+    return intrinsic
+
+
+#: te name -> operator: every math intrinsic of the operator table, and TVM's other names for some
+MATH: dict[str, Callable[..., Expr]] = {
+    **{op: _intrinsic(op) for op, info in ir.OPS.items() if info.kind == "math" or op in ("abs", "popcount")},
+    "power": _intrinsic("pow"),
+}

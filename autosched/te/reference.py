@@ -1,0 +1,203 @@
+"""The oracle: any op graph evaluated with NumPy, straight from the definition.
+
+It shares nothing with lowering or code generation but the table of operators, so that an agreement
+between the two means something. An operation is evaluated whole: one NumPy expression over open
+index grids. Reductions run their reduce axes one point at a time, so memory stays at a few copies
+of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import BuildError
+from autosched.ir.dtype import DType
+from autosched.ir.expr import OPS, Expr, is_index, variables
+from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
+
+__all__ = ["reference"]
+
+Environment = dict[Expr, Any]
+
+
+def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, int] | None = None) -> list[np.ndarray]:
+    """The values of the computed tensors in `args`, in order, for the given inputs.
+
+    `inputs` are arrays for the placeholders in `args`, in order, of their shapes and dtypes;
+    symbolic sizes are read off them, or from `sizes` where no input has them. Raises BuildError
+    when shapes or dtypes do not fit.
+
+    >>> import numpy as np
+    >>> from autosched import te
+    >>> n = te.var("n")
+    >>> A = te.placeholder((n,), "int32", name="A")
+    >>> B = te.compute((n,), lambda i: A[i] * 2, name="B")
+    >>> te.reference([A, B], [np.arange(3, dtype="int32")])
+    [array([0, 2, 4], dtype=int32)]
+    """
+    placeholders = [t for t in args if isinstance(t.op, PlaceholderOp)]
+    if len(placeholders) != len(inputs):
+        raise BuildError(f"{len(placeholders)} inputs needed, {len(inputs)} given", asked="reference")
+    env: Environment = {}
+    values: dict[Tensor, np.ndarray] = {}
+    for tensor, given in zip(placeholders, inputs, strict=True):
+        values[tensor] = _check_input(tensor, np.asarray(given), env, sizes or {})
+    with np.errstate(all="ignore"):
+        for op in Graph.of(args).ops:
+            if isinstance(op, ComputeOp):
+                values[op.output_tensor] = _compute(op, env, values)
+    return [values[t] for t in args if isinstance(t.op, ComputeOp)]
+
+
+def _check_input(tensor: Tensor, array: np.ndarray, env: Environment, sizes: dict[str, int]) -> np.ndarray:
+    if array.dtype != tensor.dtype.numpy:
+        raise BuildError(f"dtype is {array.dtype}, not {tensor.dtype}", asked=f"input {tensor.name}")
+    if array.ndim != tensor.ndim:
+        raise BuildError(f"{array.ndim} dimensions, not {tensor.ndim}", asked=f"input {tensor.name}")
+    for dimension, length in zip(tensor.shape, array.shape, strict=True):
+        if dimension.op == "var":
+            known = env.setdefault(dimension, np.int64(sizes.get(dimension.name, length)))
+            if known != length:
+                raise BuildError(
+                    f"{dimension.name} is {length} here and {known} elsewhere", asked=f"input {tensor.name}"
+                )
+        elif variables(dimension) <= env.keys() and int(_evaluate(dimension, env, {})) != length:
+            raise BuildError(f"shape is {array.shape}, not {list(tensor.shape)}", asked=f"input {tensor.name}")
+    return array
+
+
+def _compute(op: ComputeOp, env: Environment, values: dict[Tensor, np.ndarray]) -> np.ndarray:
+    shape = tuple(int(_evaluate(d, env, values)) for d in op.shape)
+    local = dict(env)
+    for position, (axis, length) in enumerate(zip(op.axis, shape, strict=True)):
+        grid = np.arange(length, dtype=np.int64) + int(_evaluate(axis.min, env, values))
+        local[axis.var] = grid.reshape([-1 if p == position else 1 for p in range(len(shape))])
+    if op.body.op == "reduce":
+        result = _reduce(op.body, shape, local, values)
+    else:
+        result = _evaluate(op.body, local, values)
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(result).astype(op.dtype.numpy, copy=False), shape))
+
+
+def _reduce(body: Expr, shape: tuple[int, ...], env: Environment, values: dict[Tensor, np.ndarray]) -> np.ndarray:
+    reduction, (source, condition) = body.value, body.args
+    combine = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[reduction.combiner]
+    # float16 sums lose whole terms: accumulate wider, round once
+    wide = np.dtype("float64") if body.dtype.is_float else body.dtype.numpy
+    identity = reduction.identity(body.dtype).value
+    total = np.full(shape, identity, dtype=wide)
+    spans = []
+    for axis in reduction.axes:
+        start, length = (int(_evaluate(e, env, values)) for e in (axis.min, axis.extent))
+        spans.append(range(start, start + max(length, 0)))
+    for point in product(*spans):
+        local = dict(env)
+        local.update({a.var: np.int64(v) for a, v in zip(reduction.axes, point, strict=True)})
+        takes_part = np.broadcast_to(_evaluate(condition, local, values), shape)
+        if not takes_part.any():
+            continue
+        term = np.asarray(_evaluate(source, local, values, takes_part)).astype(wide)
+        total = np.where(takes_part, combine(total, term), total)
+    return total.astype(body.dtype.numpy)
+
+
+def _evaluate(
+    root: Expr, env: Environment, values: dict[Tensor, np.ndarray], where: np.ndarray | None = None
+) -> Any:
+    """`root` as NumPy arrays that broadcast over the index grids.
+
+    `where` says at which points the value is needed: below an `if_then_else`, a read outside its
+    tensor at any other point does not count.
+    """
+    done: dict[tuple[Expr, int], Any] = {}
+    masks: list[np.ndarray] = []  # keeps the ids in `done` from being reused
+
+    def go(e: Expr, where: np.ndarray | None) -> Any:
+        if e in env:
+            return env[e]
+        key = (e, id(where))
+        if key not in done:
+            done[key] = value_of(e, where)
+        return done[key]
+
+    def value_of(e: Expr, where: np.ndarray | None) -> Any:
+        if e.op == "const":
+            return np.int64(e.value) if is_index(e) and not e.dtype.is_bool else e.dtype.numpy.type(e.value)
+        if e.op == "var":
+            raise BuildError(f"the value of {e.name} is not known", asked="reference")
+        if e.op == "if_then_else":
+            condition = np.asarray(go(e.args[0], where))
+            on, off = (m if where is None else m & where for m in (condition, ~condition))
+            masks.extend((on, off))
+            sides = [_typed(a, go(a, m), e) for a, m in zip(e.args[1:], (on, off), strict=True)]
+            return np.where(condition, *sides)
+        args = [go(a, where) for a in e.args]
+        if e.op == "read":
+            return _gather(values[e.value], args, where, e.value.name)
+        return _apply(e, [_typed(a, v, e) for a, v in zip(e.args, args, strict=True)])
+
+    return go(root, where)
+
+
+def _gather(source: np.ndarray, indices: list[Any], where: np.ndarray | None, name: str) -> Any:
+    grids = indices
+    if where is not None:
+        *grids, mask = np.broadcast_arrays(*indices, where)
+        grids = [np.where(mask, g, 0) for g in grids]
+        if source.size == 0:
+            return np.zeros(mask.shape, source.dtype)
+    for axis, (index, length) in enumerate(zip(grids, source.shape, strict=True)):
+        low, high = np.min(index, initial=0), np.max(index, initial=0)
+        if np.size(index) and (low < 0 or high >= length):
+            raise BuildError(
+                f"index {int(low) if low < 0 else int(high)} of dimension {axis} is outside 0..{length - 1}",
+                asked=f"read of {name}",
+                legal="guard the read with te.if_then_else, or clamp the index with te.min and te.max",
+            )
+    return source[tuple(np.asarray(g, dtype=np.intp) for g in grids)]
+
+
+def _typed(arg: Expr, value: Any, user: Expr) -> Any:
+    """Index arithmetic is int64 until it meets a value; there it takes its own type."""
+    if is_index(arg) and not is_index(user) and user.op != "read" and arg.dtype.is_integer:
+        return np.asarray(value).astype(arg.dtype.numpy)
+    return value
+
+
+def _apply(e: Expr, args: list[Any]) -> Any:
+    if e.op == "cast":
+        return _cast(args[0], e.args[0].dtype, e.dtype)
+    if e.op in ("shl", "shr"):
+        return _shift(e.op, *args)
+    ufunc = OPS[e.op].numpy
+    assert ufunc is not None, e.op
+    result = np.asarray(ufunc(*args))
+    if is_index(e):
+        return result
+    return result.astype(e.dtype.numpy, copy=False)
+
+
+def _cast(value: Any, source: DType, to: DType) -> Any:
+    array = np.asarray(value)
+    if source.is_float and to.is_integer:  # toward zero, saturating, NaN -> 0
+        wide = np.trunc(np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
+        low, high = int(to.min), int(to.max)
+        inside = np.clip(wide, low, np.nextafter(float(high), 0) if float(high) > high else float(high))
+        result = inside.astype(to.numpy)
+        return np.where(wide >= float(high), to.numpy.type(high), result)
+    return array.astype(to.numpy)
+
+
+def _shift(op: str, a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    bits = a.dtype.itemsize * 8
+    too_far = (b >= bits) | (b < 0)
+    safe = np.where(too_far, np.zeros_like(b), b)
+    if op == "shl":
+        return np.where(too_far, np.zeros_like(a), np.left_shift(a, safe))
+    fill = np.where(a < 0, -np.ones_like(a), np.zeros_like(a)) if a.dtype.kind == "i" else np.zeros_like(a)
+    return np.where(too_far, fill, np.right_shift(a, safe)).astype(a.dtype)

@@ -1,0 +1,313 @@
+"""Tensors and the operations that define them.
+
+A `Tensor` is the output of an operation: a `PlaceholderOp` (an input) or a `ComputeOp` (one
+expression per element, perhaps a reduction). Operations are immutable and know nothing of
+schedules; the graph is what tensors read.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autosched.errors import UsageError
+from autosched.ir.dtype import DType
+from autosched.ir.dtype import dtype as to_dtype
+from autosched.ir.expr import Expr, as_expr, cast, const, is_index, make, post_order, var
+
+__all__ = ["ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Reduction", "Tensor", "compute", "placeholder"]
+
+
+class IterVar:
+    """One axis of a computation: a variable that runs over `[min, min + extent)`.
+
+    It stands for its variable wherever an expression is expected. `kind` is `spatial` or `reduce`.
+    """
+
+    __slots__ = ("extent", "kind", "min", "var")
+
+    def __init__(self, name: str, extent: object, kind: str = "spatial", start: object = 0) -> None:
+        self.var = var(name, role="loop")
+        self.min = as_expr(start)
+        self.extent = as_expr(extent)
+        self.kind = kind
+
+    @property
+    def name(self) -> str:
+        return self.var.name
+
+    @property
+    def dom(self) -> tuple[Expr, Expr]:
+        """(first value, extent)."""
+        return self.min, self.extent
+
+    def as_expr(self) -> Expr:
+        return self.var
+
+    def __repr__(self) -> str:
+        return f"{self.name}[{self.min!r}, +{self.extent!r}]"
+
+
+def _delegate(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any) -> Any:
+        return getattr(self.as_expr(), name)(*args)
+
+    method.__name__ = name
+    return method
+
+
+_ARITHMETIC = (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod neg abs pow and rand or ror "
+    "xor rxor lshift rlshift rshift rrshift invert lt le gt ge"
+).split()
+for _name in (*(f"__{n}__" for n in _ARITHMETIC), "astype"):
+    setattr(IterVar, _name, _delegate(_name))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduction:
+    """The value part of a `reduce` expression: how and over what.
+
+    `combiner` is `sum`, `prod`, `min` or `max`. The expression's args are the source and, after
+    it, a condition that says which points take part.
+    """
+
+    combiner: str
+    axes: tuple[IterVar, ...]
+
+    def identity(self, of: DType) -> Expr:
+        match self.combiner:
+            case "sum":
+                return const(0, of)
+            case "prod":
+                return const(1, of)
+            case "min":
+                return const(of.max, of)
+            case _:
+                return const(of.min, of)
+
+    def combine(self, a: Expr, b: Expr) -> Expr:
+        from autosched.ir.expr import binary
+
+        return binary({"sum": "add", "prod": "mul", "min": "min", "max": "max"}[self.combiner], a, b)
+
+    def describe(self, e: Expr, text: Callable[[Expr], str]) -> str:
+        axes = ", ".join(a.name for a in self.axes)
+        return f"{self.combiner}({text(e.args[0])}, axis=[{axes}])"
+
+
+class Operation:
+    """What defines a tensor. `name` need not be unique; the schedule makes it so."""
+
+    def __init__(self, name: str, shape: Sequence[object], of: DType) -> None:
+        self.name = name
+        self.shape = tuple(as_expr(d) for d in shape)
+        for d in self.shape:
+            if not is_index(d) or d.dtype.is_bool:
+                raise UsageError(
+                    f"dimension {d!r} is not an integer over size variables",
+                    asked=f"shape of {name}",
+                    legal="legal: integers, te.var, te.size_var and arithmetic on them",
+                )
+            if d.op == "const" and d.value < 0:
+                raise UsageError(f"dimension {d.value} is negative", asked=f"shape of {name}")
+        self.dtype = of
+        self._tensor = Tensor(self)
+
+    @property
+    def output_tensor(self) -> Tensor:
+        return self._tensor
+
+    def output(self, index: int) -> Tensor:
+        if index != 0:
+            raise UsageError(f"{self.name} has one output, not {index + 1}", asked=f"{self.name}.output({index})")
+        return self._tensor
+
+    @property
+    def num_outputs(self) -> int:
+        return 1
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors this operation reads, in order of first appearance."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+
+class PlaceholderOp(Operation):
+    """An input."""
+
+
+class ComputeOp(Operation):
+    """`body` for every point of `axis`; a `reduce` body runs over `reduce_axis` too."""
+
+    def __init__(
+        self, name: str, shape: Sequence[object], axis: Sequence[IterVar], body: Expr, tag: str = ""
+    ) -> None:
+        self.axis = tuple(axis)
+        self.body = body
+        self.tag = tag
+        self.reduce_axis: tuple[IterVar, ...] = body.value.axes if body.op == "reduce" else ()
+        super().__init__(name, shape, body.dtype)
+        for node in post_order(body.args if body.op == "reduce" else (body,)):
+            if node.op == "reduce":
+                raise UsageError(
+                    "a reduction must be the whole expression of its tensor",
+                    asked=f"compute {name}",
+                    legal="compute the reduction as a tensor of its own and read that here",
+                )
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        seen: dict[Tensor, None] = {}
+        for node in post_order(self.body):
+            if node.op == "read":
+                seen.setdefault(node.value)
+        return tuple(seen)
+
+
+class Tensor:
+    """A multi-dimensional value; index it with one expression per dimension to read an element."""
+
+    def __init__(self, op: Operation) -> None:
+        self.op = op
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        return self.op.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.op.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.op.shape)
+
+    def __getitem__(self, indices: object) -> Expr | TensorSlice:
+        return TensorSlice(self, ())[indices]
+
+    def __call__(self, *indices: object) -> Expr:
+        return _read(self, indices)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(f"tensor {self.name} cannot be iterated; index it with te axes")
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}])"
+
+
+class TensorSlice:
+    """`A[i]` of a matrix: some indices are still to come, as in `A[i][j]`."""
+
+    def __init__(self, tensor: Tensor, indices: tuple[object, ...]) -> None:
+        self.tensor = tensor
+        self.indices = indices
+
+    def __getitem__(self, indices: object) -> Any:
+        more = indices if isinstance(indices, tuple) else (indices,)
+        together = self.indices + more
+        if len(together) < self.tensor.ndim:
+            return TensorSlice(self.tensor, together)
+        return _read(self.tensor, together)
+
+    def as_expr(self) -> Expr:
+        return _read(self.tensor, self.indices)
+
+
+def _read(tensor: Tensor, indices: Sequence[object]) -> Expr:
+    if len(indices) != tensor.ndim:
+        raise UsageError(
+            f"{tensor.name} has {tensor.ndim} dimensions, not {len(indices)}",
+            asked=f"{tensor.name}[{', '.join(map(str, indices))}]",
+        )
+    args = []
+    for i in indices:
+        e = as_expr(i)
+        if e.dtype.is_float:
+            raise UsageError(f"index {e!r} is a {e.dtype}", asked=f"read of {tensor.name}", legal="cast it to int32")
+        args.append(cast("int32", e) if e.dtype.is_bool else e)
+    return make("read", tensor.dtype, tuple(args), tensor)
+
+
+def placeholder(shape: object, dtype: object = "float32", name: str = "placeholder") -> Tensor:
+    """An input tensor.
+
+    >>> from autosched import te
+    >>> n = te.var("n")
+    >>> te.placeholder((n, 3), "uint8", name="image")
+    Tensor(image: uint8[n, 3])
+    """
+    return PlaceholderOp(name, _as_shape(shape), to_dtype(dtype)).output_tensor
+
+
+def _as_shape(shape: object) -> tuple[object, ...]:
+    return tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, Expr) else (shape,)
+
+
+def compute(shape: object, fcompute: Callable[..., object], name: str = "compute", tag: str = "") -> Tensor:
+    """The tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`.
+
+    The axes take the names of the function's parameters. Raises UsageError when their number
+    does not match the shape, or the result is not an expression.
+
+    >>> from autosched import te
+    >>> n = te.var("n")
+    >>> A = te.placeholder((n,), name="A")
+    >>> te.compute((n,), lambda i: A[i] + 1, name="B")
+    Tensor(B: float32[n])
+    """
+    dims = _as_shape(shape)
+    parameters = list(inspect.signature(fcompute).parameters.values())
+    variadic = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if variadic:
+        names += [f"{variadic[0].name}{k}" for k in range(len(names), len(dims))]
+    if len(names) != len(dims):
+        raise UsageError(
+            f"the function takes {len(names)} axes, the shape has {len(dims)} dimensions",
+            asked=f"compute {name}",
+            legal="one parameter for each dimension, or *axes",
+        )
+    axes = [IterVar(axis_name, extent) for axis_name, extent in zip(names, dims, strict=True)]
+    result = fcompute(*(a.var for a in axes))
+    if isinstance(result, (tuple, list)):
+        raise UsageError(
+            "the function returned several values", asked=f"compute {name}", legal="one compute for each value"
+        )
+    return ComputeOp(name, dims, axes, as_expr(result), tag).output_tensor
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The operations that some tensors depend on, producers before consumers."""
+
+    ops: tuple[Operation, ...]
+    consumers: dict[Operation, tuple[Operation, ...]] = field(hash=False)
+
+    @staticmethod
+    def of(outputs: Iterable[Tensor]) -> Graph:
+        order: list[Operation] = []
+        done: set[Operation] = set()
+        stack: list[tuple[Operation, bool]] = [(t.op, False) for t in reversed(list(outputs))]
+        while stack:
+            op, expanded = stack.pop()
+            if expanded:
+                order.append(op)
+            elif op not in done:
+                done.add(op)
+                stack.append((op, True))
+                stack.extend((t.op, False) for t in reversed(op.input_tensors))
+        consumers: dict[Operation, list[Operation]] = {op: [] for op in order}
+        for op in order:
+            for t in op.input_tensors:
+                consumers[t.op].append(op)
+        return Graph(tuple(order), {op: tuple(users) for op, users in consumers.items()})

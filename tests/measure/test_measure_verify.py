@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autosched.measure import verify
+from autosched.measure.verify import allowed_error, compare, differing_bytes, poison, sample_positions, tolerance
+
+
+def exact(got: np.ndarray, expected: np.ndarray) -> str:
+    return compare(got, expected, 0.0, 0.0)
+
+
+def test_equal_outputs_say_nothing() -> None:
+    for dtype in ("bool", "uint8", "int64", "float16", "float32", "float64"):
+        a = np.arange(12).reshape(3, 4).astype(dtype)
+        assert exact(a, a.copy()) == ""
+    assert exact(np.zeros((0, 3)), np.zeros((0, 3))) == ""
+    assert exact(np.array(2.0), np.array(2.0)) == ""
+
+
+def test_text_names_count_index_and_values() -> None:
+    expected = np.arange(60, dtype=np.uint8).reshape(3, 4, 5)
+    got = expected.copy()
+    got[1, 2, 3] = 7
+    got[2, 0, 0] = 255
+    assert exact(got, expected) == (
+        "2 of 60 elements differ, first at [1, 2, 3]: got 7, expected 33; largest difference 215"
+    )
+    assert exact(np.array(1), np.array(2)) == (
+        "1 of 1 elements differ, first at []: got 1, expected 2; largest difference 1"
+    )
+
+
+def test_integers_are_exact_even_where_floats_would_round() -> None:
+    expected = np.array([2**62], dtype=np.int64)
+    assert "1 of 1" in exact(expected + 1, expected)
+
+
+def test_a_poisoned_bool_is_not_true() -> None:
+    expected = np.ones(4, dtype=np.bool_)
+    got = expected.copy()
+    poison(got, 0)
+    assert exact(got, expected).startswith("4 of 4 elements differ, first at [0]: got byte 0xa5, expected True")
+
+
+def test_float_tolerance_has_two_terms() -> None:
+    expected = np.array([0.0, 100.0], dtype=np.float32)
+    assert compare(np.array([0.5, 100.9], np.float32), expected, 0.01, 0.5) == ""
+    assert "first at [0]" in compare(np.array([0.6, 100.0], np.float32), expected, 0.01, 0.5)
+    assert "first at [1]" in compare(np.array([0.0, 101.6], np.float32), expected, 0.01, 0.5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_special_floats(dtype: str) -> None:
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], dtype=dtype)
+    assert compare(special, special.copy(), 0.1, 0.1) == ""
+    assert compare(np.array([-0.0], dtype), np.array([0.0], dtype), 0.0, 0.0) == ""
+    for got, expected in [(1.0, np.nan), (np.nan, 1.0), (np.inf, -np.inf), (1.0, np.inf), (np.inf, 1.0)]:
+        assert compare(np.array([got], dtype), np.array([expected], dtype), 0.1, 0.1).startswith("1 of 1")
+
+
+def test_difference_in_a_later_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "_CHUNK", 7)
+    expected = np.arange(100, dtype=np.float32)
+    got = expected.copy()
+    got[[20, 50, 99]] += [1, 2, 3]
+    assert exact(got, expected) == (
+        "3 of 100 elements differ, first at [20]: got 21, expected 20; largest difference 3"
+    )
+    assert differing_bytes(got, expected) == 3
+
+
+def test_sampled_comparison_reports_true_positions() -> None:
+    expected = np.zeros((10, 10), dtype=np.int32)
+    got = expected.copy()
+    got[4, 2] = 5
+    positions = np.array([0, 42, 99])
+    assert compare(got, expected, 0, 0, positions).startswith("1 of 3 sampled elements differ, first at [4, 2]")
+    assert compare(got, expected, 0, 0, np.array([0, 41, 99])) == ""
+
+
+@given(st.integers(0, 3_000_000))
+def test_sample_positions(size: int) -> None:
+    positions = sample_positions(size)
+    assert (np.diff(positions) > 0).all()
+    assert len(positions) >= min(size, 4096)
+    if size:
+        assert positions[0] == 0 and positions[-1] == size - 1
+        gaps = np.diff(positions)
+        assert len(gaps) == 0 or gaps.max() <= max(1, size // 1000)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float16", "float32", "float64"])
+def test_no_value_survives_both_poisons(dtype: str) -> None:
+    """An element that is never written differs from any expected value under one of the two."""
+    left, right = np.zeros(4, dtype), np.zeros(4, dtype)
+    poison(left, 0)
+    poison(right, 1)
+    bits = f"u{left.dtype.itemsize}"
+    assert (left.view(bits) != right.view(bits)).all()
+    for expected in (left, right):
+        assert any(compare(got, expected, 1e-2, 1.0) for got in (left, right))
+
+
+def test_default_tolerances_scale_with_the_output() -> None:
+    assert tolerance(np.dtype("int32")) == (0.0, 0.0)
+    assert allowed_error(np.array([3, 4]), 0.1, 0.1) == (0.0, 0.0)
+    rtol, atol = allowed_error(np.array([1e-6, -2e-6, np.inf, np.nan], np.float32), None, None)
+    assert rtol == 1e-4
+    assert atol == pytest.approx(2e-11)
+    assert allowed_error(np.array([5.0], np.float32), 0.5, 0.25) == (0.5, 0.25)
+    assert allowed_error(np.zeros(3), None, None) == (1e-9, 0.0)
