@@ -1,0 +1,63 @@
+"""autosched: a compiler and auto-tuner for tensor programs.
+
+    from autosched import te, create_schedule, build, tune, workload, template
+
+`te` says what to compute, a schedule says how, `build` compiles, `tune` finds the schedule.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autosched import records, te
+    from autosched.building import build, plan
+    from autosched.lower import lower
+    from autosched.schedule import Schedule, create_schedule
+    from autosched.space.workload import Workload, template, workload
+    from autosched.target import Target
+    from autosched.tuning import TuneResult, tune
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Schedule",
+    "Target",
+    "TuneResult",
+    "Workload",
+    "__version__",
+    "build",
+    "create_schedule",
+    "lower",
+    "plan",
+    "records",
+    "te",
+    "template",
+    "tune",
+    "workload",
+]
+
+#: public name -> where it is; loaded on first use, so that `import autosched` stays cheap
+_HOME = {
+    "Schedule": "autosched.schedule",
+    "Target": "autosched.target",
+    "TuneResult": "autosched.tuning",
+    "Workload": "autosched.space.workload",
+    "build": "autosched.building",
+    "create_schedule": "autosched.schedule",
+    "plan": "autosched.building",
+    "template": "autosched.space.workload",
+    "tune": "autosched.tuning",
+    "workload": "autosched.space.workload",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("records", "te"):
+        return import_module(f"autosched.{name}")
+    if name == "lower":
+        return import_module("autosched.lower").lower
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'autosched' has no attribute {name!r}")

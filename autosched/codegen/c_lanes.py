@@ -35,10 +35,10 @@ def as_ramp(e: Expr) -> tuple[Expr, Expr] | None:
         return e.args[0], zero
     if e.op not in ("add", "sub", "mul"):
         return None
-    sides = [as_ramp(a) for a in e.args]
-    if sides[0] is None or sides[1] is None:
+    left, right = (as_ramp(a) for a in e.args)
+    if left is None or right is None:
         return None
-    (a, p), (b, q) = sides
+    (a, p), (b, q) = left, right
     if e.op != "mul":
         return binary(e.op, a, b), binary(e.op, p, q)
     if is_const(q, 0):

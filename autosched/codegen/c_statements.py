@@ -11,8 +11,8 @@ from autosched.codegen.c_temporaries import guarded_arguments, has_load, planned
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
 from autosched.codegen.c_vector import NotVector, Vectors
 from autosched.errors import BuildError
-from autosched.ir.dtype import DType, dtype
-from autosched.ir.expr import Expr, binary, const, is_const, is_index, post_order, ramp, var
+from autosched.ir.dtype import INT64, DType
+from autosched.ir.expr import Expr, binary, cast, const, is_const, is_index, post_order, ramp, var
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
@@ -32,7 +32,6 @@ from autosched.ir.stmt import (
 
 __all__ = ["Statements"]
 
-#: Elements of all lanes of one vector value; more would be an error upstream.
 _INDENT = "  "
 
 
@@ -52,16 +51,18 @@ class Statements:
         self.lines.append(_INDENT * self.depth + text)
 
     @contextmanager
-    def block(self, head: str, tail: str = "}") -> Iterator[None]:
+    def block(self, head: str = "") -> Iterator[None]:
         """`head {` ... `}`; names and temporaries of the block end with it."""
-        self.line(f"{head} {{")
+        self.line(f"{head} {{".lstrip())
         self.depth += 1
         outer, self.x.temporaries = self.x.temporaries, dict(self.x.temporaries)
-        with self.names.scope():
-            yield
-        self.x.temporaries = outer
-        self.depth -= 1
-        self.line(tail)
+        try:
+            with self.names.scope():
+                yield
+        finally:
+            self.x.temporaries = outer
+            self.depth -= 1
+        self.line("}")
 
     def array(self, buffer: Buffer, name: str, elements: int) -> str:
         """The declaration of on-chip memory; a half that the device cannot compute with is its bits."""
@@ -97,8 +98,7 @@ class Statements:
         if s.kind not in ("serial", "parallel"):
             raise BuildError(f"a {s.kind} loop is left in a lowered program", asked=f"loop {s.var!r}")
         end = binary("add", s.start, s.extent)
-        with self._expressions(s.start, s.extent, end):
-            self.x.ranges.note(s.extent)
+        with self._expressions(s.start, end):
             start, stop = self.x.index(s.start), self.x.index(end)
             if has_load(end):  # the body may change what the bound was read from
                 name = self.names.declare(f"{s.var.name}_end")
@@ -204,18 +204,19 @@ class Statements:
             self.emit(For(lane, zero, count, "serial", Store(s.buffer, (target,), value)))
             return
         kept = Buffer("lanes", (count,), s.buffer.dtype, "local")
-        fill = For(lane, zero, count, "serial", Store(kept, (lane,), value))
-        steps: list[Stmt] = [fill]
+        steps: list[Stmt] = [For(lane, zero, count, "serial", Store(kept, (lane,), value))]
+        buffers = [kept]
         if _reads(s.indices[0], s.buffer):
-            where = Buffer("offsets", (count,), s.indices[0].dtype.scalar, "local")
-            steps.append(For(lane, zero, count, "serial", Store(where, (lane,), target)))
+            where = Buffer("offsets", (count,), INT64, "local")
+            steps.append(For(lane, zero, count, "serial", Store(where, (lane,), cast(INT64, target))))
+            buffers.append(where)
             target = load(where, lane)
-        copy = For(lane, zero, count, "serial", Store(s.buffer, (target,), load(kept, lane)))
-        body: Stmt = seq(*steps, copy)
-        if len(steps) > 1:
-            body = Allocate(where, body)
-        with self.block("", "}"):
-            self.emit(Allocate(kept, body))
+        steps.append(For(lane, zero, count, "serial", Store(s.buffer, (target,), load(kept, lane))))
+        body: Stmt = seq(*steps)
+        for buffer in buffers:
+            body = Allocate(buffer, body)
+        with self.block():
+            self.emit(body)
 
     def _lanes_are_independent(self, s: Store) -> bool:
         """Whether each lane reads of the buffer only what it will write itself, and no two lanes do."""
@@ -332,10 +333,6 @@ def _certain(roots: Iterable[Expr]) -> list[Expr]:
         elif node not in seen and (certain or not has_load(node)):
             seen.add(node)
             stack.append((node, certain, True))
-            guarded = guarded_arguments(node)
+            guarded = set(guarded_arguments(node))
             stack.extend((a, certain and a not in guarded, False) for a in node.args)
     return order
-
-
-def _element(of: DType) -> DType:
-    return dtype(of).scalar

@@ -8,7 +8,7 @@ a compiler's bracket limit, becomes a temporary.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from autosched.ir.expr import Expr, post_order
 
@@ -20,10 +20,10 @@ SHARED_SIZE = 16
 MAX_DEPTH = 40
 
 
-def planned(roots: Iterable[Expr]) -> frozenset[Expr]:
+def planned(roots: Collection[Expr]) -> frozenset[Expr]:
     """The parts of `roots` to name, roots excluded."""
-    roots = tuple(roots)
-    order = post_order(roots)
+    order = post_order(tuple(roots))
+    whole = set(roots)
     uses = Counter(a for node in order for a in node.args)
     size: dict[Expr, int] = {}
     depth: dict[Expr, int] = {}
@@ -32,7 +32,7 @@ def planned(roots: Iterable[Expr]) -> frozenset[Expr]:
         size[node] = 1 + sum(size[a] for a in node.args)
         depth[node] = 1 + max((depth[a] for a in node.args), default=0)
         shared = uses[node] > 1 and size[node] >= SHARED_SIZE
-        if node.args and node not in roots and (shared or depth[node] >= MAX_DEPTH):
+        if node.args and node not in whole and (shared or depth[node] >= MAX_DEPTH):
             named.add(node)
             size[node] = depth[node] = 1
     return frozenset(named)

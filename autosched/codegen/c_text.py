@@ -26,11 +26,16 @@ __all__ = [
     "PRECEDENCE",
     "RELATION",
     "SHIFT",
+    "SYMBOLS",
     "UNARY",
     "Code",
     "Names",
+    "chain",
+    "conditional",
     "infix",
+    "is_literal",
     "literal",
+    "negate",
     "promoted",
 ]
 
@@ -55,6 +60,24 @@ PRECEDENCE = {
     "*": MUL,
     "/": MUL,
     "%": MUL,
+}
+#: operator of `ir.expr.OPS` -> C's infix
+SYMBOLS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "bitand": "&",
+    "bitor": "|",
+    "bitxor": "^",
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "and": "&&",
+    "or": "||",
 }
 #: C's type of index arithmetic: `int` or `long`, decided when the program is built
 INDEX = "index_t"
@@ -137,6 +160,30 @@ def _float_literal(value: float, of: DType, dialect: Dialect) -> Code:
     else:
         text = str(of.numpy.type(abs(value))) + dialect.suffixes.get(of, "")
     return Code(sign + text, UNARY if negative or math.isinf(value) else ATOM, str(of))
+
+
+def is_literal(x: Code) -> bool:
+    return x.low == x.high and x.text[-1:].isalnum() and x.text.lstrip("-")[:1].isdigit()
+
+
+def negate(x: Code, ctype: str) -> Code:
+    inner = f"({x.text})" if x.text.startswith("-") else x.at(UNARY)
+    return Code(f"-{inner}", UNARY, ctype, -x.high, -x.low)
+
+
+def conditional(condition: Code, a: Code, b: Code, ctype: str) -> Code:
+    text = f"{condition.at(OR)} ? {a.at(CONDITIONAL)} : {b.at(CONDITIONAL)}"
+    return Code(text, CONDITIONAL, ctype, min(a.low, b.low), max(a.high, b.high))
+
+
+def chain(symbol: str, a: Code, b: Code) -> Code:
+    """Exact arithmetic is associative: `a + (b - c)` needs no parentheses."""
+    if symbol == "+" and b.high < 0 and is_literal(b):
+        return infix("-", a, Code(b.text.removeprefix("-"), ATOM, b.ctype), INDEX)
+    product = b.prec == MUL and "/" not in b.text and "%" not in b.text
+    if (symbol == "+" and b.prec == ADD) or (symbol == "*" and product):
+        return Code(f"{a.at(b.prec)} {symbol} {b.text}", b.prec, INDEX)
+    return infix(symbol, a, b, INDEX)
 
 
 class Names:

@@ -15,9 +15,9 @@ from dataclasses import replace
 from autosched.codegen.c_helpers import unsigned
 from autosched.codegen.c_lanes import as_ramp
 from autosched.codegen.c_scalar import Expressions
-from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, UNARY, Code, infix, literal
+from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, SYMBOLS, UNARY, Code, infix, literal
 from autosched.ir.dtype import DType, dtype
-from autosched.ir.expr import Expr, is_const, is_index, post_order
+from autosched.ir.expr import OPS, Expr, is_const, is_index, post_order
 from autosched.ir.stmt import Buffer, Store, load
 
 __all__ = ["NotVector", "Vectors"]
@@ -164,7 +164,7 @@ class Vectors:
 
 def _ring_binary(v: Vectors, e: Expr, to: DType) -> Code:
     a, b = (v.ring(arg, e.dtype.lanes) for arg in e.args)
-    return infix(_SYMBOLS[e.op], a, b, to)
+    return infix(SYMBOLS[e.op], a, b, to)
 
 
 def _ring_unary(v: Vectors, e: Expr, to: DType) -> Code:
@@ -185,10 +185,6 @@ def _constant_lane(e: Expr) -> int | None:
     return int(inner.value) if inner.op == "const" and not inner.dtype.is_float else None
 
 
-_SYMBOLS = {
-    **{"add": "+", "sub": "-", "mul": "*", "div": "/", "bitand": "&", "bitor": "|", "bitxor": "^"},
-    **{"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="},
-}
 _RING: dict[str, Callable[[Vectors, Expr, DType], Code]] = {
     **dict.fromkeys(("add", "sub", "mul", "bitand", "bitor", "bitxor"), _ring_binary),
     **dict.fromkeys(("neg", "bitnot"), _ring_unary),
@@ -200,7 +196,7 @@ def _arithmetic(v: Vectors, e: Expr) -> Code:
     if not e.dtype.is_float:
         return v.wrapped(e)
     a, b = v.operands(e)
-    return infix(_SYMBOLS[e.op], a, b, a.ctype)
+    return infix(SYMBOLS[e.op], a, b, a.ctype)
 
 
 def _float_div(v: Vectors, e: Expr) -> Code:
@@ -242,7 +238,7 @@ def _abs(v: Vectors, e: Expr) -> Code:
 
 def _bitwise(v: Vectors, e: Expr) -> Code:
     a, b = v.operands(e)
-    return infix(_SYMBOLS[e.op], a, b, a.ctype)
+    return infix(SYMBOLS[e.op], a, b, a.ctype)
 
 
 def _shr(v: Vectors, e: Expr) -> Code:
@@ -260,7 +256,7 @@ def _compare(v: Vectors, e: Expr) -> Code:
             raise NotVector  # true is -1 in a mask: the order is the wrong way round
         a, b = v.masks(a, b)
     of = dtype(a.ctype)
-    return replace(infix(_SYMBOLS[e.op], a, b, f"int{of.bits}x{of.lanes}"), mask=True)
+    return replace(infix(SYMBOLS[e.op], a, b, f"int{of.bits}x{of.lanes}"), mask=True)
 
 
 def _logic(v: Vectors, e: Expr) -> Code:
@@ -348,10 +344,7 @@ def _has_load(e: Expr) -> bool:
     return any(node.op == "load" for node in post_order(e))
 
 
-_MATH = (
-    "exp exp2 exp10 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid sqrt "
-    "rsqrt floor ceil trunc round nearbyint isnan isinf isfinite pow fmod atan2 hypot copysign"
-).split()
+_MATH = [op for op, info in OPS.items() if info.kind == "math"]
 _VECTOR: dict[str, Callable[[Vectors, Expr], Code]] = {
     **dict.fromkeys(("add", "sub", "mul"), _arithmetic),
     "div": _float_div,
@@ -372,4 +365,7 @@ _VECTOR: dict[str, Callable[[Vectors, Expr], Code]] = {
     "load": _load,
     **dict.fromkeys(_MATH, _math),
 }
-_HALF_ROUNDED = frozenset(("add", "sub", "mul", "div", "cast", *_MATH)) - {"floor", "ceil", "trunc", "round", "nearbyint"}
+#: operators on float16 whose result must be rounded to half precision when computed in float
+_HALF_ROUNDED = frozenset(("add", "sub", "mul", "div", "cast", *_MATH)) - {
+    *("floor", "ceil", "trunc", "round", "nearbyint")
+}

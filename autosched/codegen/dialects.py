@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 
 from autosched.ir.dtype import DType
+from autosched.ir.expr import OPS
 
 __all__ = ["OPENCL", "Dialect"]
 
@@ -95,11 +96,9 @@ _OPENCL_TYPES = {
     "float64": "double",
 }
 
-_SAME_NAME = (
-    "exp exp2 exp10 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sqrt rsqrt "
-    "floor ceil trunc round isnan isinf isfinite pow fmod atan2 hypot copysign"
-).split()
-_OPENCL_MATH = {**{name: name for name in _SAME_NAME}, "nearbyint": "rint", "abs": "fabs"}
+#: OpenCL calls most functions by their names in `ir.expr.OPS`, whatever the width
+_OPENCL_MATH = {op: op for op, info in OPS.items() if info.kind == "math" and op != "sigmoid"}
+_OPENCL_MATH |= {"nearbyint": "rint", "abs": "fabs"}
 
 _C_KEYWORDS = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long "

@@ -10,30 +10,34 @@ the coefficient-wise maximum, and all bounds of a function merge into one small 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
+from math import ceil, lcm
 
 from autosched.codegen.signature import Dim
 from autosched.ir.expr import Expr, post_order
 
 __all__ = ["Bound", "IndexRanges", "Interval"]
 
-Bound = dict[tuple[str, ...], int]  #: product of sizes (sorted names) -> coefficient > 0
+#: product of sizes (sorted names) -> coefficient > 0
+Bound = dict[tuple[str, ...], Fraction]
 
+_NONE = Fraction(0)
 _CONDITIONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "likely"))
 
 
 def constant(value: int) -> Bound:
-    return {(): abs(value)} if value else {}
+    return {(): Fraction(abs(value))} if value else {}
 
 
 def _sum(a: Bound, b: Bound) -> Bound:
-    return {m: a.get(m, 0) + b.get(m, 0) for m in {**a, **b}}
+    return {m: a.get(m, _NONE) + b.get(m, _NONE) for m in {**a, **b}}
 
 
 def _larger(a: Bound, b: Bound) -> Bound:
-    return {m: max(a.get(m, 0), b.get(m, 0)) for m in {**a, **b}}
+    return {m: max(a.get(m, _NONE), b.get(m, _NONE)) for m in {**a, **b}}
 
 
 def _product(a: Bound, b: Bound) -> Bound:
@@ -41,12 +45,12 @@ def _product(a: Bound, b: Bound) -> Bound:
     for m, c in a.items():
         for n, d in b.items():
             key = tuple(sorted(m + n))
-            result[key] = result.get(key, 0) + c * d
+            result[key] = result.get(key, _NONE) + c * d
     return result
 
 
 def _quotient(a: Bound, divisor: int) -> Bound:
-    return {m: -(-c // divisor) for m, c in a.items()}
+    return {m: c / divisor for m, c in a.items()}
 
 
 def _is_constant(a: Bound) -> bool:
@@ -112,14 +116,15 @@ class IndexRanges:
         self.peak = _larger(self.peak, reduce(_product, (self(f).magnitude for f in factors), constant(1)))
 
     def peak_dim(self) -> Dim:
-        """`peak` as data over size names."""
+        """`peak`, rounded up, as data over size names."""
+        scale = lcm(*(c.denominator for c in self.peak.values()))
         total: Dim = 0
         for names, coefficient in sorted(self.peak.items()):
-            term: Dim = coefficient
+            term: Dim = int(coefficient * scale)
             for name in names:
                 term = ["size", name] if term == 1 else ["mul", term, ["size", name]]
             total = term if total == 0 else ["add", total, term]
-        return total
+        return total if scale == 1 else ["add", ["floordiv", total, scale], 1]
 
     # -- intervals ----------------------------------------------------------------------------
     def __call__(self, e: Expr) -> Interval:
@@ -153,7 +158,8 @@ class IndexRanges:
         info = v.value
         low = info.lower if info.lower is not None else 0 if info.role == "size" else None
         if info.name in self._sizes:
-            high = constant(info.upper) if info.upper is not None else {(info.name,): 1}
+            size: Bound = {(info.name,): Fraction(1)}
+            high = constant(info.upper) if info.upper is not None else size
             return Interval.of(low, high, high)
         if low is not None and info.upper is not None:
             return Interval.of(low, constant(max(info.upper, 0)), {})
@@ -179,7 +185,7 @@ def _add(a: Interval, b: Interval) -> Interval:
 
 
 def _sub(a: Interval, b: Interval) -> Interval:
-    low = a.low - sum(b.high.values()) if a.low is not None and _is_constant(b.high) else None
+    low = a.low - ceil(sum(b.high.values())) if a.low is not None and _is_constant(b.high) else None
     high = a.high if b.nonneg else _sum(a.high, b.magnitude)
     return Interval.of(low, high, _sum(a.magnitude, b.magnitude))
 
@@ -225,7 +231,7 @@ def _neg(a: Interval) -> Interval:
     return Interval.of(None, a.magnitude, a.magnitude)
 
 
-_RULES = {
+_RULES: dict[str, Callable[..., Interval]] = {
     "add": _add,
     "sub": _sub,
     "mul": _mul,

@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.llvm_program import entry_name, module_text
 from autosched.errors import BuildError, TargetError
-from autosched.ir.stmt import Function
+from autosched.ir.stmt import For, Function, walk
 from autosched.target import Target
 
 __all__ = ["compile_llvm", "host", "render", "target_machine"]
@@ -73,6 +73,7 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
         texts={"source": source},
         meta={
             "entry": entry_name(function),
+            "parallel": any(isinstance(s, For) and s.kind == "parallel" for s in walk(function.body)),
             "cpu": cpu,
             "features": features,
             "triple": llvm.get_default_triple(),

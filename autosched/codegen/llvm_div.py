@@ -18,7 +18,9 @@ def trunc_div(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Valu
     """Quotient rounded toward zero. `non_negative` promises that neither operand is below 0."""
     if a.dtype.is_float:
         return w.intrinsic("trunc", a.dtype, [w.binary("fdiv", a, b)])
-    if b.const:
+    if b.const == 0:
+        return constant(0, a.dtype)
+    if b.const is not None:
         return _constant_quotient(w, a, b, non_negative)
     safe, zero, minus_one = _safe_divisor(w, b, non_negative)
     quotient = w.binary("udiv" if _unsigned(a, non_negative) else "sdiv", a, safe)
@@ -31,10 +33,10 @@ def trunc_mod(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Valu
     """Remainder with the sign of the dividend."""
     if a.dtype.is_float:
         return _float_remainder(w, a, b)
-    if b.const == -1:
+    if b.const in (0, -1):
         return constant(0, a.dtype)
     opcode = "urem" if _unsigned(a, non_negative) else "srem"
-    if b.const:
+    if b.const is not None:
         return w.binary(opcode, a, b)
     # x % 1 is 0, which is also the right answer for a divisor of -1
     safe, zero, _ = _safe_divisor(w, b, non_negative)
@@ -45,7 +47,7 @@ def floor_div(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Valu
     """Quotient rounded down."""
     if a.dtype.is_float:
         return _float_floor_div(w, a, b)
-    if _unsigned(a, non_negative):
+    if b.const == 0 or _unsigned(a, non_negative):
         return trunc_div(w, a, b, non_negative)
     if b.const is not None and b.const > 0:
         return _floor_div_by_positive(w, a, b)
@@ -61,7 +63,7 @@ def floor_mod(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Valu
     if b.const is not None and b.const > 0 and not int(b.const) & (int(b.const) - 1):
         return w.binary("and", a, constant(b.const - 1, a.dtype))
     remainder = trunc_mod(w, a, b, non_negative)
-    if _unsigned(a, non_negative):
+    if b.const == 0 or _unsigned(a, non_negative):
         return remainder
     if b.const is not None and b.const > 0:  # add the divisor to a negative remainder, without a branch
         sign = w.binary("ashr", remainder, constant(a.dtype.bits - 1, a.dtype))

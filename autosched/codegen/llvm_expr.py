@@ -160,14 +160,18 @@ class Expressions:
             case _:
                 return self._shortcut(e, e.args[0], const(True, e.dtype), e.args[1])
 
-    def _variable(self, e: Expr) -> Value:
-        bound = self.variables.get(e)
-        if bound is None:
+    def _bound_to(self, e: Expr) -> Value:
+        found = self.variables.get(e)
+        if found is None:
             raise BuildError(
                 f"the variable {e.name!r} has no value here",
                 asked="code generation",
                 legal="every variable must be bound by a loop, a let or the sizes of the function",
             )
+        return found
+
+    def _variable(self, e: Expr) -> Value:
+        bound = self._bound_to(e)
         return bound if bound.dtype == e.dtype or e.dtype.is_float else extend(self.w, bound, e.dtype)
 
     def _ramp_value(self, e: Expr) -> Value:
@@ -300,8 +304,7 @@ class Expressions:
             case "const":
                 return constant(e.value, of)
             case "var":
-                self._variable(e)
-                return extend(self.w, self.variables[e], of)
+                return extend(self.w, self._bound_to(e), of)
             case "cast":
                 return self.index(e.args[0])
             case "broadcast":

@@ -326,11 +326,16 @@ class Analyzer:
         return found
 
     def _prove(self, p: Poly) -> bool:
-        steps = [self.PROOF_STEPS]
-        if self._nonneg(p, steps):
-            return True
+        return self._nonneg(p, [self.PROOF_STEPS])
+
+    def _by_a_fact(self, p: Poly, steps: list[int]) -> bool:
+        """`p >= 0` because `p` is a known non-negative polynomial plus something non-negative."""
         mentioned = variables_of(p)
-        return any(variables_of(f) & mentioned and self._nonneg(p - f, steps) for f in self._facts)
+        facts, self._facts = self._facts, []
+        try:
+            return any(variables_of(f) & mentioned and self._nonneg(p - f, steps) for f in facts)
+        finally:
+            self._facts = facts
 
     def _nonneg(self, p: Poly, steps: list[int]) -> bool:
         value = p.constant
@@ -342,6 +347,8 @@ class Analyzer:
         if self._obviously_nonneg(p):
             return True
         atom = self._next_atom(p)
+        if (atom is None or atom.op == "var") and self._facts and self._by_a_fact(p, steps):
+            return True
         return atom is not None and self._eliminate(p, atom, steps)
 
     def _obviously_nonneg(self, p: Poly) -> bool:
@@ -410,6 +417,10 @@ class Analyzer:
         a, d = to_poly(atom.args[0]), to_poly(atom.args[1])
         divisor = d.constant
         if divisor is not None and divisor > 0:
+            if slope.constant == 1:  # a//d >= -rest  <=>  a >= -rest*d
+                return self._nonneg(a + rest * divisor, steps)
+            if slope.constant == -1:  # a//d <= rest  <=>  a <= rest*d + d - 1
+                return self._nonneg(rest * divisor + (divisor - 1) - a, steps)
             # a//d lies in [(a - d + 1)/d, a/d]; multiply through by d
             end = a - (divisor - 1) if k > 0 else a
             if self._nonneg(slope * end + rest * divisor, steps):

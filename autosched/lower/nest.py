@@ -116,10 +116,11 @@ class _Nest:
             found.append(compare("ge", value, a.min))
         kept: list[Expr] = []
         for condition in found:
-            simple = an.simplify(condition)
+            with an.assuming(logical_and(*kept)):
+                simple = an.simplify(condition)
             if is_const(simple, False):
                 raise LowerError(f"{condition!r} can never hold", asked=f"the loops of {stage.name}")
-            if simple.op != "const" and simple not in kept:
+            if simple.op != "const":
                 kept.append(simple)
         return kept
 

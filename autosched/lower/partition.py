@@ -181,11 +181,13 @@ def _partition_ragged(s: Stmt, an: Analyzer) -> Stmt:
 
 
 def _scalar_border(loop: For, span: _Span) -> Stmt:
-    """The body for the border: loops over vector lanes that the questions mention run one by one."""
+    """The body for the border, where little time is spent and code should be short: loops over
+    vector lanes that the questions mention run one by one, and nothing is written out that need
+    not be."""
     asked = frozenset(v for node in span.answers for v in variables(node))
 
     def scalar(s: Stmt) -> Stmt:
-        if isinstance(s, For) and s.kind == "vectorize" and s.var in asked:
+        if isinstance(s, For) and (s.kind == "vectorize" and s.var in asked or s.kind == "unroll"):
             return replace(s, kind="serial")
         return s
 

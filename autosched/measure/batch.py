@@ -69,6 +69,7 @@ class Batch:
             queue.dispatch(self._ahead)
             is_enough = not queue.pending or len(queue.built) >= self._ahead
             self._is_running_phase = is_enough and not queue.building and not crew.is_starting("builder")
+            queue.sort()
         if self._is_running_phase:
             self._run_next()
             self._is_running_phase = bool(queue.built or self._running)

@@ -42,9 +42,14 @@ _WHILE = {
 
 @dataclass
 class Task:
-    """A job on its way. `attempts` counts the runs (or builds) that took the worker down with them."""
+    """A job on its way. `place` is where it stands in the batch.
+
+    `attempts` counts the builds, then the runs, that took the worker down with them. `is_control`
+    marks a job that is run again to see whether the device still works.
+    """
 
     job: Job
+    place: int = 0
     path: Path = Path()
     attempts: int = 0
     digest: str = ""
@@ -180,7 +185,7 @@ class BuildQueue:
 
     def __init__(self, desk: Desk, jobs: Iterable[Job]) -> None:
         self._desk = desk
-        self.pending = deque(Task(job) for job in jobs)
+        self.pending = deque(Task(job, place) for place, job in enumerate(jobs))
         self.building = 0
         self.built: deque[Task] = deque()
 
@@ -199,6 +204,10 @@ class BuildQueue:
                 self.pending.popleft()
                 self.building += 1
                 room -= 1
+
+    def sort(self) -> None:
+        """Put what is built in the order in which it was asked for, whichever builder was quicker."""
+        self.built = deque(sorted(self.built, key=lambda task: task.place))
 
     def finish(self, event: Event) -> Measurement | None:
         """Take note of a builder's event; the measurement if the job has ended here."""

@@ -48,9 +48,9 @@ def worker_environment(folder: Path, target: Target, role: str, base: Mapping[st
         "OMP_NUM_THREADS": str(target.num_threads) if role == "runner" else "1",
         "OMP_DYNAMIC": "false",
     }
-    # The user's own wish wins. OMP_WAIT_POLICY stays alone on purpose: with `active`, the runner's
-    # idle threads would spin for minutes and take the CPU from the builders.
-    env.setdefault("OMP_PROC_BIND", "close")
+    # Two settings are left out on purpose. With OMP_WAIT_POLICY=active, the runner's idle threads
+    # would spin for minutes: beside builders, and beside the serial candidate that follows a parallel
+    # one. OMP_PROC_BIND confines the main thread too, and with it whatever asks how many CPUs there are.
     return env
 
 

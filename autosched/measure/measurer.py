@@ -101,12 +101,13 @@ class Measurer:
         finally:
             self._end()
 
-    def playoff(self, jobs: Sequence[Job], rounds: int = 10) -> list[tuple[Job, list[float]]]:
+    def playoff(self, jobs: Sequence[Job], rounds: int = 15) -> list[tuple[Job, list[float]]]:
         """`rounds` samples (seconds per call) of each job, interleaved: one of each per round.
 
         Outputs are verified whole, before the first and after the last round. A job that fails has
-        no samples, and `playoff_errors` says why. `stats.judge` names the winner. Raises as
-        `measure` does, and UsageError for `rounds` < 1.
+        no samples, and `playoff_errors` says why. `stats.judge` names the winner; with few rounds it
+        cannot (`stats.judge` says how many it takes). Raises as `measure` does, and UsageError for
+        `rounds` < 1.
         """
         if rounds < 1:
             raise UsageError("there must be at least one round", asked=f"playoff(rounds={rounds})")

@@ -72,6 +72,7 @@ class WorkerProcess:
 
     def _reset(self) -> None:
         self.busy = False
+        self._is_new = True
         self._frames = FrameBuffer()
         self._outgoing = b""
         self._log = bytearray()
@@ -168,9 +169,10 @@ class WorkerProcess:
         """
         if self.busy or not limits:
             raise ValueError(f"worker {self.name} cannot be asked: busy, or no limits given")
-        if not self.running or not self._is_quiet():
+        if not self.running or not (self._is_new or self._is_quiet()):
             self.kill()
             return False
+        self._is_new = False  # one that dies at its start shall say why, as an outcome
         self._sequence += 1
         self._outgoing = encode({**message, "seq": self._sequence})
         self._log.clear()

@@ -26,7 +26,9 @@ MIN_ROWS = 4
 class Booster(Protocol):
     """A library that grows boosted trees."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Which library, and which version of it."""
 
     def train(self, features: FloatArray, labels: FloatArray, weights: FloatArray, seed: int, threads: int) -> Any:
         """A regressor trained on float64 [n, F], [n], [n]."""

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from autosched.errors import AutoschedError, UsageError
 
@@ -60,8 +60,8 @@ def load_class(kind: PluginKind, name: str) -> Callable[..., Any]:
     """
     if name in kind.builtins:
         module, _, attribute = kind.builtins[name].partition(":")
-        found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-        return found
+        ours: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        return ours
     path, colon, attribute = name.rpartition(":")
     if colon and path.endswith(".py"):
         loaded = _from_file(kind, name, path, attribute)
@@ -73,7 +73,7 @@ def load_class(kind: PluginKind, name: str) -> Callable[..., Any]:
     if not callable(loaded) or missing:
         lacks = f"it lacks {', '.join(missing)}" if missing else "it is not a class"
         raise _error(kind, name, lacks, f"a {kind.noun} is a class with the methods {', '.join(kind.methods)}")
-    return loaded
+    return cast("Callable[..., Any]", loaded)
 
 
 def construct(kind: PluginKind, name: str, *args: Any, options: Mapping[str, Any], **common: Any) -> Any:

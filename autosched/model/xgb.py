@@ -43,7 +43,7 @@ class XGBoostBooster:
 
         self._xgb = xgboost
         self._rounds = rounds
-        self.name = f"xgboost {xgboost.__version__}"
+        self.name: str = f"xgboost {xgboost.__version__}"
 
     def train(self, features: FloatArray, labels: FloatArray, weights: FloatArray, seed: int, threads: int) -> Any:
         """One boosted regressor.
@@ -61,6 +61,7 @@ class XGBoostBooster:
 
     def importances(self, member: Any, features: FloatArray, labels: FloatArray, seed: int) -> FloatArray:
         """The total gain of all splits on each column."""
+        del labels, seed  # the trees remember their gains
         gains = np.zeros(features.shape[1])
         for column, gain in member.get_score(importance_type="total_gain").items():
             gains[int(column.removeprefix("f"))] = gain

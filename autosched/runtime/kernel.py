@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from autosched.codegen.artifact import Signature
 
-__all__ = ["BoundCall", "Kernel"]
+__all__ = ["BoundCall", "DirectCall", "DirectKernel", "Kernel"]
 
 Array = np.ndarray[Any, Any]
 
@@ -42,3 +42,18 @@ class Kernel(Protocol):
         Raises BuildError for arrays the signature does not allow, DeviceError when the device
         cannot hold them.
         """
+
+
+class DirectCall(Protocol):
+    """A kernel with its sizes fixed, for arrays that were checked before."""
+
+    def run(self, addresses: Sequence[int]) -> None:
+        """Execute once on the arrays at these host addresses, one per parameter, and wait."""
+
+
+@runtime_checkable
+class DirectKernel(Protocol):
+    """A kernel that works on the host's memory, so that a call needs addresses only."""
+
+    def prepare(self, sizes: Mapping[str, int]) -> DirectCall:
+        """What calls with these sizes have in common."""

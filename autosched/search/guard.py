@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
+from typing import Any
 
 from autosched.errors import AutoschedError, UsageError
 from autosched.search.points import Points, feasible
@@ -34,10 +36,11 @@ class GuardedStrategy:
             raise self._fault(f"propose({n}) raised {type(error).__name__}: {error}") from error
         if len(proposed) > n:
             raise self._fault(f"propose({n}) gave {len(proposed)} candidates")
+        checked = []
         for candidate in proposed:
-            self._check(candidate)
-            self._points.mark([candidate])
-        return proposed
+            checked.append(self._checked(candidate))
+            self._points.mark(checked[-1:])
+        return checked
 
     def observe(self, trials: Sequence[Trial]) -> None:
         """Tell the plug-in."""
@@ -49,14 +52,20 @@ class GuardedStrategy:
         except Exception as error:
             raise self._fault(f"observe raised {type(error).__name__}: {error}") from error
 
-    def _check(self, candidate: object) -> None:
-        if not isinstance(candidate, Candidate) or not self._points.valid(candidate):
+    def _checked(self, proposed: Any) -> Candidate:
+        """The candidate in plain Python integers: records are JSON, which knows no NumPy's."""
+        try:
+            candidate = Candidate(index(proposed.sketch), tuple(map(index, proposed.indices)))
+        except (AttributeError, TypeError):
+            raise self._fault(f"it proposed {proposed!r}, which is not a Candidate") from None
+        if not self._points.valid(candidate):
             raise self._fault(f"it proposed {candidate!r}, which is not a point of the space")
         points = self._points.sketches[candidate.sketch]
         if candidate.indices in points:
             raise self._fault(f"it proposed {candidate!r}, which was proposed or observed before")
         if not len(feasible(points.sketch, points.as_rows([candidate.indices]))):
             raise self._fault(f"it proposed {candidate!r}, which is infeasible")
+        return candidate
 
     def _fault(self, why: str) -> UsageError:
         return UsageError(

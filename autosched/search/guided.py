@@ -38,7 +38,7 @@ class GuidedSearch:
     `batch`         proposals in one call at most, however many are asked for: each batch is
                     chosen with what the one before has taught.
     `pool`          candidates that are scored in a round.
-    `parents`       best trials that have children.
+    `parents`       best trials that have children, the better the more.
     `random_share`  of the proposals are random, in [0, 1]: the model cannot talk the search out
                     of a region for good.
     `explore`       weight of the model's standard deviation in a score.
@@ -92,12 +92,13 @@ class GuidedSearch:
         if n < 1:
             return []
         ranked = [candidate for candidate, _ in self._history.ranked()]
-        if len(self._history) < self._initial or not ranked:
-            return self._spread_out(n)
-        by_chance = int(n * self._random_share + self._rng.random())
-        pool = self._make_pool(ranked)
-        chosen = self._choose(pool, n - by_chance)
-        return self._points.mark(chosen) + self._spread_out(n - len(chosen))
+        chosen: list[Candidate] = []
+        if len(self._history) >= self._initial and ranked:
+            by_chance = int(n * self._random_share + self._rng.random())
+            chosen = self._points.mark(self._choose(self._make_pool(ranked), n - by_chance))
+        chosen += self._spread_out(n - len(chosen))
+        # An empty answer means that nothing is left, so make sure of it.
+        return chosen or self._points.take(1, self._rng)
 
     def observe(self, trials: Sequence[Trial]) -> None:
         """Learn from trials; those that are not points of this space are ignored."""
@@ -106,12 +107,17 @@ class GuidedSearch:
         self._history.add(known)
 
     def _spread_out(self, n: int) -> list[Candidate]:
-        """Up to `n` random points, the sketches in equal shares, the knob values in equal shares."""
+        """Up to `n` random points, the sketches in equal shares, the knob values in equal shares.
+
+        Fewer than `n` where feasible points are rare: a sketch must not slow each round down.
+        """
         found: list[Candidate] = []
-        while len(found) < n and any(points.weight() for points in self._points.sketches):
-            for number, share in enumerate(self._points.shares(n - len(found), self._rng)):
+        before = -1
+        while before < len(found) < n:
+            before = len(found)
+            for number, share in enumerate(self._points.shares(n - before, self._rng)):
                 points = self._points.sketches[number]
-                rows = points.find(8 * share, self._rng) if share else points.as_rows([])
+                rows = points.find(8 * share, self._rng)
                 best = spread(rows, share, self._used[number])
                 found += self._points.mark([Candidate(number, tuple(rows[i].tolist())) for i in best])
         return found
@@ -123,11 +129,12 @@ class GuidedSearch:
         shares = self._points.shares(self._pool // 4, self._rng)
         pool = []
         for points, share, rows in zip(self._points.sketches, shares, parents, strict=True):
-            parts = [points.find(share, self._rng) if share else points.as_rows([])]
+            parts = [points.draw(4 * share, self._rng)[:share]]
             if len(rows):
                 count = -(-self._pool * len(rows) // total)
                 mixed = crossover(rows, count // 3, self._rng)
-                picked = rows[self._rng.integers(0, len(rows), size=count - len(mixed))]
+                # Squared, so that the better ones, which come first, have more children.
+                picked = rows[(len(rows) * self._rng.random(count - len(mixed)) ** 2).astype(np.int64)]
                 children = neighbours(np.concatenate([picked, mixed]), points.radices, self._rng)
                 parts.append(points.fresh(np.concatenate([children, mixed])))
             pool.append(distinct(np.concatenate(parts)))
@@ -189,18 +196,18 @@ class GuidedSearch:
     def _fit(self, model: CostModel) -> None:
         if self._fitted == self._history.version:
             return
-        trials = self._history.rows()  # sorted by candidate, so by sketch: as the features below are
-        features = self._features(
-            [
-                points.as_rows([candidate.indices for candidate, _ in trials if candidate.sketch == number])
-                for number, points in enumerate(self._points.sketches)
-            ]
-        )
-        seconds = np.array([seconds for _, seconds in trials])
-        # An old record may be infeasible by now, and its features meaningless.
-        sound = np.isfinite(features).all(axis=1)
-        model.fit(features[sound], seconds[sound], np.zeros(int(sound.sum()), dtype=np.int64))
-        self._fitted, self._seen_features = self._history.version, features[sound]
+        trials = self._history.rows()
+        rows, times = [], []
+        for number, points in enumerate(self._points.sketches):
+            mine = [(candidate.indices, seconds) for candidate, seconds in trials if candidate.sketch == number]
+            tried = points.as_rows([indices for indices, _ in mine])
+            # An old record may be infeasible by now; then its features mean nothing.
+            sound = np.asarray(points.sketch.mask(tried), dtype=np.bool_)
+            rows.append(tried[sound])
+            times.append(np.array([seconds for _, seconds in mine], dtype=np.float64)[sound])
+        features, seconds = self._features(rows), np.concatenate(times)
+        model.fit(features, seconds, np.zeros(len(seconds), dtype=np.int64))
+        self._fitted, self._seen_features = self._history.version, features
 
     def _features(self, pool: Sequence[IntArray]) -> FloatArray:
         parts = [

@@ -27,8 +27,11 @@ SMALL = 1 << 13
 #: in a row found nothing new is given up.
 LIMIT = 1 << 20
 
-#: A call that has found something stops after this many draws, even if that is fewer than asked.
+#: `Points.take` stops after this many draws if it has found something, even if fewer than asked.
 PATIENCE = 1 << 17
+
+#: `SketchPoints.find` stops after this many draws, even if it has found nothing.
+SHORT_PATIENCE = 1 << 14
 
 Row = tuple[int, ...]
 
@@ -110,10 +113,10 @@ class SketchPoints:
         return rows
 
     def find(self, n: int, rng: np.random.Generator) -> IntArray:
-        """Up to `n` points [m, k] as of `draw`; none only if none is left."""
+        """Up to `n` points [m, k] as of `draw`, at a bounded cost: it may miss rare ones."""
         found: dict[Row, None] = {}
         tries, spent = 2 * n + 64, 0
-        while len(found) < n and self.weight() > 0 and not (found and spent >= PATIENCE):
+        while len(found) < n and self.weight() > 0 and spent < SHORT_PATIENCE:
             last = self._left is not None
             # Among what is left are the points already found: this many give n different ones.
             rows = self.draw(len(found) + n if last else tries, rng)

@@ -87,7 +87,8 @@ class SyntheticSketch:
     def fails(self, indices: IntArray) -> NDArray[np.bool_]:
         """bool [n]: which points are feasible but fail: about one in fifteen, never the optimum."""
         mixed = (indices * (2 * np.arange(len(self.knobs)) + 3)).sum(axis=1) % 15
-        return (mixed == 7) & (indices != np.array(self.optimum, dtype=np.int64)).any(axis=1)
+        elsewhere = (indices != np.array(self.optimum, dtype=np.int64)).any(axis=1)
+        return np.asarray((mixed == 7) & elsewhere)
 
 
 class SyntheticSpace:
@@ -157,7 +158,7 @@ class SyntheticSpace:
     def empty() -> SyntheticSpace:
         """A sketch none of whose points is feasible."""
         knobs = (_powers("tile", 4), _powers("vec", 3))
-        return SyntheticSpace([SyntheticSketch("never", knobs, (0, 0), constraint=lambda v: v[:, 0] < 0)])
+        return SyntheticSpace([SyntheticSketch("never", knobs, (0, 0), constraint=_never)])
 
     @staticmethod
     def small() -> SyntheticSpace:
@@ -200,7 +201,11 @@ def _powers(name: str, count: int) -> SyntheticKnob:
 def _fits(values: IntArray) -> NDArray[np.bool_]:
     """A vector divides its tile, and the tile fits a cache."""
     tile_y, tile_x, vec = values[:, 0], values[:, 1], values[:, 2]
-    return (tile_x % vec == 0) & (tile_y * tile_x <= 2**13)
+    return np.asarray((tile_x % vec == 0) & (tile_y * tile_x <= 2**13))
+
+
+def _never(values: IntArray) -> NDArray[np.bool_]:
+    return np.zeros(len(values), dtype=np.bool_)
 
 
 def _row(candidate: Candidate) -> IntArray:

@@ -285,9 +285,7 @@ def _sequence() -> int:
 
 
 def _answer(**changes: Any) -> None:
-    _frame(
-        {"status": "ok", "error": "", "samples": [1e-3], "verified": "full", "number": 1, "run_s": 0.1, **changes}
-    )
+    _frame({"status": "ok", "error": "", "samples": [1e-3], "verified": "full", "number": 1, "run_s": 0.1, **changes})
 
 
 def _frame(message: dict[str, Any]) -> None:

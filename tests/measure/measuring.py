@@ -12,7 +12,7 @@ from typing import Any
 import fake_backend
 import pytest
 
-from autosched.measure import Measurer, MeasureOptions
+from autosched.measure import MeasureOptions, Measurer
 from autosched.target import Target
 
 HERE = Path(__file__).parent

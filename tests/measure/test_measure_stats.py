@@ -107,13 +107,33 @@ def test_impossible_confidence() -> None:
             median_interval([1.0], confidence)
 
 
-def test_identical_candidates_rarely_win_by_chance() -> None:
-    """A/A under a busy neighbour: each claim of a gain over the default is a false one."""
+@pytest.mark.parametrize("candidates", [2, 8])
+def test_identical_candidates_rarely_win_by_chance(candidates: int) -> None:
+    """A/A under a busy neighbour: each claim of a gain over the default, the first, is a false one."""
     rng = np.random.default_rng(2026)
     false_winners = 0
-    runs = 200
+    runs = 300
     for _ in range(runs):
-        neighbour = np.where(rng.random(10) < 0.5, 1.6, 1.0)
-        samples = neighbour * rng.lognormal(0, 0.03, (2, 10))
-        false_winners += judge(samples.tolist(), min_gain=0.01).winner != 0
+        neighbour = np.where(rng.random(15) < 0.5, 1.6, 1.0)
+        samples = neighbour * rng.lognormal(0, 0.03, (candidates, 15))
+        false_winners += judge(samples.tolist()).winner != 0
     assert false_winners / runs <= 0.05
+
+
+@pytest.mark.parametrize(("candidates", "rounds"), [(2, 6), (8, 9), (30, 11)])
+def test_rounds_it_takes_to_see_a_difference(candidates: int, rounds: int) -> None:
+    for count, is_seen in [(rounds - 1, False), (rounds, True)]:
+        samples = [[1.0] * count, *[[2.0] * count] * (candidates - 1)]
+        assert (judge(samples).tied_with_best == (0,)) is is_seen
+
+
+def test_a_real_gain_is_seen_among_noise() -> None:
+    """5 % faster than seven others, noise 1 % and a neighbour that comes and goes: found in most runs."""
+    rng = np.random.default_rng(1)
+    found = 0
+    for _ in range(100):
+        neighbour = np.where(rng.random(15) < 0.5, 1.6, 1.0)
+        samples = neighbour * rng.lognormal(0, 0.01, (8, 15))
+        samples[5] *= 0.95
+        found += judge(samples.tolist()).tied_with_best == (5,)
+    assert found >= 95

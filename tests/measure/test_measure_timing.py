@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched.measure import timing
@@ -37,6 +37,7 @@ def test_impossible_times(bad: float) -> None:
         take_samples(lambda number: bad, number=5, repeat=3, min_s=0.01)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-9, 10.0), st.floats(0, 1e-4), st.floats(1e-4, 0.1))
 def test_calibrated_sample_lasts_long_enough(seconds: float, overhead: float, min_s: float) -> None:
     clock = Clock(seconds, overhead)

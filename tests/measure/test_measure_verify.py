@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched.measure import verify
@@ -82,6 +82,7 @@ def test_sampled_comparison_reports_true_positions() -> None:
     assert compare(got, expected, 0, 0, np.array([0, 41, 99])) == ""
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 3_000_000))
 def test_sample_positions(size: int) -> None:
     positions = sample_positions(size)

@@ -39,7 +39,7 @@ class TestGuidedWithoutModel(StrategyContract):
 
 
 class TestGuidedWithRandomModel(StrategyContract):
-    """Shares no code path with uncertainty; asks the model from the fourth trial on."""
+    """A model that says nothing of its uncertainty, asked from the fourth trial on."""
 
     def make(self, space, *, seed=0):
         model = RandomCostModel(space.feature_names, seed=seed)

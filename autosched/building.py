@@ -1,0 +1,168 @@
+"""`build`: from a workload or a schedule to a module that can be called.
+
+A workload is built with the best record of its key on this target and device; without one, with the
+default schedule. A record is data: its trace is replayed on the graph, and one that no longer
+replays is passed over with a warning that names it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from autosched.errors import AutoschedError, UsageError
+from autosched.lower.pipeline import Structure, lower_structure
+from autosched.records import ranked, read_workload
+from autosched.runtime.device import describe_device, resolve_target
+from autosched.schedule.schedule import Schedule, replay
+from autosched.space.default import default_schedule
+from autosched.space.workload import Workload, WorkloadFunction
+from autosched.target import Target
+from autosched.te.tensor import Tensor
+
+if TYPE_CHECKING:
+    from autosched.runtime.module import Module
+
+__all__ = ["Plan", "as_workload", "build", "plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `build` would compile, and why."""
+
+    name: str
+    args: tuple[Tensor, ...]
+    schedule: Schedule
+    knobs: dict[str, int]
+    structure: Structure
+    target: Target
+    provenance: dict[str, Any]
+
+    def compile(self) -> Module:
+        """The module. Raises LowerError or BuildError."""
+        from autosched.codegen import compile_function
+        from autosched.runtime.module import Module
+
+        artifact = compile_function(self.structure.bind(self.knobs), self.target)
+        return Module(artifact, self.target, provenance=self.provenance)
+
+
+def as_workload(what: Workload | WorkloadFunction) -> Workload:
+    """The workload itself, or a workload function called with its defaults."""
+    return what() if isinstance(what, WorkloadFunction) else what
+
+
+def build(
+    what: Workload | WorkloadFunction | Schedule,
+    target: str | Target = "llvm",
+    *,
+    args: Sequence[Tensor] | None = None,
+    name: str | None = None,
+    records: str | None = None,
+    sizes: dict[str, int] | None = None,
+) -> Module:
+    """Compile for a target. Call the result with NumPy arrays.
+
+    what:    a workload (its best record is applied), or a schedule (built as it is)
+    args:    for a schedule, the tensors of the function in calling order; by default its inputs in
+             order of first use, then its outputs
+    records: a folder to read records from, instead of the usual ones
+    sizes:   prefer records measured at sizes near these
+
+    Raises TargetError, DeviceError, ScheduleError, LowerError or BuildError. `module.provenance`
+    says which record was applied, or that none was.
+    """
+    to = resolve_target(target)
+    if isinstance(what, Schedule):
+        return _plan_schedule(what, to, args, name).compile()
+    if not isinstance(what, (Workload, WorkloadFunction)):
+        raise UsageError(f"{what!r} cannot be built", asked="build", legal="a workload or a schedule")
+    last: AutoschedError | None = None
+    for candidate in _plans(as_workload(what), to, records, sizes, name):
+        try:
+            return candidate.compile()
+        except AutoschedError as error:
+            if candidate.provenance["kind"] == "default":
+                raise
+            last = error
+            _pass_over(candidate.provenance["record"], error)
+    raise last or UsageError("nothing to build", asked="build")
+
+
+def plan(
+    what: Workload | WorkloadFunction | Schedule,
+    target: str | Target = "llvm",
+    *,
+    args: Sequence[Tensor] | None = None,
+    name: str | None = None,
+    records: str | None = None,
+    sizes: dict[str, int] | None = None,
+) -> Plan:
+    """What `build` would compile first: the schedule, its knobs and its loops. Compiles nothing."""
+    to = resolve_target(target)
+    if isinstance(what, Schedule):
+        return _plan_schedule(what, to, args, name)
+    return next(_plans(as_workload(what), to, records, sizes, name))
+
+
+def _plan_schedule(s: Schedule, target: Target, args: Sequence[Tensor] | None, name: str | None) -> Plan:
+    chosen = tuple(args) if args is not None else _arguments(s)
+    if s.knobs:
+        raise UsageError(
+            f"the schedule has open knobs: {', '.join(s.knobs)}", asked="build", legal="tune it, or use numbers"
+        )
+    called = name or s.outputs[0].name
+    structure = lower_structure(s, chosen, target, called)
+    return Plan(called, chosen, s, {}, structure, target, {"kind": "schedule", "record": None, "note": "hand-made"})
+
+
+def _arguments(s: Schedule) -> tuple[Tensor, ...]:
+    """Inputs in order of first use, then outputs."""
+    return (*(x.tensor for x in s.stages if x.is_placeholder and s.consumers(x)), *s.outputs)
+
+
+def _plans(
+    w: Workload, target: Target, records: str | None, sizes: dict[str, int] | None, name: str | None
+) -> Iterator[Plan]:
+    """Plans to try in order: records from the best down, then the default schedule."""
+    called = name or w.name
+    contents = read_workload(w.name, target.kind, records)
+    device = describe_device(target)["name"]
+    note = "no record of this workload: the default schedule"
+    for choice in ranked(contents.records, key=w.key, target=target, device=device, sizes=sizes):
+        r = choice.record
+        try:
+            s = replay(r.trace, w.args)
+            structure = lower_structure(s, w.args, target, called)
+            _check_knobs(s, r.knobs)
+        except AutoschedError as error:
+            _pass_over(r.id, error)
+            note = "no record of this workload could be applied: the default schedule"
+            continue
+        provenance = {
+            "kind": "record",
+            "record": r.id,
+            "sketch": r.sketch,
+            "knobs": dict(r.knobs),
+            "seconds": r.seconds,
+            "sizes": dict(r.sizes),
+            "device": r.device_name,
+            "exact": choice.exact,
+            "note": choice.note,
+        }
+        yield Plan(called, w.args, s, dict(r.knobs), structure, target, provenance)
+    s = default_schedule(w.args, target)
+    structure = lower_structure(s, w.args, target, called)
+    yield Plan(called, w.args, s, {}, structure, target, {"kind": "default", "record": None, "note": note})
+
+
+def _check_knobs(s: Schedule, knobs: dict[str, int]) -> None:
+    for knob in s.knobs.values():
+        if knobs.get(knob.name) not in knob.values:
+            raise UsageError(f"knob {knob.name} has no value in the record", asked="replay")
+
+
+def _pass_over(record: str, error: AutoschedError) -> None:
+    warnings.warn(f"record {record} does not apply any more and is passed over: {error}", RuntimeWarning, stacklevel=4)

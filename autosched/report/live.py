@@ -1,0 +1,89 @@
+"""The live display: a block at the bottom of the terminal, redrawn a few times a second with rich."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from autosched.report.progress import Display
+from autosched.report.state import TuningState, playoff_line, preflight_line, start_lines
+from autosched.report.text import duration, ratio, seconds
+from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started, TrialDone
+
+__all__ = ["LiveDisplay"]
+
+
+class LiveDisplay(Display):
+    """Best so far, a bar, pace and failures. Warnings and what is printed meanwhile scroll above it."""
+
+    def __init__(self, stream: TextIO, console: Console | None = None) -> None:
+        super().__init__(stream)
+        self.state = TuningState()
+        self.console = console or Console(file=stream)
+        self._live = Live(console=self.console, get_renderable=self.render, refresh_per_second=4)
+        self._since = time.monotonic()  # when the state was last told the time
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        self.state.update(event)
+        match event:
+            case Started():
+                self._say(*start_lines(event))
+            case Preflight():
+                self._say(preflight_line(event))
+            case PlayoffDone():
+                self._say(playoff_line(event))
+            case Note():
+                style = "yellow" if event.level == "warning" else ""
+                self._say(f"{'warning' if style else 'note'}: {event.text}", style=style)
+            case TrialDone():
+                pass
+        self._since = time.monotonic()
+
+    def _say(self, *lines: str, style: str = "") -> None:
+        for line in lines:
+            self.console.print(Text(line, style=style), soft_wrap=True)
+
+    def render(self) -> RenderableType:
+        """The block as it is now."""
+        state = self.state
+        if state.started is None or state.phase == "done":
+            return Text("")
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row(Text("best", style="bold"), self._best())
+        grid.add_row("", Text(state.candidate_line(), style="cyan", overflow="ellipsis", no_wrap=True))
+        grid.add_row(Text(state.phase, style="bold"), self._pace())
+        failed = state.failures_line()
+        if failed:
+            grid.add_row(Text("failures", style="bold"), Text(failed, style="yellow"))
+            for reason in state.reason_lines():
+                grid.add_row("", Text(reason, style="dim", overflow="ellipsis", no_wrap=True))
+        return Group(ProgressBar(total=1.0, completed=state.fraction, width=min(60, self.console.width)), grid)
+
+    def _best(self) -> Text:
+        state = self.state
+        line = Text(seconds(state.best_seconds), style="bold green")
+        line.append(f"  {ratio(state.default_seconds / state.best_seconds)} the default", style="green")
+        line.append(f" ({seconds(state.default_seconds)})", style="dim")
+        return line
+
+    def _pace(self) -> Text:
+        state = self.state
+        now = state.elapsed_s + (time.monotonic() - self._since if state.phase == "searching" else 0.0)
+        parts = [state.trials_line(), state.pace_line(), f"{duration(now)} so far"]
+        return Text(", ".join(p for p in parts if p))

@@ -1,0 +1,159 @@
+"""Displays of a tuning run: each is a callable that takes events, and a context manager.
+
+    auto    live where standard error is a terminal (and not CI), else plain
+    live    redrawn in place, with rich
+    plain   lines: the start, every improvement, and a sign of life every 10 s
+    jsonl   one JSON object for each event
+    none    warnings only
+
+All write to standard error; standard output is kept for results.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from autosched.errors import UsageError
+from autosched.records import Record
+from autosched.report.state import TuningState, playoff_line, preflight_line, start_lines
+from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
+
+__all__ = ["MODES", "Display", "JsonlDisplay", "PlainDisplay", "QuietDisplay", "make_display"]
+
+MODES = ("auto", "live", "plain", "jsonl", "none")
+
+#: Seconds between lines of the plain display while nothing improves.
+EVERY_S = 10.0
+
+
+class Display:
+    """Base of the displays: writes warnings, and nothing else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Note) and event.level == "warning":
+            self.write(f"warning: {event.text}")
+
+    def write(self, line: str) -> None:
+        self.stream.write(line + "\n")
+        self.stream.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the terminal as it was."""
+
+
+class QuietDisplay(Display):
+    """`--progress none`."""
+
+
+class PlainDisplay(Display):
+    """Lines for a log file, a pipe or CI. `clock` gives seconds, as `time.monotonic`."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic, every_s: float = EVERY_S) -> None:
+        super().__init__(stream)
+        self.state = TuningState()
+        self._clock, self._every_s = clock, every_s
+        self._last = clock()
+
+    def __call__(self, event: Event) -> None:
+        improved = self.state.update(event)
+        match event:
+            case Started():
+                for line in start_lines(event):
+                    self.write(line)
+            case Preflight():
+                self.write(preflight_line(event))
+            case TrialDone() if improved or self._clock() - self._last >= self._every_s:
+                self.write(self._trial_line(improved))
+            case PlayoffDone():
+                self.write(playoff_line(event))
+            case Note():
+                self.write(f"{'warning' if event.level == 'warning' else 'note'}: {event.text}")
+
+    def write(self, line: str) -> None:
+        super().write(line)
+        self._last = self._clock()
+
+    def _trial_line(self, improved: bool) -> str:
+        state = self.state
+        rest = [state.candidate_line()] if improved else [state.pace_line(), state.failures_line()]
+        parts = [state.trials_line(), state.best_line(), *(r for r in rest if r)]
+        return f"[{state.elapsed_s:6.1f} s] {', '.join(parts)}"
+
+
+class JsonlDisplay(Display):
+    """One JSON object a line: `event` is the event's name, the rest its fields. Numbers are seconds."""
+
+    def __call__(self, event: Event) -> None:
+        self.write(json.dumps({"event": _snake(type(event).__name__), **_plain_fields(event)}, allow_nan=False))
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+
+
+def _plain_fields(event: Event) -> dict[str, Any]:
+    return {f.name: _plain(getattr(event, f.name)) for f in fields(event)}
+
+
+def _plain(value: Any) -> Any:
+    """`value` as what JSON can hold; infinities become null."""
+    if isinstance(value, Record):
+        seconds = value.seconds
+        return {
+            "id": value.id,
+            "sketch": value.sketch,
+            "knobs": value.knobs,
+            "status": value.status,
+            "seconds": seconds if math.isfinite(seconds) else None,
+            "error": value.error,
+        }
+    if isinstance(value, TuneResult):
+        return _plain(value.to_json())
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value
+
+
+def make_display(mode: str, stream: TextIO) -> Display:
+    """The display called `mode`, one of `MODES`. Raises UsageError for another."""
+    if mode == "auto":
+        mode = "live" if _is_lively(stream) else "plain"
+    if mode == "live":
+        from autosched.report.live import LiveDisplay
+
+        return LiveDisplay(stream)
+    simple: dict[str, type[Display]] = {"plain": PlainDisplay, "jsonl": JsonlDisplay, "none": QuietDisplay}
+    if mode not in simple:
+        raise UsageError("no such display", asked=f"progress {mode!r}", legal=f"legal: {', '.join(MODES)}")
+    return simple[mode](stream)
+
+
+def _is_lively(stream: TextIO) -> bool:
+    """Whether lines can be redrawn: a terminal with a person before it, and rich installed."""
+    from importlib.util import find_spec
+
+    if os.environ.get("CI") or os.environ.get("TERM") == "dumb" or not stream.isatty():
+        return False
+    return find_spec("rich") is not None

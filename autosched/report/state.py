@@ -1,0 +1,155 @@
+"""What a tuning run has told so far, and the lines that every display shows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from autosched.records import Record
+from autosched.report import text
+from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started, TrialDone
+
+__all__ = ["TuningState", "first_line", "playoff_line", "preflight_line", "start_lines"]
+
+
+class TuningState:
+    """Adds up events. Times are seconds."""
+
+    def __init__(self) -> None:
+        self.started: Started | None = None
+        self.phase = "starting"
+        self.default_seconds = math.inf
+        self.best_seconds = math.inf
+        self.best: Record | None = None
+        self.done = 0
+        self.elapsed_s = 0.0
+        self.failures: dict[str, int] = {}
+        self.reasons: Counter[str] = Counter()
+
+    def update(self, event: Event) -> bool:
+        """Take an event in. Whether it brought a new best."""
+        match event:
+            case Started():
+                self.started, self.phase = event, "checking the default schedule"
+            case Preflight():
+                self.default_seconds, self.phase = event.default_seconds, "searching"
+            case TrialDone():
+                return self._trial(event)
+            case PlayoffDone():
+                self.phase = "done"
+            case Note():
+                pass
+        return False
+
+    def _trial(self, event: TrialDone) -> bool:
+        self.done += 1
+        self.elapsed_s, self.default_seconds = event.elapsed_s, event.default_seconds
+        self.failures = event.failures
+        record = event.record
+        if not record.ok:
+            self.reasons[f"{record.status}: {first_line(record.error)}"] += 1
+        improved = record.ok and record.seconds <= event.best_seconds < self.best_seconds
+        if improved:
+            self.best = record
+        self.best_seconds = min(self.best_seconds, event.best_seconds)
+        if self.fraction >= 1:
+            self.phase = "play-off"
+        return improved
+
+    @property
+    def trials(self) -> int | None:
+        return self.started.trials if self.started is not None else None
+
+    @property
+    def budget_s(self) -> float | None:
+        return self.started.budget_s if self.started is not None else None
+
+    @property
+    def rate(self) -> float:
+        """Trials per second."""
+        return self.done / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def fraction(self) -> float:
+        """How much of the run is over, between 0 and 1: of its trials or its time, whichever ends first."""
+        of_trials = self.done / self.trials if self.trials else 0.0
+        of_budget = self.elapsed_s / self.budget_s if self.budget_s else 0.0
+        return min(max(of_trials, of_budget), 1.0)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the search ends; infinite while nothing is known."""
+        by_budget = max(self.budget_s - self.elapsed_s, 0.0) if self.budget_s else math.inf
+        by_trials = (self.trials - self.done) / self.rate if self.trials and self.rate else math.inf
+        return min(by_budget, max(by_trials, 0.0))
+
+    # -- lines ----------------------------------------------------------------------------------
+    def trials_line(self) -> str:
+        """`31/200 trials`; without a number to reach, `31 trials`."""
+        return f"{self.done}/{self.trials} trials" if self.trials else text.plural(self.done, "trial")
+
+    def pace_line(self) -> str:
+        """`3.1 trials/s, ETA 54 s`."""
+        parts = [f"{self.rate:.1f} trials/s"] if self.rate else []
+        if self.phase == "searching" and math.isfinite(self.left_s):
+            parts.append(f"ETA {text.duration(self.left_s)}")
+        return ", ".join(parts)
+
+    def best_line(self) -> str:
+        """`best 0.41 ms (5.83x)`; the factor is over the default schedule."""
+        if not math.isfinite(self.best_seconds):
+            return "nothing measured yet"
+        times = text.ratio(self.default_seconds / self.best_seconds)
+        return f"best {text.seconds(self.best_seconds)} ({times})"
+
+    def candidate_line(self) -> str:
+        """`rows: ty=8 tx=64`; empty while no trial of this run leads."""
+        if self.best is None:
+            return ""
+        values = text.knobs(self.best.knobs)
+        return f"{self.best.sketch}: {values}" if values else self.best.sketch
+
+    def failures_line(self) -> str:
+        """`14 failed: compile 9, timeout 5`; empty when none did."""
+        total = sum(self.failures.values())
+        return f"{text.count(total)} failed: {text.census(self.failures)}" if total else ""
+
+    def reason_lines(self, most: int = 3) -> list[str]:
+        """The most frequent reasons of failures, each with how often it came up."""
+        return [f"{n}x {reason}" for reason, n in self.reasons.most_common(most)]
+
+
+def first_line(error: str, longest: int = 100) -> str:
+    """The first line of an error, shortened, and with nothing in it that a terminal would obey."""
+    line = "".join(c if c.isprintable() else " " for c in error.strip().partition("\n")[0]).strip()
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def start_lines(event: Started) -> list[str]:
+    """What is about to be tuned, where, and for how long."""
+    sizes = f": {text.knobs(event.sizes)}" if event.sizes else ""
+    sketches = ", ".join(f"{name} {text.count(size)}" for name, size in event.sketches)
+    limits = [text.plural(event.trials, "trial")] if event.trials else []
+    limits += [text.duration(event.budget_s)] if event.budget_s else []
+    points = f"{text.plural(len(event.sketches), 'sketch')} ({sketches}), {text.plural(event.points, 'point')}"
+    lines = [
+        f"tuning {event.workload} for {event.target} on {event.device}{sizes}",
+        f"  {points}; {' or '.join(limits) or 'until Ctrl-C'}",
+        f"  records: {event.log}",
+    ]
+    if event.resumed:
+        lines.append(f"  resuming after {text.plural(event.resumed, 'earlier trial')}")
+    return lines
+
+
+def preflight_line(event: Preflight) -> str:
+    return (
+        f"default schedule: {text.seconds(event.default_seconds)}, output verified "
+        f"(the NumPy reference took {text.duration(event.reference_s)})"
+    )
+
+
+def playoff_line(event: PlayoffDone) -> str:
+    low, high = event.result.interval
+    times = text.ratio(event.result.speedup)
+    return f"play-off against the default schedule: {times} ({text.ratio(low)} to {text.ratio(high)})"

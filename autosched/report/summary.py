@@ -1,0 +1,65 @@
+"""The end of a tuning run as text: what was won, how sure that is, and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autosched.report import text
+
+if TYPE_CHECKING:
+    from autosched.tuning import TuneResult
+
+__all__ = ["summary_lines"]
+
+#: Ties that are spelled out.
+_TIES = 4
+
+
+def summary_lines(result: TuneResult, *, build: str, resume: str) -> list[str]:
+    """Lines for standard output. `build` and `resume` are commands to paste."""
+    lines = [_outcome(result), *_ties(result), _effort(result)]
+    lines += [f"note: {note}" for note in result.notes]
+    if result.best is not None and result.schedule_python:
+        values = text.knobs(result.best.knobs)
+        lines += ["", f"schedule {result.best.sketch}{f' at {values}' if values else ''}:", ""]
+        lines += [f"    {line}".rstrip() for line in result.schedule_python.rstrip().splitlines()]
+    lines += ["", f"records  {result.log}"]
+    if result.best is not None:
+        lines.append(f"build    {build}")
+    lines.append(f"resume   {resume}")
+    return lines
+
+
+def _outcome(result: TuneResult) -> str:
+    where = f"{result.workload} for {result.target} on {result.device}"
+    if result.best is None:
+        return f"{where}: nothing beats the default schedule, {text.seconds(result.default_seconds)}"
+    low, high = result.interval
+    times = f"{text.seconds(result.seconds)}, the default schedule {text.seconds(result.default_seconds)}"
+    if low <= 1:
+        doubt = "not certainly faster than" if high >= 1 else "slower than"
+        return f"{where}: {times}; {doubt} the default: {_factor(result)}"
+    return f"{where}: {times}: {_factor(result)} as fast"
+
+
+def _factor(result: TuneResult) -> str:
+    low, high = result.interval
+    return f"{text.ratio(result.speedup)} ({text.ratio(low)} to {text.ratio(high)})"
+
+
+def _ties(result: TuneResult) -> list[str]:
+    if not result.tied:
+        return []
+    more = f"; and {len(result.tied) - _TIES} more" if len(result.tied) > _TIES else ""
+    return [f"as fast, as far as can be told: {'; '.join(result.tied[:_TIES])}{more}"]
+
+
+def _effort(result: TuneResult) -> str:
+    verb = "interrupted after" if result.interrupted else "after"
+    parts = [f"{verb} {text.plural(result.trials, 'trial')} in {text.duration(result.elapsed_s)}"]
+    if result.resumed:
+        parts.append(f"and {text.count(result.resumed)} from earlier runs")
+    total = sum(result.failures.values())
+    failed = f"; {text.count(total)} failed: {text.census(result.failures)}" if total else ""
+    kept = "; everything measured is recorded" if result.interrupted else ""
+    return " ".join(parts) + failed + kept

@@ -1,0 +1,81 @@
+"""Numbers and tables as text that a person reads. ASCII only, so that any terminal can show it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+__all__ = ["census", "count", "duration", "knobs", "plural", "ratio", "seconds", "table"]
+
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def seconds(value: float) -> str:
+    """A measured time with three digits and its unit: `2.40 ms`. A dash when there is none."""
+    if not math.isfinite(value):
+        return "-"
+    if value <= 0:
+        return "0 s"
+    scale, unit = next(((s, u) for s, u in _UNITS if float(f"{value / s:.3g}") >= 1), _UNITS[-1])
+    return f"{_three_digits(value / scale)} {unit}"
+
+
+def _three_digits(value: float) -> str:
+    rounded = float(f"{value:.3g}")
+    decimals = 2 if rounded < 10 else 1 if rounded < 100 else 0
+    return f"{rounded:,.{decimals}f}"
+
+
+def duration(value: float) -> str:
+    """A span of waiting: `1.2 s`, `58 s`, `2 min 05 s`, `1 h 03 min`. A dash when it is not known."""
+    if not math.isfinite(value):
+        return "-"
+    value = max(value, 0.0)
+    if value < 9.95:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    minutes = round(value / 60)
+    return f"{minutes // 60:,} h {minutes % 60:02} min"
+
+
+def ratio(value: float) -> str:
+    """How many times as fast: `5.83x`. A dash when it is not known."""
+    return f"{value:.2f}x" if math.isfinite(value) and value > 0 else "-"
+
+
+def count(value: int) -> str:
+    """`16,385`; above a billion only the magnitude: `1.2e+15`."""
+    return f"{value:,}" if abs(value) < 10**9 else f"{value:.1e}"
+
+
+def plural(value: int, noun: str) -> str:
+    """`1 trial`, `2 trials`, `3 sketches`."""
+    ending = "" if value == 1 else "es" if noun.endswith(("ch", "s", "x")) else "s"
+    return f"{count(value)} {noun}{ending}"
+
+
+def knobs(values: Mapping[str, int]) -> str:
+    """`ty=8 tx=64`, in the order given."""
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def census(failures: Mapping[str, int]) -> str:
+    """`compile 9, timeout 3`: the most frequent first, zero counts left out."""
+    ordered = sorted(failures.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{status} {count(n)}" for status, n in ordered if n)
+
+
+def table(rows: Sequence[Sequence[str]], header: Sequence[str], right: Sequence[int] = ()) -> list[str]:
+    """Lines of a table with aligned columns; the columns in `right` are aligned to the right."""
+    cells = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        aligned = (c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        return "  ".join(aligned).rstrip()
+
+    return [line(row) for row in cells]

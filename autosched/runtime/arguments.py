@@ -1,0 +1,99 @@
+"""Checking the arrays of a call against a signature, with messages that name the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autosched.codegen.artifact import Param, Signature
+from autosched.errors import BuildError
+
+__all__ = ["as_array", "check_arrays", "spans_overlap"]
+
+Array = np.ndarray[Any, Any]
+
+
+def as_array(value: object, param: Param, function: str) -> Array:
+    """`value` as a NumPy array over the same memory.
+
+    Takes NumPy arrays and whatever offers `__array_interface__` or `__dlpack__` on the CPU.
+    """
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    if hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise BuildError(
+                f"NumPy cannot see its memory: {error}",
+                asked=_asked(function, param),
+                legal="move the array to the CPU, or copy it into a NumPy array",
+            ) from None
+    raise BuildError(
+        f"is a {type(value).__name__}, not an array",
+        asked=_asked(function, param),
+        legal=f"expected {param}: a NumPy array, or an object with __dlpack__ or __array_interface__",
+    )
+
+
+def check_arrays(signature: Signature, arrays: Sequence[Array]) -> dict[str, int]:
+    """The value of each size, once every array is what its parameter says.
+
+    Raises BuildError for a wrong type, shape, layout or alignment, an output that cannot be written
+    and an output that shares memory with another argument.
+    """
+    if len(arrays) == len(signature.params):
+        for param, array in zip(signature.params, arrays, strict=True):
+            _check_one(signature.name, param, array)
+    sizes = signature.resolve(arrays)
+    for i, param in enumerate(signature.params):
+        if param.is_output:
+            _check_overlap(signature, arrays, i)
+    return sizes
+
+
+def _asked(function: str, param: Param) -> str:
+    return f"{function}, argument {param.name!r}"
+
+
+def _check_one(function: str, param: Param, array: Array) -> None:
+    def refuse(why: str, legal: str) -> BuildError:
+        return BuildError(why, asked=_asked(function, param), legal=legal)
+
+    if array.dtype != np.dtype(param.dtype):
+        raise refuse(
+            f"needs {param.dtype}, got {array.dtype}",
+            f"expected {param}; convert with {param.name}.astype({param.dtype!r})",
+        )
+    if not array.dtype.isnative:
+        raise refuse(f"has the byte order {array.dtype.byteorder!r}", "convert with .astype(dtype.newbyteorder('='))")
+    if not array.flags.c_contiguous and array.ndim == len(param.shape):
+        raise refuse(
+            f"is not C-contiguous: shape {array.shape}, strides {array.strides}",
+            f"copy it with np.ascontiguousarray({param.name})",
+        )
+    if not array.flags.aligned:
+        raise refuse(f"is not aligned to {array.itemsize} bytes", f"copy it with {param.name}.copy()")
+    if param.is_output and not array.flags.writeable:
+        raise refuse("is an output and cannot be written: the array is read-only", "pass a writable array, or leave it out")
+
+
+def spans_overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
+    """Whether two stretches of memory, each an address and a length in bytes, share a byte."""
+    return a < b + b_bytes and b < a + a_bytes and a_bytes > 0 and b_bytes > 0
+
+
+def _check_overlap(signature: Signature, arrays: Sequence[Array], output: int) -> None:
+    """Contiguous arrays share memory exactly when their bounds overlap."""
+    mine = arrays[output]
+    for i, other in enumerate(arrays):
+        if i != output and spans_overlap(mine.ctypes.data, mine.nbytes, other.ctypes.data, other.nbytes):
+            raise BuildError(
+                f"is an output and shares memory with argument {signature.params[i].name!r}",
+                asked=_asked(signature.name, signature.params[output]),
+                legal="outputs need memory of their own: pass another array, or leave it out",
+            )

@@ -1,0 +1,226 @@
+"""Kernels that run in this process on the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from autosched.codegen.artifact import Artifact, Signature
+from autosched.errors import BuildError
+from autosched.runtime import openmp
+from autosched.runtime.arguments import check_arrays
+from autosched.target import Target
+
+__all__ = ["CpuBoundCall", "CpuKernel"]
+
+Array = np.ndarray[Any, Any]
+
+_ALIGNMENT = 64
+_serial = itertools.count()
+
+# `PYFUNCTYPE` would keep the interpreter lock; with `CFUNCTYPE` other Python threads run meanwhile.
+_ENTRY = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+)
+_WORKSPACE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+_TIME = ctypes.CFUNCTYPE(
+    ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+
+#: what stands in for the OpenMP runtime where there is none: the team is the caller
+_SERIAL_OPENMP = """
+define void @GOMP_parallel(ptr %function, ptr %data, i32 %threads, i32 %flags) {
+  call void %function(ptr %data)
+  ret void
+}
+define i32 @omp_get_thread_num() {
+  ret i32 0
+}
+"""
+
+
+@lru_cache(maxsize=1)
+def _jit() -> llvm.LLJIT:
+    """The one JIT of this process. Loaded code is looked up in the C and mathematics libraries."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    if sys.platform == "linux":
+        for name in ("libm.so.6", "libgcc_s.so.1"):  # the second holds float16 conversions for old CPUs
+            try:
+                ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+            except OSError:  # musl has no separate libm
+                continue
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=3, reloc="pic", codemodel="small")
+    return llvm.create_lljit_compiler(machine)
+
+
+@lru_cache(maxsize=1)
+def _openmp_addresses() -> tuple[dict[str, int], object]:
+    """Addresses of what generated code calls, and what keeps them valid."""
+    runtime = openmp.find_or_warn()
+    if runtime is not None:
+        return runtime.addresses, runtime
+    library = llvm.JITLibraryBuilder().add_ir(_SERIAL_OPENMP)
+    for name in openmp.SYMBOLS:
+        library.export_symbol(name)
+    tracker = library.link(_jit(), f"serial_openmp_{next(_serial)}")
+    return {name: tracker[name] for name in openmp.SYMBOLS}, tracker
+
+
+@lru_cache(maxsize=1)
+def _host() -> tuple[str, frozenset[str]]:
+    """The architecture of this process and the features of its CPU."""
+    features = llvm.get_host_cpu_features()
+    return llvm.get_default_triple().partition("-")[0], frozenset(f for f, present in features.items() if present)
+
+
+def _check_host(artifact: Artifact) -> None:
+    """Refuse code that would end in an illegal instruction."""
+    machine, present = _host()
+    wanted = str(artifact.meta.get("triple", machine)).partition("-")[0]
+    needed = {f[1:] for f in str(artifact.meta.get("features", "")).split(",") if f.startswith("+")}
+    if wanted != machine:
+        raise BuildError(
+            f"the code is for {wanted} and this machine is {machine}", asked=artifact.signature.name, legal="build it here"
+        )
+    if needed - present:
+        raise BuildError(
+            f"the code uses instructions that this CPU lacks: {', '.join(sorted(needed - present))}",
+            asked=artifact.signature.name,
+            legal="build it here, or with -mattr for the older CPU",
+        )
+
+
+class _Arena(threading.local):
+    """Scratch memory of one Python thread, grown on demand and kept."""
+
+    def __init__(self) -> None:
+        self._memory: Array | None = None
+        self._address = 0
+        self._size = 0
+
+    def address(self, size: int, name: str) -> int:
+        """The address of `size` bytes, aligned. Raises MemoryError."""
+        if size > self._size:
+            self._memory = None  # let the old one go first
+            self._size = 0
+            try:
+                self._memory = np.empty(size + _ALIGNMENT, np.uint8)
+            except (MemoryError, ValueError):
+                raise MemoryError(
+                    f"{name} needs a workspace of {size:,} bytes for its intermediate buffers, which cannot be had"
+                ) from None
+            self._address = -(-self._memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+            self._size = size
+        return self._address
+
+
+_arena = _Arena()
+
+
+class CpuKernel:
+    """Machine code loaded into this process. The code lives as long as the kernel."""
+
+    def __init__(self, artifact: Artifact, target: Target) -> None:
+        """Raises BuildError for code that this machine cannot run or that does not link."""
+        _check_host(artifact)
+        self._signature = artifact.signature
+        self.threads = target.num_threads
+        name = str(artifact.meta.get("entry", artifact.signature.name))
+        exports = [name, f"{name}_workspace", f"{name}_time"]
+        library = llvm.JITLibraryBuilder().add_object_img(artifact.code).add_current_process()
+        for symbol in exports:
+            library.export_symbol(symbol)
+        self._keep: list[object] = []
+        if artifact.meta.get("parallel", True):
+            addresses, owner = _openmp_addresses()
+            self._keep.append(owner)
+            for symbol, address in addresses.items():
+                library.import_symbol(symbol, address)
+        try:
+            self._library = library.link(_jit(), f"{name}_{next(_serial)}")
+        except RuntimeError as error:
+            raise BuildError(
+                f"the machine code cannot be loaded: {error}",
+                asked=self._signature.name,
+                legal="build it again; the missing symbols are on standard error",
+            ) from None
+        entry, workspace, timed = (self._library[symbol] for symbol in exports)
+        self.entry: Callable[[int, int, int, int], int] = _ENTRY(entry)
+        self.workspace_bytes: Callable[[int, int], int] = _WORKSPACE(workspace)
+        self.timed: Callable[[int, int, int, int, int], int] = _TIME(timed)
+
+    @property
+    def signature(self) -> Signature:
+        return self._signature
+
+    def bind(self, arrays: Sequence[Array]) -> CpuBoundCall:
+        """Fix the arguments. Raises BuildError for arrays that the signature does not allow."""
+        sizes = check_arrays(self._signature, arrays)
+        return CpuBoundCall(self, self.prepare(sizes), arrays)
+
+    def prepare(self, sizes: Mapping[str, int]) -> Prepared:
+        """What calls with these sizes have in common."""
+        return Prepared(self, sizes)
+
+
+class Prepared:
+    """A kernel with its sizes fixed: `run(addresses)` takes the address of each argument, unchecked."""
+
+    def __init__(self, kernel: CpuKernel, sizes: Mapping[str, int]) -> None:
+        names = kernel.signature.sizes
+        self._sizes = (ctypes.c_int64 * max(len(names), 1))(*(sizes[n] for n in names))
+        self._kernel = kernel
+        self._entry = kernel.entry
+        self._pointers = ctypes.c_void_p * max(len(kernel.signature.params), 1)
+        self.sizes_address = ctypes.addressof(self._sizes)
+        self.threads = kernel.threads
+        self.workspace_bytes = kernel.workspace_bytes(self.sizes_address, self.threads)
+
+    def workspace(self) -> int:
+        """The address of this thread's workspace. Raises MemoryError."""
+        return _arena.address(self.workspace_bytes, self._kernel.signature.name) if self.workspace_bytes else 0
+
+    def arguments(self, addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
+        return self._pointers(*addresses)
+
+    def run(self, addresses: Sequence[int]) -> None:
+        self._entry(
+            ctypes.addressof(self._pointers(*addresses)), self.sizes_address, self.workspace(), self.threads
+        )
+
+
+class CpuBoundCall:
+    """A kernel with its arguments fixed: running it costs about a microsecond beyond the kernel itself."""
+
+    def __init__(self, kernel: CpuKernel, prepared: Prepared, arrays: Sequence[Array]) -> None:
+        self._kernel = kernel
+        self._prepared = prepared
+        self._arrays = tuple(arrays)
+        self._arguments = prepared.arguments([a.ctypes.data for a in self._arrays])
+        self._address = ctypes.addressof(self._arguments)
+
+    def run(self) -> None:
+        """Execute once. Raises MemoryError when the workspace cannot be had."""
+        p = self._prepared
+        self._kernel.entry(self._address, p.sizes_address, p.workspace(), p.threads)
+
+    def time(self, number: int) -> float:
+        """Seconds per call over `number` calls, read from the monotonic clock in native code."""
+        p = self._prepared
+        nanoseconds = self._kernel.timed(self._address, p.sizes_address, p.workspace(), p.threads, number)
+        return nanoseconds * 1e-9 / number
+
+    def upload(self) -> None:
+        """The arrays are in the kernel's memory already."""
+
+    def fetch(self) -> None:
+        """The outputs are in their arrays already."""

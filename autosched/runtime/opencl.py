@@ -1,0 +1,333 @@
+"""Running OpenCL artifacts.
+
+A program is built when a call first needs it, once for each width of `index_t`: 32 bits wherever no
+offset of that call can pass 2^31. Every limit of the device is checked before anything is enqueued,
+because drivers do not (PoCL accepts eight times its local memory and silently works on it).
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from autosched.codegen.artifact import Artifact, Dim, Signature, evaluate_dim
+from autosched.errors import BuildError, DeviceError
+from autosched.ir.dtype import dtype
+from autosched.runtime.arguments import check_arrays
+from autosched.runtime.opencl_devices import (
+    DeviceInfo,
+    device_limits,
+    devices,
+    find_device,
+    open_session,
+    opencl,
+)
+from autosched.target import Target
+
+__all__ = ["DeviceInfo", "OpenCLBoundCall", "OpenCLKernel", "device_limits", "devices", "find_device"]
+
+Array = np.ndarray[Any, Any]
+
+_IN_FLIGHT = 64  #: launches enqueued before waiting; unbounded queues exhaust drivers
+_LOG_CHARACTERS = 4096
+_NARROW_LIMIT = 2**31
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """One kernel launch, as `codegen.c_family.Program` describes it."""
+
+    name: str
+    grid: tuple[Dim, ...]
+    block: tuple[Dim, ...]
+    shared_bytes: Dim
+    args: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The host's side of a program."""
+
+    launches: tuple[_Launch, ...]
+    device: tuple[tuple[str, str, Dim], ...]
+    index_bound: Dim
+
+    @staticmethod
+    def of(artifact: Artifact) -> _Plan:
+        """Read an artifact's `meta`. Raises BuildError if it is not what `compile_opencl` writes."""
+        try:
+            meta = artifact.meta
+            launches = tuple(
+                _Launch(
+                    str(launch["name"]),
+                    _three(launch["grid"]),
+                    _three(launch["block"]),
+                    launch["shared_bytes"],
+                    tuple((str(kind), value) for kind, value in launch["args"]),
+                )
+                for launch in meta["launches"]
+            )
+            device = tuple((str(b["name"]), str(dtype(b["dtype"])), b["elements"]) for b in meta["device"])
+            return _Plan(launches, device, meta["index_bound"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise BuildError(
+                f"the artifact does not say how to launch its kernels: {error!r}",
+                asked=artifact.signature.name,
+                legal="build it again with this version",
+            ) from None
+
+
+def _three(dims: Any) -> tuple[Dim, ...]:
+    if len(dims) != 3:
+        raise ValueError(f"{dims!r} is not three extents")
+    return tuple(dims)
+
+
+class OpenCLKernel:
+    """The kernels of one artifact on one device. Raises DeviceError when the device is missing."""
+
+    def __init__(self, artifact: Artifact, target: Target) -> None:
+        self._signature = artifact.signature
+        self._source = artifact.code.decode()
+        self.plan = _Plan.of(artifact)
+        self.session = open_session(find_device(target.options.get("device", "")))
+        self._programs: dict[bool, Any] = {}
+
+    @property
+    def signature(self) -> Signature:
+        return self._signature
+
+    def bind(self, arrays: Sequence[Array]) -> OpenCLBoundCall:
+        """Build if need be, check every limit, and create the call's device buffers.
+
+        Raises BuildError for arrays the signature does not allow, source that does not compile and
+        kernels beyond the limits of the device; DeviceError when the device cannot hold the buffers.
+        """
+        sizes = check_arrays(self._signature, arrays)
+        launches = [launch for launch in self.plan.launches if self._runs(launch, sizes)]
+        for launch in launches:
+            self._check_launch(launch, sizes)
+        wide = evaluate_dim(self.plan.index_bound, sizes) >= _NARROW_LIMIT
+        return OpenCLBoundCall(self, arrays, sizes, launches, wide)
+
+    @staticmethod
+    def _runs(launch: _Launch, sizes: dict[str, int]) -> bool:
+        """An empty grid runs nothing, and OpenCL would call it an error."""
+        return all(evaluate_dim(d, sizes) > 0 for d in (*launch.grid, *launch.block))
+
+    def _check_launch(self, launch: _Launch, sizes: dict[str, int]) -> None:
+        info = self.session.info
+        block = tuple(evaluate_dim(d, sizes) for d in launch.block)
+        shared = evaluate_dim(launch.shared_bytes, sizes)
+        if prod(block) > info.max_work_group:
+            raise self._refused(launch, f"a work-group of {_times(block)} work-items", f"{info.max_work_group}")
+        if any(b > limit for b, limit in zip(block, info.max_work_items, strict=False)):
+            raise self._refused(launch, f"a work-group of {_times(block)} work-items", _times(info.max_work_items))
+        if shared > info.shared_memory:
+            raise self._refused(
+                launch, f"{shared} bytes of shared memory for each work-group", f"{info.shared_memory}"
+            )
+
+    def _refused(self, launch: _Launch, what: str, limit: str) -> BuildError:
+        return BuildError(
+            f"it asks for {what}, and {self.session.info.name!r} allows {limit}",
+            asked=f"kernel {launch.name!r}",
+            legal="use smaller tiles, or bind fewer loops to threads",
+        )
+
+    def kernel(self, launch: _Launch, block: tuple[int, ...], wide: bool) -> Any:
+        """A kernel object of its own for one call. Raises BuildError if its work-group is too large."""
+        cl = opencl()
+        kernel = cl.Kernel(self.program(wide), launch.name)
+        limit = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, self.session.device)
+        if prod(block) > limit:
+            raise self._refused(
+                launch, f"a work-group of {_times(block)} work-items", f"{limit} for the registers this kernel uses"
+            )
+        return kernel
+
+    def program(self, wide: bool) -> Any:
+        """The program with 64-bit or 32-bit indices, built once. Raises BuildError with the compiler's log."""
+        if wide not in self._programs:
+            cl = opencl()
+            options = ["-cl-std=CL1.2", "-DINDEX_T=long"] if wide else ["-cl-std=CL1.2"]
+            exact = cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+            if self.session.device.single_fp_config & exact:
+                options.append("-cl-fp32-correctly-rounded-divide-sqrt")
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # compilers remark on unused helpers
+                    program = cl.Program(self.session.context, self._source)
+                    self._programs[wide] = program.build(options, devices=[self.session.device])
+            except cl.Error as error:
+                raise BuildError(
+                    f"{self.session.info.name!r} cannot compile its source",
+                    asked=f"program {self._signature.name!r}",
+                    legal=f"compiler log:\n{_compiler_log(str(error))}",
+                ) from None
+        return self._programs[wide]
+
+
+def _times(extents: Sequence[int]) -> str:
+    return " x ".join(map(str, extents))
+
+
+def _compiler_log(message: str) -> str:
+    """The log inside a pyopencl error, without the call's name before and the options behind it."""
+    _, _, log = message.partition("\n\n")
+    return (log or message).rpartition("\n(options:")[0].strip()[:_LOG_CHARACTERS] or message[:_LOG_CHARACTERS]
+
+
+class OpenCLBoundCall:
+    """A kernel with arrays, device buffers and launches fixed. Use it from one thread."""
+
+    def __init__(
+        self,
+        kernel: OpenCLKernel,
+        arrays: Sequence[Array],
+        sizes: dict[str, int],
+        launches: Sequence[_Launch],
+        wide: bool,
+    ) -> None:
+        """`wide`: whether `index_t` has 64 bits."""
+        self._arrays = tuple(arrays)
+        self._outputs = tuple(p.is_output for p in kernel.signature.params)
+        self._session = kernel.session
+        self._name = kernel.signature.name
+        self.wide = wide
+        self._is_uploaded = False
+        plan = kernel.plan
+        names = [p.name for p in kernel.signature.params] + [name for name, _, _ in plan.device]
+        lengths = [a.nbytes for a in self._arrays]
+        lengths += [max(evaluate_dim(count, sizes), 0) * dtype(of).bytes for _, of, count in plan.device]
+        self._check_memory(names, lengths)
+        self._buffers = [self._buffer(name, length) for name, length in zip(names, lengths, strict=True)]
+        self._launches = [self._prepare(kernel, launch, sizes) for launch in launches]
+
+    # -- preparation --------------------------------------------------------------------------
+    def _check_memory(self, names: Sequence[str], lengths: Sequence[int]) -> None:
+        info = self._session.info
+        for name, length in zip(names, lengths, strict=True):
+            if length > info.max_allocation:
+                raise DeviceError(
+                    f"buffer {name!r} has {length:,} bytes, and {info.name!r} allows {info.max_allocation:,} for one",
+                    asked=self._name,
+                    legal="use smaller arrays, or compute the intermediate in tiles",
+                )
+        if sum(lengths) > info.global_memory:
+            raise DeviceError(
+                f"its buffers have {sum(lengths):,} bytes, and {info.name!r} has {info.global_memory:,}",
+                asked=self._name,
+                legal="use smaller arrays, or compute intermediates in tiles",
+            )
+
+    def _buffer(self, name: str, length: int) -> Any:
+        cl = opencl()
+        try:
+            return cl.Buffer(self._session.context, cl.mem_flags.READ_WRITE, size=max(length, 1))
+        except cl.Error as error:
+            raise DeviceError(f"buffer {name!r} of {length:,} bytes cannot be had: {error}", asked=self._name) from None
+
+    def _prepare(
+        self, kernel: OpenCLKernel, launch: _Launch, sizes: dict[str, int]
+    ) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+        """A kernel with its arguments set, and its global and local size."""
+        cl = opencl()
+        block = tuple(evaluate_dim(d, sizes) for d in launch.block)
+        grid = tuple(evaluate_dim(d, sizes) for d in launch.grid)
+        loaded = kernel.kernel(launch, block, self.wide)
+        index = np.int64 if self.wide else np.int32
+        values: list[Any] = []
+        for kind, value in launch.args:
+            match kind:
+                case "param":
+                    values.append(self._buffers[value])
+                case "device":
+                    values.append(self._buffers[len(self._arrays) + value])
+                case "size":
+                    values.append(index(sizes[value]))
+                case "shared":
+                    values.append(cl.LocalMemory(max(evaluate_dim(value, sizes), 1)))
+                case _:
+                    raise BuildError(f"unknown kind of argument {kind!r}", asked=f"kernel {launch.name!r}")
+        loaded.set_args(*values)
+        return loaded, tuple(g * b for g, b in zip(grid, block, strict=True)), block
+
+    # -- running ------------------------------------------------------------------------------
+    def upload(self) -> None:
+        """Copy all arrays to the device: outputs too, so that what a kernel leaves out stays as it was."""
+        cl = opencl()
+        for array, buffer in zip(self._arrays, self._buffers, strict=False):
+            if array.nbytes:
+                self._attempt(cl.enqueue_copy, self._session.queue, buffer, array, is_blocking=False)
+        self._finish()
+        self._is_uploaded = True
+
+    def fetch(self) -> None:
+        """Copy the outputs from the device into their arrays."""
+        cl = opencl()
+        for array, buffer, is_output in zip(self._arrays, self._buffers, self._outputs, strict=False):
+            if is_output and array.nbytes:
+                self._attempt(cl.enqueue_copy, self._session.queue, array, buffer, is_blocking=False)
+        self._finish()
+
+    def run(self) -> None:
+        """Execute once and wait; the first run uploads the arrays if nobody did. Raises DeviceError."""
+        if not self._is_uploaded:
+            self.upload()
+        self._wait(self._enqueue())
+
+    def time(self, number: int) -> float:
+        """Seconds per call: what the device's clock measured for all launches of `number` calls."""
+        if not self._is_uploaded:
+            self.upload()
+        nanoseconds = 0
+        events: list[Any] = []
+        for call in range(number):
+            events += self._enqueue()
+            if len(events) >= _IN_FLIGHT or call == number - 1:
+                self._wait(events)
+                nanoseconds += sum(e.profile.end - e.profile.start for e in events)
+                events = []
+        return nanoseconds * 1e-9 / number
+
+    def _enqueue(self) -> list[Any]:
+        enqueue, queue = opencl().enqueue_nd_range_kernel, self._session.queue
+        return [self._attempt(enqueue, queue, kernel, extents, block) for kernel, extents, block in self._launches]
+
+    def _finish(self) -> None:
+        cl = opencl()
+        self._wait([self._attempt(cl.enqueue_marker, self._session.queue)])
+
+    def _attempt(self, action: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """The result of an OpenCL call, its failure as a DeviceError."""
+        try:
+            return action(*args, **options)
+        except opencl().Error as error:
+            name = self._session.info.name
+            legal = "see `python -m autosched doctor`"
+            raise DeviceError(f"{name!r} refuses: {error}", asked=self._name, legal=legal) from None
+
+    def _wait(self, events: Sequence[Any]) -> None:
+        """Wait for all events; the queue runs them in order.
+
+        Polls, because a driver's own wait ignores Ctrl-C for as long as a kernel runs.
+        """
+        if not events:
+            return
+        done = opencl().command_execution_status.COMPLETE
+        self._attempt(self._session.queue.flush)
+        pause = 20e-6
+        while (status := events[-1].command_execution_status) > done:
+            time.sleep(pause)
+            pause = min(pause * 1.5, 2e-3)
+        failed = [s for s in (status, *(e.command_execution_status for e in events[:-1])) if s < 0]
+        if failed:
+            where = f"{self._name} on {self._session.info.name!r}"
+            raise DeviceError(f"a command ended with the OpenCL status {failed[0]}", asked=where)

@@ -1,0 +1,269 @@
+"""What the cost model sees of a candidate: expressions over knobs and sizes, read off the structure.
+
+Each store of the lowered sketch contributes what it costs (iterations, arithmetic, memory traffic)
+and where it runs (threads, vectors, unrolling); the contributions are added up, and the largest
+store's surroundings are kept beside the sums. Quantities span many orders of magnitude, so they are
+given as log2(1 + x). `FEATURES` names and explains every column.
+
+The footprints follow Ansor's per-store features (Zheng et al., OSDI 2020, appendix B), computed
+symbolically as Felix (Zhao et al., ASPLOS 2024) does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosched.ir.evaluate import evaluate_float
+from autosched.ir.expr import OPS, Expr, as_expr, const, is_index, maximum, minimum, post_order, variables
+from autosched.ir.poly import Poly
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, Store, children, walk
+from autosched.lower.bounds import interval
+from autosched.lower.pipeline import Structure
+from autosched.lower.scoped import enter_loop
+
+__all__ = ["FEATURES", "FEATURE_NAMES", "Features", "extract"]
+
+#: name -> meaning. Sums run over all stores; "main" is the store with the most iterations.
+FEATURES = {
+    "iterations": "store executions, all stores",
+    "arithmetic": "arithmetic on values, in units of one add",
+    "vector_arithmetic": "the same, where one vector instruction counts once",
+    "index_arithmetic": "index operations that are left in the innermost body",
+    "choices": "selects and clamps evaluated",
+    "guards": "conditions tested",
+    "bytes_loaded": "bytes read, counting every access",
+    "bytes_stored": "bytes written",
+    "vector_loads": "load instructions, where one vector access counts once",
+    "strided_loads": "loads whose vector lanes are not contiguous",
+    "traffic": "distinct bytes touched by the whole program",
+    "task_footprint": "distinct bytes touched by one parallel task or work-group, main store",
+    "inner_footprint": "distinct bytes touched inside the innermost serial loop's iteration, main store",
+    "row_footprint": "distinct bytes touched by one whole innermost serial loop, main store",
+    "reuse": "bytes loaded for each distinct byte",
+    "private_bytes": "bytes of intermediates in one task",
+    "global_intermediate_bytes": "bytes of intermediates in main memory",
+    "recomputation": "stores to intermediates for each store to an output",
+    "tasks": "iterations of parallel loops, or work-groups, main store",
+    "task_iterations": "store executions in one task, main store",
+    "threads": "work-items in a work-group, main store",
+    "lanes": "vector lanes, main store",
+    "vector_bytes": "bytes of one vector of the main store",
+    "unrolled": "copies of the main store that are written out",
+    "innermost_extent": "iterations of the innermost serial loop around the main store",
+    "loops": "serial loops around the main store",
+    "waste": "iterations run for each element of the output that is needed",
+    "main_stage_share": "share of iterations that the main store has",
+}
+FEATURE_NAMES = tuple(FEATURES)
+_PLAIN = {"main_stage_share", "loops"}  # given as they are, not as log2(1 + x)
+
+
+@dataclass(frozen=True)
+class Features:
+    """The expressions, ready for batches."""
+
+    columns: tuple[Expr, ...]
+
+    def evaluate(self, env: dict[Expr, Any], n: int) -> np.ndarray:
+        """float64 [n, columns] for the assignments in `env`."""
+        values = evaluate_float(self.columns, env)
+        table = np.empty((n, len(values)))
+        for j, (name, v) in enumerate(zip(FEATURE_NAMES, values, strict=True)):
+            column = np.broadcast_to(v, n)
+            table[:, j] = column if name in _PLAIN else np.log2(1 + np.maximum(column, 0))
+        return table
+
+
+@dataclass
+class _Site:
+    """A store and the loops and conditions around it, outermost first."""
+
+    store: Store
+    loops: list[For]
+    guards: int
+    allocated: list[Buffer]
+
+    def product(self, *kinds: str) -> Expr:
+        result: Expr = const(1)
+        for loop in self.loops:
+            if not kinds or loop.kind in kinds:
+                result = result * loop.extent
+        return result
+
+
+def _sites(s: Stmt, around: _Site | None = None) -> list[_Site]:
+    base = around or _Site(None, [], 0, [])  # type: ignore[arg-type]
+    match s:
+        case Store():
+            return [_Site(s, base.loops, base.guards, base.allocated)]
+        case For():
+            base = _Site(base.store, [*base.loops, s], base.guards, base.allocated)
+        case If():
+            base = _Site(base.store, base.loops, base.guards + 1, base.allocated)
+        case Allocate():
+            base = _Site(base.store, base.loops, base.guards, [*base.allocated, s.buffer])
+    return [site for c in children(s) for site in _sites(c, base)]
+
+
+def _accesses(site: _Site) -> list[tuple[Buffer, tuple[Expr, ...]]]:
+    loads = [(e.value, e.args) for e in post_order(site.store.value) if e.op == "load"]
+    return [*loads, (site.store.buffer, site.store.indices)]
+
+
+def _footprint(site: _Site, an: Analyzer, relaxed: frozenset[Expr]) -> Expr:
+    """Distinct bytes that the store touches as the relaxed variables run: a box for each buffer."""
+    boxes: dict[Buffer, list[list[tuple[Poly, Poly]] | None]] = {}
+    for buffer, indices in _accesses(site):
+        dims = [interval(i, relaxed, an) for i in indices]
+        known = None if any(d is None for d in dims) else [(d.low, d.width) for d in dims if d is not None]
+        boxes.setdefault(buffer, []).append(known)
+    total: Expr = const(0)
+    for buffer, found in boxes.items():
+        size: Expr = const(buffer.dtype.bytes)
+        for d, extent in enumerate(buffer.shape):
+            size = size * _box_side(found, d, extent, an)
+        total = total + size
+    return total
+
+
+def _box_side(found: list[list[tuple[Poly, Poly]] | None], d: int, extent: Expr, an: Analyzer) -> Expr:
+    """Elements along one dimension of the union of boxes; the whole dimension where it is unknown."""
+    spans: list[Poly] = []
+    first = found[0]
+    for box in found:
+        if box is None or first is None:
+            return extent
+        low = box[d][0] - first[d][0]
+        width = box[d][1] + 1
+        shift = low.constant
+        span = width + (abs(shift) if shift is not None else 0)
+        if any(v.value.role not in ("size", "knob") for v in _vars(span)):
+            return extent
+        spans.append(span)
+    side = spans[0].expr()
+    for s in spans[1:]:
+        side = maximum(side, s.expr())
+    return minimum(side, extent)
+
+
+def _vars(p: Poly) -> frozenset[Expr]:
+    return variables(p.expr())
+
+
+def extract(structure: Structure) -> Features:
+    """The feature expressions of a sketch."""
+    an = Analyzer()
+    sites = _sites(structure.function.body)
+    for site in sites:
+        for loop in site.loops:
+            enter_loop(loop, an)
+    sums: dict[str, Expr] = {name: const(0) for name in FEATURE_NAMES}
+    outputs = {structure.function.params[i] for i in structure.function.outputs}
+    for site in sites:
+        _add_costs(site, sums)
+    main = max(sites, key=lambda s: (s.store.buffer in outputs, len(s.loops)))
+    _surroundings(main, an, sums)
+    made: Expr = const(0)
+    needed: Expr = const(0)
+    for site in sites:
+        if site.store.buffer in outputs:
+            needed = needed + site.product()
+        else:
+            made = made + site.product()
+    sums["recomputation"] = made / maximum(needed, 1)
+    useful: Expr = const(1)
+    for d in main.store.buffer.shape:
+        useful = useful * d
+    sums["waste"] = _ratio(main.product(), useful)
+    sums["recomputation"] = _ratio(made, needed)
+    sums["reuse"] = _ratio(sums["bytes_loaded"], sums["traffic"])
+    sums["main_stage_share"] = _ratio(main.product(), sums["iterations"])
+    _storage(structure.function.body, sums)
+    return Features(tuple(as_expr(sums[name]) for name in FEATURE_NAMES))
+
+
+def _ratio(a: Expr, b: Expr) -> Expr:
+    """A real quotient: evaluation is in float64, so this is not integer division."""
+    from autosched.ir.expr import cast, divide
+
+    return divide(cast("float64", a), maximum(cast("float64", b), 1.0))
+
+
+def _add_costs(site: _Site, sums: dict[str, Expr]) -> None:
+    times = site.product()
+    lanes = site.product("vectorize")
+    vector_times = _ratio(times, lanes)
+    nodes = post_order(site.store.value)
+    loads = [e for e in nodes if e.op == "load"]
+    arithmetic = sum(OPS[e.op].flops for e in nodes if not is_index(e) and e.op != "load")
+    arithmetic += sum(0.5 for e in nodes if e.op == "cast" and not is_index(e))
+    index_nodes = [e for i in (*site.store.indices, *(a for e in loads for a in e.args)) for e in post_order(i)]
+    choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
+
+    def add(name: str, amount: Expr) -> None:
+        sums[name] = sums[name] + amount
+
+    add("iterations", times)
+    add("arithmetic", times * const(arithmetic, "float64"))
+    add("vector_arithmetic", vector_times * const(arithmetic, "float64"))
+    add("index_arithmetic", vector_times * const(float(sum(OPS[e.op].flops for e in index_nodes)), "float64"))
+    add("choices", vector_times * const(float(len(choices)), "float64"))
+    add("guards", vector_times * const(float(site.guards), "float64"))
+    add("bytes_loaded", times * const(sum(e.dtype.bytes for e in loads)))
+    add("bytes_stored", times * const(site.store.buffer.dtype.bytes))
+    add("vector_loads", vector_times * const(float(len(loads)), "float64"))
+    strided = sum(not _contiguous(e, site) for e in loads)
+    add("strided_loads", times * const(strided))
+
+
+def _contiguous(access: Expr, site: _Site) -> bool:
+    """Whether neighbouring lanes (or iterations of the innermost loop) read neighbouring elements."""
+    fast = [loop.var for loop in site.loops if loop.kind == "vectorize"] or [loop.var for loop in site.loops[-1:]]
+    return not fast or not any(fast[0] in variables(i) for i in access.args[:-2])
+
+
+def _surroundings(site: _Site, an: Analyzer, sums: dict[str, Expr]) -> None:
+    """Where the main store runs."""
+    outer = [x for x in site.loops if x.kind == "parallel" or x.thread.startswith("blockIdx")]
+    inside = [x for x in site.loops if x not in outer]
+    serial = [x for x in inside if x.kind == "serial"]
+    tasks: Expr = const(1)
+    for x in outer:
+        tasks = tasks * x.extent
+    threads: Expr = const(1)
+    for x in site.loops:
+        if x.thread.startswith("threadIdx"):
+            threads = threads * x.extent
+    lanes = site.product("vectorize")
+    sums["tasks"] = tasks
+    sums["task_iterations"] = _ratio(site.product(), tasks)
+    sums["threads"] = threads
+    sums["lanes"] = lanes
+    sums["vector_bytes"] = lanes * const(site.store.buffer.dtype.bytes)
+    sums["unrolled"] = site.product("unroll")
+    sums["innermost_extent"] = serial[-1].extent if serial else const(1)
+    sums["loops"] = const(len(serial))
+    sums["traffic"] = _footprint(site, an, frozenset(x.var for x in site.loops))
+    sums["task_footprint"] = _footprint(site, an, frozenset(x.var for x in inside))
+    below = site.loops[site.loops.index(serial[-1]) + 1 :] if serial else site.loops
+    sums["inner_footprint"] = _footprint(site, an, frozenset(x.var for x in below))
+    row = [serial[-1], *below] if serial else site.loops
+    sums["row_footprint"] = _footprint(site, an, frozenset(x.var for x in row))
+
+
+def _storage(body: Stmt, sums: dict[str, Expr]) -> None:
+    def size_of(b: Buffer) -> Expr:
+        size: Expr = const(b.dtype.bytes)
+        for d in b.shape:
+            size = size * d
+        return size
+
+    inner = {s.buffer for x in walk(body) if isinstance(x, For) for s in walk(x.body) if isinstance(s, Allocate)}
+    for s in walk(body):
+        if isinstance(s, Allocate):
+            name = "private_bytes" if s.buffer in inner else "global_intermediate_bytes"
+            sums[name] = sums[name] + size_of(s.buffer)

@@ -1,0 +1,111 @@
+"""Finding workloads: by name in the search-space folders, or as `file.py:function`.
+
+A search-space file is the user's own Python code and is run; records never are.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from autosched.errors import WorkloadError
+from autosched.space.workload import WorkloadFunction
+
+__all__ = ["find_workload", "list_workloads", "search_space_folders"]
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def search_space_folders(explicit: str | Path | None = None) -> list[Path]:
+    """Where search spaces are looked for, first match wins: the argument, `AUTOSCHED_PATH`,
+    the working directory, and those that come with autosched."""
+    roots = [Path(p) for p in os.environ.get("AUTOSCHED_PATH", "").split(os.pathsep) if p]
+    candidates = [
+        *([Path(explicit)] if explicit else []),
+        *(root / "search_spaces" for root in roots),
+        Path.cwd() / "search_spaces",
+        _PACKAGE / "_packaged" / "search_spaces",
+        _PACKAGE.parent / "search_spaces",
+    ]
+    found: list[Path] = []
+    for folder in candidates:
+        if folder.is_dir() and folder.resolve() not in [f.resolve() for f in found]:
+            found.append(folder)
+    return found
+
+
+def _load(path: Path) -> ModuleType:
+    name = f"autosched_search_spaces.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise WorkloadError("not a Python file", asked=str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except WorkloadError:
+        raise
+    except Exception as error:
+        raise WorkloadError(f"it raised {type(error).__name__}: {error}", asked=f"loading {path}") from error
+    return module
+
+
+def _workloads_in(path: Path) -> dict[str, WorkloadFunction]:
+    module = _load(path)
+    return {w.name: w for w in vars(module).values() if isinstance(w, WorkloadFunction)}
+
+
+def list_workloads(explicit: str | Path | None = None) -> dict[str, Path]:
+    """Name of each workload that can be found, and its file. Files that fail to load are left out."""
+    found: dict[str, Path] = {}
+    for folder in search_space_folders(explicit):
+        for path in sorted(folder.glob("*.py")):
+            try:
+                names = _workloads_in(path)
+            except WorkloadError:
+                continue
+            for name in names:
+                found.setdefault(name, path)
+    return found
+
+
+def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunction:
+    """The workload called `spec`, or `file.py:function` (`file.py` if there is only one in it).
+
+    Raises WorkloadError with near names when there is none.
+    """
+    file, _, function = spec.partition(":")
+    if file.endswith(".py"):
+        path = Path(file)
+        if not path.is_file():
+            raise WorkloadError("no such file", asked=file)
+        found = _workloads_in(path)
+        if function in found or (not function and len(found) == 1):
+            return found[function or next(iter(found))]
+        raise WorkloadError(
+            f"it has no workload {function!r}" if function else f"it has {len(found)} workloads",
+            asked=spec,
+            legal=f"workloads in it: {', '.join(found) or 'none; decorate one with @autosched.workload'}",
+        )
+    folders = search_space_folders(explicit)
+    for folder in folders:
+        path = folder / f"{spec}.py"
+        if path.is_file():
+            found = _workloads_in(path)
+            if spec in found:
+                return found[spec]
+    known = list_workloads(explicit)
+    if spec in known:
+        return _workloads_in(known[spec])[spec]
+    near = difflib.get_close_matches(spec, known, n=2)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    where = ", ".join(str(f) for f in folders) or "no folder search_spaces"
+    raise WorkloadError(
+        "no such workload",
+        asked=f"workload {spec!r}",
+        legal=f"{hint}workloads: {', '.join(known) or 'none'} (in {where}); or file.py:function",
+    )

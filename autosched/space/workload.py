@@ -1,0 +1,200 @@
+"""Workloads: named functions that say what to compute.
+
+    @workload(inputs=photograph)
+    def box_blur(channels: int = 3, dtype: str = "uint8"):
+        ...
+        return image, blurred          # the arguments of the compiled function, in calling order
+
+Calling it with parameters gives a `Workload`: tensors, a name and a key.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import WorkloadError
+from autosched.ir.expr import variables
+from autosched.te.graph_json import graph_to_json, workload_key
+from autosched.te.reference import reference
+from autosched.te.tensor import ComputeOp, PlaceholderOp, Tensor
+
+__all__ = ["Template", "Workload", "WorkloadFunction", "workload"]
+
+
+@dataclass(frozen=True)
+class Template:
+    """A schedule with knobs that someone wrote: `fn(s)` or `fn(s, target)`, for one kind of target."""
+
+    name: str
+    target: str
+    fn: Callable[..., Any]
+
+    def apply(self, s: Any, target: Any) -> None:
+        """Run the template on a schedule. Errors in it become WorkloadError naming the template."""
+        wants_target = len(inspect.signature(self.fn).parameters) > 1
+        self.fn(s, target) if wants_target else self.fn(s)
+
+
+class WorkloadFunction:
+    """What `@workload` makes of a function; call it with the function's parameters."""
+
+    def __init__(self, fn: Callable[..., Any], inputs: Callable[..., Sequence[np.ndarray]] | None) -> None:
+        self.fn = fn
+        self.name = fn.__name__
+        self.inputs = inputs
+        self.templates: list[Template] = []
+        self.__doc__ = fn.__doc__
+        self.__name__ = fn.__name__
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The function's parameters and their defaults."""
+        return {p.name: p.default for p in inspect.signature(self.fn).parameters.values()}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Workload:
+        try:
+            bound = inspect.signature(self.fn).bind(*args, **kwargs)
+        except TypeError as error:
+            legal = ", ".join(f"{k}={v!r}" for k, v in self.parameters.items())
+            raise WorkloadError(str(error), asked=f"{self.name}(...)", legal=f"parameters: {legal or 'none'}") from None
+        bound.apply_defaults()
+        tensors = self.fn(*bound.args, **bound.kwargs)
+        listed = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+        if not listed or not all(isinstance(t, Tensor) for t in listed):
+            raise WorkloadError(
+                "it did not return tensors",
+                asked=f"{self.name}(...)",
+                legal="return the function's arguments in calling order: inputs, then outputs",
+            )
+        return Workload(self.name, tuple(listed), dict(bound.arguments), self)
+
+    def __repr__(self) -> str:
+        return f"<workload {self.name}>"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A computation with its arguments: what is tuned and built.
+
+    `args` are the tensors of the compiled function in calling order; `params` what the workload
+    function was called with; `key` a hash of the op graph, shapes and dtypes.
+    """
+
+    name: str
+    args: tuple[Tensor, ...]
+    params: dict[str, Any] = field(default_factory=dict)
+    function: WorkloadFunction | None = None
+
+    @cached_property
+    def key(self) -> str:
+        return workload_key(self.args)
+
+    @cached_property
+    def graph(self) -> dict[str, Any]:
+        """The op graph as plain data."""
+        return graph_to_json(self.args)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return tuple(t for t in self.args if isinstance(t.op, PlaceholderOp))
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        return tuple(t for t in self.args if isinstance(t.op, ComputeOp))
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        return tuple(self.function.templates) if self.function is not None else ()
+
+    def describe_args(self) -> list[dict[str, Any]]:
+        """Name, shape (as text) and dtype of each argument, as records keep them."""
+        return [{"name": t.name, "shape": [repr(d) for d in t.shape], "dtype": str(t.dtype)} for t in self.args]
+
+    def size_names(self) -> tuple[str, ...]:
+        found = {v for t in self.args for d in t.shape for v in variables(d)}
+        return tuple(v.name for v in sorted(found, key=lambda v: v.serial))
+
+    def sizes_of(self, inputs: Sequence[np.ndarray]) -> dict[str, int]:
+        """The symbolic sizes that these input arrays stand for."""
+        sizes: dict[str, int] = {}
+        for t, array in zip(self.inputs, inputs, strict=True):
+            for d, n in zip(t.shape, array.shape, strict=True):
+                if d.op == "var":
+                    sizes[d.name] = int(n)
+        return sizes
+
+    def sample_inputs(self, sizes: dict[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
+        """Arrays to tune on: the workload's own `inputs`, or small random integers of these sizes."""
+        if self.function is not None and self.function.inputs is not None:
+            arrays = list(self.function.inputs(**self.params, **(sizes or {})))
+        else:
+            arrays = [_random_array(t, sizes or {}, seed + i, self.name) for i, t in enumerate(self.inputs)]
+        return [np.ascontiguousarray(a) for a in arrays]
+
+    def reference(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What the outputs must be, computed with NumPy from the definition."""
+        return reference(self.args, inputs)
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.params.items())})"
+
+
+def _random_array(t: Tensor, sizes: dict[str, int], seed: int, workload_name: str) -> np.ndarray:
+    """Small integers, so that float sums come out exact in any order."""
+    shape = []
+    for d in t.shape:
+        if d.op == "const":
+            shape.append(int(d.value))
+        elif d.op == "var" and d.name in sizes:
+            shape.append(sizes[d.name])
+        else:
+            raise WorkloadError(
+                f"the size {d!r} of {t.name} is not known",
+                asked=workload_name,
+                legal=f"give sizes, for example --size {d!r}=1024, or write @workload(inputs=...)",
+            )
+    rng = np.random.default_rng(seed)
+    if t.dtype.is_bool:
+        return rng.integers(0, 2, shape).astype(bool)
+    low, high = (0, 255) if t.dtype.kind == "uint" else (-4, 4)
+    return rng.integers(low, high, shape, endpoint=True).astype(t.dtype.numpy)
+
+
+def workload(
+    fn: Callable[..., Any] | None = None, *, inputs: Callable[..., Sequence[np.ndarray]] | None = None
+) -> Any:
+    """Make a function that returns tensors into a workload.
+
+    `inputs(**params, **sizes)` gives the arrays to tune on; without it they are random. Use as
+    `@workload` or `@workload(inputs=...)`.
+    """
+    if fn is not None:
+        return WorkloadFunction(fn, inputs)
+    return lambda f: WorkloadFunction(f, inputs)
+
+
+def template(of: WorkloadFunction, *, target: str = "llvm") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a hand-written schedule with knobs for a workload on a kind of target.
+
+    The function takes the schedule (and, if it wants, the target) and calls primitives on it;
+    `s.define_knob` and `s.choose` leave decisions to tuning.
+    """
+    if not isinstance(of, WorkloadFunction):
+        raise WorkloadError(f"{of!r} is not a workload", asked="@template", legal="the function under @workload")
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        if any(t.name == fn.__name__ and t.target == target for t in of.templates):
+            raise WorkloadError(f"{of.name} has a template {fn.__name__!r} for {target} already", asked="@template")
+        of.templates.append(Template(fn.__name__, target, fn))
+        return fn
+
+    return register
+
+
+__all__ += ["template"]

@@ -1,0 +1,527 @@
+"""`tune`: the loop that proposes, builds, verifies, times, records and learns.
+
+    space -> strategy.propose -> build in parallel, run isolated, verify, time -> one record a trial
+          -> strategy.observe -> ... until the budget ends -> play-off against the default schedule
+
+The driver owns the loop: it alone sees budgets, files and the measurer. Everything it does is
+reported through `progress`, as the events below.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autosched.building import as_workload
+from autosched.errors import MeasureError, RecordError, UsageError
+from autosched.measure.measurer import Measurer
+from autosched.measure.protocol import Job, Measurement, MeasureOptions
+from autosched.measure.stats import PlayoffResult, judge, ratio_interval
+from autosched.model import make_model
+from autosched.records import Record, RecordLog, default_path, find_folder, new_id, ranked, read_workload, trials
+from autosched.runtime.device import describe_device, resolve_target, versions
+from autosched.search import Candidate, Trial, make_strategy
+from autosched.space.default import default_schedule
+from autosched.space.space import SearchSpace, template_space
+from autosched.space.workload import Workload, WorkloadFunction
+from autosched.target import Target
+
+__all__ = ["Event", "Note", "PlayoffDone", "Preflight", "Started", "TrialDone", "TuneResult", "tune"]
+
+#: Name under which the default schedule is built, recorded and shown.
+DEFAULT = "default"
+#: Candidates built together: enough to keep all builders busy, few enough to learn between them.
+BATCH = 16
+#: The play-off: how many of the best take part, and how many rounds they run.
+FINALISTS = 5
+ROUNDS = 15
+#: Part of a budget in seconds that is kept for the play-off.
+PLAYOFF_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What a run found. Times are seconds; `interval` encloses the speed-up with 95 % confidence."""
+
+    workload: str
+    target: str
+    device: str
+    sizes: dict[str, int]
+    default_seconds: float
+    best: Record | None
+    seconds: float
+    speedup: float
+    interval: tuple[float, float]
+    tied: list[str]
+    trials: int
+    resumed: int
+    failures: dict[str, int]
+    elapsed_s: float
+    log: Path
+    interrupted: bool
+    schedule_python: str
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        data = asdict(self)
+        data["best"] = None if self.best is None else self.best.id
+        data["knobs"] = None if self.best is None else dict(self.best.knobs)
+        data["sketch"] = None if self.best is None else self.best.sketch
+        data["log"] = str(self.log)
+        data["interval"] = [v if np.isfinite(v) else None for v in self.interval]
+        return data
+
+
+@dataclass(frozen=True)
+class Started:
+    """The space is there; measuring begins."""
+
+    workload: str
+    target: str
+    device: str
+    sizes: dict[str, int]
+    sketches: list[tuple[str, int]]
+    points: int
+    resumed: int
+    log: Path
+    trials: int | None
+    budget_s: float | None
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """The default schedule builds, is right, and takes this long."""
+
+    default_seconds: float
+    reference_s: float
+
+
+@dataclass(frozen=True)
+class TrialDone:
+    """One candidate was measured, or failed."""
+
+    index: int
+    record: Record
+    best_seconds: float
+    default_seconds: float
+    failures: dict[str, int]
+    elapsed_s: float
+    trials: int | None
+    budget_s: float | None
+
+
+@dataclass(frozen=True)
+class PlayoffDone:
+    """The end."""
+
+    result: TuneResult
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something a user should know; `level` is `info` or `warning`."""
+
+    text: str
+    level: str = "info"
+
+
+Event = Started | Preflight | TrialDone | PlayoffDone | Note
+
+
+def tune(
+    what: Workload | WorkloadFunction,
+    target: str | Target = "llvm",
+    *,
+    trials: int | None = 200,
+    budget_s: float | None = None,
+    strategy: str = "guided",
+    model: str = "xgb",
+    seed: int = 0,
+    records: str | Path | None = None,
+    inputs: Sequence[np.ndarray] | None = None,
+    sizes: dict[str, int] | None = None,
+    measure: MeasureOptions | None = None,
+    progress: Callable[[Event], None] | None = None,
+) -> TuneResult:
+    """Search for the fastest schedule of a workload on a target, and record what is learnt.
+
+    trials:   candidates to have measured in all, those in earlier records included; None for no limit
+    budget_s: seconds this run may take; the first limit reached ends it
+    records:  folder of the log; running again with the same log resumes
+    inputs:   arrays to verify and time on; by default the workload's own, at `sizes`
+
+    Raises UsageError for arguments that cannot be meant, WorkloadError when there is no template
+    for the target, MeasureError when not even the default schedule runs. Ctrl-C ends the run with
+    what was found so far and `interrupted` set; every finished trial is in the log.
+    """
+    if trials is not None and (isinstance(trials, bool) or trials < 0):
+        raise UsageError(f"{trials} is not a number of trials", asked="tune", legal="0 or more")
+    if budget_s is not None and not budget_s > 0:
+        raise UsageError(f"{budget_s} is not a time", asked="tune", legal="seconds, more than 0")
+    if trials is None and budget_s is None:
+        raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
+    run = _Run(as_workload(what), resolve_target(target), trials, budget_s, progress or (lambda event: None))
+    run.prepare(inputs, sizes, records, measure or MeasureOptions())
+    run.choose_strategy(strategy, model, seed)
+    return run.go()
+
+
+class _Run:
+    """One call of `tune`."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        target: Target,
+        limit: int | None,
+        budget_s: float | None,
+        tell: Callable[[Event], None],
+    ) -> None:
+        self.workload, self.target, self.limit, self.budget_s, self.tell = workload, target, limit, budget_s, tell
+        self.begun = time.monotonic()
+        self.run_id = new_id()
+        self.failures: Counter[str] = Counter()
+        self.measured: list[Record] = []  # this run's records, in order
+        self.notes: list[str] = []
+        self.unsaved = 0
+        self.default_seconds = float("inf")
+
+    # -- before the first trial -----------------------------------------------------------------
+    def prepare(
+        self,
+        inputs: Sequence[np.ndarray] | None,
+        sizes: dict[str, int] | None,
+        records: str | Path | None,
+        options: MeasureOptions,
+    ) -> None:
+        """Inputs, reference, space, earlier records."""
+        w = self.workload
+        self.options = options
+        self.inputs = list(inputs) if inputs is not None else w.sample_inputs(sizes)
+        self.sizes = w.sizes_of(self.inputs)
+        self.space: SearchSpace = template_space(w, self.target, self.sizes)
+        self.device = describe_device(self.target)
+        self.versions = versions()
+        folder = find_folder(records)
+        self.log = RecordLog(default_path(w.name, self.target.kind, folder))
+        _check_writable(self.log.path)
+        explicit = None if records is None else str(records)
+        contents = read_workload(w.name, self.target.kind, explicit)
+        for problem in contents.problems:
+            self.note(f"a record was passed over: {problem}", "warning")
+        others = sum(r.key != w.key for r in contents.records)
+        if others:
+            self.note(f"{others} records are of another version or variant of {w.name} and are not used")
+        self.earlier = [r for r in contents.records if self._is_ours(r)]
+        before = time.monotonic()
+        self.expected = w.reference(self.inputs)
+        self.reference_s = time.monotonic() - before
+
+    def _is_ours(self, r: Record) -> bool:
+        same_target = str(r.target) == str(self.target)
+        return r.key == self.workload.key and same_target and r.device_name == self.device["name"] and r.sizes == self.sizes
+
+    def choose_strategy(self, strategy: str, model: str, seed: int) -> None:
+        """The strategy, told of every earlier trial of a sketch that is still in the space."""
+        threads = self.target.num_threads if self.target.kind == "llvm" else 1
+        made = make_model(model, self.space.feature_names, seed=seed, threads=threads)
+        self.strategy_name, self.seed = strategy, seed
+        self.strategy = make_strategy(strategy, self.space, seed=seed, model=made)
+        past = [(self._candidate(r), r) for r in trials(self.earlier)]
+        known = [_trial(c, r) for c, r in past if c is not None]
+        self.resumed = len(known)
+        if known:
+            self.strategy.observe(known)
+
+    def _candidate(self, r: Record) -> Candidate | None:
+        at = self.space.find(r.trace)
+        indices = None if at is None else self.space.sketches[at].indices_of(r.knobs)
+        return None if at is None or indices is None else Candidate(at, indices)
+
+    # -- the run ----------------------------------------------------------------------------------
+    def go(self) -> TuneResult:
+        """Pre-flight, trials, play-off."""
+        self.tell(self._started())
+        interrupted = False
+        with self._measurer() as self.measurer:
+            self.preflight()
+            try:
+                for batch in self.batches():
+                    self.strategy.observe(list(self.measure(batch)))
+                result = self.playoff()
+            except KeyboardInterrupt:
+                interrupted = True
+                self.note("interrupted: no play-off was held", "warning")
+                result = self.without_playoff()
+        if self.unsaved:
+            self.note(f"{self.unsaved} records could not be written", "warning")
+        result = replace(result, interrupted=interrupted, notes=list(self.notes), elapsed_s=self.elapsed)
+        self.tell(PlayoffDone(result))
+        return result
+
+    def _started(self) -> Started:
+        return Started(
+            repr(self.workload),
+            str(self.target),
+            self.device["name"],
+            self.sizes,
+            [(s.name, s.size) for s in self.space.sketches],
+            self.space.size,
+            self.resumed,
+            self.log.path,
+            self.limit,
+            self.budget_s,
+        )
+
+    def _measurer(self) -> Measurer:
+        self.default_trace = default_schedule(self.workload.args, self.target).trace.to_json()
+        sketches = {s.name: s.trace for s in self.space.sketches}
+        sketches[DEFAULT] = self.default_trace
+        self.veteran = self._veteran()
+        if self.veteran is not None:
+            sketches[self._veteran_name] = self.veteran.trace
+        return Measurer(self.workload.graph, self.target, sketches, self.inputs, self.expected, self.options)
+
+    def _veteran(self) -> Record | None:
+        """The best earlier record, if its sketch is in the space no more: it still plays off."""
+        choices = ranked(self.earlier, key=self.workload.key, target=self.target, device=self.device["name"])
+        best = choices[0].record if choices else None
+        return best if best is not None and best.sketch != DEFAULT and self._candidate(best) is None else None
+
+    @property
+    def _veteran_name(self) -> str:
+        assert self.veteran is not None
+        return f"{self.veteran.sketch} (record {self.veteran.id})"
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.begun
+
+    @property
+    def out_of_time(self) -> bool:
+        return self.budget_s is not None and self.elapsed > self.budget_s * (1 - PLAYOFF_SHARE)
+
+    def note(self, text: str, level: str = "info") -> None:
+        """Tell the user, and keep it for the result."""
+        self.notes.append(text)
+        self.tell(Note(text, level))
+
+    def preflight(self) -> None:
+        """Not even the default schedule? Then no candidate will do, and the reason is here."""
+        (m,) = self.measurer.measure([Job(0, DEFAULT)])
+        if m.status != "ok":
+            raise MeasureError(
+                f"the default schedule fails ({m.status}): {m.error}",
+                asked=f"tune {self.workload!r} on {self.target}",
+                legal="`autosched doctor` says what is found on this machine",
+            )
+        self.default_seconds = float(np.median(m.samples))
+        self.save(self.record(m, self.default_trace, {}, trial=0))
+        self.tell(Preflight(self.default_seconds, self.reference_s))
+
+    def batches(self) -> Iterator[list[Candidate]]:
+        """What to measure next, until a limit is reached or the space is exhausted."""
+        done = self.resumed
+        while not self.out_of_time and (self.limit is None or done < self.limit):
+            n = BATCH if self.limit is None else min(BATCH, self.limit - done)
+            batch = list(self.strategy.propose(n))
+            if not batch:
+                self.note("every candidate of the space has been measured")
+                return
+            done += len(batch)
+            yield batch
+
+    def measure(self, batch: list[Candidate]) -> Iterator[Trial]:
+        """Measure a batch, one record each; what is left over when time runs out is not observed."""
+        jobs = []
+        for i, c in enumerate(batch):
+            sketch = self.space.sketches[c.sketch]
+            jobs.append(Job(i, sketch.name, sketch.values(c.indices)))
+        for m in self.measurer.measure(jobs):
+            candidate = batch[m.job.id]
+            r = self.record(m, self.space.sketches[candidate.sketch].trace, m.job.knobs)
+            self.measured.append(r)
+            if not r.ok:
+                self.failures[r.status] += 1
+            self.save(r)
+            self.tell(self._progress(r))
+            yield _trial(candidate, r)
+            if self.out_of_time:
+                return
+
+    def _progress(self, r: Record) -> TrialDone:
+        best = min((x.seconds for x in (*self.measured, *self.earlier)), default=float("inf"))
+        return TrialDone(
+            self.resumed + len(self.measured),
+            r,
+            best,
+            self.default_seconds,
+            dict(self.failures),
+            self.elapsed,
+            self.limit,
+            self.budget_s,
+        )
+
+    # -- records ----------------------------------------------------------------------------------
+    def record(self, m: Measurement, trace: Any, knobs: dict[str, int], trial: int | None = None) -> Record:
+        """The record of one measurement."""
+        w = self.workload
+        return Record(
+            workload={
+                "name": w.name,
+                "key": w.key,
+                "params": {k: _plain(v) for k, v in w.params.items()},
+                "args": w.describe_args(),
+                "sizes": self.sizes,
+            },
+            target=str(self.target),
+            device=self.device,
+            versions=self.versions,
+            sketch=m.job.sketch,
+            trace=trace,
+            knobs=dict(knobs),
+            status=m.status,
+            samples=m.samples,
+            error=m.error,
+            build_s=m.build_s,
+            verified=m.verified,
+            strategy=self.strategy_name,
+            seed=self.seed,
+            trial=self.resumed + len(self.measured) + 1 if trial is None else trial,
+            run=self.run_id,
+        )
+
+    def save(self, r: Record) -> None:
+        """Append to the log; a full disk loses the line, not the run."""
+        try:
+            self.log.append(r)
+        except RecordError as error:
+            if not self.unsaved:
+                self.note(f"records cannot be written any more: {error}", "warning")
+            self.unsaved += 1
+
+    # -- the end ----------------------------------------------------------------------------------
+    def finalists(self) -> list[Record]:
+        """The best of this run and of earlier ones, each schedule once."""
+        ours = ranked(
+            [*self.earlier, *self.measured], key=self.workload.key, target=self.target, device=self.device["name"]
+        )
+        found: list[Record] = []
+        seen: set[str] = set()
+        for record in sorted((c.record for c in ours), key=lambda r: r.seconds):
+            label = _label(record)
+            playable = self._candidate(record) is not None or record is self.veteran
+            if record.sketch != DEFAULT and playable and label not in seen:
+                seen.add(label)
+                found.append(record)
+        return found[:FINALISTS]
+
+    def playoff(self) -> TuneResult:
+        """The best against the default schedule, interleaved, before anyone is called a winner."""
+        finalists = self.finalists()
+        if not finalists:
+            self.note("no candidate could be measured: the default schedule stays", "warning")
+            return self.result(None, self.default_seconds, 1.0, (1.0, 1.0), [])
+        jobs = [Job(0, DEFAULT)]
+        for i, r in enumerate(finalists):
+            name = self._veteran_name if r is self.veteran else self.space.sketches[self._at(r)].name
+            jobs.append(Job(i + 1, name, r.knobs))
+        samples = [s for _, s in self.measurer.playoff(jobs, ROUNDS)]
+        for job, why in self.measurer.playoff_errors.items():
+            self.note(f"{jobs[job].sketch} left the play-off: {why}", "warning")
+        verdict = judge(samples)
+        if verdict.winner is None or not samples[0]:
+            self.note("the play-off could not be held", "warning")
+            return self.without_playoff()
+        return self.decide(finalists, samples, verdict)
+
+    def _at(self, r: Record) -> int:
+        c = self._candidate(r)
+        assert c is not None
+        return c.sketch
+
+    def decide(self, finalists: list[Record], samples: list[list[float]], verdict: PlayoffResult) -> TuneResult:
+        """The verdict, written to the log for every finalist."""
+        assert verdict.winner is not None
+        speedups = [verdict.medians[0] / m for m in verdict.medians]
+        for i, r in enumerate(finalists, start=1):
+            if samples[i]:
+                won = i == verdict.winner
+                line = r.with_playoff(tuple(samples[i]), run=self.run_id, winner=won, speedup=round(speedups[i], 4))
+                self.save(line)
+                finalists[i - 1] = line
+        tied = [_label(finalists[i - 1]) if i else DEFAULT for i in verdict.tied_with_best if i != verdict.winner]
+        if verdict.winner == 0:
+            self.note("no candidate is faster than the default schedule, beyond doubt")
+            return self.result(None, verdict.medians[0], 1.0, (1.0, 1.0), tied)
+        interval = ratio_interval(samples[0], samples[verdict.winner])
+        winner = finalists[verdict.winner - 1]
+        return self.result(winner, verdict.medians[verdict.winner], speedups[verdict.winner], interval, tied)
+
+    def without_playoff(self) -> TuneResult:
+        """The best single measurement, for what it is worth."""
+        finalists = self.finalists()
+        if not finalists:
+            return self.result(None, self.default_seconds, 1.0, (1.0, 1.0), [])
+        best = finalists[0]
+        return self.result(best, best.seconds, self.default_seconds / best.seconds, (0.0, float("inf")), [])
+
+    def result(
+        self, best: Record | None, seconds: float, speedup: float, interval: tuple[float, float], tied: list[str]
+    ) -> TuneResult:
+        from autosched.schedule.trace import Trace
+
+        trace, knobs = (self.default_trace, {}) if best is None else (best.trace, best.knobs)
+        return TuneResult(
+            repr(self.workload),
+            str(self.target),
+            self.device["name"],
+            self.sizes,
+            self.default_seconds,
+            best,
+            seconds,
+            speedup,
+            interval,
+            tied,
+            len(self.measured),
+            self.resumed,
+            dict(self.failures),
+            self.elapsed,
+            self.log.path,
+            False,
+            Trace.from_json(trace).as_python(knobs=knobs),
+        )
+
+
+def _trial(candidate: Candidate, r: Record) -> Trial:
+    return Trial(candidate, r.status, r.seconds, r.samples)
+
+
+def _label(r: Record) -> str:
+    knobs = ", ".join(f"{k}={v}" for k, v in r.knobs.items())
+    return f"{r.sketch}({knobs})"
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+
+
+def _check_writable(path: Path) -> None:
+    """Find out now, not after the first hour, that records cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab"):
+            pass
+    except OSError as error:
+        raise RecordError(
+            f"it cannot be written: {error.strerror}",
+            asked=f"records {path}",
+            legal="give a folder you may write to: --records DIR, or AUTOSCHED_RECORDS",
+        ) from None

@@ -1,0 +1,107 @@
+"""Run by `test_llvm_memory.py` in a child process: conditional loads next to an unmapped page.
+
+Each case prints its name when it survived with the right answer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+import numpy as np
+
+from autosched.codegen import compile_function
+from autosched.ir.dtype import dtype
+from autosched.ir.expr import Expr, broadcast, cast, const, if_then_else, logical_and, logical_or, ramp, var
+from autosched.ir.stmt import Buffer, For, Function, If, Stmt, Store, load
+from autosched.runtime import load as load_kernel
+from autosched.target import Target
+
+PAGE = mmap.PAGESIZE
+COUNT = 24  # elements that exist
+LANES = 16
+TARGET = Target.parse("llvm -threads=1")
+
+
+def at_page_end(values: np.ndarray) -> np.ndarray:
+    """A copy of `values` whose end is the end of the last mapped page."""
+    memory = mmap.mmap(-1, 2 * PAGE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(address + PAGE), ctypes.c_size_t(PAGE), 0) != 0:
+        raise OSError(ctypes.get_errno(), "mprotect")
+    array = np.frombuffer(memory, values.dtype, len(values), PAGE - values.nbytes)
+    array[:] = values
+    return array
+
+
+A = Buffer("A", (const(COUNT),), dtype("float32"))
+B = Buffer("B", (const(2 * LANES),), dtype("float32"))
+DATA = at_page_end(np.arange(COUNT, dtype=np.float32) + 1)
+EXPECTED = np.concatenate([DATA, np.full(2 * LANES - COUNT, -1, np.float32)])
+MISSING = const(-1.0, "float32")
+
+
+def run(body: Stmt) -> np.ndarray:
+    out = np.zeros(2 * LANES, np.float32)
+    load_kernel(compile_function(Function("f", (A, B), (), body, (1,)), TARGET), TARGET).bind([DATA, out]).run()
+    return out
+
+
+def check(name: str, body: Stmt, expected: np.ndarray = EXPECTED) -> None:
+    np.testing.assert_array_equal(run(body), expected, err_msg=name)
+    print(name, flush=True)
+
+
+def each(value) -> Stmt:  # noqa: ANN001
+    """B[i] = value(i), by scalars."""
+    i = var("i", role="loop")
+    return For(i, const(0), const(2 * LANES), "serial", Store(B, (i,), value(i)))
+
+
+def vectors(value) -> Stmt:  # noqa: ANN001
+    """B[at] = value(at), two vectors."""
+    i = var("i", role="loop")
+    at = ramp(i * LANES, 1, LANES)
+    return For(i, const(0), const(2), "serial", Store(B, (at,), value(at, i)))
+
+
+def missing(lanes: int = LANES) -> Expr:
+    return broadcast(MISSING, lanes)
+
+
+def positive(x: Expr) -> Expr:
+    return x > const(0.0, "float32")
+
+
+FAR = 1 << 26  # elements behind the end: far in the unmapped
+
+check("scalar", each(lambda i: if_then_else(i < COUNT, load(A, i), MISSING)))
+check("vector", vectors(lambda at, i: if_then_else(at < COUNT, load(A, at), missing())))
+check("gather", vectors(lambda at, i: if_then_else(at < COUNT, load(A, at + at // COUNT * FAR), missing())))
+check("and", each(lambda i: cast("float32", logical_and(i < COUNT, positive(load(A, i))))), (EXPECTED > 0).astype("f4"))
+check("or", vectors(lambda at, i: cast("float32", logical_or(at >= COUNT, positive(load(A, at))))), np.ones(2 * LANES, "f4"))
+check(
+    "nested",
+    vectors(
+        lambda at, i: if_then_else(
+            at >= COUNT, missing(), if_then_else(at < COUNT - 1, load(A, at + 1) - broadcast(const(1.0, "float32"), LANES), load(A, at))
+        )
+    ),
+)
+check(
+    "shared",  # one scalar load for all lanes of a vector none of which needs it
+    vectors(lambda at, i: if_then_else(at < LANES, broadcast(load(A, i * FAR), LANES), missing())),
+    np.array([1.0] * LANES + [-1.0] * LANES, np.float32),
+)
+i = var("i", role="loop")
+at = ramp(i * LANES, 1, LANES)
+check(
+    "masked",
+    For(i, const(0), const(2), "serial", If(at < COUNT, Store(B, (at,), load(A, at)), Store(B, (at,), missing()))),
+)
+check(
+    "strided",  # the wide load for a stride of 3 ends with the last lane
+    Store(B, (ramp(0, 1, 8),), load(A, ramp(2, 3, 8))),
+    np.concatenate([DATA[2::3], np.zeros(2 * LANES - 8, np.float32)]),
+)

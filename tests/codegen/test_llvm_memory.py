@@ -1,0 +1,237 @@
+"""Vector loads and stores of every shape, masks, and conditional loads, against NumPy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosched.codegen import compile_function
+from autosched.errors import BuildError
+from autosched.ir.dtype import SCALAR_DTYPES, dtype
+from autosched.ir.expr import (
+    Expr,
+    broadcast,
+    cast,
+    const,
+    if_then_else,
+    logical_and,
+    logical_or,
+    make,
+    ramp,
+    var,
+)
+from autosched.ir.stmt import Buffer, For, Function, If, Seq, Stmt, Store, load
+from autosched.runtime import load as load_kernel
+from autosched.target import Target
+
+LANES = [1, 2, 3, 8, 17, 32, 96]
+
+
+def run(function: Function, *arrays: np.ndarray, target: str = "llvm -threads=1") -> None:
+    to = Target.parse(target)
+    load_kernel(compile_function(function, to), to).bind(arrays).run()
+
+
+def buffer(name: str, count: int, of: str) -> Buffer:
+    return Buffer(name, (const(count),), dtype(of))
+
+
+def numbers(count: int, of: str) -> np.ndarray:
+    values = np.random.default_rng(1).integers(0, 100, count)
+    return values % 2 == 1 if of == "bool" else values.astype(of)
+
+
+def copy_with(index_in: Expr, index_out: Expr, of: str, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """out[index_out] = in[index_in]; returns (in, out)."""
+    source, result = buffer("source", size, of), buffer("result", size, of)
+    a, out = numbers(size, of), np.zeros(size, of)
+    run(Function("f", (source, result), (), Store(result, (index_out,), load(source, index_in)), (1,)), a, out)
+    return a, out
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("stride", [-7, -4, -3, -1, 0, 1, 2, 3, 4, 5])
+def test_strided_loads(stride: int, lanes: int) -> None:
+    """Equally spaced lanes, forwards and backwards; the first and the last touch the buffer's ends."""
+    size = abs(stride) * (lanes - 1) + lanes
+    first = 0 if stride >= 0 else -stride * (lanes - 1)
+    for of in ("uint8", "float32"):
+        a, out = copy_with(ramp(first, stride, lanes), ramp(0, 1, lanes), of, size)
+        np.testing.assert_array_equal(out[:lanes], a[first + stride * np.arange(lanes)])
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("stride", [-4, -1, 0, 1, 2, 3, 5])
+def test_strided_stores(stride: int, lanes: int) -> None:
+    """Elements between the lanes stay; of lanes at one place the last one stays."""
+    size = abs(stride) * (lanes - 1) + lanes
+    first = 0 if stride >= 0 else -stride * (lanes - 1)
+    for of in ("int16", "float64"):
+        a, out = copy_with(ramp(0, 1, lanes), ramp(first, stride, lanes), of, size)
+        expected = np.zeros(size, of)
+        expected[first + stride * np.arange(lanes)] = a[:lanes]
+        np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("of", SCALAR_DTYPES)
+def test_each_type_in_memory(of: str) -> None:
+    """Contiguous, strided, gathered and scattered in every element type."""
+    lanes = np.arange(16)
+    forward = ramp(0, 1, 16)
+    for at, where in ((forward, lanes), (ramp(0, 2, 16), 2 * lanes), (ramp(0, 6, 16), 6 * lanes), (forward * forward, lanes**2)):
+        a, out = copy_with(at, forward, of, 256)
+        np.testing.assert_array_equal(out[:16], a[where])
+        a, out = copy_with(forward, at, of, 256)
+        np.testing.assert_array_equal(out[where], a[:16])
+
+
+def test_any_nonzero_byte_is_true() -> None:
+    source, result = buffer("source", 16, "bool"), buffer("result", 16, "bool")
+    a = np.arange(16, dtype=np.uint8) * 17
+    out = np.zeros(16, np.uint8)
+    at = ramp(0, 1, 16)
+    run(Function("f", (source, result), (), Store(result, (at,), load(source, at)), (1,)), a.view(bool), out.view(bool))
+    np.testing.assert_array_equal(out, a != 0)
+
+
+def test_spacing_is_found_through_arithmetic() -> None:
+    """A vector index need not be written as one ramp to be a contiguous access."""
+    source, result = buffer("source", 256, "float32"), buffer("result", 256, "float32")
+    i = var("i", role="loop")
+    scattered = broadcast(i * 4, 8) + ramp(const(0), const(1), 8) * broadcast(const(2), 8) - ramp(i, 1, 8)
+    body = For(i, const(0), const(8), "serial", Store(result, (ramp(i * 8, 1, 8),), load(source, scattered)))
+    function = Function("f", (source, result), (), body, (1,))
+    text = compile_function(function, Target.parse("llvm")).text("source")
+    assert "load <8 x float>" in text and "insertelement" not in text
+    a, out = numbers(256, "float32"), np.zeros(256, "float32")
+    run(function, a, out)
+    np.testing.assert_array_equal(out[:64], [a[3 * i + k] for i in range(8) for k in range(8)])
+
+
+def test_gather_by_loaded_indices() -> None:
+    """A look-up table: the index is a value that was read."""
+    table, index, result = buffer("table", 256, "float32"), buffer("index", 64, "uint8"), buffer("result", 64, "float32")
+    i = var("i", role="loop")
+    at = ramp(i * 16, 1, 16)
+    body = For(i, const(0), const(4), "serial", Store(result, (at,), load(table, load(index, at))))
+    t = np.random.default_rng(2).random(256, np.float32)
+    positions = np.random.default_rng(3).integers(0, 256, 64).astype(np.uint8)
+    out = np.zeros(64, np.float32)
+    run(Function("f", (table, index, result), (), body, (2,)), t, positions, out)
+    np.testing.assert_array_equal(out, t[positions])
+
+
+def test_scatter_keeps_lane_order() -> None:
+    values, index, result = buffer("values", 8, "int32"), buffer("index", 8, "int32"), buffer("result", 8, "int32")
+    at = ramp(0, 1, 8)
+    body = Store(result, (load(index, at),), load(values, at))
+    out = np.zeros(8, np.int32)
+    run(Function("f", (values, index, result), (), body, (2,)), np.arange(8, dtype="int32"), np.full(8, 3, "int32"), out)
+    np.testing.assert_array_equal(out, [0, 0, 0, 7, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("of", ["bool", "uint8", "int32", "float16", "float32", "float64"])
+@pytest.mark.parametrize("stride", [1, 3])
+def test_masked_statements(of: str, stride: int) -> None:
+    """Under a vector condition each lane loads and stores for itself."""
+    a, b, flag = buffer("a", 64, of), buffer("b", 64, of), buffer("flag", 16, "bool")
+    lanes, at = ramp(0, 1, 16), ramp(0, stride, 16)
+    chosen = load(flag, lanes)
+    body = If(chosen, Store(b, (at,), load(a, at)), Store(b, (at,), load(a, at + 1)))
+    x, out = numbers(64, of), np.zeros(64, of)
+    mask = np.arange(16) % 3 == 0
+    run(Function("f", (a, flag, b), (), body, (2,)), x, mask, out)
+    where = stride * np.arange(16)
+    np.testing.assert_array_equal(out[where], np.where(mask, x[where], x[where + 1]))
+
+
+def test_masked_scalar_store_runs_if_any_lane_does() -> None:
+    flag, out = buffer("flag", 8, "bool"), buffer("out", 2, "int32")
+    condition = load(flag, ramp(0, 1, 8))
+    body = If(condition, Store(out, (const(0),), const(7)), Store(out, (const(1),), const(9)))
+    for lit, expected in ((0, [0, 9]), (3, [7, 9]), (8, [7, 0])):
+        result = np.zeros(2, np.int32)
+        run(Function("f", (flag, out), (), body, (1,)), np.arange(8) < lit, result)
+        np.testing.assert_array_equal(result, expected)
+
+
+GUARDED = Path(__file__).with_name("llvm_guard_pages.py")
+
+
+def test_untaken_loads_do_not_run() -> None:
+    """Buffers end at an unmapped page: a load that should not run ends the (child) process."""
+    done = subprocess.run([sys.executable, str(GUARDED)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.stdout.split() == ["scalar", "vector", "gather", "and", "or", "nested", "shared", "masked", "strided"]
+
+
+@pytest.mark.parametrize("connective", [logical_and, logical_or])
+def test_short_circuit_value(connective) -> None:  # noqa: ANN001
+    """The shortcut changes no result."""
+    a, b, out = buffer("a", 32, "bool"), buffer("b", 32, "bool"), buffer("out", 64, "bool")
+    i = var("i", role="loop")
+    at = ramp(0, 1, 32)
+
+    def scalar(i: Expr) -> Stmt:
+        return Store(out, (i,), connective(load(a, i), load(b, i)))
+
+    body = Seq(
+        (
+            For(i, const(0), const(32), "serial", scalar(i)),
+            Store(out, (at + 32,), connective(load(a, at), load(b, at))),
+        )
+    )
+    x, y = np.arange(32) % 2 == 0, np.arange(32) % 3 == 0
+    result = np.zeros(64, bool)
+    run(Function("f", (a, b, out), (), body, (2,)), x, y, result)
+    expected = x & y if connective is logical_and else x | y
+    np.testing.assert_array_equal(result, [*expected, *expected])
+
+
+def test_mixed_widths_stay_in_vectors() -> None:
+    """uint8 -> uint16 sums -> uint8: one extension and one truncation per vector, no scalars."""
+    a, b = buffer("a", 1026, "uint8"), buffer("b", 1024, "uint8")
+    i = var("i", role="loop")
+    at = ramp(i * 32, 1, 32)
+    wide = [cast("uint16", load(a, at + k)) for k in range(3)]
+    body = For(i, const(0), const(32), "serial", Store(b, (at,), cast("uint8", (wide[0] + wide[1] + wide[2]) // 3)))
+    function = Function("f", (a, b), (), body, (1,))
+    artifact = compile_function(function, Target.parse("llvm"))
+    body_text = artifact.text("llvm").partition("define internal void @f.body")[2].partition("\n}")[0]
+    assert "extractelement" not in body_text and "insertelement" not in body_text
+    x, out = numbers(1026, "uint8") * 2, np.zeros(1024, np.uint8)
+    run(function, x, out)
+    np.testing.assert_array_equal(out, (x[:-2].astype("u2") + x[1:-1] + x[2:]) // 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (lambda a, b: Store(b, (const(0), const(0)), load(a, const(0))), "flatten the buffers"),
+        (lambda a, b: Store(b, (const(0),), load(a, const(0), const(1))), "flatten the buffers"),
+        (lambda a, b: Store(b, (const(0),), const(1)), "cast it to float32"),
+        (lambda a, b: Store(b, (const(0),), load(a, ramp(0, 1, 4))), "as many lanes"),
+        (lambda a, b: Store(b, (var("n"),), load(a, const(0))), "'n' has no value"),
+        (lambda a, b: Store(b, (const(0),), load(Buffer("c", (), a.dtype), const(0))), "c has no memory"),
+        (lambda a, b: Store(b, (const(0),), make("reduce", a.dtype, (load(a, const(0)),))), "'reduce'"),
+        (lambda a, b: For(var("i"), const(0), const(4), "vectorize", Seq(())), "'vectorize'"),
+    ],
+)
+def test_what_has_no_code_is_refused(body, words: str) -> None:  # noqa: ANN001
+    a, b = buffer("a", 4, "float32"), buffer("b", 4, "float32")
+    with pytest.raises(BuildError, match=words):
+        compile_function(Function("f", (a, b), (), body(a, b), (1,)), Target.parse("llvm"))
+
+
+def test_if_then_else_without_loads_is_a_select() -> None:
+    a, b = buffer("a", 8, "float32"), buffer("b", 8, "float32")
+    at = ramp(0, 1, 8)
+    x = load(a, at)
+    condition = x > const(0.0, "float32")
+    value = if_then_else(condition, broadcast(const(1.0, "float32"), 8), broadcast(const(2.0, "float32"), 8))
+    text = compile_function(Function("f", (a, b), (), Store(b, (at,), value), (1,)), Target.parse("llvm")).text("source")
+    assert "masked" not in text and "select <8 x i1>" in text

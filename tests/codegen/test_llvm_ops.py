@@ -1,0 +1,314 @@
+"""Every operator on every element type, scalar and vector, against NumPy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from autosched.codegen import compile_function
+from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
+from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype
+from autosched.ir.expr import OPS, Expr, call, const, if_then_else, make, ramp, saturate, select, var
+from autosched.ir.stmt import Buffer, For, Function, Seq, Stmt, Store, load
+from autosched.runtime import load as load_kernel
+from autosched.target import Target
+
+LANES = 16
+INTEGERS = [d for d in SCALAR_DTYPES if "int" in d]
+FLOATS = [d for d in SCALAR_DTYPES if "float" in d]
+
+
+def run(function: Function, *arrays: np.ndarray, target: str = "llvm -threads=1") -> None:
+    to = Target.parse(target)
+    load_kernel(compile_function(function, to), to).bind(arrays).run()
+
+
+def edge_values(of: DType, shifts: bool = False) -> np.ndarray:
+    """The numbers where something may go wrong."""
+    if of.is_bool:
+        return np.array([False, True])
+    if shifts:
+        return np.array([v for v in (0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100, -1) if of.min <= v <= of.max], of)
+    if of.is_integer:
+        values = [of.min, of.min + 1, of.min // 2, -100, -17, -3, -2, -1, 0, 1, 2, 3, 5, 8, 100, of.max // 2, of.max - 1]
+        return np.array(sorted({int(v) for v in (*values, of.max) if of.min <= v <= of.max}), of)
+    info = np.finfo(of.numpy)
+    values = [0.0, -0.0, 0.25, -0.25, 0.5, -0.5, 0.75, 1, -1, 1.5, -1.5, 2, 2.5, -2.5, 3, 3.25, -7, 10, 100.5, -100.5]
+    return np.array([*values, info.max, info.min, info.tiny, np.inf, -np.inf, np.nan], of.numpy)
+
+
+def padded(values: np.ndarray) -> np.ndarray:
+    """A whole number of vectors."""
+    return np.resize(values, -(-len(values) // LANES) * LANES)
+
+
+def loop(count: int, body: Callable[[Expr], Stmt]) -> Stmt:
+    i = var("i", role="loop")
+    return For(i, const(0), const(count), "serial", body(i))
+
+
+Build = Callable[..., Expr]
+
+
+def check_all(inputs: list[np.ndarray], cases: list[tuple[Build, np.ndarray]], *, ulps: float = 0) -> None:
+    """`build(inputs[i]...)` is `expected[i]` for each case, once by scalars and once by vectors."""
+    inputs = [np.ascontiguousarray(a) for a in inputs]
+    count = len(inputs[0])
+    sources = [Buffer(f"x{k}", (const(count),), dtype(a.dtype)) for k, a in enumerate(inputs)]
+    results, nests, outputs = [], [], []
+    for build, expected in cases:
+        for lanes in (1, LANES):
+            result = Buffer(f"result{lanes}", (const(count),), dtype(expected.dtype))
+
+            def body(i: Expr, build: Build = build, result: Buffer = result, lanes: int = lanes) -> Stmt:
+                at = ramp(i * lanes, 1, lanes)
+                return Store(result, (at,), build(*(load(s, at) for s in sources)))
+
+            nests.append(loop(count // lanes, body))
+            results.append(result)
+            outputs.append(np.zeros(count, expected.dtype))
+    positions = tuple(range(len(inputs), len(inputs) + len(results)))
+    run(Function("f", (*sources, *results), (), Seq(tuple(nests)), positions), *inputs, *outputs)
+    for k, actual in enumerate(outputs):
+        compare(actual, cases[k // 2][1], ulps, f"case {k // 2}, {('scalars', 'vectors')[k % 2]}, inputs {inputs}")
+
+
+def compare(actual: np.ndarray, expected: np.ndarray, ulps: float, what: str) -> None:
+    if not ulps:
+        np.testing.assert_array_equal(actual, expected, err_msg=what)
+        return
+    info = np.finfo(expected.dtype)
+    wide = [a.astype(np.float64) for a in (actual, expected)]
+    np.testing.assert_allclose(*wide, rtol=ulps * info.eps, atol=info.tiny, err_msg=what)
+
+
+def check(build: Build, inputs: list[np.ndarray], expected: np.ndarray, *, ulps: float = 0) -> None:
+    check_all(inputs, [(build, expected)], ulps=ulps)
+
+
+def reference(op: str, *args: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.asarray(OPS[op].numpy(*args))
+
+
+def pairs(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
+    left, right = zip(*itertools.product(a, b), strict=True)
+    return [padded(np.array(left, a.dtype)), padded(np.array(right, b.dtype))]
+
+
+def raw(op: str, of: DType) -> Callable[..., Expr]:
+    """The operator itself, without the builders' folding."""
+
+    def build(*args: Expr) -> Expr:
+        lanes = args[0].dtype.lanes
+        return make(op, of.with_lanes(lanes), args)
+
+    return build
+
+
+def test_table_has_no_hole() -> None:
+    """`read` and `reduce` are lowered away before code generation; every other operator has a row."""
+    assert set(LLVM_OPS) | STRUCTURAL == set(OPS) - {"read", "reduce"}
+    assert not set(LLVM_OPS) & STRUCTURAL
+
+
+@pytest.mark.parametrize("of", INTEGERS)
+def test_integer_arithmetic(of: str) -> None:
+    """Wraps around; division by zero is 0; INT_MIN / -1 wraps."""
+    a, b = pairs(edge_values(dtype(of)), edge_values(dtype(of)))
+    ops = ("add", "sub", "mul", "min", "max", "truncdiv", "truncmod", "floordiv", "floormod")
+    check_all([a, b], [(raw(op, dtype(of)), reference(op, a, b).astype(of)) for op in ops])
+
+
+@pytest.mark.parametrize("of", FLOATS)
+def test_float_arithmetic(of: str) -> None:
+    """IEEE results bit for bit; minimum and maximum propagate NaN; floor divisions are NumPy's."""
+    a, b = pairs(edge_values(dtype(of)), edge_values(dtype(of)))
+    ops = ("add", "sub", "mul", "div", "min", "max", "floordiv", "floormod", "fmod")
+    cases = [(raw(op, dtype(of)), reference(op, a, b).astype(of)) for op in ops]
+    with np.errstate(all="ignore"):
+        cases += [(raw("truncdiv", dtype(of)), np.trunc(a / b)), (raw("truncmod", dtype(of)), np.fmod(a, b))]
+    check_all([a, b], cases)
+
+
+def by_constant(op: str, literal: Expr) -> Build:
+    def build(x: Expr) -> Expr:
+        lanes = x.dtype.lanes
+        return make(op, x.dtype, (x, literal if lanes == 1 else make("broadcast", x.dtype, (literal,))))
+
+    return build
+
+
+@pytest.mark.parametrize("of", INTEGERS)
+def test_division_by_constants(of: str) -> None:
+    """Each constant divisor has code of its own: powers of two, -1, 0, the smallest number."""
+    kind = dtype(of)
+    a = padded(edge_values(kind))
+    for op in ("truncdiv", "truncmod", "floordiv", "floormod"):
+        divisors = [d for d in (0, 1, -1, 2, -2, 3, 8, 9, -10, kind.min, kind.max) if kind.min <= d <= kind.max]
+        check_all(
+            [a],
+            [(by_constant(op, const(d, kind)), reference(op, a, np.full_like(a, d)).astype(of)) for d in divisors],
+        )
+
+
+@pytest.mark.parametrize("of", [*INTEGERS, *FLOATS])
+def test_unary_arithmetic(of: str) -> None:
+    a = padded(edge_values(dtype(of)))
+    for op in ("neg", "abs"):
+        check(raw(op, dtype(of)), [a], reference(op, a))
+
+
+@pytest.mark.parametrize("of", INTEGERS)
+def test_bits(of: str) -> None:
+    kind = dtype(of)
+    a, b = pairs(edge_values(kind), edge_values(kind))
+    check_all([a, b], [(raw(op, kind), reference(op, a, b)) for op in ("bitand", "bitor", "bitxor")])
+    check_all([a], [(raw(op, kind), reference(op, a).astype(of)) for op in ("bitnot", "popcount")])
+
+
+@pytest.mark.parametrize("of", INTEGERS)
+def test_shifts(of: str) -> None:
+    """A shift by the width or more leaves 0, or the sign."""
+    kind = dtype(of)
+    a, b = pairs(edge_values(kind), edge_values(kind, shifts=True))
+    check_all([a, b], [(raw(op, kind), reference(op, a, b)) for op in ("shl", "shr")])
+    a = padded(edge_values(kind))
+    amounts = edge_values(kind, shifts=True)
+    for op in ("shl", "shr"):
+        cases = [(by_constant(op, const(int(n), kind)), reference(op, a, np.full_like(a, n))) for n in amounts]
+        check_all([a], cases)
+
+
+@pytest.mark.parametrize("of", SCALAR_DTYPES)
+def test_comparisons(of: str) -> None:
+    a, b = pairs(edge_values(dtype(of)), edge_values(dtype(of)))
+    ops = ("eq", "ne", "lt", "le", "gt", "ge")
+    check_all([a, b], [(raw(op, dtype("bool")), reference(op, a, b)) for op in ops])
+
+
+def test_logic() -> None:
+    a, b = pairs(edge_values(dtype("bool")), edge_values(dtype("bool")))
+    for op in ("and", "or", "min", "max"):
+        check(raw(op, dtype("bool")), [a, b], reference(op, a, b))
+    for op in ("not", "likely"):
+        check(raw(op, dtype("bool")), [a], np.asarray(OPS[op].numpy(a)))
+
+
+@pytest.mark.parametrize("of", FLOATS)
+def test_classification(of: str) -> None:
+    a = padded(edge_values(dtype(of)))
+    for op in ("isnan", "isinf", "isfinite"):
+        check(raw(op, dtype("bool")), [a], reference(op, a))
+
+
+#: the domain on which each function is compared, and how far the C library may be from NumPy
+UNARY_MATH = {
+    "exp": (-20, 20), "exp2": (-20, 20), "exp10": (-4, 4), "log": (0.01, 50), "log2": (0.01, 50), "log10": (0.01, 50),
+    "log1p": (-0.9, 50), "sin": (-6, 6), "cos": (-6, 6), "tan": (-1.4, 1.4), "asin": (-1, 1), "acos": (-1, 1),
+    "atan": (-50, 50), "sinh": (-9, 9), "cosh": (-9, 9), "tanh": (-9, 9), "asinh": (-50, 50), "acosh": (1, 50),
+    "atanh": (-0.9, 0.9), "erf": (-4, 4), "sigmoid": (-9, 9), "sqrt": (0, 50), "rsqrt": (0.01, 50), "floor": (-9, 9),
+    "ceil": (-9, 9), "trunc": (-9, 9), "round": (-9, 9), "nearbyint": (-9, 9),
+}  # fmt: skip
+EXACT = {"sqrt", "floor", "ceil", "trunc", "round", "nearbyint"}
+SPECIAL = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("op", UNARY_MATH)
+def test_unary_math(op: str) -> None:
+    for of in FLOATS:
+        low, high = UNARY_MATH[op]
+        a = padded(np.concatenate([np.linspace(low, high, 38), SPECIAL]).astype(of))
+        check(raw(op, dtype(of)), [a], reference(op, a).astype(of), ulps=0 if op in EXACT else 8)
+
+
+@pytest.mark.parametrize("op", ["pow", "atan2", "hypot", "copysign"])
+def test_binary_math(op: str) -> None:
+    for of in FLOATS:
+        a, b = pairs(np.array([0.25, 0.5, 1, 2, 3.5, 9, np.inf], of), np.array([-2, -0.5, 0, 0.5, 1, 2, 3, np.nan], of))
+        check(raw(op, dtype(of)), [a, b], reference(op, a, b).astype(of), ulps=8)
+
+
+def test_every_math_operator_is_tested() -> None:
+    tested = {*UNARY_MATH, "isnan", "isinf", "isfinite", "pow", "fmod", "atan2", "hypot", "copysign"}
+    assert tested == {op for op, info in OPS.items() if info.kind == "math"}
+
+
+def saturated(a: np.ndarray, to: DType) -> np.ndarray:
+    """What `ir.expr.cast` promises, one number at a time."""
+    return np.array([saturate(float(v), to) for v in a], to.numpy)
+
+
+def cast_inputs(of: DType) -> np.ndarray:
+    """Edge values, and for floats the neighbourhood of every integer type's limits."""
+    values = edge_values(of)
+    if of.is_float:
+        limits = [float(n) for t in map(dtype, INTEGERS) for n in (t.min, t.max)] + [65519.0, 65520.0, 2.0**-25, 1e-8]
+        near = [v for n in limits for v in (n, n - 1, n + 1, n * 1.5)]
+        with np.errstate(over="ignore"):
+            values = np.concatenate([values, np.array(near).astype(values.dtype), np.linspace(-300, 300, 23, dtype=of)])
+    return padded(values)
+
+
+@pytest.mark.parametrize("source", SCALAR_DTYPES)
+def test_casts(source: str) -> None:
+    """Integers wrap, floats saturate (NaN to 0), anything to bool is `!= 0`."""
+    a = cast_inputs(dtype(source))
+    cases: list[tuple[Build, np.ndarray]] = []
+    for to in map(dtype, SCALAR_DTYPES):
+        saturates = a.dtype.kind == "f" and to.is_integer
+        with np.errstate(all="ignore"):
+            cases.append((converter(to), saturated(a, to) if saturates else a.astype(to)))
+    check_all([a], cases)
+
+
+def converter(to: DType) -> Build:
+    """A bare cast node: the builder would spell a cast to bool as a comparison."""
+    return lambda x: make("cast", to.with_lanes(x.dtype.lanes), (x,))
+
+
+def test_float64_to_float16_rounds_once() -> None:
+    """Between two halves, rounding by way of float32 would tie where there is no tie."""
+    rng = np.random.default_rng(7)
+    halves = rng.uniform(-1000, 1000, 4096).astype(np.float16).astype(np.float64)
+    middle = halves + np.spacing(halves.astype(np.float16)).astype(np.float64) / 2
+    a = padded(np.concatenate([middle * (1 + d) for d in (0, 2.0**-40, -(2.0**-40), 2.0**-52)]))
+    check(converter(dtype("float16")), [a], a.astype(np.float16))
+
+
+@pytest.mark.parametrize("of", SCALAR_DTYPES)
+def test_choice(of: str) -> None:
+    values = padded(edge_values(dtype(of)))
+    chosen = np.arange(len(values)) % 3 == 0
+    other = values[::-1].copy()
+    for choose in (select, if_then_else):
+        check(choose, [chosen, values, other], np.where(chosen, values, other))
+
+
+@pytest.mark.parametrize("of", FLOATS)
+def test_constants(of: str) -> None:
+    """Literals keep every bit, NaN and the sign of zero included."""
+    for number in (0.1, -0.0, 1e-7, np.inf, -np.inf, np.nan, float(np.finfo(of).max), float(np.finfo(of).tiny)):
+        expected = np.full(LANES, number, of)
+
+        def build(x: Expr, number: float = number) -> Expr:
+            return call("copysign", const(number, x.dtype), x) if number == 0 else const(number, x.dtype)
+
+        check(build, [np.full(LANES, -1, of)], expected)
+
+
+def test_contraction_makes_one_instruction() -> None:
+    """a * b + c is one fused instruction where the CPU has it."""
+    n = const(64)
+    buffers = [Buffer(name, (n,), dtype("float32")) for name in "abcd"]
+    at = ramp(var("i", role="loop") * 8, 1, 8)
+    i = at.args[0].args[0]
+    a, b, c = (load(x, at) for x in buffers[:3])
+    body = For(i, const(0), const(8), "serial", Store(buffers[3], (at,), a * b + c))
+    artifact = compile_function(Function("f", tuple(buffers), (), body, (3,)), Target.parse("llvm -mcpu=haswell"))
+    if artifact.meta["triple"].startswith("x86_64"):
+        assert "vfmadd" in artifact.text("asm")
+    assert "fast" not in artifact.text("source")

@@ -1,0 +1,290 @@
+"""`Measurer` from outside: scheduling, limits, deduplication, play-offs, and what is left behind."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from measuring import children, open_fds
+
+from autosched.errors import DeviceError, MeasureError, UsageError
+from autosched.measure import STATUSES, Job, Measurement, MeasureOptions, Measurer, judge
+
+pytestmark = pytest.mark.timeout(120)
+
+Make = Callable[..., Measurer]
+PATIENT = {"timeout_s": 10.0, "build_timeout_s": 10.0}
+
+
+def honest(count: int, start: int = 0) -> list[Job]:
+    return [Job(i, "honest", {"ns": 1000 + i}) for i in range(start, start + count)]
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_every_job_is_measured_once(make_measurer: Make, overlap: bool) -> None:
+    measurer = make_measurer(**PATIENT, builders=2, overlap=overlap)
+    before = open_fds()
+    jobs = honest(40)
+    measured = list(measurer.measure(iter(jobs)))
+    assert sorted(m.job.id for m in measured) == list(range(40))
+    for m in measured:
+        assert (m.status, m.error, m.verified) == ("ok", "", "full")
+        assert m.samples == (m.job.knobs["ns"] * 1e-9,) * 3
+        assert m.build_s > 0 and m.run_s > 0 and len(m.digest) == 64
+    assert measurer.best_s == pytest.approx(1e-6)
+    assert measurer.restarts == 0
+    assert list(measurer.measure([])) == []
+    again = list(measurer.measure(honest(3, start=100)))  # the same workers
+    assert [m.status for m in again] == ["ok"] * 3 and measurer.restarts == 0
+    assert open_fds() == before + 3 * 3  # three pipes of each of three workers
+
+
+def test_builders_do_not_disturb_the_runner(make_measurer: Make) -> None:
+    """Without overlap, no builder has a job while the runner has one, and none runs during `yield`."""
+    measurer = make_measurer(**PATIENT, builders=2)
+    slots = measurer._desk.crew.slots
+    seen = []
+    real = measurer._desk.crew.submit
+
+    def watch(slot, *args):  # type: ignore[no-untyped-def]
+        seen.append((slot.role, {s.role for s in slots if s.state == "busy"}))
+        return real(slot, *args)
+
+    measurer._desk.crew.submit = watch  # type: ignore[method-assign]
+    for m in measurer.measure(honest(30)):
+        assert m.ok and not any(s.state == "busy" for s in slots)
+    assert all(busy <= {role} for role, busy in seen)
+    roles = [role for role, _ in seen]
+    assert roles.count("builder") == roles.count("runner") == 30
+    assert roles[:9] == ["builder"] * 8 + ["runner"]
+
+
+def test_identical_code_is_measured_once(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    first, twin, other = measurer.measure(
+        [Job(1, "honest", {"code": 7, "ns": 1500}), Job(2, "honest", {"code": 7}), Job(3, "honest", {"ns": 2000})]
+    )
+    assert (twin.status, twin.error) == ("ok", "same code as job 1")
+    assert (twin.samples, twin.verified, twin.digest) == (first.samples, "full", first.digest)
+    assert other.error == "" and other.digest != first.digest
+    (later,) = measurer.measure([Job(9, "honest", {"code": 7})])
+    assert later.error == "same code as job 1"
+
+
+def test_identical_code_that_failed_is_tried_again(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    measured = list(measurer.measure([Job(1, "wrong", {"code": 7}), Job(2, "wrong", {"code": 7})]))
+    assert [(m.status, "same code" in m.error) for m in measured] == [("correctness", False)] * 2
+
+
+def test_a_slow_candidate_gets_one_sample(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    jobs = [Job(1, "honest", {"ns": 1000}), Job(2, "honest", {"ns": 3500}), Job(3, "honest", {"ns": 2500})]
+    assert [len(m.samples) for m in measurer.measure(jobs)] == [3, 1, 3]
+
+
+def test_an_innocent_victim_is_measured_again(make_measurer: Make) -> None:
+    """A worker that ran others before may have been damaged by them: one more try, on a new one."""
+    measurer = make_measurer(**PATIENT)
+    good, victim = measurer.measure([Job(1, "honest"), Job(2, "crash_once")])
+    assert good.ok and victim.ok
+    assert measurer.restarts == 1
+
+
+def test_a_crash_on_a_new_worker_is_final(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    (culprit,) = measurer.measure([Job(2, "crash_once")])  # would succeed the second time
+    assert culprit.status == "crash"
+
+
+def test_a_candidate_that_always_crashes_runs_twice_at_most(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    statuses = [m.status for m in measurer.measure([Job(1, "honest"), Job(2, "segv"), Job(3, "honest")])]
+    assert statuses == ["ok", "crash", "ok"]
+    assert measurer.restarts == 2
+
+
+def test_workers_killed_while_idle_are_replaced(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    assert [m.status for m in measurer.measure(honest(2))] == ["ok"] * 2
+    for slot in measurer._desk.crew.slots:
+        assert slot.worker.pid is not None
+        os.kill(slot.worker.pid, signal.SIGKILL)
+    time.sleep(0.2)
+    assert [m.status for m in measurer.measure(honest(2, start=10))] == ["ok"] * 2
+
+
+def test_without_verification_anything_goes(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT, verify=False)
+    (wrong,) = measurer.measure([Job(1, "wrong")])
+    assert (wrong.status, wrong.verified) == ("ok", "no")
+
+
+def test_tolerances_are_passed_on(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT, rtol=1e-3, atol=1e9)
+    (unsteady,) = measurer.measure([Job(1, "unsteady")])
+    assert "two runs differ" in unsteady.error  # tolerance does not excuse a race
+
+
+def test_number_and_repeat(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT, number=3, repeat=5)
+    (m,) = measurer.measure([Job(1, "honest")])
+    assert len(m.samples) == 5
+
+
+def test_limits_follow_the_best(make_measurer: Make) -> None:
+    measurer = make_measurer(timeout_s=60.0, min_repeat_ms=20, repeat=3)
+    assert measurer._desk.run_limit_s() == 60.0
+    measurer.best_s = 1e-3
+    assert measurer._desk.run_limit_s() == 2.0
+    measurer.best_s = 1.0
+    assert measurer._desk.run_limit_s() == 30.0
+    measurer.best_s = 100.0
+    assert measurer._desk.run_limit_s() == 60.0
+    limits = dict(measurer._desk.run_limits())
+    assert limits["first"] == limits["time"] == 60.0 and limits["load"] == 0.5
+    device = make_measurer("opencl", timeout_s=60.0)
+    assert dict(device._desk.run_limits())["first"] == 60.5  # its first launch compiles
+
+
+def test_leaving_early_ends_the_jobs_at_work(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT, builders=2, overlap=True)
+    for _ in measurer.measure([*honest(10), Job(99, "hang")]):
+        break
+    assert not any(slot.state == "busy" for slot in measurer._desk.crew.slots)
+    assert [m.status for m in measurer.measure(honest(2, start=50))] == ["ok"] * 2
+
+
+def test_one_batch_at_a_time(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    batch = measurer.measure(honest(3))
+    next(batch)
+    with pytest.raises(UsageError, match="busy"):
+        next(measurer.measure(honest(1)))
+    with pytest.raises(UsageError, match="busy"):
+        measurer.playoff(honest(1))
+    batch.close()  # type: ignore[attr-defined]
+    assert [m.status for m in measurer.measure(honest(1))] == ["ok"]
+
+
+def test_closed(make_measurer: Make) -> None:
+    with make_measurer() as measurer:
+        pass
+    measurer.close()
+    with pytest.raises(UsageError, match="closed"):
+        next(measurer.measure(honest(1)))
+
+
+def test_a_forgotten_measurer_cleans_up(make_measurer: Make, tmp_path: Path) -> None:
+    """Not through the fixture, which would hold it."""
+    import fake_backend
+
+    from autosched.target import Target
+
+    before = children()
+    options = MeasureOptions(builders=1)
+    measurer = Measurer(
+        {},
+        Target.parse("llvm"),
+        {},
+        fake_backend.inputs(),
+        fake_backend.expected(),
+        options,
+        backend="fake_backend:make",
+    )
+    assert next(measurer.measure(honest(1))).ok
+    assert children() > before
+    del measurer
+    gc.collect()
+    assert children() == before
+
+
+def test_a_worker_that_cannot_work_says_why(make_measurer: Make) -> None:
+    measurer = make_measurer("llvm -mcpu=none")
+    with pytest.raises(MeasureError, match="cannot work: there is no such device"):
+        next(measurer.measure(honest(1)))
+
+
+def test_a_worker_that_does_not_start_says_why(make_measurer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/does/not/exist")
+    with pytest.raises(MeasureError, match=r"runner process does not start: .*No such file"):
+        next(make_measurer().measure(honest(1)))
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(MeasureError, match="does not start: it exited with status 1"):
+        next(make_measurer().measure(honest(1)))
+
+
+def test_one_device_error_is_a_status(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    jobs = [Job(1, "honest"), Job(2, "device_error_once"), Job(3, "device_error"), Job(4, "honest")]
+    assert [(m.status, m.error) for m in measurer.measure(jobs)] == [
+        ("ok", ""),
+        ("ok", ""),
+        ("runtime", "the driver was reset"),
+        ("ok", ""),
+    ]
+
+
+def test_a_lost_device_ends_the_run(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    measured: list[Measurement] = []
+    with pytest.raises(DeviceError, match="stopped working: the driver was reset"):
+        measured.extend(measurer.measure([Job(i, "device_error") for i in range(5)]))
+    # What was known by then was handed out first.
+    measured = []
+    with pytest.raises(DeviceError):
+        for m in measurer.measure([Job(i, "device_error") for i in range(5)]):
+            measured.append(m)
+    assert [m.status for m in measured] == ["runtime"] * 3
+
+
+def test_a_device_that_still_works_is_not_given_up(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    jobs = [Job(0, "honest"), *(Job(i, "device_error") for i in range(1, 5)), Job(9, "honest", {"ns": 2000})]
+    assert [m.status for m in measurer.measure(jobs)] == ["ok", *["runtime"] * 4, "ok"]
+
+
+def test_playoff(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT, builders=2)
+    jobs = [Job(1, "honest", {"ns": 3000}), Job(2, "wrong"), Job(3, "honest", {"ns": 2000}), Job(4, "build_error")]
+    played = measurer.playoff([*jobs, jobs[0]], rounds=7)
+    assert [job for job, _ in played] == [*jobs, jobs[0]]
+    samples = [s for _, s in played]
+    assert samples == [pytest.approx([3e-6] * 7), [], pytest.approx([2e-6] * 7), [], pytest.approx([3e-6] * 7)]
+    assert measurer.playoff_errors.keys() == {2, 4}
+    assert measurer.playoff_errors[2].startswith("correctness: y: 2 of 1,000 elements differ")
+    assert measurer.playoff_errors[4].startswith("compile: ValueError")
+    assert judge(samples).groups == ((2,), (0, 4))
+    with pytest.raises(UsageError, match="round"):
+        measurer.playoff(jobs, rounds=0)
+    assert measurer.playoff([]) == []
+
+
+def test_playoff_survives_its_players(make_measurer: Make) -> None:
+    """One crashes in the third round, one is killed from outside once: the rest keep all their rounds."""
+    measurer = make_measurer(**PATIENT)
+    names = ["honest", "crash_in_playoff", "killed_in_playoff"]
+    played = measurer.playoff([Job(i, name) for i, name in enumerate(names)], rounds=6)
+    assert [len(samples) for _, samples in played] == [6, 0, 6]
+    assert list(measurer.playoff_errors) == [1]
+    assert measurer.playoff_errors[1].startswith("crash: SIGSEGV while it was timed")
+
+
+def test_options_that_cannot_be_meant() -> None:
+    for name, value in [("timeout_s", 0), ("repeat", 0), ("builders", 0), ("number", -1), ("rtol", -1.0)]:
+        with pytest.raises(UsageError, match=name):
+            MeasureOptions(**{name: value})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="timeout_s"):
+        MeasureOptions(timeout_s=math.nan)
+
+
+def test_measurement_median() -> None:
+    assert Measurement(Job(1, "a"), "ok", (3.0, 1.0, 2.0)).seconds == 2.0
+    assert Measurement(Job(1, "a"), "crash").seconds == math.inf
+    assert "ok" in STATUSES and len(set(STATUSES)) == 9

@@ -1,0 +1,210 @@
+"""Strategies by name, from entry points and from files; and what is said when that fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosched.errors import UsageError
+from autosched.model import make_model, model_names
+from autosched.search import DEFAULT, STRATEGIES, Candidate, Trial, make_strategy, strategy_names
+from autosched.search.grid import GridSearch
+from autosched.search.guard import GuardedStrategy
+from autosched.testing import SyntheticSpace
+
+SPACE = SyntheticSpace.small()
+
+PLUGIN = """
+from autosched.search.grid import GridSearch
+
+class Mine(GridSearch):
+    def __init__(self, space, *, seed=0, model=None, depth=3):
+        super().__init__(space)
+        self.depth = depth
+
+class NotOne:
+    def propose(self, n):
+        return []
+
+class Picky:
+    def __init__(self, space, *, seed, model):
+        raise RuntimeError("the moon is wrong")
+    def propose(self, n): ...
+    def observe(self, trials): ...
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    path = tmp_path / "plugin.py"
+    path.write_text(PLUGIN)
+    return path
+
+
+def message(name, **options):
+    with pytest.raises(UsageError) as caught:
+        make_strategy(name, SPACE, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_built_in_names(name):
+    assert make_strategy(name, SPACE, seed=1).propose(4)
+    assert strategy_names()[name] == "built in"
+
+
+def test_the_default_is_a_name():
+    assert DEFAULT in STRATEGIES
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    assert message("gided") == (
+        "strategy 'gided': no such strategy\n"
+        "  did you mean 'guided' or 'grid'? there are: guided, random, grid; "
+        "or a class in a file, path/to/file.py:ClassName"
+    )
+
+
+def test_an_unknown_option_lists_the_known_ones():
+    assert message("guided", pol=3) == (
+        "strategy 'guided': it has no option 'pol'\n"
+        "  did you mean 'pool'? its options: initial, batch, pool, parents, random_share, explore"
+    )
+    assert message("grid", depth=3) == "strategy 'grid': it has no option 'depth'\n  it has no options"
+
+
+def test_a_class_in_a_file(plugin):
+    strategy = make_strategy(f"{plugin}:Mine", SPACE, depth=5)
+    assert isinstance(strategy, GuardedStrategy) and strategy.strategy.depth == 5
+    assert strategy.propose(4) == GridSearch(SPACE).propose(4)
+
+
+def test_two_files_of_one_name_are_two_plugins(plugin, tmp_path):
+    other = tmp_path / "elsewhere" / "plugin.py"
+    other.parent.mkdir()
+    other.write_text(PLUGIN.replace("depth=3", "depth=4"))
+    depths = [make_strategy(f"{path}:Mine", SPACE).strategy.depth for path in (plugin, other)]
+    assert depths == [3, 4]
+
+
+def test_faults_of_files_name_the_file(plugin, tmp_path):
+    assert "there is no file" in message(f"{tmp_path}/gone.py:Mine")
+    assert message(f"{plugin}:Nine").endswith("plugin.py has no Nine\n  its classes: Mine, NotOne, Picky")
+    assert f"write {plugin}:ClassName" in message(str(plugin))
+    assert "it lacks observe" in message(f"{plugin}:NotOne")
+    assert "its constructor raised RuntimeError: the moon is wrong" in message(f"{plugin}:Picky")
+    assert "it has no option 'dept'\n  did you mean 'depth'?" in message(f"{plugin}:Mine", dept=1)
+    plugin.write_text("import a_module_that_is_missing")
+    text = message(f"{plugin}:Mine")
+    assert str(plugin) in text and "ModuleNotFoundError" in text and "a_module_that_is_missing" in text
+    plugin.write_text("def (")
+    assert "SyntaxError" in message(f"{plugin}:Mine")
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A package that is installed, as far as importlib.metadata can tell."""
+    (tmp_path / "acme_search.py").write_text(PLUGIN)
+    info = tmp_path / "acme_search-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-search\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[autosched.strategies]\n"
+        "annealing = acme_search:Mine\n"
+        "grid = acme_search:Mine\n"
+        "broken = acme_search:Gone\n"
+        "[autosched.cost_models]\n"
+        "oracle = acme_search:Mine\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    sys.modules.pop("acme_search", None)
+
+
+@pytest.mark.usefixtures("installed")
+def test_entry_points():
+    strategy = make_strategy("annealing", SPACE, depth=9)
+    assert isinstance(strategy, GuardedStrategy) and strategy.strategy.depth == 9
+    assert strategy_names()["annealing"] == "plug-in of acme-search"
+    assert strategy_names()["grid"] == "built in" and isinstance(make_strategy("grid", SPACE), GridSearch)
+    assert "annealing (plug-in of acme-search)" in message("anealing")
+    assert model_names()["oracle"] == "plug-in of acme-search"
+    with pytest.raises(UsageError, match="it lacks fit, predict"):
+        make_model("oracle", SPACE.feature_names)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_broken_entry_point_is_named():
+    text = message("broken")
+    assert "strategy 'broken': the plug-in acme_search:Gone of acme-search cannot be loaded: AttributeError" in text
+
+
+class _Faulty:
+    def __init__(self, batches):
+        self.batches = batches
+
+    def propose(self, n):
+        batch = self.batches.pop(0)
+        if isinstance(batch, Exception):
+            raise batch
+        return batch
+
+    def observe(self, trials):
+        raise ValueError("not now")
+
+
+GOOD, INFEASIBLE = SPACE.points()[0], SPACE.points(feasible=False)[0]
+
+
+@pytest.mark.parametrize(
+    ("batch", "fault"),
+    [
+        (RuntimeError("stuck"), r"propose\(2\) raised RuntimeError: stuck"),
+        ([INFEASIBLE], "which is infeasible"),
+        ([GOOD, GOOD], "which was proposed or observed before"),
+        ([SPACE.points()[3]], "which was proposed or observed before"),
+        ([Candidate(0, (9, 9, 9))], "which is not a point of the space"),
+        ([(0, (0, 0, 0))], "which is not a Candidate"),
+        ([Candidate(0, (0.0, 0, 0))], "which is not a Candidate"),
+        ([Candidate(0, None)], "which is not a Candidate"),
+        (SPACE.points()[:3], r"propose\(2\) gave 3 candidates"),
+    ],
+)
+def test_the_guard_names_the_plugin_at_fault(batch, fault):
+    guarded = GuardedStrategy("mine.py:Mine", _Faulty([batch]), SPACE)
+    guarded._points.mark([SPACE.points()[3]])
+    with pytest.raises(UsageError, match=r"strategy 'mine.py:Mine': .*" + fault):
+        guarded.propose(2)
+
+
+def test_the_guard_turns_numpy_integers_into_plain_ones():
+    (given,) = GuardedStrategy("mine", _Faulty([[Candidate(0, tuple(np.array(GOOD.indices)))]]), SPACE).propose(1)
+    assert given == GOOD
+    assert all(type(i) is int for i in given.indices)
+
+
+def test_the_guard_watches_observe_too():
+    guarded = GuardedStrategy("mine.py:Mine", _Faulty([]), SPACE)
+    with pytest.raises(UsageError, match=r"strategy 'mine.py:Mine': observe raised ValueError: not now"):
+        guarded.observe([Trial(GOOD, "ok", 1.0)])
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed():
+    """XGBoost and scikit-learn take seconds to import; `--help` must not wait for them."""
+    code = (
+        "import sys, autosched.search, autosched.model, autosched.testing\n"
+        "from autosched.testing import SyntheticSpace\n"
+        "space = SyntheticSpace.small()\n"
+        "model = autosched.model.make_model('xgb', space.feature_names)\n"
+        "strategy = autosched.search.make_strategy('guided', space, model=model)\n"
+        "strategy.observe(space.measure(strategy.propose(8)))\n"
+        "heavy = {'xgboost', 'sklearn', 'scipy', 'pandas', 'optuna', 'pytest'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

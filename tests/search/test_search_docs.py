@@ -1,0 +1,33 @@
+"""The examples of docs/search.md run, and its tables name what there is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+from autosched.model import MODELS
+from autosched.search import STRATEGIES
+from autosched.search.guided import GuidedSearch
+
+TEXT = (Path(__file__).parents[2] / "docs" / "search.md").read_text()
+
+
+def test_the_examples_run():
+    """In one namespace and in order, as a reader would type them."""
+    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    assert len(blocks) >= 5
+    namespace = {"__name__": "docs"}
+    for block in blocks:
+        exec(compile(block, "docs/search.md", "exec"), namespace)
+    suite = namespace["TestHillClimber"]()
+    suite.test_exhausts_a_small_space()
+
+
+def test_all_names_and_options_are_documented():
+    for name in [*STRATEGIES, *MODELS]:
+        assert f"| `{name}`" in TEXT
+    parameters = inspect.signature(GuidedSearch).parameters
+    for option, parameter in parameters.items():
+        if option not in ("space", "seed", "model"):
+            assert f"`{option}={parameter.default}`" in TEXT
