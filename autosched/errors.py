@@ -22,6 +22,7 @@ __all__ = [
     "ScheduleError",
     "TargetError",
     "UsageError",
+    "VerificationError",
     "WorkloadError",
     "asked_at",
 ]
@@ -89,6 +90,12 @@ class RecordError(AutoschedError):
     """Records that cannot be read, written or applied."""
 
     exit_status = 4
+
+
+class VerificationError(AutoschedError):
+    """A result that is not what the reference computes."""
+
+    exit_status = 5
 
 
 class ImageError(UsageError):

@@ -202,7 +202,8 @@ class _Emitter:
                     pointer = f"{d.global_scope} {const}{d.storage_name(buffer.dtype)}* {d.restrict}"
                     texts.append(f"{pointer} {self.x.buffers[buffer]}")
                     args.append([kind, position])
-        mentioned = set(nodes)
+        computed = [s for s in walk(launch.body) if not isinstance(s, Allocate)]  # extents are the host's
+        mentioned = set(post_order([e for s in computed for e in expressions(s)]))
         for size in self.function.sizes:
             if size in mentioned:
                 self.x.variables[size] = names.declare(size.name), INDEX
@@ -280,5 +281,8 @@ def _shared_bytes(launch: Launch) -> Dim:
     for s in walk(launch.body):
         if isinstance(s, Allocate) and s.buffer.scope == "shared":
             more = _bytes(s.buffer)
-            total = total + more if isinstance(total, int) and isinstance(more, int) else ["add", total, more]
+            if isinstance(total, int) and isinstance(more, int):
+                total += more
+            else:
+                total = ["add", total, more] if total else more
     return total

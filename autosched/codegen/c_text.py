@@ -120,14 +120,16 @@ def promoted(of: DType) -> str:
 def infix(symbol: str, a: Code, b: Code, ctype: str) -> Code:
     """`a symbol b`, grouping to the left; mixtures that compilers warn about get parentheses."""
     level = PRECEDENCE[symbol]
-    left, right = a.at(level), b.at(level + 1)
-    if symbol in ("||", "&", "|", "^", "<<", ">>"):
-        left, right = (_clear(c, level, t) for c, t in ((a, left), (b, right)))
+    left = a.at(ATOM if _is_confusing(symbol, a) else level)
+    right = b.at(ATOM if _is_confusing(symbol, b) else level + 1)
     return Code(f"{left} {symbol} {right}", level, ctype)
 
 
-def _clear(operand: Code, level: int, text: str) -> str:
-    return f"({text})" if text == operand.text and level != operand.prec < UNARY else text
+def _is_confusing(symbol: str, operand: Code) -> bool:
+    """Whether compilers warn about `operand` beside `symbol` without parentheses."""
+    if symbol == "||":
+        return operand.prec == AND
+    return symbol in ("&", "|", "^", "<<", ">>") and operand.prec < UNARY and operand.prec != PRECEDENCE[symbol]
 
 
 def literal(value: int | float | bool, of: DType, dialect: Dialect) -> Code:

@@ -109,9 +109,11 @@ def _abs(x: Expressions, e: Expr) -> Code:
 def _bitwise(x: Expressions, e: Expr) -> Code:
     a, b, ctype = x.common(x.value(e.args[0]), x.value(e.args[1]), e.dtype)
     code = infix(SYMBOLS[e.op], a, b, ctype)
-    if a.low >= 0 and b.low >= 0:
-        high = (1 << max(a.high, b.high).bit_length()) - 1
-        return code.bounded(0, min(a.high, b.high) if e.op == "bitand" else high)
+    nonneg = [x.high for x in (a, b) if x.low >= 0]
+    if nonneg and e.op == "bitand":
+        return code.bounded(0, min(nonneg))
+    if len(nonneg) == 2:
+        return code.bounded(0, (1 << max(nonneg).bit_length()) - 1)
     return code.bounded(int(e.dtype.min), int(e.dtype.max))
 
 

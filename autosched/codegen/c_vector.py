@@ -125,9 +125,7 @@ class Vectors:
         """The same numbers as another type; integers wrap."""
         if a.ctype == to:
             return a
-        return replace(
-            a, text=self.d.vector_convert.format(type=self.type_name(to), x=a.text), prec=ATOM, ctype=to
-        )
+        return replace(a, text=self.d.vector_convert.format(type=self.type_name(to), x=a.text), prec=ATOM, ctype=to)
 
     def widen_mask(self, mask: Code, like: str) -> Code:
         """The mask with lanes as wide as those of the type `like`."""

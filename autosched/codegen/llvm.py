@@ -41,7 +41,9 @@ def _cpu_of(target: Target) -> tuple[str, str]:
     for feature in extra:
         if feature[0] not in "+-":
             raise TargetError(
-                f"the feature {feature!r} says neither + nor -", asked=f"target {target}", legal="such as -mattr=+avx2,-fma"
+                f"the feature {feature!r} says neither + nor -",
+                asked=f"target {target}",
+                legal="such as -mattr=+avx2,-fma",
             )
     return name, ",".join([*([features] if features else []), *extra])
 

@@ -14,7 +14,7 @@ __all__ = ["floor_div", "floor_mod", "trunc_div", "trunc_mod"]
 _FLOAT32 = dtype("float32")
 
 
-def trunc_div(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Value:
+def trunc_div(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
     """Quotient rounded toward zero. `non_negative` promises that neither operand is below 0."""
     if a.dtype.is_float:
         return w.intrinsic("trunc", a.dtype, [w.binary("fdiv", a, b)])
@@ -29,7 +29,7 @@ def trunc_div(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Valu
     return w.select(zero, constant(0, a.dtype), quotient)
 
 
-def trunc_mod(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Value:
+def trunc_mod(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
     """Remainder with the sign of the dividend."""
     if a.dtype.is_float:
         return _float_remainder(w, a, b)
@@ -43,12 +43,12 @@ def trunc_mod(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Valu
     return w.select(zero, constant(0, a.dtype), w.binary(opcode, a, safe))
 
 
-def floor_div(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Value:
+def floor_div(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
     """Quotient rounded down."""
     if a.dtype.is_float:
         return _float_floor_div(w, a, b)
     if b.const == 0 or _unsigned(a, non_negative):
-        return trunc_div(w, a, b, non_negative)
+        return trunc_div(w, a, b, non_negative=non_negative)
     if b.const is not None and b.const > 0:
         return _floor_div_by_positive(w, a, b)
     quotient = trunc_div(w, a, b)
@@ -56,13 +56,13 @@ def floor_div(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Valu
     return w.select(_needs_step(w, remainder, b), w.binary("add", quotient, constant(-1, a.dtype)), quotient)
 
 
-def floor_mod(w: Writer, a: Value, b: Value, non_negative: bool = False) -> Value:
+def floor_mod(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
     """Remainder with the sign of the divisor."""
     if a.dtype.is_float:
         return _float_floor_mod(w, a, b)
     if b.const is not None and b.const > 0 and not int(b.const) & (int(b.const) - 1):
         return w.binary("and", a, constant(b.const - 1, a.dtype))
-    remainder = trunc_mod(w, a, b, non_negative)
+    remainder = trunc_mod(w, a, b, non_negative=non_negative)
     if b.const == 0 or _unsigned(a, non_negative):
         return remainder
     if b.const is not None and b.const > 0:  # add the divisor to a negative remainder, without a branch

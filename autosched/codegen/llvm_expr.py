@@ -78,7 +78,8 @@ class Expressions:
     def begin_statement(self, *roots: Expr) -> None:
         """Prepare for the expressions of the next statement: memory may have changed since the last."""
         self._loaded.clear()
-        for node in post_order(roots):  # bottom-up, so that neither question recurses deeply
+        asked = [r for r in roots if r._cache is None or "load" not in r._cache]
+        for node in post_order(asked) if asked else ():  # bottom-up, so that no question recurses deeply
             is_index(node)
             has_load(node)
 
@@ -354,4 +355,3 @@ class Expressions:
         if same_type and (e.op in _RING or exact):
             return LLVM_OPS[e.op](self.w, e.dtype, [self.value(a) for a in e.args])
         return extend(self.w, self.index(e), e.dtype)
-

@@ -201,6 +201,13 @@ def _trunc_mod(w: Writer, of: DType, args: Sequence[Value]) -> Value:
     return trunc_mod(w, *args)
 
 
+_INTRINSICS = (
+    *("exp", "exp2", "exp10", "log", "log2", "log10", "pow", "sqrt"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
+    *("floor", "ceil", "trunc", "round", "copysign"),
+)
+_LIBRARY = ("log1p", "asinh", "acosh", "atanh", "erf", "hypot")
+
 #: every operator that code generation can meet and that is not STRUCTURAL
 LLVM_OPS: dict[str, Row] = {
     "add": _arith("add", "fadd"),
@@ -231,14 +238,8 @@ LLVM_OPS: dict[str, Row] = {
     "not": _bitnot,
     "likely": lambda w, of, args: args[0],
     "cast": lambda w, of, args: convert(w, args[0], of),
-    **{
-        name: _intrinsic(name)
-        for name in (
-            "exp exp2 exp10 log log2 log10 sin cos tan asin acos atan sinh cosh tanh "
-            "sqrt floor ceil trunc round pow copysign atan2"
-        ).split()
-    },
-    **{name: _library(name) for name in "log1p asinh acosh atanh erf hypot".split()},
+    **{name: _intrinsic(name) for name in _INTRINSICS},
+    **{name: _library(name) for name in _LIBRARY},
     "nearbyint": _intrinsic("roundeven"),
     "sigmoid": _in_single(_sigmoid),
     "rsqrt": _in_single(_rsqrt),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 from autosched.codegen.llvm_expr import Expressions
 from autosched.codegen.llvm_memory import Memory
@@ -80,12 +81,11 @@ def _captures(loop: For) -> _Captures:
                 inner.add(var)
             case Store(buffer=buffer):
                 buffers[buffer] = None
-    for s in walk(loop.body):
-        for node in post_order(expressions(s)):
-            if node.op == "var":
-                variables[node] = None
-            elif node.op == "load":
-                buffers[node.value] = None
+    for node in post_order([e for s in walk(loop.body) for e in expressions(s)]):
+        if node.op == "var":
+            variables[node] = None
+        elif node.op == "load":
+            buffers[node.value] = None
     return _Captures([b for b in buffers if b not in inner], [v for v in variables if v not in inner])
 
 
@@ -110,7 +110,7 @@ class _Program:
         """NAME.body(buffers, sizes, workspace, threads)."""
         w = Writer(self.module)
         workspace, threads = w.name("workspace"), Value(w.name("threads"), INT64)
-        s = Statements(w, self.storage, self.scopes, Ranges(), workspace, lambda *a: self._launch(*a, threads=threads))
+        s = Statements(w, self.storage, self.scopes, Ranges(), workspace, partial(self._launch, threads))
         parameters = [self._buffer_parameter(s.memory, b) for b in self.function.params]
         for size in self.function.sizes:
             value = s.exprs.variables[size] = Value(w.name(size.name), INT64)
@@ -133,7 +133,7 @@ class _Program:
         return " ".join([*facts, pointer])
 
     # -- parallel loops -----------------------------------------------------------------------
-    def _launch(self, outer: Statements, loop: For, used: Value, threads: Value) -> None:
+    def _launch(self, threads: Value, outer: Statements, loop: For, used: Value) -> None:
         """Run the loop on `threads` threads, or here when there is one thread or one iteration."""
         w, e = outer.w, outer.exprs
         start, extent = e.index(loop.start), e.index(loop.extent)
@@ -171,9 +171,7 @@ class _Program:
         pieces = w.binary("mul", threads, constant(CHUNKS_PER_THREAD, INT64))
         return w.intrinsic("umax", INT64, [w.binary("udiv", extent, pieces), constant(1, INT64)])
 
-    def _start_team(
-        self, w: Writer, name: str, fields: list[tuple[str, str]], extent: Value, threads: Value
-    ) -> None:
+    def _start_team(self, w: Writer, name: str, fields: list[tuple[str, str]], extent: Value, threads: Value) -> None:
         """Fill the closure and call the OpenMP runtime, which returns when all threads are done.
 
         The counter has a cache line of its own: every thread writes it, the rest is only read.

@@ -41,7 +41,7 @@ def _divide(a: Interval, b: Interval) -> Interval:
     return lo, hi
 
 
-def _remainder(a: Interval, b: Interval, floors: bool) -> Interval:
+def _remainder(a: Interval, b: Interval, *, floors: bool) -> Interval:
     if b[0] is None or b[0] < 1 or b[1] is None:
         return ANY
     top = b[1] - 1

@@ -16,7 +16,7 @@ from autosched.codegen.llvm_text import ModuleText, Value, Writer, constant, ide
 from autosched.ir.dtype import INT64
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Stmt, children
 
-__all__ = ["Storage", "alias_scopes", "buffer_bytes", "plus", "plan_storage", "times", "workspace_need"]
+__all__ = ["Storage", "alias_scopes", "buffer_bytes", "plan_storage", "plus", "times", "workspace_need"]
 
 #: stack bytes that one function may use for buffers; threads of OpenMP have small stacks
 STACK_BYTES = 64 * 1024
@@ -75,7 +75,9 @@ def _collect_overlaps(s: Stmt, storage: Storage) -> set[Buffer]:
     return below
 
 
-def alias_scopes(module: ModuleText, function: Function, buffers: Iterable[Buffer], storage: Storage) -> dict[Buffer, str]:
+def alias_scopes(
+    module: ModuleText, function: Function, buffers: Iterable[Buffer], storage: Storage
+) -> dict[Buffer, str]:
     """The metadata that tells LLVM which accesses cannot meet, per buffer, as an instruction's suffix."""
     order = list(dict.fromkeys([*function.params, *buffers]))
     if len(order) < 2:

@@ -12,7 +12,7 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -35,21 +35,21 @@ __all__ = [
 _FLOATS = {16: "half", 32: "float", 64: "double"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def register_type(of: DType) -> str:
     """The LLVM type of a value in registers: a bool is one bit."""
     scalar = _FLOATS[of.bits] if of.is_float else f"i{of.bits}"
     return scalar if of.lanes == 1 else f"<{of.lanes} x {scalar}>"
 
 
-@lru_cache(maxsize=None)
+@cache
 def memory_type(of: DType) -> str:
     """The LLVM type of a value in memory: a bool is one byte."""
     scalar = "i8" if of.is_bool else register_type(of.scalar)
     return scalar if of.lanes == 1 else f"<{of.lanes} x {scalar}>"
 
 
-@lru_cache(maxsize=None)
+@cache
 def mangled(of: DType) -> str:
     """How an intrinsic's name spells the type: `f32`, `v8i16`."""
     scalar = f"{'f' if of.is_float else 'i'}{of.bits}"
@@ -143,7 +143,10 @@ class ModuleText:
         self._functions.append(text)
 
     def metadata(self, text: str, distinct: bool = False) -> str:
-        """A metadata node, `!3`; equal nodes are shared unless they are `distinct`. `@` in `text` is the node itself."""
+        """A metadata node such as `!3`; `@` in `text` is the node itself.
+
+        Equal nodes are shared, unless they are `distinct`.
+        """
         if not distinct and text in self._shared_metadata:
             return self._shared_metadata[text]
         ref = f"!{len(self._metadata)}"

@@ -163,7 +163,8 @@ class Signature:
         return {
             "name": self.name,
             "params": [
-                {"name": p.name, "dtype": p.dtype, "shape": list(p.shape), "is_output": p.is_output} for p in self.params
+                {"name": p.name, "dtype": p.dtype, "shape": list(p.shape), "is_output": p.is_output}
+                for p in self.params
             ],
             "sizes": list(self.sizes),
         }
@@ -174,7 +175,9 @@ class Signature:
         try:
             sizes = tuple(data["sizes"])
             params = tuple(
-                Param(p["name"], dtype(p["dtype"]).scalar, tuple(_check_dim(d, sizes) for d in p["shape"]), p["is_output"])
+                Param(
+                    p["name"], dtype(p["dtype"]).scalar, tuple(_check_dim(d, sizes) for d in p["shape"]), p["is_output"]
+                )
                 for p in data["params"]
             )
             name = data["name"]
@@ -247,8 +250,9 @@ class Signature:
             for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
                 wanted = evaluate_dim(dim, sizes)
                 if wanted != length:
+                    should = _explain(dim, wanted, sizes, origin)
                     raise BuildError(
-                        f"shape {shape}: dimension {axis} is {length} and should be {_explain(dim, wanted, sizes, origin)}",
+                        f"shape {shape}: dimension {axis} is {length} and should be {should}",
                         asked=f"{self.name}, argument {param.name!r}",
                         legal=f"expected {param}",
                     )

@@ -103,7 +103,7 @@ def _partition_for(loop: For, an: Analyzer) -> Stmt:
     with an.tightened({}):
         enter_loop(loop, an)
         span = None
-        if loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx"):
+        if not loop.ragged and (loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx")):
             span = _interior(loop, an)
         if span is None:
             return replace(loop, body=partition_loops(loop.body, an))
@@ -166,18 +166,9 @@ def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyz
     pieces = [replace(loop, start=low, extent=high - low, body=inside)]
     for start, stop, first in ((loop.start, low, True), (high, end, False)):
         piece = simplify_stmt(replace(loop, start=start, extent=stop - start, body=border, ragged=True), an)
-        piece = _partition_ragged(piece, an)
+        piece = partition_loops(piece, an)
         pieces.insert(0 if first else len(pieces), piece)  # type: ignore[arg-type]
     return seq(*(simplify_stmt(p, an) for p in pieces))
-
-
-def _partition_ragged(s: Stmt, an: Analyzer) -> Stmt:
-    """The loops inside a border piece are cut in turn; the piece itself is not cut again."""
-    if not isinstance(s, For) or not s.ragged:
-        return partition_loops(s, an)
-    with an.tightened({}):
-        enter_loop(s, an)
-        return replace(s, body=partition_loops(s.body, an))
 
 
 def _scalar_border(loop: For, span: _Span) -> Stmt:
@@ -187,7 +178,9 @@ def _scalar_border(loop: For, span: _Span) -> Stmt:
     asked = frozenset(v for node in span.answers for v in variables(node))
 
     def scalar(s: Stmt) -> Stmt:
-        if isinstance(s, For) and (s.kind == "vectorize" and s.var in asked or s.kind == "unroll"):
+        if isinstance(s, For) and s.kind == "unroll":
+            return replace(s, kind="serial", ragged=True)
+        if isinstance(s, For) and s.kind == "vectorize" and s.var in asked:
             return replace(s, kind="serial")
         return s
 
@@ -246,7 +239,7 @@ def _interior(loop: For, an: Analyzer) -> _Span | None:
 def _is_relaxed(s: For) -> bool:
     if s.kind in ("vectorize", "unroll") or s.thread.startswith("threadIdx"):
         return True
-    return s.kind == "serial" and s.extent.op == "const" and s.extent.value <= SMALL
+    return s.kind == "serial" and s.extent.op == "const" and (s.ragged or s.extent.value <= SMALL)
 
 
 def _questions(body: Stmt, an: Analyzer) -> Iterable[_Question]:

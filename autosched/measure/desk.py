@@ -131,9 +131,9 @@ class Desk:
         calls = self.options.number or max(1.0, self._min_s / self.best_s)
         return min(limit, max(_LEAST_RUN_S, _SLACK * self.best_s * calls * self.options.repeat))
 
-    def run_limits(self) -> list[tuple[str, float]]:
-        """Seconds for each phase of a run."""
-        run = self.run_limit_s()
+    def run_limits(self, limit_s: float | None = None) -> list[tuple[str, float]]:
+        """Seconds for each phase of a run; `limit_s` replaces `run_limit_s()`."""
+        run = self.run_limit_s() if limit_s is None else limit_s
         # A device's driver may compile again at the first launch.
         first = run + (self.options.build_timeout_s if self.target.kind == "opencl" else 0.0)
         seconds = (self.options.build_timeout_s, first, _CHECK_S, run, _CHECK_S)

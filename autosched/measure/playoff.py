@@ -85,7 +85,8 @@ class Playoff:
             request = self._desk.run_request(
                 entry.task.path, key=entry.key, full=True, repeat=1, best_s=None, number=entry.number
             )
-            answer = self._ask(entry, request, self._desk.run_limits())
+            # All the time there is: the default schedule may be a thousand times slower than the best.
+            answer = self._ask(entry, request, self._desk.run_limits(self._desk.options.timeout_s))
             if answer is not None:
                 entry.number = answer.number
                 return

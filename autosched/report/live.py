@@ -15,7 +15,7 @@ from rich.text import Text
 from autosched.report.progress import Display
 from autosched.report.state import TuningState, playoff_line, preflight_line, start_lines
 from autosched.report.text import duration, ratio, seconds
-from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started, TrialDone
+from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started
 
 __all__ = ["LiveDisplay"]
 
@@ -46,13 +46,11 @@ class LiveDisplay(Display):
                 self._say(*start_lines(event))
             case Preflight():
                 self._say(preflight_line(event))
-            case PlayoffDone():
-                self._say(playoff_line(event))
+            case PlayoffDone() if line := playoff_line(event):
+                self._say(line)
             case Note():
                 style = "yellow" if event.level == "warning" else ""
                 self._say(f"{'warning' if style else 'note'}: {event.text}", style=style)
-            case TrialDone():
-                pass
         self._since = time.monotonic()
 
     def _say(self, *lines: str, style: str = "") -> None:

@@ -80,8 +80,8 @@ class PlainDisplay(Display):
                 self.write(preflight_line(event))
             case TrialDone() if improved or self._clock() - self._last >= self._every_s:
                 self.write(self._trial_line(improved))
-            case PlayoffDone():
-                self.write(playoff_line(event))
+            case PlayoffDone() if line := playoff_line(event):
+                self.write(line)
             case Note():
                 self.write(f"{'warning' if event.level == 'warning' else 'note'}: {event.text}")
 

@@ -21,7 +21,7 @@ class TuningState:
         self.default_seconds = math.inf
         self.best_seconds = math.inf
         self.best: Record | None = None
-        self.done = 0
+        self.done = 0  # those of earlier runs included
         self.elapsed_s = 0.0
         self.failures: dict[str, int] = {}
         self.reasons: Counter[str] = Counter()
@@ -31,6 +31,7 @@ class TuningState:
         match event:
             case Started():
                 self.started, self.phase = event, "checking the default schedule"
+                self.done = event.resumed
             case Preflight():
                 self.default_seconds, self.phase = event.default_seconds, "searching"
             case TrialDone():
@@ -42,7 +43,7 @@ class TuningState:
         return False
 
     def _trial(self, event: TrialDone) -> bool:
-        self.done += 1
+        self.done = event.index
         self.elapsed_s, self.default_seconds = event.elapsed_s, event.default_seconds
         self.failures = event.failures
         record = event.record
@@ -66,8 +67,9 @@ class TuningState:
 
     @property
     def rate(self) -> float:
-        """Trials per second."""
-        return self.done / self.elapsed_s if self.elapsed_s > 0 else 0.0
+        """Trials per second of this run."""
+        resumed = self.started.resumed if self.started is not None else 0
+        return (self.done - resumed) / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     @property
     def fraction(self) -> float:
@@ -80,13 +82,13 @@ class TuningState:
     def left_s(self) -> float:
         """Seconds until the search ends; infinite while nothing is known."""
         by_budget = max(self.budget_s - self.elapsed_s, 0.0) if self.budget_s else math.inf
-        by_trials = (self.trials - self.done) / self.rate if self.trials and self.rate else math.inf
+        by_trials = (self.trials - self.done) / self.rate if self.trials is not None and self.rate else math.inf
         return min(by_budget, max(by_trials, 0.0))
 
     # -- lines ----------------------------------------------------------------------------------
     def trials_line(self) -> str:
         """`31/200 trials`; without a number to reach, `31 trials`."""
-        return f"{self.done}/{self.trials} trials" if self.trials else text.plural(self.done, "trial")
+        return f"{self.done}/{self.trials} trials" if self.trials is not None else text.plural(self.done, "trial")
 
     def pace_line(self) -> str:
         """`3.1 trials/s, ETA 54 s`."""
@@ -129,7 +131,7 @@ def start_lines(event: Started) -> list[str]:
     """What is about to be tuned, where, and for how long."""
     sizes = f": {text.knobs(event.sizes)}" if event.sizes else ""
     sketches = ", ".join(f"{name} {text.count(size)}" for name, size in event.sketches)
-    limits = [text.plural(event.trials, "trial")] if event.trials else []
+    limits = [text.plural(event.trials, "trial")] if event.trials is not None else []
     limits += [text.duration(event.budget_s)] if event.budget_s else []
     points = f"{text.plural(len(event.sketches), 'sketch')} ({sketches}), {text.plural(event.points, 'point')}"
     lines = [
@@ -150,6 +152,9 @@ def preflight_line(event: Preflight) -> str:
 
 
 def playoff_line(event: PlayoffDone) -> str:
+    """How the play-off ended; empty when none was held."""
     low, high = event.result.interval
-    times = text.ratio(event.result.speedup)
-    return f"play-off against the default schedule: {times} ({text.ratio(low)} to {text.ratio(high)})"
+    if event.result.best is None or not math.isfinite(high):
+        return ""
+    times = f"{text.ratio(event.result.speedup)} ({text.ratio(low)} to {text.ratio(high)})"
+    return f"play-off: {text.seconds(event.result.seconds)}, {times} as fast as the default schedule"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from autosched.report import text
@@ -32,19 +33,15 @@ def summary_lines(result: TuneResult, *, build: str, resume: str) -> list[str]:
 
 def _outcome(result: TuneResult) -> str:
     where = f"{result.workload} for {result.target} on {result.device}"
+    default = text.seconds(result.default_seconds)
     if result.best is None:
-        return f"{where}: nothing beats the default schedule, {text.seconds(result.default_seconds)}"
+        return f"{where}: no schedule is known to be faster than the default, {default}"
+    times = f"{text.seconds(result.seconds)} instead of {default}, {text.ratio(result.speedup)} as fast"
     low, high = result.interval
-    times = f"{text.seconds(result.seconds)}, the default schedule {text.seconds(result.default_seconds)}"
-    if low <= 1:
-        doubt = "not certainly faster than" if high >= 1 else "slower than"
-        return f"{where}: {times}; {doubt} the default: {_factor(result)}"
-    return f"{where}: {times}: {_factor(result)} as fast"
-
-
-def _factor(result: TuneResult) -> str:
-    low, high = result.interval
-    return f"{text.ratio(result.speedup)} ({text.ratio(low)} to {text.ratio(high)})"
+    if not math.isfinite(high):
+        return f"{where}: {times}, not confirmed by a play-off"
+    doubt = "; the difference is within the noise" if low <= 1 else ""
+    return f"{where}: {times} (95 % certain: {text.ratio(low)} to {text.ratio(high)}){doubt}"
 
 
 def _ties(result: TuneResult) -> list[str]:

@@ -27,4 +27,6 @@ def load(artifact: Artifact, target: Target) -> Kernel:
         from autosched.runtime.opencl import OpenCLKernel
 
         return OpenCLKernel(artifact, target)
-    raise BuildError("no runtime loads such code", asked=f"artifact of kind {artifact.kind!r}", legal="legal: llvm, opencl")
+    raise BuildError(
+        "no runtime loads such code", asked=f"artifact of kind {artifact.kind!r}", legal="legal: llvm, opencl"
+    )

@@ -79,7 +79,9 @@ def _check_one(function: str, param: Param, array: Array) -> None:
     if not array.flags.aligned:
         raise refuse(f"is not aligned to {array.itemsize} bytes", f"copy it with {param.name}.copy()")
     if param.is_output and not array.flags.writeable:
-        raise refuse("is an output and cannot be written: the array is read-only", "pass a writable array, or leave it out")
+        raise refuse(
+            "is an output and cannot be written: the array is read-only", "pass a writable array, or leave it out"
+        )
 
 
 def spans_overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:

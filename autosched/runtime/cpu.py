@@ -27,9 +27,7 @@ _ALIGNMENT = 64
 _serial = itertools.count()
 
 # `PYFUNCTYPE` would keep the interpreter lock; with `CFUNCTYPE` other Python threads run meanwhile.
-_ENTRY = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
-)
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _WORKSPACE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 _TIME = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
@@ -89,7 +87,9 @@ def _check_host(artifact: Artifact) -> None:
     needed = {f[1:] for f in str(artifact.meta.get("features", "")).split(",") if f.startswith("+")}
     if wanted != machine:
         raise BuildError(
-            f"the code is for {wanted} and this machine is {machine}", asked=artifact.signature.name, legal="build it here"
+            f"the code is for {wanted} and this machine is {machine}",
+            asked=artifact.signature.name,
+            legal="build it here",
         )
     if needed - present:
         raise BuildError(
@@ -193,9 +193,8 @@ class Prepared:
         return self._pointers(*addresses)
 
     def run(self, addresses: Sequence[int]) -> None:
-        self._entry(
-            ctypes.addressof(self._pointers(*addresses)), self.sizes_address, self.workspace(), self.threads
-        )
+        pointers = self._pointers(*addresses)  # a name keeps it alive during the call
+        self._entry(ctypes.addressof(pointers), self.sizes_address, self.workspace(), self.threads)
 
 
 class CpuBoundCall:

@@ -130,9 +130,7 @@ class OpenCLKernel:
         if any(b > limit for b, limit in zip(block, info.max_work_items, strict=False)):
             raise self._refused(launch, f"a work-group of {_times(block)} work-items", _times(info.max_work_items))
         if shared > info.shared_memory:
-            raise self._refused(
-                launch, f"{shared} bytes of shared memory for each work-group", f"{info.shared_memory}"
-            )
+            raise self._refused(launch, f"{shared} bytes of shared memory for each work-group", f"{info.shared_memory}")
 
     def _refused(self, launch: _Launch, what: str, limit: str) -> BuildError:
         return BuildError(
@@ -176,6 +174,11 @@ class OpenCLKernel:
 
 def _times(extents: Sequence[int]) -> str:
     return " x ".join(map(str, extents))
+
+
+def _nanoseconds(event: Any) -> int:
+    """How long the device says that a finished command ran."""
+    return int(event.profile.end - event.profile.start)
 
 
 def _compiler_log(message: str) -> str:
@@ -293,7 +296,7 @@ class OpenCLBoundCall:
             events += self._enqueue()
             if len(events) >= _IN_FLIGHT or call == number - 1:
                 self._wait(events)
-                nanoseconds += sum(e.profile.end - e.profile.start for e in events)
+                nanoseconds += sum(self._attempt(_nanoseconds, e) for e in events)
                 events = []
         return nanoseconds * 1e-9 / number
 
@@ -324,10 +327,11 @@ class OpenCLBoundCall:
         done = opencl().command_execution_status.COMPLETE
         self._attempt(self._session.queue.flush)
         pause = 20e-6
-        while (status := events[-1].command_execution_status) > done:
+        while self._attempt(getattr, events[-1], "command_execution_status") > done:
             time.sleep(pause)
             pause = min(pause * 1.5, 2e-3)
-        failed = [s for s in (status, *(e.command_execution_status for e in events[:-1])) if s < 0]
+        statuses = [self._attempt(getattr, e, "command_execution_status") for e in events]
+        failed = [status for status in statuses if status < done]
         if failed:
             where = f"{self._name} on {self._session.info.name!r}"
             raise DeviceError(f"a command ended with the OpenCL status {failed[0]}", asked=where)

@@ -16,9 +16,13 @@ import ctypes
 import os
 import platform
 import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 __all__ = ["cpu_for_flags", "find_name_field", "name_cpu"]
+
+Reader = Callable[[int, int], bytes]
 
 _UNKNOWN = b"generic"
 _STRUCTURE_BYTES = 2048  #: how far into the device structure to look; the field is at 640 in PoCL 3.0
@@ -49,7 +53,7 @@ def name_cpu(device_handle: int, version: str) -> bool:
         return False
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:
-            field = find_name_field(memory.fileno(), device_handle)
+            field = find_name_field(partial(_read, memory.fileno()), device_handle)
         flags = _processor_flags()
     except OSError:
         return False  # not Linux, or a hardened one
@@ -62,26 +66,22 @@ def name_cpu(device_handle: int, version: str) -> bool:
     return True
 
 
-def find_name_field(memory: int, structure: int) -> int | None:
+def find_name_field(read: Reader, structure: int) -> int | None:
     """The address of the field that follows the target triple and points to "generic".
 
-    `memory` is a descriptor of /proc/self/mem: reading through it fails softly where nothing is mapped.
+    `read(address, size)` returns what lies there, nothing where no memory is mapped.
     """
-    raw = _read(memory, structure, _STRUCTURE_BYTES)
-    pointers = struct.unpack(f"{len(raw) // _POINTER}P", raw[: len(raw) // _POINTER * _POINTER])
-    for position in range(1, len(pointers)):
-        triple, name = (_text(memory, p) for p in pointers[position - 1 : position + 1])
-        if name == _UNKNOWN and triple.startswith(b"x86_64"):
+    raw = read(structure, _STRUCTURE_BYTES)
+    count = len(raw) // _POINTER
+    texts = [read(p, 64).partition(b"\0")[0] for p in struct.unpack_from(f"{count}P", raw)]
+    for position in range(1, count):
+        if texts[position] == _UNKNOWN and texts[position - 1].startswith(b"x86_64"):
             return structure + position * _POINTER
     return None
 
 
-def _text(memory: int, address: int) -> bytes:
-    """The C string at `address`, up to 63 characters; empty if there is no memory."""
-    return _read(memory, address, 64).partition(b"\0")[0]
-
-
 def _read(memory: int, address: int, size: int) -> bytes:
+    """Through /proc/self/mem, which fails softly where a pointer would crash."""
     try:
         return os.pread(memory, size, address) if 0 < address < 2**47 else b""
     except OSError:

@@ -53,13 +53,13 @@ def check(name: str, body: Stmt, expected: np.ndarray = EXPECTED) -> None:
     print(name, flush=True)
 
 
-def each(value) -> Stmt:  # noqa: ANN001
+def each(value) -> Stmt:
     """B[i] = value(i), by scalars."""
     i = var("i", role="loop")
     return For(i, const(0), const(2 * LANES), "serial", Store(B, (i,), value(i)))
 
 
-def vectors(value) -> Stmt:  # noqa: ANN001
+def vectors(value) -> Stmt:
     """B[at] = value(at), two vectors."""
     i = var("i", role="loop")
     at = ramp(i * LANES, 1, LANES)
@@ -80,12 +80,18 @@ check("scalar", each(lambda i: if_then_else(i < COUNT, load(A, i), MISSING)))
 check("vector", vectors(lambda at, i: if_then_else(at < COUNT, load(A, at), missing())))
 check("gather", vectors(lambda at, i: if_then_else(at < COUNT, load(A, at + at // COUNT * FAR), missing())))
 check("and", each(lambda i: cast("float32", logical_and(i < COUNT, positive(load(A, i))))), (EXPECTED > 0).astype("f4"))
-check("or", vectors(lambda at, i: cast("float32", logical_or(at >= COUNT, positive(load(A, at))))), np.ones(2 * LANES, "f4"))
+check(
+    "or",
+    vectors(lambda at, i: cast("float32", logical_or(at >= COUNT, positive(load(A, at))))),
+    np.ones(2 * LANES, "f4"),
+)
 check(
     "nested",
     vectors(
         lambda at, i: if_then_else(
-            at >= COUNT, missing(), if_then_else(at < COUNT - 1, load(A, at + 1) - broadcast(const(1.0, "float32"), LANES), load(A, at))
+            at >= COUNT,
+            missing(),
+            if_then_else(at < COUNT - 1, load(A, at + 1) - broadcast(const(1.0, "float32"), LANES), load(A, at)),
         )
     ),
 )

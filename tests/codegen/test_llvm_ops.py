@@ -33,7 +33,25 @@ def edge_values(of: DType, shifts: bool = False) -> np.ndarray:
     if shifts:
         return np.array([v for v in (0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100, -1) if of.min <= v <= of.max], of)
     if of.is_integer:
-        values = [of.min, of.min + 1, of.min // 2, -100, -17, -3, -2, -1, 0, 1, 2, 3, 5, 8, 100, of.max // 2, of.max - 1]
+        values = [
+            of.min,
+            of.min + 1,
+            of.min // 2,
+            -100,
+            -17,
+            -3,
+            -2,
+            -1,
+            0,
+            1,
+            2,
+            3,
+            5,
+            8,
+            100,
+            of.max // 2,
+            of.max - 1,
+        ]
         return np.array(sorted({int(v) for v in (*values, of.max) if of.min <= v <= of.max}), of)
     info = np.finfo(of.numpy)
     values = [0.0, -0.0, 0.25, -0.25, 0.5, -0.5, 0.75, 1, -1, 1.5, -1.5, 2, 2.5, -2.5, 3, 3.25, -7, 10, 100.5, -100.5]

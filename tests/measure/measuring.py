@@ -16,7 +16,7 @@ from autosched.measure import MeasureOptions, Measurer
 from autosched.target import Target
 
 HERE = Path(__file__).parent
-QUICK: dict[str, Any] = {"builders": 1, "min_repeat_ms": 0.01, "timeout_s": 0.5, "build_timeout_s": 0.5}
+QUICK: dict[str, Any] = {"builders": 1, "min_repeat_ms": 0.01, "timeout_s": 0.4, "build_timeout_s": 0.4}
 
 
 def children() -> set[int]:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from autosched.measure.frames import MAX_FRAME, FrameBuffer, FrameError, encode, read_frame, write_frame
 
-MESSAGES = st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=10)
+MESSAGES = st.dictionaries(st.text(max_size=5), VALUES | st.lists(VALUES, max_size=3), max_size=3)
 
 
 @settings(max_examples=40, deadline=None)

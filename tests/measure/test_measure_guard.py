@@ -37,9 +37,15 @@ def test_close_misses_are_seen() -> None:
         assert memory.intact()
 
 
-@pytest.mark.parametrize("expression", ["end + 24", "end + 4096", "start // 4096 * 4096 - 1"])
-@pytest.mark.parametrize("act", ["ctypes.memset({}, 7, 1)", "ctypes.string_at({}, 1)"])
-def test_far_misses_crash(expression: str, act: str) -> None:
+@pytest.mark.parametrize(
+    ("act", "expression"),
+    [
+        ("ctypes.memset({}, 7, 1)", "end + 24"),
+        ("ctypes.string_at({}, 1)", "end + 4096"),
+        ("ctypes.memset({}, 7, 1)", "start // 4096 * 4096 - 1"),
+    ],
+)
+def test_far_misses_crash(act: str, expression: str) -> None:
     script = f"""
 import ctypes, numpy, resource
 from autosched.measure.guard import GuardedArray

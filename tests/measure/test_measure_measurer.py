@@ -147,10 +147,13 @@ def test_limits_follow_the_best(make_measurer: Make) -> None:
     assert measurer._desk.run_limit_s() == 30.0
     measurer.best_s = 100.0
     assert measurer._desk.run_limit_s() == 60.0
+    measurer.best_s = 1e-3
+    assert dict(measurer._desk.run_limits(60.0))["first"] == 60.0  # a play-off's
+    measurer.best_s = 100.0
     limits = dict(measurer._desk.run_limits())
-    assert limits["first"] == limits["time"] == 60.0 and limits["load"] == 0.5
+    assert limits["first"] == limits["time"] == 60.0 and limits["load"] == 0.4
     device = make_measurer("opencl", timeout_s=60.0)
-    assert dict(device._desk.run_limits())["first"] == 60.5  # its first launch compiles
+    assert dict(device._desk.run_limits())["first"] == 60.4  # its first launch compiles
 
 
 def test_leaving_early_ends_the_jobs_at_work(make_measurer: Make) -> None:
@@ -235,13 +238,9 @@ def test_a_lost_device_ends_the_run(make_measurer: Make) -> None:
     measurer = make_measurer(**PATIENT)
     measured: list[Measurement] = []
     with pytest.raises(DeviceError, match="stopped working: the driver was reset"):
-        measured.extend(measurer.measure([Job(i, "device_error") for i in range(5)]))
-    # What was known by then was handed out first.
-    measured = []
-    with pytest.raises(DeviceError):
         for m in measurer.measure([Job(i, "device_error") for i in range(5)]):
             measured.append(m)
-    assert [m.status for m in measured] == ["runtime"] * 3
+    assert [m.status for m in measured] == ["runtime"] * 3  # what was known by then was handed out first
 
 
 def test_a_device_that_still_works_is_not_given_up(make_measurer: Make) -> None:

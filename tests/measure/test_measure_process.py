@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from measuring import children, open_fds
 
+from autosched.measure import process
 from autosched.measure.process import BROKEN, DIED, KILLED, REPLY, STALE, TIMEOUT, Outcome, WorkerProcess, wait
 
 pytestmark = pytest.mark.timeout(60)
@@ -104,7 +105,7 @@ def test_stopped_process_is_killed(worker: WorkerProcess) -> None:
     assert works(worker)
 
 
-@pytest.mark.parametrize("name", ["SIGSEGV", "SIGILL", "SIGABRT", "SIGFPE", "SIGBUS", "SIGTRAP", "SIGXCPU"])
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGXCPU"])
 def test_death_by_its_own_signal(worker: WorkerProcess, name: str) -> None:
     outcome = ask(worker, do="signal", number=signal.Signals[name])
     assert (outcome.kind, outcome.error) == (DIED, name)
@@ -156,7 +157,8 @@ def test_answer_and_exit(worker: WorkerProcess) -> None:
     assert works(worker)
 
 
-def test_closed_pipe(worker: WorkerProcess) -> None:
+def test_closed_pipe(worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_EXIT_LIMIT_S", 0.3)
     outcome = ask(worker, do="close pipe")
     assert (outcome.kind, outcome.error) == (BROKEN, "it closed its pipe and went on running")
 
@@ -168,7 +170,7 @@ def test_closed_output_is_no_harm(worker: WorkerProcess) -> None:
 
 def test_phases_have_their_own_time(worker: WorkerProcess) -> None:
     limits = [("a", 5.0), ("b", 5.0), ("c", 0.2), ("d", 5.0)]
-    outcome = ask(worker, limits, do="phases", phases=["b", "d"], pause=0.3)
+    outcome = ask(worker, limits, do="phases", phases=["b", "d"], pause=0.25)
     assert (outcome.kind, outcome.phase) == (REPLY, "d")
     outcome = ask(worker, limits, do="phases", phases=["b", "c"], pause=0.4)
     assert (outcome.kind, outcome.phase, outcome.error) == (TIMEOUT, "c", "no answer within 0.2 s")
@@ -203,7 +205,7 @@ def test_several_at_once(tmp_path: Path) -> None:
     workers = [make(tmp_path) for _ in range(3)]
     for worker in workers:
         worker.start()
-    workers[0].send({"do": "half"}, [("work", 1.0)])
+    workers[0].send({"do": "half"}, [("work", 0.7)])
     workers[1].send({"do": "exit", "status": 1}, LONG)
     workers[2].send({"do": "echo", "value": 3}, LONG)
     kinds = {}
@@ -226,9 +228,9 @@ def test_extend_gives_a_late_watcher_a_chance(worker: WorkerProcess) -> None:
 
 def test_an_answer_that_waits_is_taken_even_after_the_deadline(worker: WorkerProcess) -> None:
     assert works(worker)
-    worker.send({"do": "slow", "pause": 0.1}, [("work", 0.5)])
+    worker.send({"do": "slow", "pause": 0.1}, [("work", 0.4)])
     assert worker.advance() is None
-    time.sleep(0.8)
+    time.sleep(0.6)
     ((_, outcome),) = wait([worker], 60)
     assert outcome.kind == REPLY
 

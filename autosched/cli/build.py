@@ -1,0 +1,91 @@
+"""Compile a workload with the best schedule known, and time one call.
+
+Without a record of this workload the default schedule is compiled, and the output says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autosched.cli import options
+from autosched.cli.show import provenance_line
+from autosched.cli.workloads import choose_workload, sizes_of
+from autosched.errors import UsageError
+
+if TYPE_CHECKING:
+    from autosched.runtime.module import Module
+    from autosched.space.workload import Workload
+
+EXAMPLES = """\
+examples:
+  %(prog)s box_blur
+  %(prog)s box_blur --target opencl -o box_blur.artifact
+  then, in Python: Module.load("box_blur.artifact")(image)
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_workload(parser)
+    options.add_target(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="save the compiled module, for Module.load(FILE)")
+    options.add_records(parser, help="take the schedule from the records in this folder")
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from autosched.building import build
+
+    workload = choose_workload(args)
+    sizes = sizes_of(args, workload)
+    if args.output is not None:
+        _check_folder(Path(args.output).expanduser())
+    begun = time.perf_counter()
+    module = build(workload, args.target, records=args.records, sizes=sizes or None)
+    build_s = time.perf_counter() - begun
+    if args.output is not None:
+        _save(module, Path(args.output).expanduser())
+    measured = _time(module, workload, sizes)
+    _tell(args, workload, module, build_s, measured)
+    return 0
+
+
+def _check_folder(file: Path) -> None:
+    if file.is_dir() or not file.parent.is_dir():
+        raise UsageError("it is no place for a file", asked=f"--output {file}", legal="a file in an existing folder")
+
+
+def _save(module: Module, file: Path) -> None:
+    try:
+        module.save(file)
+    except OSError as error:
+        raise UsageError(
+            f"it cannot be written: {error.strerror}", asked=f"--output {file}", legal="choose another place"
+        ) from None
+
+
+def _time(module: Module, workload: Workload, sizes: dict[str, int]) -> dict[str, Any]:
+    """Seconds of a call on the workload's own inputs."""
+    inputs = workload.sample_inputs(sizes or None)
+    samples = module.time(*inputs)
+    return {"seconds": statistics.median(samples), "samples": samples, "sizes": workload.sizes_of(inputs)}
+
+
+def _tell(
+    args: argparse.Namespace, workload: Workload, module: Module, build_s: float, measured: dict[str, Any]
+) -> None:
+    from autosched.report.text import duration, knobs, seconds
+
+    if args.json:
+        data = {"workload": repr(workload), "target": str(module.target), "signature": str(module.signature)}
+        options.emit(data | {"provenance": module.provenance, "build_s": build_s, "output": args.output} | measured)
+        return
+    at = knobs(measured["sizes"])
+    print(provenance_line(repr(workload), str(module.target), module.provenance))
+    print(f"signature {module.signature}")
+    print(f"compiled in {duration(build_s)}; a call takes {seconds(measured['seconds'])}{f' at {at}' if at else ''}")
+    if args.output is not None:
+        print(f"saved to {args.output}")

@@ -1,0 +1,98 @@
+"""From an exception to a message on standard error and an exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+from autosched.cli.signals import interrupted_status
+from autosched.errors import AutoschedError
+
+__all__ = ["exit_status", "flush", "readable_streams", "warnings_as_lines"]
+
+#: What a shell reports for a process that died writing to a closed pipe: 128 + SIGPIPE.
+_CLOSED_PIPE = 141
+
+
+def exit_status(error: BaseException, as_json: bool = False) -> int:
+    """Tell the user, and give the status to exit with.
+
+    `as_json` puts the failure on standard output as well, so that a program that expects one JSON
+    object gets one. With AUTOSCHED_DEBUG=1 the traceback comes first.
+    """
+    if isinstance(error, BrokenPipeError):
+        _discard_output()
+        return _CLOSED_PIPE
+    status, message = _told(error)
+    with suppress(OSError):  # nobody is left to tell
+        if os.environ.get("AUTOSCHED_DEBUG", "0") not in ("", "0"):
+            traceback.print_exception(error, file=sys.stderr)
+        print(message, file=sys.stderr, flush=True)
+        if as_json:
+            print(json.dumps(_as_data(error, status)), flush=True)
+    if isinstance(error, OSError):
+        _discard_output()
+    return status
+
+
+def _told(error: BaseException) -> tuple[int, str]:
+    match error:
+        case AutoschedError():
+            return error.exit_status, f"error: {error}"
+        case KeyboardInterrupt():
+            return interrupted_status(), "interrupted"
+        case MemoryError():
+            return 1, "error: there is not enough memory for this"
+    summary = " ".join(f"{type(error).__name__}: {error}".split())
+    return 1, f"internal error: {summary} (AUTOSCHED_DEBUG=1 shows the traceback; please report it)"
+
+
+def _as_data(error: BaseException, status: int) -> dict[str, Any]:
+    if isinstance(error, AutoschedError):
+        parts = {"why": error.why, "asked": error.asked, "legal": error.legal}
+    else:
+        parts = {"why": str(error), "asked": "", "legal": ""}
+    return {"error": {"type": type(error).__name__, **parts, "exit_status": status}}
+
+
+def flush() -> None:
+    """Write out what standard output still holds. Raises OSError when it cannot be written."""
+    sys.stdout.flush()
+
+
+def _discard_output() -> None:
+    """Send what is still buffered nowhere, or the interpreter would complain about it at its exit."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, io.UnsupportedOperation):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+
+
+def readable_streams() -> None:
+    """Let a character that the terminal's encoding lacks be escaped, not raise."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Meanwhile a Python warning is one line, `warning: ...`, without its place in the source."""
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        file: TextIO | None = None, line: str | None = None,
+    ) -> None:  # fmt: skip
+        print(f"warning: {message}", file=file or sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

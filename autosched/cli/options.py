@@ -1,0 +1,162 @@
+"""Parsing that verbs share: option values with messages in three parts, and common options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from autosched.errors import UsageError
+
+__all__ = [
+    "Parser",
+    "add_json",
+    "add_records",
+    "add_target",
+    "add_workload",
+    "assignment",
+    "count",
+    "duration",
+    "emit",
+    "positive",
+    "program",
+]
+
+
+def program() -> str:
+    """What the user typed to start us: `autosched`, or `python -m autosched`."""
+    return "autosched" if Path(sys.argv[0]).stem == "autosched" else "python -m autosched"
+
+
+class Parser(argparse.ArgumentParser):
+    """Keeps line breaks in help texts, takes no abbreviations, and raises UsageError."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        options.setdefault("allow_abbrev", False)
+        super().__init__(**options)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, asked=self.prog, legal=f"see {self.prog} --help")
+
+
+def count(option: str, least: int = 1) -> Callable[[str], int]:
+    """A parser of whole numbers from `least` up."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            what = f"a whole number from {least} up"
+            raise UsageError(f"{text!r} is not {what}", asked=option, legal=f"give {what}")
+        return value
+
+    return parse
+
+
+def positive(option: str, unit: str) -> Callable[[str], float]:
+    """A parser of finite numbers above 0."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and value > 0):
+            raise UsageError(f"{text!r} is not a number of {unit}", asked=option, legal="give a number above 0")
+        return value
+
+    return parse
+
+
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(h|min|m|s)?\s*")
+_SECONDS = {"h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0, "": 1.0}
+
+
+def duration(option: str) -> Callable[[str], float]:
+    """A parser of spans of time such as `60s`, `5m`, `1h30m` and `90`, which is seconds. Gives seconds."""
+
+    def parse(text: str) -> float:
+        total, at = 0.0, 0
+        word = text.strip().lower()
+        while match := _PART.match(word, at):
+            total, at = total + float(match[1]) * _SECONDS[match[2] or ""], match.end()
+        if at != len(word) or not math.isfinite(total) or total <= 0:
+            raise UsageError(f"{text!r} is not a length of time", asked=option, legal="write 60s, 5m or 1h30m")
+        return total
+
+    return parse
+
+
+def assignment(option: str) -> Callable[[str], tuple[str, str]]:
+    """A parser of `name=value`."""
+
+    def parse(text: str) -> tuple[str, str]:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name.isidentifier() and equals and value):
+            raise UsageError(f"{text!r} is not NAME=VALUE", asked=option, legal=f"for example {option} channels=4")
+        return name, value
+
+    return parse
+
+
+# -- options that several verbs have ------------------------------------------------------------
+def add_workload(parser: argparse.ArgumentParser, sizes: bool = True) -> None:
+    """The workload, its parameters and, with `sizes`, the lengths of its symbolic dimensions."""
+    parser.add_argument("workload", metavar="WORKLOAD", help="a name that `list` shows, or file.py:function")
+    parser.add_argument(
+        "--param",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=assignment("--param"),
+        help="a parameter of the workload, such as channels=4 or dtype=uint16; may be repeated",
+    )
+    if sizes:
+        parser.add_argument(
+            "--size",
+            metavar="NAME=N",
+            action="append",
+            default=[],
+            type=assignment("--size"),
+            help="a size that the workload leaves open, such as height=1280; may be repeated",
+        )
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--target",
+        metavar="TARGET",
+        default="llvm",
+        help='llvm (this CPU) or opencl, with options in quotes: "opencl -device=pocl"; default %(default)s',
+    )
+
+
+def add_records(parser: argparse.ArgumentParser, *aliases: str, help: str) -> None:
+    parser.add_argument("--records", *aliases, metavar="DIR", default=None, help=help)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+
+
+def emit(data: dict[str, Any]) -> None:
+    """Print the JSON object. Numbers that JSON has no word for become null."""
+    print(json.dumps(_finite(data), indent=2, allow_nan=False, default=str))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return value

@@ -1,0 +1,111 @@
+"""Run a workload on an image: an image file in, an image file out.
+
+The workload's channels and element type follow the image. Without an image it runs on a photograph
+that comes with scikit-learn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autosched.cli import images, options
+from autosched.cli.show import provenance_line
+from autosched.cli.workloads import check_image, choose_workload
+from autosched.errors import UsageError, VerificationError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from autosched.runtime.module import Module
+    from autosched.space.workload import Workload
+
+EXAMPLES = """\
+examples:
+  %(prog)s box_blur
+  %(prog)s box_blur holiday.jpg -o blurred.png --target opencl
+  %(prog)s box_blur scan.png --verify
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_workload(parser, sizes=False)
+    parser.add_argument("image", metavar="IN_IMAGE", nargs="?", help="default: a photograph that comes with scikit-learn")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT_IMAGE", help="its extension chooses the format; default IN_IMAGE.WORKLOAD.png"
+    )
+    options.add_target(parser)
+    options.add_records(parser, help="take the schedule from the records in this folder")
+    parser.add_argument(
+        "--verify", action="store_true", help="compare with the NumPy reference; exit status 5 if they differ"
+    )
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from autosched.building import build
+
+    source = Path(args.image) if args.image is not None else images.photograph_path()
+    image = images.read_image(source)
+    workload = choose_workload(args, image)
+    check_image(workload, image, source)
+    _check_result(workload)
+    output = Path(args.output) if args.output is not None else _default_output(source, workload, image)
+    images.check_output(output)
+    module = build(workload, args.target, records=args.records, sizes=workload.sizes_of([image]))
+    result = module(image)
+    verified = _verify(workload, image, result) if args.verify else "no"
+    images.write_image(output, result)
+    _tell(args, workload, module, image, {"input": str(source), "output": str(output), "verified": verified})
+    return 0
+
+
+def _check_result(workload: Workload) -> None:
+    if len(workload.outputs) != 1 or len(workload.outputs[0].shape) != 3:
+        listing = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.shape))}]" for t in workload.outputs)
+        raise UsageError(
+            "its result is not one image",
+            asked=f"run {workload.name}",
+            legal=f"it gives {listing}; call autosched.build from Python",
+        )
+
+
+def _default_output(source: Path, workload: Workload, image: np.ndarray[Any, Any]) -> Path:
+    """A file in the working folder; .npy where a PNG could not hold what came in."""
+    suffix = ".png" if images.fits_png(image.shape[-1], str(workload.outputs[0].dtype)) else ".npy"
+    return Path(f"{source.stem}.{workload.name}{suffix}")
+
+
+def _verify(workload: Workload, image: np.ndarray[Any, Any], result: np.ndarray[Any, Any]) -> str:
+    """`full` when the result is right. Raises VerificationError."""
+    from autosched.measure.verify import allowed_error, compare
+
+    (expected,) = workload.reference([image])
+    wrong = compare(result, expected, *allowed_error(expected, None, None))
+    if wrong:
+        raise VerificationError(
+            f"the result is wrong: {wrong}",
+            asked=f"run {workload!r} --verify",
+            legal="please report it with the record that `show` names; nothing was written",
+        )
+    return "full"
+
+
+def _tell(
+    args: argparse.Namespace, workload: Workload, module: Module, image: np.ndarray[Any, Any], done: dict[str, str]
+) -> None:
+    from autosched.report.text import seconds
+
+    samples = module.time(image)
+    took = statistics.median(samples)
+    if args.json:
+        data = {"workload": repr(workload), "target": str(module.target), "shape": list(image.shape)}
+        options.emit(data | {"provenance": module.provenance, "seconds": took, "samples": samples} | done)
+        return
+    height, width, channels = image.shape
+    print(provenance_line(repr(workload), str(module.target), module.provenance))
+    print(f"{done['input']}: {height} x {width}, {channels} channel{'' if channels == 1 else 's'} of {image.dtype}")
+    right = ", equal to the reference" if done["verified"] == "full" else ""
+    print(f"{done['output']}: written; a call takes {seconds(took)}{right}")

@@ -1,0 +1,104 @@
+"""Print how a workload is computed: its schedule, the loops after any pass, source, LLVM IR or assembly.
+
+It is what `build` would compile: the best record for this target and device, else the default
+schedule. What is printed goes to standard output, where it came from to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from autosched.cli import options
+from autosched.cli.workloads import choose_workload, sizes_of
+from autosched.errors import UsageError
+
+if TYPE_CHECKING:
+    from autosched.building import Plan
+    from autosched.space.workload import Workload
+
+EXAMPLES = """\
+examples:
+  %(prog)s box_blur
+  %(prog)s box_blur --after vectorize
+  %(prog)s box_blur --target opencl --source
+  %(prog)s box_blur --asm | less
+"""
+
+WHAT = ("schedule", "loops", "source", "llvm", "asm", "records")
+
+#: The pass after which loops are shown unless told otherwise: knobs bound, borders not yet cut off.
+_LOOPS_AFTER = "simplify"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_workload(parser)
+    options.add_target(parser)
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--what", choices=WHAT, help="what to print; default schedule")
+    group.add_argument(
+        "--after", metavar="PASS", help=f"the loops as this pass leaves them (see `list passes`); default {_LOOPS_AFTER}"
+    )
+    for name in WHAT[:-1]:  # --records is a folder
+        group.add_argument(f"--{name}", dest="what", action="store_const", const=name, help=f"same as --what {name}")
+    options.add_records(parser, help="take the schedule from the records in this folder")
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from autosched.building import plan
+
+    what = args.what or ("loops" if args.after is not None else "schedule")
+    workload = choose_workload(args)
+    sizes = sizes_of(args, workload) or None
+    if what == "records":
+        return _records(args, workload)
+    chosen = plan(workload, args.target, records=args.records, sizes=sizes)
+    content = _text(chosen, what, args.after)
+    if args.json:
+        options.emit({"workload": repr(workload), "target": str(chosen.target), "what": what, "text": content}
+                     | {"after": args.after, "provenance": chosen.provenance})  # fmt: skip
+        return 0
+    print(provenance_line(repr(workload), str(chosen.target), chosen.provenance), file=sys.stderr)
+    print(content.rstrip("\n"))
+    return 0
+
+
+def _text(chosen: Plan, what: str, after: str | None) -> str:
+    if what == "schedule":
+        return chosen.schedule.trace.as_python(knobs=chosen.knobs)
+    if what == "loops":
+        from autosched.ir.printer import format_function
+
+        return format_function(chosen.structure.after(after or _LOOPS_AFTER, chosen.knobs))
+    if chosen.target.is_gpu_style and what in ("llvm", "asm"):
+        raise UsageError(
+            f"{chosen.target.kind} has none: the device's driver makes it",
+            asked=f"show --{what}",
+            legal="--source prints what the driver is given",
+        )
+    return chosen.compile().get_source(what)
+
+
+def _records(args: argparse.Namespace, workload: Workload) -> int:
+    from autosched.cli.records import summarise
+    from autosched.records import read_workload
+    from autosched.target import Target
+
+    contents = read_workload(workload.name, Target.parse(args.target).kind, args.records)
+    return summarise(contents, as_json=args.json, key=workload.key)
+
+
+def provenance_line(workload: str, target: str, provenance: dict[str, Any]) -> str:
+    """Where a schedule came from, in one line."""
+    from autosched.report.text import knobs, seconds
+
+    head = f"{workload} for {target}: "
+    note = provenance.get("note") or ""
+    if provenance.get("kind") != "record":
+        return head + (note or str(provenance.get("kind")))
+    values = knobs(provenance.get("knobs", {}))
+    line = f"record {provenance['record']}, {provenance['sketch']}{f' at {values}' if values else ''}"
+    line += f", {seconds(provenance['seconds'])} when measured"
+    return head + line + (f"; {note}" if note else "")

@@ -1,0 +1,131 @@
+"""From command-line words to a workload, and back to a command that can be pasted."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from autosched.cli.options import program
+from autosched.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from autosched.space.workload import Workload, WorkloadFunction
+
+__all__ = ["check_image", "choose_workload", "command", "image_parameters", "sizes_of"]
+
+
+def choose_workload(args: argparse.Namespace, image: np.ndarray[Any, Any] | None = None) -> Workload:
+    """The workload of the command line, with `--param`s; `image` decides on those not given.
+
+    Raises WorkloadError for an unknown workload, UsageError for a parameter it does not have.
+    """
+    from autosched.space.loading import find_workload
+
+    function = find_workload(args.workload)
+    given = {name: _convert(function, name, text) for name, text in args.param}
+    implied = image_parameters(function, image) if image is not None else {}
+    return function(**{**implied, **given})
+
+
+def image_parameters(function: WorkloadFunction, image: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """`channels` and `dtype` of a (height, width, channels) array, as far as the workload asks for them."""
+    found = {"channels": image.shape[-1], "dtype": image.dtype.name}
+    return {name: value for name, value in found.items() if name in function.parameters}
+
+
+def _convert(function: WorkloadFunction, name: str, text: str) -> Any:
+    """The text as the type of the parameter's default."""
+    parameters = function.parameters
+    asked = f"--param {name}={text}"
+    if name not in parameters:
+        listing = ", ".join(f"{k}={v}" for k, v in parameters.items()) or "it has none"
+        raise UsageError(
+            f"{function.name} has no parameter {name!r}",
+            asked=asked,
+            legal=f"{_near(name, parameters)}parameters and defaults: {listing}",
+        )
+    default = parameters[name]
+    try:
+        match default:
+            case bool():
+                return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+            case int():
+                return int(text)
+            case float():
+                return float(text)
+            case str():
+                return text
+    except (KeyError, ValueError):
+        kind = "true or false" if isinstance(default, bool) else type(default).__name__
+        raise UsageError(f"its value is not {kind}", asked=asked, legal=f"the default is {name}={default}") from None
+    return _literal(text)
+
+
+def _literal(text: str) -> Any:
+    """A Python literal where the text is one, else the text itself: the default tells nothing."""
+    import ast
+
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def sizes_of(args: argparse.Namespace, workload: Workload) -> dict[str, int]:
+    """The `--size`s. Raises UsageError for a size that the workload does not have, or no positive number."""
+    known = workload.size_names()
+    sizes: dict[str, int] = {}
+    for name, text in args.size:
+        asked = f"--size {name}={text}"
+        if name not in known:
+            listing = ", ".join(known) or "none, its shapes are fixed"
+            raise UsageError(
+                f"{workload.name} has no size {name!r}", asked=asked, legal=f"{_near(name, known)}sizes: {listing}"
+            )
+        if not text.isdecimal() or int(text) < 1:
+            raise UsageError("a size is a whole number >= 1", asked=asked, legal=f"for example --size {name}=1280")
+        sizes[name] = int(text)
+    return sizes
+
+
+def check_image(workload: Workload, image: np.ndarray[Any, Any], file: object) -> None:
+    """Raise UsageError unless the workload takes one array, and this image can be it."""
+    described = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.shape))}]" for t in workload.inputs)
+    takes = f"{workload!r} takes {described}"
+    asked = f"image {file}"
+    if len(workload.inputs) != 1 or len(workload.inputs[0].shape) != 3:
+        raise UsageError(
+            "the workload does not take one image",
+            asked=asked,
+            legal=f"{takes}; an image is one array of shape (height, width, channels)",
+        )
+    tensor = workload.inputs[0]
+    fixed = [(d.value, n) for d, n in zip(tensor.shape, image.shape, strict=True) if d.op == "const"]
+    if str(tensor.dtype) != image.dtype.name or any(wanted != got for wanted, got in fixed):
+        shape = " x ".join(map(str, image.shape))
+        raise UsageError(f"the image is {shape} of {image.dtype}", asked=asked, legal=takes)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
+def command(verb: str, args: argparse.Namespace, extra: Mapping[str, Any] | None = None) -> str:
+    """A command on the same workload, parameters, target and records; `extra` adds options.
+
+    An option whose value is None is left out.
+    """
+    words = [verb, args.workload]
+    for option in ("param", "size"):
+        for name, value in getattr(args, option, []):
+            words += [f"--{option}", f"{name}={value}"]
+    options = {"--target": None if args.target == "llvm" else args.target, "--records": args.records, **(extra or {})}
+    for option, value in options.items():
+        words += [option, str(value)] if value is not None else []
+    return f"{program()} {shlex.join(words)}"

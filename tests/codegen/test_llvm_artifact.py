@@ -1,0 +1,221 @@
+"""Artifacts and signatures: what is stored, what is refused, and what LLVM must never be told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosched.codegen import compile_function
+from autosched.codegen.artifact import Artifact, Signature, dim_of, evaluate_dim, format_dim
+from autosched.codegen.llvm_text import Scoped
+from autosched.errors import BuildError, TargetError
+from autosched.ir.dtype import dtype
+from autosched.ir.expr import Expr, const, make, maximum, minimum, select, truncdiv, truncmod, var
+from autosched.ir.stmt import Buffer, For, Function, Store, load
+from autosched.target import Target
+
+
+def stencil(extra: int = 0) -> Function:
+    """out[y, x] = a[y, x] + a[y + 2, x + 1] + extra, rows in parallel."""
+    h, w = var("height", role="size"), var("width", role="size")
+    a = Buffer("a", (h + 2, w + 1), dtype("float32"))
+    out = Buffer("out", (h, w), dtype("float32"))
+    y, x = var("y", role="loop"), var("x", role="loop")
+    value = load(a, y * (w + 1) + x) + load(a, (y + 2) * (w + 1) + x + 1) + const(float(extra), "float32")
+    body = For(y, const(0), h, "parallel", For(x, const(0), w, "serial", Store(out, (y * w + x,), value)))
+    return Function("stencil", (a, out), (h, w), body, (1,))
+
+
+@pytest.fixture(scope="module")
+def artifact() -> Artifact:
+    return compile_function(stencil(), Target.parse("llvm"))
+
+
+# -- dimensions and signatures --------------------------------------------------------------------
+
+
+def test_dimensions_are_data() -> None:
+    """A shape expression over sizes, as JSON, means what the expression means."""
+    h, w = var("h", role="size"), var("w", role="size")
+    cases: list[tuple[Expr, str, int]] = [
+        (const(4), "4", 4),
+        (h + 2, "h + 2", 12),
+        ((h + 2) * w, "(h + 2) * w", 36),
+        (h // 4 - w % 2, "(h // 4) - (w % 2)", 1),
+        (truncdiv(h, 4), "div(h, 4)", 2),
+        (truncmod(h, 4), "mod(h, 4)", 2),
+        (minimum(h, w), "min(h, w)", 3),
+        (maximum(h, w), "max(h, w)", 10),
+        (make("neg", h.dtype, (h,)), "-h", -10),
+        (make("cast", dtype("int64"), (h,)), "h", 10),
+    ]
+    for e, text, value in cases:
+        dim = json.loads(json.dumps(dim_of(e)))
+        assert (format_dim(dim), evaluate_dim(dim, {"h": 10, "w": 3})) == (text, value)
+
+
+def test_a_dimension_must_be_arithmetic() -> None:
+    h = var("h", role="size")
+    with pytest.raises(BuildError, match="'select' cannot stand in the shape"):
+        dim_of(select(h > 2, h, const(1)))
+
+
+def test_signature_round_trip(artifact: Artifact) -> None:
+    signature = artifact.signature
+    assert str(signature) == "stencil(a: float32[height + 2, width + 1], out: float32[height, width])"
+    assert Signature.from_json(json.loads(json.dumps(signature.to_json()))) == signature
+    assert [p.name for p in signature.inputs] == ["a"]
+    assert [p.name for p in signature.outputs] == ["out"]
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        lambda d: d.pop("sizes"),
+        lambda d: d["params"][0].pop("shape"),
+        lambda d: d["params"][0].update(dtype="float31"),
+        lambda d: d["params"][0].update(is_output="yes"),
+        lambda d: d["params"][0].update(shape=[["size", "depth"]]),
+        lambda d: d["params"][0].update(shape=[["pow", 2, 3]]),
+        lambda d: d["params"][0].update(shape=[["add", 2]]),
+        lambda d: d["params"][0].update(shape=[True]),
+        lambda d: d["params"][0].update(shape=[[]]),
+        lambda d: d.update(name=7),
+    ],
+)
+def test_malformed_signatures_are_refused(artifact: Artifact, break_it) -> None:
+    data = artifact.signature.to_json()
+    break_it(data)
+    with pytest.raises(ValueError):
+        Signature.from_json(data)
+
+
+def test_sizes_are_read_off_shapes(artifact: Artifact) -> None:
+    """From a dimension that is a size alone, and from a shifted one when it is all there is."""
+    a, out = np.empty((12, 9)), np.empty((10, 8))
+    assert artifact.signature.resolve([a, out]) == {"height": 10, "width": 8}
+    assert artifact.signature.resolve([a, None]) == {"height": 10, "width": 8}
+
+
+def test_sizes_are_solved_for() -> None:
+    n, m = var("n", role="size"), var("m", role="size")
+    shapes = (n * 2 + 1, 7 - m)
+    signature = Signature.of(Function("f", (Buffer("a", shapes, dtype("int8")),), (n, m), Store, ()))  # type: ignore[arg-type]
+    assert signature.resolve([np.empty((9, 4))]) == {"n": 4, "m": 3}
+    with pytest.raises(BuildError, match="'n' cannot be read off"):
+        signature.resolve([np.empty((8, 4))])
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def test_file_round_trip(artifact: Artifact, tmp_path: Path) -> None:
+    path = tmp_path / "stencil.artifact"
+    artifact.save(path)
+    assert Artifact.load(path) == artifact
+    assert [p.name for p in tmp_path.iterdir()] == ["stencil.artifact"]  # no temporary file stays
+
+
+def test_damaged_files_are_refused(artifact: Artifact, tmp_path: Path) -> None:
+    path = tmp_path / "stencil.artifact"
+    artifact.save(path)
+    whole = path.read_bytes()
+    end_of_header = whole.index(b"\n")
+    damaged = {
+        "empty": b"",
+        "text": b"hello\n",
+        "no code": whole[:end_of_header],
+        "torn": whole[:-1],
+        "longer": whole + b"x",
+        "other version": whole.replace(b'"v":1', b'"v":9', 1),
+        "not an object": b"[1]\n",
+        "code bit": whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:],
+        "header bit": whole.replace(b'"is_output":true', b'"is_output":fals', 1),
+        "header value": whole.replace(b'"name":"out"', b'"name":"tuo"', 1),
+        "binary": bytes(range(256)),
+    }
+    for what, data in damaged.items():
+        path.write_bytes(data)
+        with pytest.raises(BuildError, match="not a usable artifact") as caught:
+            Artifact.load(path)
+        assert str(path) in str(caught.value), what
+
+
+def test_a_failed_save_leaves_the_old_file(artifact: Artifact, tmp_path: Path) -> None:
+    path = tmp_path / "stencil.artifact"
+    artifact.save(path)
+    broken = Artifact("llvm", "llvm", artifact.signature, b"", {}, {"not json": object()})
+    with pytest.raises(TypeError):
+        broken.save(path)
+    assert Artifact.load(path) == artifact
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+# -- code -----------------------------------------------------------------------------------------
+
+
+def test_equal_functions_have_equal_code(artifact: Artifact) -> None:
+    """The digest finds candidates that differ in nothing that matters."""
+    assert compile_function(stencil(), Target.parse("llvm")).digest == artifact.digest
+    assert compile_function(stencil(1), Target.parse("llvm")).digest != artifact.digest
+
+
+def test_texts(artifact: Artifact) -> None:
+    assert "define internal void @stencil.body" in artifact.text("source")
+    assert "attributes #0" in artifact.text("llvm")
+    assert "stencil_time:" in artifact.text("asm")
+    with pytest.raises(BuildError, match="legal: source, llvm, asm"):
+        artifact.text("cuda")
+
+
+def test_what_llvm_must_not_be_told(artifact: Artifact) -> None:
+    """No address arithmetic on integers, and no promise that overflow or NaN cannot happen."""
+    words = set(artifact.text("source").replace(",", " ").split())
+    assert not words & {"inttoptr", "ptrtoint", "nsw", "nuw", "fast", "nnan", "ninf", "reassoc", "exact", "inbounds"}
+    assert {"noalias", "readonly", "contract", "!alias.scope", "!noalias"} <= words
+
+
+def test_buffers_do_not_alias_in_parallel_loops() -> None:
+    """LLVM vectorises the outlined loop without first comparing addresses at run time."""
+    h, w = var("h", role="size"), var("w", role="size")
+    c, out = Buffer("c", (h,), dtype("float32")), Buffer("out", (h, w), dtype("float32"))
+    y, x = var("y", role="loop"), var("x", role="loop")
+    inner = For(x, const(0), w, "serial", Store(out, (y * w + x,), load(c, y)))
+    function = Function("f", (c, out), (h, w), For(y, const(0), h, "parallel", inner), (1,))
+    text = compile_function(function, Target.parse("llvm")).text("llvm")
+    body = text.partition("@f.y.0.range(")[2].partition("\n}")[0]
+    assert "store <" in body
+    assert "memcheck" not in body
+
+
+def test_names_survive() -> None:
+    """Loops and buffers keep their names in the generated code."""
+    n = var("n", role="size")
+    out, y = Buffer("blur x", (n,), dtype("float32")), var("blur.y.inner", role="loop")
+    body = For(y, const(0), n, "serial", Store(out, (y,), const(1.0, "float32")))
+    text = compile_function(Function("my.kernel-1", (out,), (n,), body, (0,)), Target.parse("llvm")).text("source")
+    assert "%blur.y.inner = phi" in text
+    assert "%blur_x" in text
+    assert "define i32 @my_kernel_1(" in text
+
+
+def test_target_options() -> None:
+    old = compile_function(stencil(), Target.parse("llvm -mcpu=x86-64 -mattr=+avx"))
+    assert (old.meta["cpu"], old.meta["features"]) == ("x86-64", "+avx")
+    host = compile_function(stencil(), Target.parse("llvm -mattr=-fma"))
+    assert host.meta["features"].endswith(",-fma")
+    with pytest.raises(TargetError, match="neither"):
+        compile_function(stencil(), Target.parse("llvm -mattr=avx2"))
+
+
+def test_scoped_memory_forgets_what_does_not_dominate() -> None:
+    known: Scoped[str, int] = Scoped()
+    known.remember("outer", 1)
+    mark = known.mark()
+    known.remember("inner", 2)
+    known.remember("outer", 3)
+    known.forget(mark)
+    assert dict(known) == {"outer": 3}

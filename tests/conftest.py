@@ -1,0 +1,50 @@
+"""What all tests share: the checkout's own `autosched`, and texts kept in files.
+
+    def test_blur(golden):
+        golden(format_function(f))              # tests/golden/<module>/test_blur.txt
+        golden(format_function(g), "tiled")     # tests/golden/<module>/tiled.txt
+
+`<module>` is the test module's name without `test_`. `pytest --update-golden` writes the files,
+to be read in review like any other change; without it a missing or different file is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+CHECKOUT = TESTS.parent
+
+# The tests are about this checkout, whatever is installed and wherever pytest was started; the
+# environment variable says the same to the processes that tests start.
+sys.path.insert(0, str(CHECKOUT))
+sys.path.append(str(TESTS))  # for the modules beside this file, whatever the import mode
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+
+from golden_files import compare_golden  # noqa: E402 - found by the path set above
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden texts instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """`golden(text, name=...)` compares a text with its file; the name is the test's unless given."""
+    folder = TESTS / "golden" / request.path.stem.removeprefix("test_")
+    used: set[str] = set()
+
+    def check(text: str, name: str | None = None) -> None:
+        stem = re.sub(r"[^\w.=+-]+", "_", name or request.node.name).strip("_")
+        if stem in used:
+            raise ValueError(f"{stem} names two golden texts of one test")
+        used.add(stem)
+        compare_golden(folder / f"{stem}.txt", text, request.config.getoption("--update-golden"))
+
+    return check
