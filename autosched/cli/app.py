@@ -71,8 +71,8 @@ def _run(words: Sequence[str]) -> int:
     return status
 
 
-def make_parser(only: str | None = None) -> Parser:
-    """The whole parser, or with `only` that of one verb beside the others' names."""
+def make_parser(chosen: str | None = None) -> Parser:
+    """The parser. Only the chosen verb's options are loaded; of the others it knows the names."""
     parser = Parser(
         prog=program(),
         description="Compile tensor programs, and tune them for this machine.",
@@ -82,7 +82,7 @@ def make_parser(only: str | None = None) -> Parser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for verb, what in VERBS.items():
         sub = verbs.add_parser(verb, help=what)
-        if only in (None, verb):
+        if verb == chosen:
             module: Any = importlib.import_module(f"autosched.cli.{verb}")
             sub.description = module.__doc__
             sub.epilog = module.EXAMPLES

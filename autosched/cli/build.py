@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from autosched.cli import options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import choose_workload, sizes_of
-from autosched.errors import UsageError
+from autosched.errors import UsageError, WorkloadError
 
 if TYPE_CHECKING:
     from autosched.runtime.module import Module
@@ -44,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         _check_folder(Path(args.output).expanduser())
     begun = time.perf_counter()
-    module = build(workload, args.target, records=args.records, sizes=sizes or None)
+    module = build(workload, args.target, records=options.records_folder(args), sizes=sizes or None)
     build_s = time.perf_counter() - begun
     if args.output is not None:
         _save(module, Path(args.output).expanduser())
-    measured = _time(module, workload, sizes)
+    measured = _time(module, workload, sizes or module.provenance.get("sizes") or {})
     _tell(args, workload, module, build_s, measured)
     return 0
 
@@ -68,8 +69,11 @@ def _save(module: Module, file: Path) -> None:
 
 
 def _time(module: Module, workload: Workload, sizes: dict[str, int]) -> dict[str, Any]:
-    """Seconds of a call on the workload's own inputs."""
-    inputs = workload.sample_inputs(sizes or None)
+    """Seconds of a call on the workload's own inputs; where these need sizes that nobody gave, why there are none."""
+    try:
+        inputs = workload.sample_inputs(sizes or None)
+    except WorkloadError as error:
+        return {"seconds": None, "samples": [], "sizes": {}, "not_timed": str(error)}
     samples = module.time(*inputs)
     return {"seconds": statistics.median(samples), "samples": samples, "sizes": workload.sizes_of(inputs)}
 
@@ -84,8 +88,15 @@ def _tell(
         options.emit(data | {"provenance": module.provenance, "build_s": build_s, "output": args.output} | measured)
         return
     at = knobs(measured["sizes"])
+    call = (
+        f"a call takes {seconds(measured['seconds'])}{f' at {at}' if at else ''}"
+        if measured["samples"]
+        else "not timed"
+    )
     print(provenance_line(repr(workload), str(module.target), module.provenance))
     print(f"signature {module.signature}")
-    print(f"compiled in {duration(build_s)}; a call takes {seconds(measured['seconds'])}{f' at {at}' if at else ''}")
+    print(f"compiled in {duration(build_s)}; {call}")
+    if "not_timed" in measured:
+        print(f"note: {measured['not_timed']}", file=sys.stderr)
     if args.output is not None:
         print(f"saved to {args.output}")

@@ -75,9 +75,11 @@ def advise(found: dict[str, Any]) -> list[Advice]:
             advice.append(Advice(name, f"it is not installed; it is used for {uses[name]}", f"pip install {name}"))
     where = found["folders"]
     if not where["new_records_writable"]:
-        advice.append(Advice("records", f"{where['new_records']} cannot be written", "set AUTOSCHED_RECORDS to a folder"))
+        why = f"{where['new_records']} cannot be written"
+        advice.append(Advice("records", why, "set AUTOSCHED_RECORDS to a folder of yours"))
     if not where["search_spaces"]:
-        advice.append(Advice("search spaces", "no folder of them was found", "set AUTOSCHED_PATH, or name file.py:function"))
+        hint = "set AUTOSCHED_PATH, or name workloads as file.py:function"
+        advice.append(Advice("search spaces", "no folder of them was found", hint))
     return advice
 
 
@@ -105,7 +107,8 @@ def _about_opencl(opencl: dict[str, Any]) -> list[Advice]:
         version = re.match(r"\d+", device["driver"])
         if "Portable Computing" in device["platform"] and version and int(version[0]) < _GOOD_POCL:
             why = f"PoCL {device['driver']} is old: it knows no newer CPUs, and needs the work-arounds autosched has"
-            advice.append(Advice(f"OpenCL device {device['index']}", why, f"a PoCL from {_GOOD_POCL}.0 up is better where your system has it"))  # fmt: skip
+            hint = f"where your system has PoCL {_GOOD_POCL}.0 or newer, prefer it"
+            advice.append(Advice(f"OpenCL device {device['index']}", why, hint))
     return advice
 
 
@@ -146,9 +149,10 @@ def _opencl_lines(devices: list[dict[str, Any]]) -> list[str]:
     lines = []
     for d in devices:
         lines.append(f"  {d['index']}: {d['name']}, {d['platform']}, driver {d['driver']}")
-        halves = ", ".join(name for name, has in (("fp16", d["fp16"]), ("fp64", d["fp64"])) if has) or "no fp64"
+        floats = ", ".join(name for name in ("fp16", "fp64") if d[name]) or "no fp64"
         memory = f"{d['global_memory'] / 2**30:.1f} GiB, {d['shared_memory'] // 1024} KiB local"
-        lines.append(f"     {d['compute_units']} compute units, work-groups up to {d['max_work_group']}, {memory}, {halves}")
+        units = f"{d['compute_units']} compute units, work-groups up to {d['max_work_group']}"
+        lines.append(f"     {units}, {memory}, {floats}")
     return lines
 
 

@@ -50,6 +50,8 @@ def _told(error: BaseException) -> tuple[int, str]:
             return interrupted_status(), "interrupted"
         case MemoryError():
             return 1, "error: there is not enough memory for this"
+        case OSError():  # of the surroundings, such as a full disk, rather than of this program
+            return 1, f"error: {error} (AUTOSCHED_DEBUG=1 shows where)"
     summary = " ".join(f"{type(error).__name__}: {error}".split())
     return 1, f"internal error: {summary} (AUTOSCHED_DEBUG=1 shows the traceback; please report it)"
 

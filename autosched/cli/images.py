@@ -198,7 +198,7 @@ def _as_image(file: Path, array: Array) -> Any:
         mode = None  # Pillow would cut 32 bits to what the format has
     if mode is None or not height or not width:
         shape = " x ".join(map(str, array.shape))
-        legal = "image files hold 1 to 4 channels of uint8, or one of uint16, or (.tif) int32 or float32; .npy holds anything"
+        legal = "images hold 1 to 4 channels of uint8, or one of uint16, or in .tif int32, float32; .npy holds anything"
         raise ImageError(f"no image holds {shape} of {array.dtype}", asked=f"output {file}", legal=legal)
     plane = np.ascontiguousarray(array[:, :, 0] if channels == 1 else array)
     return Image.frombytes(mode, (width, height), plane.tobytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 from autosched.cli import options
 
@@ -13,7 +14,8 @@ examples:
   %(prog)s workloads --json
 """
 
-Listing = dict[str, str]
+#: name -> facts about it
+Listing = dict[str, dict[str, Any]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,49 +24,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    chosen = [args.what] if args.what else list(_LISTINGS)
+    chosen = [args.what] if args.what else [*_LISTINGS]
     found = {what: _LISTINGS[what]() for what in chosen}
     if args.json:
         options.emit(found)
-        return 0
-    width = max((len(name) for listing in found.values() for name in listing), default=0)
-    blocks = []
-    for what, listing in found.items():
-        lines = [f"  {name:{width}}  {about}".rstrip() for name, about in listing.items()] or ["  none"]
-        blocks.append("\n".join([f"{what}:", *lines]))
-    print("\n\n".join(blocks))
+    else:
+        print("\n\n".join("\n".join([f"{what}:", *_lines(listing)]) for what, listing in found.items()))
     return 0
+
+
+def _lines(listing: Listing) -> list[str]:
+    width = max(map(len, listing), default=0)
+    lines = []
+    for name, facts in listing.items():
+        lines.append(f"  {name:{width}}  {facts['about']}".rstrip())
+        details = [f"{key}: {_spell(value)}" for key, value in facts.items() if key != "about" and value]
+        lines += [f"  {'':{width}}    {detail}" for detail in details]
+    return lines or ["  none"]
+
+
+def _spell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k}={v}" for k, v in value.items())
+    return ", ".join(value) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _workloads() -> Listing:
     from autosched.space.loading import find_workload, list_workloads
 
-    found = {}
+    found: Listing = {}
     for name, path in list_workloads().items():
         function = find_workload(name)
-        about = (function.__doc__ or "").strip().partition("\n")[0]
-        kinds = ", ".join(dict.fromkeys(t.target for t in function.templates)) or "no target"
-        found[name] = f"{about}  [templates for {kinds}; {path}]".strip()
+        found[name] = {
+            "about": _first_line(function.__doc__),
+            "parameters": function.parameters,
+            "templates for": [*dict.fromkeys(t.target for t in function.templates)],
+            "file": str(path),
+        }
     return found
 
 
 def _strategies() -> Listing:
     from autosched.search import strategy_names
 
-    return strategy_names()
+    return {name: {"about": origin} for name, origin in strategy_names().items()}
 
 
 def _models() -> Listing:
     from autosched.model import model_names
 
-    return model_names()
+    return {name: {"about": origin} for name, origin in model_names().items()}
 
 
 def _targets() -> Listing:
     from autosched.target import KINDS
 
     return {
-        kind: f"{what}; options: {', '.join(f'-{name}= ({about})' for name, about in known.items())}"
+        kind: {"about": what, **{f"-{name}": meaning for name, meaning in known.items()}}
         for kind, (what, known) in KINDS.items()
     }
 
@@ -72,8 +88,14 @@ def _targets() -> Listing:
 def _passes() -> Listing:
     from autosched.lower.pipeline import CONCRETE, PASSES
 
-    about = {name: (function.__doc__ or "").strip().partition("\n")[0] for name, function in CONCRETE}
-    return {name: about.get(name, "Bounds, loop nests, guards and storage; knobs still open.") for name in PASSES}
+    about = {name: _first_line(function.__doc__) for name, function in CONCRETE}
+    return {
+        name: {"about": about.get(name, "Bounds, loop nests, guards and storage, with open knobs.")} for name in PASSES
+    }
+
+
+def _first_line(doc: str | None) -> str:
+    return (doc or "").strip().partition("\n")[0]
 
 
 _LISTINGS: dict[str, Callable[[], Listing]] = {

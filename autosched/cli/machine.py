@@ -40,7 +40,8 @@ PACKAGES = {
     "rich": "the live display",
 }
 
-_ENVIRONMENT = ("AUTOSCHED_", "OMP_", "GOMP_", "POCL_", "PYOPENCL_", "OCL_ICD_", "CUDA_CACHE_PATH", "NO_COLOR", "FORCE_COLOR")  # fmt: skip
+#: Beginnings of the names of environment variables that matter.
+_ENVIRONMENT = ("AUTOSCHED_", "OMP_", "GOMP_", "POCL_", "PYOPENCL_", "OCL_ICD_", "CUDA_", "NO_COLOR", "FORCE_COLOR")
 
 
 def cpu() -> dict[str, Any]:
@@ -138,5 +139,3 @@ def environment() -> dict[str, str]:
 def system() -> str:
     """The operating system and the Python that runs."""
     return f"{platform.system()} {platform.release()}, {sys.executable}"
-
-

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from autosched.errors import UsageError
+from autosched.errors import RecordError, UsageError
 
 __all__ = [
     "Parser",
@@ -25,6 +25,7 @@ __all__ = [
     "emit",
     "positive",
     "program",
+    "records_folder",
 ]
 
 
@@ -141,6 +142,17 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 def add_records(parser: argparse.ArgumentParser, *aliases: str, help: str) -> None:
     parser.add_argument("--records", *aliases, metavar="DIR", default=None, help=help)
+
+
+def records_folder(args: argparse.Namespace) -> str | None:
+    """The folder to read records from. Raises RecordError for one that does not exist: a typing error
+    would otherwise look like a workload that nobody has tuned."""
+    folder: str | None = args.records
+    if folder is not None and not Path(folder).expanduser().is_dir():
+        raise RecordError(
+            "there is no such folder", asked=f"--records {folder}", legal="name the folder of .jsonl files"
+        )
+    return folder
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

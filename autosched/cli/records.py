@@ -28,9 +28,15 @@ _TOP = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "sources", metavar="WORKLOAD|FILE", nargs="*", help="workloads, .jsonl files or folders; default all that is found"
+        "sources", metavar="WORKLOAD|FILE", nargs="*", help="workloads, .jsonl files or folders; default all there are"
     )
-    parser.add_argument("--top", metavar="N", type=options.count("--top", 0), default=_TOP, help="show the N best; default %(default)s, 0 for all")  # fmt: skip
+    parser.add_argument(
+        "--top",
+        metavar="N",
+        type=options.count("--top", 0),
+        default=_TOP,
+        help="show the N best; default %(default)s, 0 for all",
+    )
     parser.add_argument("--check", action="store_true", help="exit with status 4 if any line is damaged")
     parser.add_argument("--export", choices=("csv",), help="print every line as a table instead")
     options.add_records(parser, help="look for workloads in this folder only")
@@ -40,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from autosched.records import read_files
 
-    files = _files(args.sources, args.records)
+    files = _files(args.sources, options.records_folder(args))
     contents = read_files(files)
     if args.export is not None:
         _export(contents)
@@ -121,7 +127,10 @@ def _groups(records: Sequence[Record], key: str | None) -> list[_Group]:
     for r in records:
         if key in (None, r.key):
             found[r.workload["name"], r.key, r.target, r.device_name, tuple(sorted(r.sizes.items()))].append(r)
-    return [_Group(*group[:4], dict(group[4]), of) for group, of in sorted(found.items())]
+    return [
+        _Group(name, of_key, target, device, dict(sizes), of)
+        for (name, of_key, target, device, sizes), of in sorted(found.items())
+    ]
 
 
 def summarise(

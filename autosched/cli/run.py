@@ -7,11 +7,10 @@ that comes with scikit-learn.
 from __future__ import annotations
 
 import argparse
-import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autosched.cli import images, options
+from autosched.cli import options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import check_image, choose_workload
 from autosched.errors import UsageError, VerificationError
@@ -32,7 +31,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_workload(parser, sizes=False)
-    parser.add_argument("image", metavar="IN_IMAGE", nargs="?", help="default: a photograph that comes with scikit-learn")
+    parser.add_argument(
+        "image", metavar="IN_IMAGE", nargs="?", help="default: a photograph that comes with scikit-learn"
+    )
     parser.add_argument(
         "-o", "--output", metavar="OUT_IMAGE", help="its extension chooses the format; default IN_IMAGE.WORKLOAD.png"
     )
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from autosched.building import build
+    from autosched.cli import images
 
     source = Path(args.image) if args.image is not None else images.photograph_path()
     image = images.read_image(source)
@@ -54,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     _check_result(workload)
     output = Path(args.output) if args.output is not None else _default_output(source, workload, image)
     images.check_output(output)
-    module = build(workload, args.target, records=args.records, sizes=workload.sizes_of([image]))
+    module = build(workload, args.target, records=options.records_folder(args), sizes=workload.sizes_of([image]))
     result = module(image)
     verified = _verify(workload, image, result) if args.verify else "no"
     images.write_image(output, result)
@@ -74,7 +76,9 @@ def _check_result(workload: Workload) -> None:
 
 def _default_output(source: Path, workload: Workload, image: np.ndarray[Any, Any]) -> Path:
     """A file in the working folder; .npy where a PNG could not hold what came in."""
-    suffix = ".png" if images.fits_png(image.shape[-1], str(workload.outputs[0].dtype)) else ".npy"
+    from autosched.cli.images import fits_png
+
+    suffix = ".png" if fits_png(image.shape[-1], str(workload.outputs[0].dtype)) else ".npy"
     return Path(f"{source.stem}.{workload.name}{suffix}")
 
 
@@ -98,11 +102,10 @@ def _tell(
 ) -> None:
     from autosched.report.text import seconds
 
-    samples = module.time(image)
-    took = statistics.median(samples)
+    (took,) = module.time(image, repeat=1)
     if args.json:
         data = {"workload": repr(workload), "target": str(module.target), "shape": list(image.shape)}
-        options.emit(data | {"provenance": module.provenance, "seconds": took, "samples": samples} | done)
+        options.emit(data | {"provenance": module.provenance, "seconds": took} | done)
         return
     height, width, channels = image.shape
     print(provenance_line(repr(workload), str(module.target), module.provenance))

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--what", choices=WHAT, help="what to print; default schedule")
     group.add_argument(
-        "--after", metavar="PASS", help=f"the loops as this pass leaves them (see `list passes`); default {_LOOPS_AFTER}"
+        "--after", metavar="PASS", help=f"the loops after this pass (see `list passes`); default {_LOOPS_AFTER}"
     )
     for name in WHAT[:-1]:  # --records is a folder
         group.add_argument(f"--{name}", dest="what", action="store_const", const=name, help=f"same as --what {name}")
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     sizes = sizes_of(args, workload) or None
     if what == "records":
         return _records(args, workload)
-    chosen = plan(workload, args.target, records=args.records, sizes=sizes)
+    chosen = plan(workload, args.target, records=options.records_folder(args), sizes=sizes)
     content = _text(chosen, what, args.after)
     if args.json:
         options.emit({"workload": repr(workload), "target": str(chosen.target), "what": what, "text": content}
@@ -86,7 +86,7 @@ def _records(args: argparse.Namespace, workload: Workload) -> int:
     from autosched.records import read_workload
     from autosched.target import Target
 
-    contents = read_workload(workload.name, Target.parse(args.target).kind, args.records)
+    contents = read_workload(workload.name, Target.parse(args.target).kind, options.records_folder(args))
     return summarise(contents, as_json=args.json, key=workload.key)
 
 

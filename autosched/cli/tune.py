@@ -16,6 +16,7 @@ from autosched.cli import options
 from autosched.cli.signals import interrupted_status
 from autosched.cli.workloads import check_image, choose_workload, command, sizes_of
 from autosched.errors import MeasureError, UsageError
+from autosched.report import PROGRESS_MODES
 
 if TYPE_CHECKING:
     from autosched.tuning import TuneResult
@@ -65,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_records(parser, "-o", "--output", help="folder to resume from and record to; default ./records")
     parser.add_argument(
         "--progress",
-        choices=("auto", "live", "plain", "jsonl", "none"),
+        choices=PROGRESS_MODES,
         default="auto",
         help="how to show progress on standard error; auto is live on a terminal, else plain",
     )
@@ -140,7 +141,6 @@ def _measuring(args: argparse.Namespace) -> dict[str, Any]:
         "builders": args.builders,
     }
     return {name: value for name, value in given.items() if value is not None}
-
 
 
 def _resume(args: argparse.Namespace, result: TuneResult) -> str:

@@ -63,6 +63,8 @@ def _integer_division(x: Expressions, e: Expr) -> Code:
     if e.op == "truncdiv":
         quotient = infix("/", a, b, a.ctype)
         return x.function(x.dialect.math["trunc"], a.ctype, quotient)
+    if a.ctype == "float16":  # like NumPy: the quotient is rounded to half precision only in the end
+        return x.cast(x.function(x.helpers.name(e.op, "float32"), "float32", a, b), e.dtype)
     return x.function(x.helpers.name(e.op, a.ctype), a.ctype, a, b)
 
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from autosched.ir.expr import Expr, const, floormod, make
+from autosched.ir.dtype import INT32, INT64, DType, promote
+from autosched.ir.expr import Expr, cast, const, floormod, make
 
-__all__ = ["Monomial", "Poly", "has", "without"]
+__all__ = ["Monomial", "Poly", "common_type", "has", "join", "without"]
 
 Monomial = tuple[Expr, ...]  # atoms sorted by serial, repeated for powers; () is the constant
 
@@ -35,6 +36,21 @@ def without(m: Monomial, atom: Expr) -> Monomial:
     """`m` with one occurrence of `atom` taken out."""
     position = next(i for i, a in enumerate(m) if a is atom)
     return m[:position] + m[position + 1 :]
+
+
+def common_type(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """Two integers in one type in which index arithmetic stays index arithmetic (see `is_index`)."""
+    if a.dtype is b.dtype:
+        return a, b
+    to = promote(a.dtype, b.dtype)
+    to = to if to.bits >= 32 else INT32
+    return cast(to, a), cast(to, b)
+
+
+def join(op: str, a: Expr, b: Expr) -> Expr:
+    """An operator on two integers, brought to a common type. Nothing is folded."""
+    x, y = common_type(a, b)
+    return make(op, x.dtype, (x, y))
 
 
 class Poly:
@@ -229,7 +245,7 @@ def _sum(terms: dict[Monomial, int], mods: list[tuple[Expr, int]]) -> Expr:
         rest = {m: c for m, c in rest.items() if not has(m, best)}
         scale = _content(inside)
         inner = _sum({m: c // scale for m, c in inside.items()}, [])
-        parts.append((make("mul", inner.dtype, (inner, best)), scale))
+        parts.append((join("mul", inner, best), scale))
     for m, c in rest.items():
         parts.append((_product(m), c))
     parts.extend(mods)
@@ -247,26 +263,30 @@ def _content(terms: dict[Monomial, int]) -> int:
 def _product(m: Monomial) -> Expr:
     result = m[0]
     for atom in m[1:]:
-        result = make("mul", result.dtype, (result, atom))
+        result = join("mul", result, atom)
     return result
 
 
 def _linear(parts: list[tuple[Expr, int]], constant: int) -> Expr:
     """`sum(c * e) + constant`, larger coefficients first, subtractions after additions."""
-    dt = parts[0][0].dtype if parts else const(0).dtype
+    dt = parts[0][0].dtype if parts else INT32
     result: Expr | None = None
     ordered = sorted(parts, key=lambda p: (p[1] < 0, -abs(p[1])))
     if ordered and ordered[0][1] < 0 and constant > 0:
-        result, constant = const(constant, dt), 0
+        result, constant = _number(constant, dt), 0
     for e, c in ordered:
-        size = abs(c)
-        term = e if size == 1 else make("mul", dt, (e, const(size, dt if -(2**31) <= size < 2**31 else "int64")))
+        term = e if abs(c) == 1 else join("mul", e, _number(abs(c), e.dtype))
         if result is None:
-            result = term if c > 0 else make("sub", dt, (const(0, dt), term))
+            result = term if c > 0 else join("sub", const(0, dt), term)
         else:
-            result = make("add" if c > 0 else "sub", dt, (result, term))
+            result = join("add" if c > 0 else "sub", result, term)
     if result is None:
-        return const(constant)
+        return _number(constant, dt)
     if constant:
-        result = make("add" if constant > 0 else "sub", dt, (result, const(abs(constant), dt)))
+        result = join("add" if constant > 0 else "sub", result, _number(abs(constant), result.dtype))
     return result
+
+
+def _number(value: int, like: DType) -> Expr:
+    """A literal of the given type, of int64 if that cannot hold it: index arithmetic does not wrap."""
+    return const(value, like if like.min <= value <= like.max else INT64)

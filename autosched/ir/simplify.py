@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from autosched.ir.dtype import BOOL
+from autosched.ir.dtype import BOOL, INT32, INT64
 from autosched.ir.expr import (
     Expr,
+    cast,
     const,
     is_index,
     likely,
@@ -22,7 +23,7 @@ from autosched.ir.expr import (
     rebuild,
     variables,
 )
-from autosched.ir.poly import Poly, has, without
+from autosched.ir.poly import Poly, common_type, has, join, without
 
 __all__ = ["Analyzer", "conjuncts", "simplify", "to_poly", "variables_of"]
 
@@ -84,7 +85,9 @@ class Analyzer:
         """Polynomials that are `>= 0` exactly where an index comparison holds; empty if it is none."""
         if condition.op == "likely":
             condition = condition.args[0]
-        if condition.op not in _COMPARE or condition.op == "ne" or not all(map(is_index, condition.args)):
+        if condition.op not in _COMPARE or condition.op == "ne":
+            return []
+        if not all(is_index(a) and a.dtype.is_integer and a.dtype.lanes == 1 for a in condition.args):
             return []
         a, b = map(self.poly, condition.args)
         match condition.op:
@@ -110,8 +113,11 @@ class Analyzer:
         least = -(-slack // coefficient)  # monomial >= least >= 1
         if len(monomial) == 1 and monomial[0].op == "floordiv":
             a, d = (self.poly(x) for x in monomial[0].args)
-            self.assume_nonneg(a - d * least)
+            if self.prove_nonneg(d):
+                self.assume_nonneg(a - d * least)
             return
+        if len(monomial) > 1 and any(self._low_constant(atom) < 0 for atom in monomial):
+            return  # two negative factors make a positive product
         for atom in set(monomial):
             low, high = self.range(atom)
             floor = least if len(monomial) == 1 else 1
@@ -141,13 +147,15 @@ class Analyzer:
 
     # -- normal form --------------------------------------------------------------------------
     def poly(self, e: Expr) -> Poly:
-        """The normal form of an integer expression."""
+        """The normal form of an integer expression; value arithmetic in it, which wraps, is opaque."""
         found = self._polys.get(e)
         if found is None:
             found = self._polys[e] = self._poly(e)
         return found
 
     def _poly(self, e: Expr) -> Poly:
+        if not is_index(e):
+            return self._atom(e)
         match e.op:
             case "const":
                 return Poly.of(int(e.value))
@@ -168,23 +176,26 @@ class Analyzer:
                 return self.floordiv(self.poly(e.args[0]), self.poly(e.args[1]))
             case "floormod":
                 a, b = self.poly(e.args[0]), self.poly(e.args[1])
-                return a - b * self.floordiv(a, b)
+                return a - b * self.floordiv(a, b) if b.terms else b
             case "truncdiv" | "truncmod":
                 a, b = self.poly(e.args[0]), self.poly(e.args[1])
                 if self.prove_nonneg(a) and self.prove_nonneg(b - 1):
                     q = self.floordiv(a, b)
                     return q if e.op == "truncdiv" else a - b * q
-                return Poly.of(make(e.op, e.dtype, (a.expr(), b.expr())))
+                return Poly.of(join(e.op, a.expr(), b.expr()))
             case "min":
                 return self._extremum("min", e)
             case "max":
                 return self._extremum("max", e)
-            case "cast" if is_index(e):
-                return self.poly(e.args[0])
+            case "cast":
+                return self._cast(e)
             case "select" | "if_then_else":
                 return self._select(e)
+        return self._atom(e)
+
+    def _atom(self, e: Expr) -> Poly:
         simple = self._value(e)
-        return Poly.of(simple) if simple.op != "const" else Poly.of(int(simple.value))
+        return Poly.of(simple if simple.op != "const" else int(simple.value))
 
     def _extremum(self, op: str, e: Expr) -> Poly:
         a, b = self.poly(e.args[0]), self.poly(e.args[1])
@@ -192,21 +203,31 @@ class Analyzer:
             return a if op == "min" else b
         if self.prove_nonneg(a - b):
             return b if op == "min" else a
-        return Poly.of(make(op, e.dtype, (a.expr(), b.expr())))
+        return Poly.of(join(op, a.expr(), b.expr()))
+
+    def _cast(self, e: Expr) -> Poly:
+        """An index under a wider type is that index; a condition counts as 0 or 1."""
+        if not e.args[0].dtype.is_bool:
+            return self.poly(e.args[0])
+        condition = self.simplify(e.args[0])
+        return Poly.of(cast(INT32, condition) if condition.op != "const" else int(condition.value))
 
     def _select(self, e: Expr) -> Poly:
         condition = self.simplify(e.args[0])
         if condition.op == "const":
             return self.poly(e.args[1] if condition.value else e.args[2])
         a, b = self.poly(e.args[1]), self.poly(e.args[2])
-        return a if a == b else Poly.of(make(e.op, e.dtype, (condition, a.expr(), b.expr())))
+        if a == b:
+            return a
+        x, y = common_type(a.expr(), b.expr())
+        return Poly.of(make(e.op, x.dtype, (condition, x, y)))
 
     def floordiv(self, a: Poly, b: Poly) -> Poly:
-        """`a // b` for a divisor that is positive wherever it is used (extents, tile sizes)."""
+        """`a // b` for a divisor that is not 0 wherever it is used (extents, tile sizes); 0 for `a // 0`."""
         if b.constant == 1:
             return a
-        if b.constant == 0:
-            return Poly({})
+        if b.constant is not None and b.constant <= 0:
+            return self.floordiv(-a, -b) if b.terms else b
         if a.constant is not None and b.constant is not None:
             return Poly.of(a.constant // b.constant)
         quotient, rest = a.divide(b)
@@ -250,13 +271,23 @@ class Analyzer:
         if e.op in ("const", "var") and e not in self._ranges:
             return e
         if e.dtype.lanes == 1 and e.dtype.is_integer and is_index(e):
-            result = self.poly(e).expr()
-            return const(result.value, e.dtype) if result.op == "const" else result
+            return self._typed(self.poly(e).expr(), e)
+        return self._value(e)
+
+    def _typed(self, result: Expr, e: Expr) -> Expr:
+        """`result`, the normal form of the index `e`, in the type of `e` and exact as ever."""
+        to = e.dtype
+        if result.op == "const" and to.min <= result.value <= to.max:
+            return const(result.value, to)
+        if result.dtype is to:
+            return result
+        if to in (INT32, INT64):  # index arithmetic does not wrap, so neither does this cast
+            return make("cast", to, (result,))
         return self._value(e)
 
     def _value(self, e: Expr) -> Expr:
         args = tuple([self.simplify(a) for a in e.args])
-        if e.op in _COMPARE and args[0].dtype.lanes == 1 and is_index(args[0]) and is_index(args[1]):
+        if e.op in _COMPARE and all(a.dtype.lanes == 1 and a.dtype.is_integer and is_index(a) for a in args):
             return self._comparison(e.op, args[0], args[1])
         if e.op == "likely":
             return likely(args[0])
@@ -267,14 +298,10 @@ class Analyzer:
         verdict = self._decide(op, a, b)
         if verdict is not None:
             return const(verdict)
-        difference = b - a
-        g = _gcd([c for m, c in difference.terms.items() if m])
-        if g > 1 and op in ("lt", "ge") and difference.terms.get((), 0) % g == 0:
-            a = Poly({m: c // g for m, c in a.terms.items()}) if _divisible(a, g) else a
-            b = Poly({m: c // g for m, c in b.terms.items()}) if _divisible(b, g) and a is not self.poly(x) else b
-            if a is not self.poly(x) and b is self.poly(y):
-                a = self.poly(x)
-        return make(op, BOOL, (a.expr(), b.expr()))
+        g = _gcd([*a.terms.values(), *b.terms.values()])
+        if g > 1:
+            a, b = (Poly({m: c // g for m, c in p.terms.items()}) for p in (a, b))
+        return make(op, BOOL, common_type(a.expr(), b.expr()))
 
     def _decide(self, op: str, a: Poly, b: Poly) -> bool | None:
         match op:
@@ -416,6 +443,8 @@ class Analyzer:
     def _eliminate_floordiv(self, atom: Expr, slope: Poly, rest: Poly, k: int, steps: list[int]) -> bool:
         a, d = to_poly(atom.args[0]), to_poly(atom.args[1])
         divisor = d.constant
+        if not self._nonneg(d, steps):  # everything below is turned around by a negative divisor
+            return False
         if divisor is not None and divisor > 0:
             if slope.constant == 1:  # a//d >= -rest  <=>  a >= -rest*d
                 return self._nonneg(a + rest * divisor, steps)
@@ -492,8 +521,8 @@ class Analyzer:
 
     def _extreme_atom(self, atom: Expr, v: Expr, largest: bool) -> Poly | None:
         if atom.op == "floordiv" and v not in variables(atom.args[1]):
-            end = self._extreme_in(self.poly(atom.args[0]), v, largest)
-            return None if end is None else self.floordiv(end, self.poly(atom.args[1]))
+            end, d = self._extreme_in(self.poly(atom.args[0]), v, largest), self.poly(atom.args[1])
+            return None if end is None or not self.prove_nonneg(d) else self.floordiv(end, d)
         if atom.op in ("min", "max"):
             ends = [
                 self._extreme_in(self.poly(a), v, largest) if v in variables(a) else self.poly(a) for a in atom.args
@@ -536,10 +565,6 @@ def _gcd(values: list[int]) -> int:
     for v in values:
         g = gcd(g, abs(v))
     return g
-
-
-def _divisible(p: Poly, g: int) -> bool:
-    return all(c % g == 0 for c in p.terms.values())
 
 
 _FREE = Analyzer()

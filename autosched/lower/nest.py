@@ -55,7 +55,7 @@ class _Builder:
         done: dict[Expr, Expr] = {}
 
         def go(e: Expr) -> Expr:
-            if not e.args:
+            if not e.args and e.op != "read":  # an element of a tensor without dimensions has no index
                 return e
             if e not in done:
                 args = tuple(go(a) for a in e.args)

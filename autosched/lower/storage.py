@@ -44,7 +44,7 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
     done: dict[Expr, Expr] = {}
 
     def loads(e: Expr) -> Expr:
-        if not e.args:
+        if not e.args and e.op != "load":  # an element of a tensor without dimensions has no index
             return e
         if e not in done:
             args = tuple([loads(a) for a in e.args])
@@ -122,7 +122,7 @@ def retarget(s: Stmt, owner: dict[Buffer, Buffer]) -> Stmt:
     done: dict[Expr, Expr] = {}
 
     def loads(e: Expr) -> Expr:
-        if not e.args:
+        if not e.args and e.op != "load":  # an element of a tensor without dimensions has no index
             return e
         if e not in done:
             args = tuple([loads(a) for a in e.args])

@@ -8,3 +8,6 @@
 
 Nothing is imported here: `live` loads rich, and the others what they show.
 """
+
+#: Names of the displays; `progress` says what each does.
+PROGRESS_MODES = ("auto", "live", "plain", "jsonl", "none")

@@ -71,11 +71,14 @@ class LiveDisplay(Display):
             grid.add_row(Text("failures", style="bold"), Text(failed, style="yellow"))
             for reason in state.reason_lines():
                 grid.add_row("", Text(reason, style="dim", overflow="ellipsis", no_wrap=True))
-        return Group(ProgressBar(total=1.0, completed=state.fraction, width=min(60, self.console.width)), grid)
+        bar = Table.grid()  # the bar alone would not end its line
+        bar.add_row(ProgressBar(total=1.0, completed=state.fraction, width=min(60, self.console.width)))
+        return Group(bar, grid)
 
     def _best(self) -> Text:
         state = self.state
-        line = Text(seconds(state.best_seconds), style="bold green")
+        line = Text()
+        line.append(seconds(state.best_seconds), style="bold green")
         line.append(f"  {ratio(state.default_seconds / state.best_seconds)} the default", style="green")
         line.append(f" ({seconds(state.default_seconds)})", style="dim")
         return line

@@ -23,12 +23,11 @@ from typing import Any, Self, TextIO
 
 from autosched.errors import UsageError
 from autosched.records import Record
+from autosched.report import PROGRESS_MODES
 from autosched.report.state import TuningState, playoff_line, preflight_line, start_lines
 from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
 
-__all__ = ["MODES", "Display", "JsonlDisplay", "PlainDisplay", "QuietDisplay", "make_display"]
-
-MODES = ("auto", "live", "plain", "jsonl", "none")
+__all__ = ["Display", "JsonlDisplay", "PlainDisplay", "QuietDisplay", "make_display"]
 
 #: Seconds between lines of the plain display while nothing improves.
 EVERY_S = 10.0
@@ -137,7 +136,7 @@ def _plain(value: Any) -> Any:
 
 
 def make_display(mode: str, stream: TextIO) -> Display:
-    """The display called `mode`, one of `MODES`. Raises UsageError for another."""
+    """The display called `mode`, one of `PROGRESS_MODES`. Raises UsageError for another."""
     if mode == "auto":
         mode = "live" if _is_lively(stream) else "plain"
     if mode == "live":
@@ -146,7 +145,7 @@ def make_display(mode: str, stream: TextIO) -> Display:
         return LiveDisplay(stream)
     simple: dict[str, type[Display]] = {"plain": PlainDisplay, "jsonl": JsonlDisplay, "none": QuietDisplay}
     if mode not in simple:
-        raise UsageError("no such display", asked=f"progress {mode!r}", legal=f"legal: {', '.join(MODES)}")
+        raise UsageError("no such display", asked=f"progress {mode!r}", legal=f"legal: {', '.join(PROGRESS_MODES)}")
     return simple[mode](stream)
 
 

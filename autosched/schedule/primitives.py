@@ -406,7 +406,7 @@ def retarget(body: Expr, old: Tensor, new: Tensor) -> Expr:
     done: dict[Expr, Expr] = {}
 
     def go(e: Expr) -> Expr:
-        if not e.args:
+        if not e.args and e.op != "read":  # an element of a tensor without dimensions has no index
             return e
         if e not in done:
             args = tuple(go(a) for a in e.args)

@@ -80,7 +80,7 @@ def _compute(op: ComputeOp, env: Environment, values: dict[Tensor, np.ndarray]) 
         result = _reduce(op.body, shape, local, values)
     else:
         result = _evaluate(op.body, local, values)
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(result).astype(op.dtype.numpy, copy=False), shape))
+    return np.array(np.broadcast_to(np.asarray(result).astype(op.dtype.numpy, copy=False), shape), order="C")
 
 
 def _reduce(body: Expr, shape: tuple[int, ...], env: Environment, values: dict[Tensor, np.ndarray]) -> np.ndarray:

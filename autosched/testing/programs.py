@@ -344,7 +344,7 @@ def random_program(rng: random.Random, symbolic: bool = True) -> RandomProgram:
     """A computation of one to four stages; `symbolic` allows sizes that are known at run time only."""
     m = _Maker(rng, symbolic)
     m.new_input()
-    wanted = rng.choice((1, 2, 2, 3, 3, 4))
+    wanted = rng.choice((1, 2, 3, 3, 4, 4))
     while len(m.stages) < wanted:
         rng.choice(KINDS)(m)
     outputs = [m.stages[-1]]

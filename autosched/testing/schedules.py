@@ -19,10 +19,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from autosched.errors import AutoschedError, LowerError, ScheduleError
+from autosched.errors import LowerError, ScheduleError
 from autosched.ir.expr import Expr
-from autosched.ir.stmt import For, Function, map_stmt, substitute_stmt
-from autosched.lower.pipeline import Structure, lower_structure
+from autosched.ir.stmt import For, Function, Stmt, map_stmt, substitute_stmt
+from autosched.lower.pipeline import lower_structure
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.schedule import Schedule, create_schedule, replay
 from autosched.schedule.stage import Loop, Split, Stage
@@ -30,14 +30,16 @@ from autosched.target import Target
 from autosched.te.reference import reference
 from autosched.te.tensor import ComputeOp, Tensor
 
-__all__ = ["Step", "check_against_reference", "legal_steps", "random_schedule", "with_numbers"]
+__all__ = ["OpenFactor", "Step", "check_against_reference", "legal_steps", "random_knobs", "random_schedule", "with_numbers"]
 
 FACTORS = (1, 2, 3, 4, 5, 8)
-#: vector loops stay below this many lanes, unrolled ones below this many copies, stages below this many
-MAX_LANES, MAX_COPIES, MAX_STAGES = 32, 9, 9
+#: vector loops stay below this many lanes, unrolled ones below this many copies
+MAX_LANES, MAX_COPIES = 32, 9
+#: loops of a stage that are split further, and stages of a schedule that are cached
+MAX_LOOPS, MAX_STAGES = 6, 9
 #: work-items in a work-group
 MAX_THREADS = 64
-#: why a value, not the structure, may be refused on a GPU-style target: such a schedule is drawn again
+#: what a GPU-style target refuses for its values, not its structure: such a schedule is drawn again
 VALUE_REFUSALS = ("is not a constant", "the barrier it needs is reached only where")
 
 
@@ -51,7 +53,7 @@ class OpenFactor:
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a primitive."""
+    """One call of a primitive; loops and stages go by name."""
 
     kind: str
     stage: str
@@ -65,7 +67,16 @@ class Step:
         s.apply(self.kind, s[self.stage], *self.args, **options)
 
 
-Proposer = Callable[[Schedule, Stage, random.Random, Target], Step | None]
+@dataclass(frozen=True)
+class _Draw:
+    """Where chance comes from, and what it may choose."""
+
+    rng: random.Random
+    target: Target
+    knobs: bool
+
+    def one(self, items: Sequence[Any]) -> Any:
+        return self.rng.choice(items) if items else None
 
 
 # -- what a stage allows ----------------------------------------------------------------------------
@@ -75,8 +86,11 @@ def _serial(stage: Stage) -> list[Loop]:
     return [loop for loop in stage.loops if loop.kind == "serial"]
 
 
-def _some(rng: random.Random, items: Sequence[Any]) -> Any:
-    return rng.choice(items) if items else None
+def _at_most(extent: Expr, limit: int) -> bool:
+    """Whether an extent is a number, or a knob, that stays within the limit."""
+    if extent.op == "const":
+        return int(extent.value) <= limit
+    return extent.op == "var" and extent.value.role == "knob" and extent.value.upper <= limit
 
 
 def _fixed(stage: Stage, limit: int) -> list[Loop]:
@@ -91,96 +105,89 @@ def _fixed(stage: Stage, limit: int) -> list[Loop]:
     ]
 
 
-def _at_most(extent: Expr, limit: int) -> bool:
-    """Whether an extent is a number, or a knob, that stays within the limit."""
-    if extent.op == "const":
-        return int(extent.value) <= limit
-    return extent.op == "var" and extent.value.role == "knob" and extent.value.upper <= limit
-
-
 def _hosted(s: Schedule, stage: Stage) -> list[Stage]:
     """The stages computed at a loop of this one."""
     return [x for x in s.stages if x.attach.stage is stage]
 
 
-# -- proposals: one legal call of each primitive, or None -------------------------------------------
+# -- proposals: one legal call of each primitive on a stage, or None --------------------------------
 
 
-def _split(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
-    loop = _some(rng, _serial(stage))
-    if loop is None or len(stage.loops) > 7:
+def _split(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loop = draw.one(_serial(stage))
+    if loop is None or len(stage.loops) > MAX_LOOPS:
         return None
-    amount: Any = rng.choice(FACTORS)
-    if s.knobs_allowed and len(s.knobs) < 3 and rng.random() < 0.6:
-        amount = OpenFactor(f"k{len(s.knobs)}", tuple(sorted(rng.sample(FACTORS, 3))))
-    options: dict[str, Any] = {rng.choice(("factor", "factor", "nparts")): amount}
-    if rng.random() < 0.2 and loop.root is not None and not stage.reduce_axis:
+    amount: Any = draw.rng.choice(FACTORS)
+    if draw.knobs and len(s.knobs) < 3 and draw.rng.random() < 0.6:
+        amount = OpenFactor(f"k{len(s.knobs)}", tuple(sorted(draw.rng.sample(FACTORS, 3))))
+    options: dict[str, Any] = {draw.rng.choice(("factor", "factor", "nparts")): amount}
+    if draw.rng.random() < 0.2 and loop.root is not None and not stage.reduce_axis:
         options["tail"] = "shift_inwards"
     return Step("split", stage.name, (loop.name,), options)
 
 
-def _tile(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
+def _tile(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     loops = _serial(stage)
-    if len(loops) < 2 or len(stage.loops) > 6:
+    if len(loops) < 2 or len(stage.loops) > MAX_LOOPS:
         return None
-    x, y = rng.sample(loops, 2)
-    return Step("tile", stage.name, (x.name, y.name, rng.choice(FACTORS), rng.choice(FACTORS)))
+    x, y = draw.rng.sample(loops, 2)
+    return Step("tile", stage.name, (x.name, y.name, draw.rng.choice(FACTORS), draw.rng.choice(FACTORS)))
 
 
-def _fuse(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
+def _fuse(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     pairs = [
         (a, b)
         for a, b in zip(stage.loops, stage.loops[1:], strict=False)
         if a.kind == b.kind == "serial" and a.is_reduce == b.is_reduce
     ]
-    pair = _some(rng, pairs)
+    pair = draw.one(pairs)
     return None if pair is None else Step("fuse", stage.name, tuple(loop.name for loop in pair))
 
 
-def _reorder(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
+def _reorder(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if len(stage.loops) < 2:
         return None
-    chosen = rng.sample(stage.loops, rng.randint(2, len(stage.loops)))
+    chosen = draw.rng.sample(stage.loops, draw.rng.randint(2, len(stage.loops)))
     return Step("reorder", stage.name, tuple(loop.name for loop in chosen))
 
 
-def _parallel(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
-    loop = _some(rng, [x for x in _serial(stage) if not x.is_reduce])
-    return None if loop is None or target.is_gpu_style else Step("parallel", stage.name, (loop.name,))
+def _parallel(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loop = draw.one([x for x in _serial(stage) if not x.is_reduce])
+    return None if loop is None or draw.target.is_gpu_style else Step("parallel", stage.name, (loop.name,))
 
 
-def _vectorize(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
-    loop = _some(rng, [x for x in _fixed(stage, MAX_LANES) if not s.attached_at(x)])
+def _vectorize(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loop = draw.one([x for x in _fixed(stage, MAX_LANES) if not s.attached_at(x)])
     return None if loop is None else Step("vectorize", stage.name, (loop.name,))
 
 
-def _unroll(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
+def _unroll(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if sum(x.kind == "unroll" for y in s.stages for x in y.loops) >= 2:
         return None
-    loop = _some(rng, _fixed(stage, MAX_COPIES))
+    loop = draw.one(_fixed(stage, MAX_COPIES))
     return None if loop is None else Step("unroll", stage.name, (loop.name,))
 
 
-def _compute_at(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
+def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     hosts = [x for x in s.consumers(stage, deep=True) if x.attach.kind != "inline" and x.loops]
     whole_needed = stage.attach.kind == "root" and any(x.kind in ("vectorize", "unroll") for x in stage.loops)
     if stage.is_output or not hosts or whole_needed:
         return None
-    host = rng.choice(hosts)
-    loop = rng.choice(host.loops)
+    host = draw.rng.choice(hosts)
+    loop = draw.rng.choice(host.loops)
     return None if loop.kind == "vectorize" else Step("compute_at", stage.name, (host.name, loop.name))
 
 
-def _compute_inline(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
+def _compute_inline(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     allowed = not stage.is_output and not stage.reduce_axis and not _hosted(s, stage)
     return Step("compute_inline", stage.name) if allowed else None
 
 
-def _compute_root(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
-    return Step("compute_root", stage.name)
+def _compute_root(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    return None if stage.attach.kind == "root" else Step("compute_root", stage.name)
 
 
-def _cache_write(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
+def _cache_write(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     marked = any(loop.kind != "serial" for loop in stage.loops)
     cut = any(loop.is_reduce and loop.root is None for loop in stage.loops)
     shifted = any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations)
@@ -189,44 +196,191 @@ def _cache_write(s: Schedule, stage: Stage, rng: random.Random, target: Target) 
     return Step("cache_write", stage.name, ("local",))
 
 
-def _cache_read(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
+def _cache_read(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     readers = [x.name for x in s.consumers(stage)]
     if not readers or len(s.stages) >= MAX_STAGES:
         return None
-    return Step("cache_read", stage.name, ("local", rng.sample(readers, rng.randint(1, len(readers)))))
+    return Step("cache_read", stage.name, ("local", draw.rng.sample(readers, draw.rng.randint(1, len(readers)))))
 
 
-def _set_scope(s: Schedule, stage: Stage, rng: random.Random, target: Target) -> Step | None:
-    return None if stage.is_output else Step("set_scope", stage.name, (rng.choice(("global", "local")),))
+def _set_scope(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    return None if stage.is_output else Step("set_scope", stage.name, (draw.rng.choice(("global", "local")),))
 
 
+Proposer = Callable[[Schedule, Stage, _Draw], Step | None]
 _ON_INPUTS: tuple[Proposer, ...] = (_cache_read,)
 _ON_STAGES: tuple[Proposer, ...] = (
-    _split, _split, _split, _tile, _fuse, _reorder, _parallel, _vectorize, _unroll, _compute_at, _compute_at,
-    _compute_inline, _compute_root, _cache_write, _cache_read, _set_scope,
+    _split, _split, _split, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll,
+    _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _cache_write, _cache_read,
+    _set_scope,
 )  # fmt: skip
 
 
-def legal_steps(s: Schedule, rng: random.Random, target: Target | str = "llvm") -> Iterator[Step]:
-    """Calls that are legal now, in random order: one of each primitive on each stage where it has one.
+def legal_steps(
+    s: Schedule, rng: random.Random, target: Target | str = "llvm", knobs: bool = False
+) -> Iterator[Step]:
+    """Calls that are legal now, in random order: up to one of each primitive on each stage.
 
-    A call counts as legal when it is made without an error and `Schedule.check` then finds the
-    attach points consistent.
+    Legal is what raises no error when it is called and leaves the attach points consistent, as
+    `Schedule.check` sees them. With `knobs`, some factors are left open.
     """
-    to = Target.parse(target)
+    draw = _Draw(rng, Target.parse(target), knobs)
     pairs = [(x, p) for x in s.stages for p in (_ON_INPUTS if x.is_placeholder else _ON_STAGES)]
     rng.shuffle(pairs)
     for stage, propose in pairs:
-        step = propose(s, stage, rng, to)
+        step = propose(s, stage, draw)
         if step is not None and _stays_consistent(s, step):
             yield step
 
 
 def _stays_consistent(s: Schedule, step: Step) -> bool:
-    trial = replay(s.trace, list(s.outputs))
+    trial = replay(s.trace, s.outputs)
     step.apply(trial)
     try:
         trial.check()
     except ScheduleError:
         return False
     return True
+
+
+def random_schedule(
+    args: Sequence[Tensor], rng: random.Random, target: Target | str = "llvm", *, steps: int = 14, knobs: bool = False
+) -> Schedule:
+    """A schedule of up to `steps` random legal steps; on a GPU-style target, with its loops bound."""
+    to = Target.parse(target)
+    for _ in range(20):
+        s = create_schedule(list(args))
+        for _ in range(rng.randint(2, steps)):
+            step = next(legal_steps(s, rng, to, knobs), None)
+            if step is None:
+                break
+            step.apply(s)
+        if not to.is_gpu_style or _fits_device(s, args, rng, to):
+            return s
+    return create_schedule(list(args))
+
+
+# -- GPU-style targets --------------------------------------------------------------------------------
+
+
+def _fits_device(s: Schedule, args: Sequence[Tensor], rng: random.Random, target: Target) -> bool:
+    """Bind loops at random; False where the device would refuse sizes that only lowering knows."""
+    for stage in s.stages:
+        if stage.is_placeholder or stage.attach.kind == "inline":
+            continue
+        if stage.attach.kind == "root":
+            if stage.scope != "global":
+                stage.set_scope("global")
+            _bind(stage, rng, ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y"))
+        elif rng.random() < 0.5:
+            stage.set_scope("shared")
+            _bind(stage, rng, ("threadIdx.x", "threadIdx.y"))
+    try:
+        lower_structure(s, args, target).bind(random_knobs(s, rng))
+    except LowerError as error:
+        if any(known in error.why for known in VALUE_REFUSALS):
+            return False
+        raise
+    return True
+
+
+def _bind(stage: Stage, rng: random.Random, tags: Sequence[str]) -> None:
+    """Give some spatial loops to hardware axes, keeping work-groups small."""
+    small = _fixed(stage, 8)
+    for tag in rng.sample(tags, rng.randint(0, len(tags))):
+        spatial = [x for x in _serial(stage) if not x.is_reduce]
+        loop = rng.choice([x for x in spatial if x in small or tag.startswith("block")] or [None])
+        if loop is not None:
+            stage.bind(loop, tag)
+
+
+# -- the check ----------------------------------------------------------------------------------------
+
+
+def random_knobs(s: Schedule, rng: random.Random) -> dict[str, int]:
+    """A value for every knob of the schedule."""
+    return {k.name: rng.choice(k.values) for k in s.knobs.values()}
+
+
+def with_numbers(trace: Any, knobs: dict[str, int]) -> Any:
+    """A trace in JSON form with numbers in place of knobs, and without their definitions."""
+    if isinstance(trace, list) and len(trace) == 2 and trace[0] == "knob":
+        return knobs[trace[1]]
+    if isinstance(trace, list):
+        return [with_numbers(x, knobs) for x in trace if not (isinstance(x, list) and x[:1] == ["define_knob"])]
+    if isinstance(trace, dict):
+        return {k: with_numbers(v, knobs) for k, v in trace.items()}
+    return trace
+
+
+def backwards(function: Function) -> Function:
+    """The function with its parallel loops run from last to first, which must make no difference."""
+
+    def turn(s: Stmt) -> Stmt:
+        if not isinstance(s, For) or s.kind != "parallel":
+            return s
+        last = s.start + s.start + s.extent - 1
+        return replace(s, body=substitute_stmt(s.body, {s.var: last - s.var}))
+
+    return function.with_body(map_stmt(function.body, on_stmt=turn))
+
+
+def check_against_reference(
+    args: Sequence[Tensor],
+    schedule: Schedule,
+    target: Target | str,
+    inputs: Sequence[np.ndarray],
+    backend: Literal["native", "interpreter", "interpreter-backwards"] = "native",
+    knobs: dict[str, int] | None = None,
+) -> None:
+    """Run a schedule on `inputs` (for the placeholders in `args`, in order) and compare with the oracle.
+
+    `native` compiles for the target; the interpreter also finds accesses out of bounds and reads of
+    what was never written. Results must be equal bit for bit, so give inputs that make them exact.
+    Raises AssertionError, with the schedule as Python, where they differ.
+    """
+    to = Target.parse(target)
+    expected = reference(args, inputs)
+    function = lower_structure(schedule, args, to, "scheduled").bind(knobs)
+    arrays = _arguments(args, inputs, expected)
+    if backend == "native":
+        from autosched.codegen import compile_function
+        from autosched.runtime import load
+
+        call = load(compile_function(function, to), to).bind(arrays)
+        call.upload()
+        call.run()
+        call.fetch()
+    else:
+        from autosched.runtime.interpreter import interpret
+
+        interpret(function if backend == "interpreter" else backwards(function), arrays)
+    results = [a for a, t in zip(arrays, args, strict=True) if t in schedule.outputs]
+    for t, found, wanted in zip(schedule.outputs, results, expected, strict=True):
+        if not np.array_equal(found, wanted, equal_nan=found.dtype.kind == "f"):
+            raise AssertionError(_difference(t, found, wanted, schedule, knobs))
+
+
+def _arguments(args: Sequence[Tensor], inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """An array for each argument: inputs as they are, outputs filled with a value that stands out."""
+    given, wanted = iter(inputs), iter(expected)
+    arrays = []
+    for t in args:
+        if isinstance(t.op, ComputeOp):
+            array = np.empty_like(next(wanted))
+            array.view(np.uint8).reshape(-1)[:] = 0xA5 if array.dtype != bool else 1
+            arrays.append(array)
+        else:
+            arrays.append(np.asarray(next(given), order="C"))
+    return arrays
+
+
+def _difference(
+    t: Tensor, found: np.ndarray, wanted: np.ndarray, schedule: Schedule, knobs: dict[str, int] | None
+) -> str:
+    wrong = np.argwhere(found != wanted)
+    first = tuple(int(i) for i in wrong[0])
+    return (
+        f"{t.name}{list(first)} is {found[first]}, not {wanted[first]}; {len(wrong)} of {wanted.size} elements differ\n"
+        f"{schedule.trace.as_python(knobs=knobs)}"
+    )

@@ -6,6 +6,7 @@ PoCL needs up to half a second for each kernel, so one kernel computes all opera
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -31,6 +32,7 @@ from autosched.ir.expr import (
     post_order,
     ramp,
     select,
+    substitute,
     var,
 )
 from autosched.ir.stmt import ONE, Allocate, Buffer, For, Function, Launch, Let, Stmt, Store, load, seq
@@ -374,6 +376,67 @@ def test_mixed_types_keep_their_values(lanes: int) -> None:
     check(cases, (a, b, c, d, e), lanes)
 
 
+# -- random expressions -----------------------------------------------------------------------------
+
+_RANDOM_OPS = [*BINARY, *BITS, "neg", "bitnot", "abs", "choice", "cast", "cast", "cast"]
+
+
+def random_expression(rng: random.Random, leaves: Sequence[Expr], of: str, depth: int) -> Expr:
+    """An integer expression of type `of` over the leaves, with casts from any other type."""
+    lanes = leaves[0].dtype.lanes
+    if depth == 0:
+        if rng.random() < 0.2:
+            return broadcast(const(rng.choice(corner_values(dtype(of))), of), lanes)
+        return cast(of, rng.choice(leaves))
+
+    def operand(t: str = of) -> Expr:
+        return random_expression(rng, leaves, t, rng.randrange(depth))
+
+    op = rng.choice(_RANDOM_OPS)
+    if op == "cast":
+        return cast(of, operand(rng.choice(INTEGERS)))
+    if op == "choice":
+        t = rng.choice(INTEGERS)
+        condition = compare(rng.choice(COMPARISONS), operand(t), operand(t))
+        return make("select", dtype(of).with_lanes(lanes), (condition, operand(), operand()))
+    return make(op, dtype(of).with_lanes(lanes), tuple(operand() for _ in range(OPS[op].arity)))
+
+
+def reference_value(e: Expr, leaves: dict[Expr, np.ndarray]) -> np.ndarray:
+    """`e` node by node, each result in the type of its node."""
+    done: dict[Expr, np.ndarray] = dict(leaves)
+    with np.errstate(all="ignore"):
+        for node in post_order(e):
+            if node in done:
+                continue
+            args = [done[a] for a in node.args]
+            if node.op == "const":
+                done[node] = np.full(N, node.value, node.dtype.numpy)
+            else:
+                ufunc = (lambda x: x) if node.op in ("cast", "broadcast") else OPS[node.op].numpy
+                done[node] = np.asarray(ufunc(*args)).astype(node.dtype.numpy)
+    return done[e]
+
+
+@pytest.mark.parametrize(("seed", "lanes"), [(seed, lanes) for seed in range(2) for lanes in LANES])
+def test_random_integer_expressions(seed: int, lanes: int) -> None:
+    inputs = [pairs(dtype(t))[0] for t in INTEGERS]
+    outputs = [random.Random(f"{seed}.{k}").choice(INTEGERS) for k in range(24)]
+
+    def build(k: int, leaves: Sequence[Expr]) -> Expr:
+        return random_expression(random.Random(f"{seed}/{k}"), leaves, outputs[k], 4)
+
+    def evaluate_one(k: int, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        leaves = [var(f"x{i}", a.dtype, role="let") for i, a in enumerate(arrays)]
+        return reference_value(build(k, leaves), dict(zip(leaves, arrays, strict=True)))
+
+    cases = [
+        (f"case {k}", lambda *leaves, k=k: build(k, leaves), lambda *arrays, k=k: evaluate_one(k, arrays))
+        for k in range(len(outputs))
+    ]
+    check(cases, inputs, lanes)
+
+
 def test_constants_come_back_exactly() -> None:
     values: list[tuple[str, float | int]] = []
     for t in SCALAR_DTYPES:
@@ -529,6 +592,73 @@ def test_index_values_meet_arithmetic_in_their_type() -> None:
     ]
     for k, (result, wanted) in enumerate(zip(results, expected, strict=True)):
         np.testing.assert_array_equal(result, wanted, err_msg=f"output {k}")
+
+
+_INDEX_OPS = [
+    "add",
+    "sub",
+    "mul",
+    "mul",
+    *("floordiv", "floormod", "truncdiv", "truncmod"),
+    "min",
+    "max",
+    "neg",
+    "select",
+]
+
+
+def random_index(rng: random.Random, leaves: Sequence[Expr], depth: int) -> Expr:
+    if depth == 0:
+        return rng.choice([*leaves, const(rng.randint(-40, 40))])
+    a, b, c = (random_index(rng, leaves, rng.randrange(depth)) for _ in range(3))
+    op = rng.choice(_INDEX_OPS)
+    if op == "select":
+        return make(op, a.dtype, (compare(rng.choice(COMPARISONS), a, b), b, c))
+    return make(op, a.dtype, (a, b)[: OPS[op].arity])
+
+
+def index_value(e: Expr, values: dict[Expr, int]) -> int | None:
+    """The integer that an index expression stands for; None if a part of it has more than 62 bits."""
+    values = dict(values)
+    for node in post_order(e):
+        if node not in values:
+            args = [values[a] for a in node.args]
+            if node.op == "const":
+                values[node] = node.value
+            elif node.op == "mul":  # exact, unlike NumPy's
+                values[node] = args[0] * args[1]
+            else:
+                values[node] = int(OPS[node.op].numpy(*args))
+            if abs(values[node]) >= 2**62:
+                return None
+    return values[e]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_index_arithmetic_is_exact(seed: int) -> None:
+    """Whatever the width of `index_t` that the bound demands, an index is the mathematical integer."""
+    points = [(t, i) for t in range(N // 5) for i in range(-2, 3)]
+    thread, loop = var("threadIdx.x", role="thread"), var("i", role="loop")
+    rng = random.Random(seed)
+    chosen: list[Expr] = []
+    expected: list[list[int | None]] = []
+    while len(chosen) < 20:
+        e = random_index(rng, [thread, loop], 5)
+        values = [index_value(e, {thread: t, loop: i}) for t, i in points]
+        if None not in values:
+            chosen.append(e)
+            expected.append(values)
+
+    def body(_: list[Buffer], targets: list[Buffer], here: Expr) -> Stmt:
+        where = (here * 5 + (loop + 2),)
+        stores = (
+            Store(t, where, cast("int64", substitute(e, {thread: here}))) for t, e in zip(targets, chosen, strict=True)
+        )
+        return For(loop, const(-2), const(5), "serial", seq(*stores))
+
+    results = run([], [dtype("int64")] * len(chosen), body, threads=N // 5)
+    for e, result, wanted in zip(chosen, results, expected, strict=True):
+        assert result.tolist() == wanted, e
 
 
 @pytest.mark.parametrize("name", ["bool", "float16", "float64", "int8"])

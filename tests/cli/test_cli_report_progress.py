@@ -1,0 +1,210 @@
+"""What the displays and the summary say of a scripted run."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import scripted
+from rich.console import Console
+
+from autosched.errors import UsageError
+from autosched.report.live import LiveDisplay
+from autosched.report.progress import JsonlDisplay, PlainDisplay, QuietDisplay, make_display
+from autosched.report.state import TuningState, first_line
+from autosched.report.summary import summary_lines
+from autosched.tuning import Note, Preflight
+
+Golden = Callable[..., None]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_plain_display(golden: Golden) -> None:
+    now, stream = 0.0, io.StringIO()
+    with PlainDisplay(stream, clock=lambda: now) as display:
+        for now, event in scripted.run():  # noqa: B007 - the clock reads it
+            display(event)
+    golden(stream.getvalue())
+
+
+def test_plain_display_shows_signs_of_life_every_ten_seconds() -> None:
+    now, stream = 0.0, io.StringIO()
+    display = PlainDisplay(stream, clock=lambda: now)
+    display(scripted.started())
+    before = len(stream.getvalue().splitlines())
+    for index in range(1, 101):
+        now = index * 0.5
+        display(scripted.trial(index, scripted.record(index, 1e-3), 0.9e-3, now))
+    # The first trial is beaten by an earlier best: it is no improvement.
+    assert len(stream.getvalue().splitlines()) - before == 5
+
+
+def test_jsonl_display_writes_one_object_an_event() -> None:
+    stream = io.StringIO()
+    display = JsonlDisplay(stream)
+    for _, event in scripted.run():
+        display(event)
+    display(scripted.trial(8, scripted.record(9, status="crash"), math.inf, 15.0))
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == [
+        *("started", "note", "preflight"),
+        *["trial_done"] * 5,
+        *("note", "playoff_done", "trial_done"),
+    ]
+    assert lines[0]["log"] == "records/box_blur.llvm.jsonl"
+    assert lines[3]["record"]["knobs"] == {"lanes": 64, "rows": 1}
+    assert lines[9]["result"]["speedup"] == 5.825
+    assert lines[-1]["best_seconds"] is None
+    assert lines[-1]["record"]["seconds"] is None
+
+
+def test_quiet_display_keeps_warnings() -> None:
+    stream = io.StringIO()
+    display = QuietDisplay(stream)
+    for _, event in scripted.run():
+        display(event)
+    assert stream.getvalue() == "warning: records cannot be written any more: disk full\n"
+
+
+def test_live_display_shows_best_pace_and_failures() -> None:
+    stream = Terminal()
+    console = Console(file=stream, force_terminal=True, width=100, color_system=None)
+    display = LiveDisplay(stream, console)
+    shown = []
+    with display:
+        for _, event in scripted.run():
+            display(event)
+            page = Console(file=io.StringIO(), width=100)
+            with page.capture() as capture:
+                page.print(display.render())
+            shown.append(capture.get())
+    searching = shown[7]
+    lines = [line.rstrip() for line in searching.splitlines()]
+    assert len(lines) == 7  # the bar, best, its schedule, pace, failures and two reasons
+    assert lines[1] == "best       412 us  5.83x the default (2.40 ms)"
+    for part in ("412 us", "5.83x the default", "(2.40 ms)", "strips: lanes=64 rows=3", "7/200 trials", "searching"):
+        assert part in searching
+    assert "2 failed: compile 1, timeout 1" in searching
+    assert "1x compile: vector of 128 x float64 is too long" in searching
+    assert shown[-1].strip() == ""  # the summary takes over
+    assert "default schedule: 2.40 ms" in stream.getvalue()
+    assert "warning: records cannot be written" in stream.getvalue()
+
+
+def test_live_display_leaves_the_terminal_as_it_was_after_an_error() -> None:
+    stream = Terminal()
+    console = Console(file=stream, force_terminal=True, width=100)
+    with pytest.raises(KeyboardInterrupt), LiveDisplay(stream, console) as display:
+        display(scripted.started())
+        raise KeyboardInterrupt
+    assert stream.getvalue().rstrip().endswith("\x1b[?25h")  # the cursor is visible again
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "expected"),
+    [
+        ({}, True, LiveDisplay),
+        ({}, False, PlainDisplay),
+        ({"CI": "true"}, True, PlainDisplay),
+        ({"TERM": "dumb"}, True, PlainDisplay),
+        ({"NO_COLOR": "1"}, True, LiveDisplay),
+    ],
+)
+def test_auto_is_live_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], terminal: bool, expected: type
+) -> None:
+    for name in ("CI", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    display = make_display("auto", Terminal() if terminal else io.StringIO())
+    assert type(display) is expected
+    if "NO_COLOR" in environment:
+        assert isinstance(display, LiveDisplay)
+        assert display.console.no_color
+
+
+def test_an_unknown_display_is_refused() -> None:
+    with pytest.raises(UsageError, match="auto, live, plain, jsonl, none"):
+        make_display("fancy", io.StringIO())
+
+
+# -- state ----------------------------------------------------------------------------------------
+def test_pace_counts_the_trials_of_this_run_only() -> None:
+    state = TuningState()
+    state.update(scripted.started(resumed=100))
+    state.update(Preflight(1e-3, 0.1))
+    state.update(scripted.trial(120, scripted.record(1, 1e-3), 1e-3, 10.0))
+    assert state.rate == pytest.approx(2.0)
+    assert state.left_s == pytest.approx(40.0)
+    assert state.fraction == pytest.approx(0.6)
+
+
+def test_the_limit_that_comes_first_counts() -> None:
+    state = TuningState()
+    state.update(scripted.started(budget_s=20.0))
+    state.update(scripted.trial(10, scripted.record(1, 1e-3), 1e-3, 10.0))
+    assert state.left_s == pytest.approx(10.0)
+    assert state.fraction == pytest.approx(0.5)
+    state = TuningState()
+    state.update(scripted.started(trials=None, budget_s=20.0))
+    assert state.trials_line() == "0 trials"
+    assert not state.pace_line()
+
+
+def test_a_best_of_an_earlier_run_has_a_time_but_no_candidate() -> None:
+    state = TuningState()
+    state.update(scripted.started(resumed=5))
+    improved = state.update(scripted.trial(6, scripted.record(1, 9e-4), 4e-4, 1.0))
+    assert not improved
+    assert state.best_line() == "best 400 us (6.00x)"
+    assert not state.candidate_line()
+
+
+def test_reasons_are_one_short_line_that_a_terminal_does_not_obey() -> None:
+    assert first_line("  bad \x1b[31mred\x07 \nmore") == "bad  [31mred"
+    assert len(first_line("x" * 500)) == 100
+
+
+# -- summary --------------------------------------------------------------------------------------
+COMMANDS = {"build": "autosched build box_blur", "resume": "autosched tune box_blur --trials 400"}
+
+
+def test_summary(golden: Golden) -> None:
+    golden("\n".join(summary_lines(scripted.result(notes=["a note"]), **COMMANDS)))
+
+
+def test_summary_of_an_interrupted_run(golden: Golden) -> None:
+    result = scripted.result(interrupted=True, interval=(0.0, math.inf), tied=[], resumed=12, failures={}, trials=1)
+    golden("\n".join(summary_lines(result, **COMMANDS)))
+
+
+def test_summary_says_when_nothing_was_won() -> None:
+    lost = replace(scripted.result(), best=None, seconds=2.4e-3, speedup=1.0, interval=(1.0, 1.0), tied=[])
+    lines = summary_lines(lost, **COMMANDS)
+    assert lines[0].endswith("no schedule is known to be faster than the default, 2.40 ms")
+    assert not any(line.startswith("build") for line in lines)
+    noise = replace(scripted.result(), interval=(0.97, 1.2), speedup=1.05)
+    assert "the difference is within the noise" in summary_lines(noise, **COMMANDS)[0]
+
+
+def test_summary_names_a_few_of_many_ties() -> None:
+    line = summary_lines(scripted.result(tied=[f"strips(rows={i})" for i in range(9)]), **COMMANDS)[1]
+    assert "strips(rows=3)" in line
+    assert line.endswith("; and 5 more")
+
+
+def test_notes_of_a_display_come_from_events(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    PlainDisplay(stream)(Note("hello"))
+    assert stream.getvalue() == "note: hello\n"
