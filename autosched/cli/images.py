@@ -102,10 +102,10 @@ def _read_with_pillow(file: Path) -> Array:
             raise _unreadable(file, "it is not an image in a known format") from None
         with opened as source:
             image = ImageOps.exif_transpose(source)
-            return _as_array(image)
+            return _as_array(image, source.format)
 
 
-def _as_array(image: Any) -> Array:
+def _as_array(image: Any, file_format: str | None) -> Array:
     """A loaded Pillow image as an array with a channel axis."""
     if image.mode == "1":
         image = image.convert("L")
@@ -115,7 +115,7 @@ def _as_array(image: Any) -> Array:
     elif image.mode not in _PLAIN:
         image = image.convert("RGB")
     dtype = _PLAIN[image.mode]
-    if image.mode == "I" and image.format in ("PNG", "PPM"):
+    if image.mode == "I" and file_format in ("PNG", "PPM"):
         dtype = "uint16"  # Pillow widens their 16 bits
     array = np.asarray(image).astype(dtype)
     return array if array.ndim == 3 else array[:, :, np.newaxis]

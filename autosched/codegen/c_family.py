@@ -157,7 +157,7 @@ class _Emitter:
     # -- one kernel ---------------------------------------------------------------------------
     def _kernel(self, launch: Launch) -> None:
         name = self.names.declare(launch.name)
-        names = Names(self.dialect, (name,))
+        names = Names(self.dialect)  # a parameter may hide its kernel: `y` computes y
         self.x.variables.clear()
         self.x.buffers.clear()
         roots = [e for s in walk(launch.body) for e in expressions(s)]

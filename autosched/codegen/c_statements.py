@@ -97,7 +97,7 @@ class Statements:
     def _loop(self, s: For) -> None:
         if s.kind not in ("serial", "parallel"):
             raise BuildError(f"a {s.kind} loop is left in a lowered program", asked=f"loop {s.var!r}")
-        end = binary("add", s.start, s.extent)
+        end = _end(s.start, s.extent)
         with self._expressions(s.start, end):
             start, stop = self.x.index(s.start), self.x.index(end)
             if has_load(end):  # the body may change what the bound was read from
@@ -312,6 +312,13 @@ class Statements:
         if of.is_float:
             return Code(name, ATOM, ctype)
         return Code(name, ATOM, ctype, int(of.min), int(of.max))
+
+
+def _end(start: Expr, extent: Expr) -> Expr:
+    """`start + extent`, which partitioning often makes `start + (end - start)`."""
+    if extent.op == "sub" and extent.args[1] is start and is_index(extent):
+        return extent.args[0]
+    return binary("add", start, extent)
 
 
 def _reads(e: Expr, buffer: Buffer) -> bool:

@@ -191,9 +191,9 @@ def chain(symbol: str, a: Code, b: Code) -> Code:
 class Names:
     """C identifiers that read like the program's names, unique among those in scope."""
 
-    def __init__(self, dialect: Dialect, taken: tuple[str, ...] = ()) -> None:
+    def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self._scopes: list[set[str]] = [set(taken)]
+        self._scopes: list[set[str]] = [set()]
 
     def declare(self, name: str) -> str:
         """A free identifier for `name` in the innermost scope: `y.outer` becomes `y_outer`."""

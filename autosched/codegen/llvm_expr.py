@@ -18,10 +18,10 @@ from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
 from autosched.codegen.llvm_range import Ranges
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, register_type
 from autosched.errors import BuildError
-from autosched.ir.dtype import BOOL, INT64
+from autosched.ir.dtype import BOOL, INT64, dtype
 from autosched.ir.expr import Expr, const, is_index, post_order
 
-__all__ = ["Expressions", "has_load"]
+__all__ = ["Expressions", "has_load", "line_of"]
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
@@ -232,7 +232,7 @@ class Expressions:
         index = e.args[0]
         if e.dtype.lanes == 1:
             return self.memory.load(e.value, self.index(index))
-        line = self.line(index)
+        line = line_of(index)
         if line is None:
             return self.memory.gather(e.value, self.index(index), self._mask)
         base, stride = line
@@ -256,38 +256,6 @@ class Expressions:
         kind = register_type(e.dtype)
         zero = constant(0, e.dtype)
         return w.fresh(f"phi {kind} [ {zero.ref}, %{before} ], [ {loaded.ref}, %{after} ]", e.dtype)
-
-    def line(self, e: Expr) -> tuple[Expr, int] | None:
-        """(base, constant stride) when the lanes of the vector index `e` are equally spaced.
-
-        A program that is in bounds never wraps an address, so 32-bit arithmetic that is not index
-        arithmetic may be taken apart as well.
-        """
-        found = self._spacing(e)
-        if found is None or found[1].op != "const":
-            return None
-        return found[0], int(found[1].value)
-
-    def _spacing(self, e: Expr) -> tuple[Expr, Expr] | None:
-        if e.op == "broadcast":
-            return e.args[0], const(0, e.args[0].dtype)
-        if e.op == "const":
-            return const(e.value, e.dtype.scalar), const(0, e.dtype.scalar)
-        if e.op == "ramp" and e.args[0].dtype.lanes == 1:
-            return e.args[0], e.args[1]
-        if e.dtype.bits < 32 or e.dtype.kind != "int" or e.op not in ("add", "sub", "mul"):
-            return None
-        left, right = self._spacing(e.args[0]), self._spacing(e.args[1])
-        if left is None or right is None:
-            return None
-        if e.op == "add":
-            return left[0] + right[0], left[1] + right[1]
-        if e.op == "sub":
-            return left[0] - right[0], left[1] - right[1]
-        for one, other in ((left, right), (right, left)):
-            if other[1].op == "const" and other[1].value == 0:
-                return one[0] * other[0], one[1] * other[0]
-        return None
 
     # -- indices ------------------------------------------------------------------------------
     def index(self, e: Expr) -> Value:
@@ -326,8 +294,8 @@ class Expressions:
         """A comparison or logic over index arithmetic."""
         if e.op in _COMPARE and not e.args[0].dtype.is_bool:
             a, b = e.args
-            if e.dtype.lanes > 1 and self.ranges.fits(a) and self.ranges.fits(b):
-                return LLVM_OPS[e.op](self.w, e.dtype, [self._narrow(a), self._narrow(b)])
+            if e.dtype.lanes > 1:
+                return self._compare_lines(e) or self._compare_lanes(e)
             return LLVM_OPS[e.op](self.w, e.dtype, [self.index(a), self.index(b)])
         args = [self.value(a) for a in e.args]
         if e.op in LLVM_OPS:
@@ -337,6 +305,37 @@ class Expressions:
         if e.op in ("and", "or"):
             return self.w.binary(e.op, *args)
         return self.w.select(*args)
+
+    def _compare_lanes(self, e: Expr) -> Value:
+        """A comparison of vector indices, in their own width where that is exact."""
+        form = self._narrow if all(map(self.ranges.fits, e.args)) else self.index
+        return LLVM_OPS[e.op](self.w, e.dtype, [form(a) for a in e.args])
+
+    def _compare_lines(self, e: Expr) -> Value | None:
+        """A tail's mask, `ramp(b, 1) < n`, as `0, 1, 2, ... < n - b` in small integers.
+
+        For both sides equally spaced: lane * (s - t) is compared with the distance of the bases,
+        which is first cut off just outside the span of the left side.
+        """
+        left, right = line_of(e.args[0]), line_of(e.args[1])
+        if left is None or right is None:
+            return None
+        w = self.w
+        step, lanes = left[1] - right[1], e.dtype.lanes
+        distance = w.binary("sub", self.index(right[0]), self.index(left[0]))
+        if step == 0:
+            return w.splat(LLVM_OPS[e.op](w, e.dtype.scalar, [constant(0, INT64), distance]), lanes)
+        ends = sorted((0, step * (lanes - 1)))
+        for bits in (8, 16, 32):
+            small = dtype(f"int{bits}").with_lanes(lanes)
+            if bits >= 256 // lanes and small.min < ends[0] and ends[1] < small.max:
+                break
+        else:
+            return None
+        cut = w.intrinsic("smax", INT64, [distance, constant(ends[0] - 1, INT64)])
+        cut = w.intrinsic("smin", INT64, [cut, constant(ends[1] + 1, INT64)])
+        limit = w.splat(extend(w, cut, small.scalar), lanes)
+        return LLVM_OPS[e.op](w, e.dtype, [w.iota(small, step), limit])
 
     def _narrow(self, e: Expr) -> Value:
         """Index arithmetic as a value of its own type.
@@ -355,3 +354,38 @@ class Expressions:
         if same_type and (e.op in _RING or exact):
             return LLVM_OPS[e.op](self.w, e.dtype, [self.value(a) for a in e.args])
         return extend(self.w, self.index(e), e.dtype)
+
+
+def line_of(e: Expr) -> tuple[Expr, int] | None:
+    """(base, constant stride) when the lanes of the vector index `e` are equally spaced.
+
+    A program that is in bounds never wraps an address, so 32-bit arithmetic that is not index
+    arithmetic may be taken apart as well.
+    """
+    found = _spacing(e)
+    if found is None or found[1].op != "const":
+        return None
+    return found[0], int(found[1].value)
+
+
+def _spacing(e: Expr) -> tuple[Expr, Expr] | None:
+    """(base, stride) of a vector whose lanes are base, base + stride, ..."""
+    if e.op == "broadcast":
+        return e.args[0], const(0, e.args[0].dtype)
+    if e.op == "const":
+        return const(e.value, e.dtype.scalar), const(0, e.dtype.scalar)
+    if e.op == "ramp" and e.args[0].dtype.lanes == 1:
+        return e.args[0], e.args[1]
+    if e.dtype.bits < 32 or e.dtype.kind != "int" or e.op not in ("add", "sub", "mul"):
+        return None
+    left, right = _spacing(e.args[0]), _spacing(e.args[1])
+    if left is None or right is None:
+        return None
+    if e.op == "add":
+        return left[0] + right[0], left[1] + right[1]
+    if e.op == "sub":
+        return left[0] - right[0], left[1] - right[1]
+    for one, other in ((left, right), (right, left)):
+        if other[1].op == "const" and other[1].value == 0:
+            return one[0] * other[0], one[1] * other[0]
+    return None

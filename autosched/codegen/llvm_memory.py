@@ -6,7 +6,7 @@ that LLVM may keep values in registers across stores to other buffers, in outlin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from autosched.codegen.llvm_cast import extend
 from autosched.codegen.llvm_text import Value, Writer, constant, mangled, memory_type, register_type, typed
@@ -155,6 +155,14 @@ class Memory:
         else:
             for i in range(lanes):
                 self.store(buffer, self._moved(base, i * stride), self.w.extract(value, i))
+
+    def store_interleaved(self, buffer: Buffer, base: Value, values: Sequence[Value]) -> None:
+        """values[0][0], values[1][0], ..., values[0][1], ... to neighbouring elements from `base` on."""
+        count, lanes = len(values), values[0].dtype.lanes
+        joined = self.w.join([self._as_memory(v) for v in values])
+        order = [part * lanes + lane for lane in range(lanes) for part in range(count)]
+        raw = self.w.shuffle(joined, order)
+        self.w.do(f"store {typed(raw)}, ptr {self.address(buffer, base)}{self._aligned(buffer)}")
 
     def _masked_store(self, buffer: Buffer, base: Value, value: Value, mask: Value) -> None:
         raw = self._as_memory(value)

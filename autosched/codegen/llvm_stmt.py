@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from autosched.codegen.llvm_expr import Expressions
+from autosched.codegen.llvm_expr import Expressions, line_of
+from autosched.codegen.llvm_interleave import Interleaved, interleaved
 from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_range import Interval, Ranges
 from autosched.codegen.llvm_storage import ALIGNMENT, Storage, buffer_bytes, constant_bytes, plus
@@ -13,12 +14,14 @@ from autosched.codegen.llvm_text import ModuleText, Value, Writer, constant, mem
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_index
-from autosched.ir.stmt import Allocate, Barrier, Buffer, For, If, Launch, Let, Produce, Seq, Stmt, Store
+from autosched.ir.stmt import Allocate, Barrier, Buffer, For, If, Launch, Let, Produce, Seq, Stmt, Store, walk
 
 __all__ = ["Statements"]
 
 #: a loop that partitioning cut off runs a few times: vector code for it is wasted compile time
 _RAGGED = ('!{!"llvm.loop.vectorize.enable", i1 false}', '!{!"llvm.loop.unroll.disable"}')
+#: and so are copies of it, which unrolling a loop around it would make
+_AROUND_RAGGED = _RAGGED[1:]
 
 _MOSTLY_TRUE = '!{!"branch_weights", i32 2000, i32 1}'
 
@@ -55,8 +58,7 @@ class Statements:
             case For(kind="serial" | "parallel"):
                 self._for(s, used)
             case Seq(stmts=stmts):
-                for child in stmts:
-                    self.emit(child, used)
+                self._sequence(stmts, used)
             case If():
                 self._if(s, used)
             case Let():
@@ -79,7 +81,24 @@ class Statements:
             legal="legal: serial and parallel loops, stores, lets, conditions and allocations",
         )
 
+    def _sequence(self, stmts: Sequence[Stmt], used: Value) -> None:
+        position = 0
+        while position < len(stmts):
+            group = None if self.exprs.mask is not None else interleaved(stmts, position)
+            if group is None:
+                self.emit(stmts[position], used)
+                position += 1
+            else:
+                self._store_group(group)
+                position += len(group.values)
+
     # -- stores -------------------------------------------------------------------------------
+    def _store_group(self, group: Interleaved) -> None:
+        e = self.exprs
+        e.begin_statement(group.base, *group.values)
+        values = [self.w.splat(e.value(v), group.lanes) for v in group.values]
+        self.memory.store_interleaved(group.buffer, e.index(group.base), values)
+
     def _store(self, s: Store) -> None:
         if len(s.indices) != 1:
             raise BuildError(
@@ -110,7 +129,7 @@ class Statements:
                 legal="the index must have as many lanes as the value",
             )
         else:
-            line = e.line(index)
+            line = line_of(index)
             if line is None:
                 self.memory.scatter(s.buffer, e.index(index), value, e.mask)
             else:
@@ -163,9 +182,9 @@ class Statements:
 
     @staticmethod
     def _loop_metadata(module: ModuleText, s: For) -> str:
-        if not s.ragged:
+        if not any(isinstance(inner, For) and inner.ragged for inner in walk(s)):
             return ""
-        hints = ", ".join(module.metadata(hint) for hint in _RAGGED)
+        hints = ", ".join(module.metadata(hint) for hint in (_RAGGED if s.ragged else _AROUND_RAGGED))
         node = module.metadata(f"!{{@, {hints}}}", distinct=True)
         return f", !llvm.loop {node}"
 

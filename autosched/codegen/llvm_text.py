@@ -276,6 +276,23 @@ class Writer:
         source = register_type(v.dtype)
         return self.op(f"shufflevector {source} {v.ref}, {source} poison, <{len(lanes)} x i32> <{mask}>", of)
 
+    def shuffle_pair(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+        """Lanes of two vectors of one type; those of `b` count on from those of `a`."""
+        of, source = a.dtype.with_lanes(len(lanes)), register_type(a.dtype)
+        mask = ", ".join(f"i32 {i}" for i in lanes)
+        return self.op(f"shufflevector {source} {a.ref}, {source} {b.ref}, <{len(lanes)} x i32> <{mask}>", of)
+
+    def join(self, parts: Sequence[Value]) -> Value:
+        """Vectors of one type one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        half = (len(parts) + 1) // 2
+        a, b = self.join(parts[:half]), self.join(parts[half:])
+        have = a.dtype.lanes, b.dtype.lanes
+        if have[0] != have[1]:  # both operands of a shuffle are of one type
+            b = self.shuffle(b, [min(i, have[1] - 1) for i in range(have[0])])
+        return self.shuffle_pair(a, b, range(have[0] + have[1]))
+
     def splat(self, x: Value, lanes: int) -> Value:
         """The scalar in every lane of a vector."""
         if lanes == 1 or x.dtype.lanes == lanes:

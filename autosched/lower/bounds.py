@@ -186,12 +186,13 @@ def _required(
 ) -> tuple[list[Expr], list[Expr]]:
     loop = stage.attach.loop
     assert loop is not None
+    together = _work_items_around(loop) if stage.scope == "shared" else frozenset()
     hulls: list[list[Interval] | None] = [[] for _ in stage.axis]
     for user, real in done.items():
         reads = [e for e in post_order(real.body) if e.op == "read" and e.value is stage.tensor]
         if not reads:
             continue
-        relaxed = _inside(user, loop, done)
+        relaxed = _inside(user, loop) | together
         values = {a.var: real.start[i] + real.offsets[a] for i, a in enumerate(user.axis)}
         values.update({a.var: a.min + real.offsets[a] for a in user.reduce_axis})
         for read in reads:
@@ -219,7 +220,18 @@ def _covers(width: Poly, full: Expr, an: Analyzer) -> bool:
     return an.prove_nonneg(width - an.poly(full))
 
 
-def _inside(user: Stage, loop: Loop, done: dict[Stage, Realization]) -> frozenset[Expr]:
+def _work_items_around(loop: Loop) -> frozenset[Expr]:
+    """The threadIdx loops around an attach point: a shared stage serves all work-items of a group at once."""
+    found: set[Expr] = set()
+    at: Loop | None = loop
+    while at is not None:
+        leaves = at.stage.loops
+        found.update(x.var for x in leaves[: leaves.index(at) + 1] if x.thread.startswith("threadIdx"))
+        at = at.stage.attach.loop
+    return frozenset(found)
+
+
+def _inside(user: Stage, loop: Loop) -> frozenset[Expr]:
     """The loop variables that run while one iteration of `loop` runs, as `user` sees them."""
     relaxed: set[Expr] = set()
     stage = user

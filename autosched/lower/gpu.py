@@ -8,7 +8,7 @@ A shared buffer is written between two barriers.
 from __future__ import annotations
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, const, is_const, likely, maximum, post_order, substitute, var, variables
+from autosched.ir.expr import Expr, const, is_const, likely, logical_and, maximum, post_order, substitute, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     THREAD_TAGS,
@@ -22,6 +22,7 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    children,
     expressions,
     map_stmt,
     seq,
@@ -79,37 +80,45 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
         return If(likely(threads[s.thread] < s.extent), inner)
 
     inside = map_stmt(body, on_stmt=unbind)
-    inside = _insert_barriers(inside, threads)
+    items = frozenset(v for tag, v in threads.items() if tag.startswith("threadIdx"))
+    inside = _insert_barriers(_store_once(inside, items))
+    _check_uniform(inside, items)
     one = const(1)
     dims = [extents.get(tag, one) for tag in THREAD_TAGS]
     return Launch(name, (dims[0], dims[1], dims[2]), (dims[3], dims[4], dims[5]), inside)
 
 
-def _insert_barriers(body: Stmt, threads: dict[str, Expr]) -> Stmt:
+def _insert_barriers(body: Stmt) -> Stmt:
     """Around what writes a shared buffer: before, until the last readers are done; after, for the next."""
     shared = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"}
-    if not shared:
-        return body
-    locals_ = frozenset(v for tag, v in threads.items() if tag.startswith("threadIdx"))
 
     def around(s: Stmt) -> Stmt:
-        if not isinstance(s, Produce):
-            return s
-        written = {x.buffer for x in walk(s.body) if isinstance(x, Store)} & shared
-        if not written:
-            return s
-        inner: Stmt = s
-        used = frozenset(v for x in walk(s.body) for e in expressions(x) for v in variables(e))
-        if not (used & locals_) and locals_:  # every work-item would write the same: let one do it
-            one: Expr = const(True)
-            for v in sorted(locals_, key=lambda v: v.serial):
-                one = one & (v <= 0)
-            inner = If(one, s)
-        return Seq((Barrier("shared"), inner, Barrier("shared")))
+        if isinstance(s, Produce) and _stored_by(s.body) & shared:
+            return Seq((Barrier("shared"), s, Barrier("shared")))
+        return s
 
-    result = map_stmt(body, on_stmt=around)
-    _check_uniform(result, locals_)
-    return result
+    return map_stmt(body, on_stmt=around) if shared else body
+
+
+def _stored_by(s: Stmt) -> set[Buffer]:
+    """The buffers a stage stores to, those of the stages inside it left out."""
+    if isinstance(s, Store):
+        return {s.buffer}
+    return set().union(*(_stored_by(c) for c in children(s) if not isinstance(c, Produce)))
+
+
+def _store_once(body: Stmt, items: frozenset[Expr]) -> Stmt:
+    """What a work-group stores for all to see is stored by one work-item of those whose place makes no
+    difference: all of them would write the same, and a reduction would add up once for each."""
+    private = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope != "shared"}
+
+    def once(s: Stmt) -> Stmt:
+        if not isinstance(s, Store) or s.buffer in private:
+            return s
+        idle = items - frozenset(v for i in s.indices for v in variables(i))
+        return If(logical_and(*(v <= 0 for v in sorted(idle, key=lambda v: v.serial))), s) if idle else s
+
+    return map_stmt(body, on_stmt=once)
 
 
 def _check_uniform(s: Stmt, locals_: frozenset[Expr], where: str = "") -> None:

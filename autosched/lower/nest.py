@@ -43,7 +43,17 @@ class _Builder:
 
     def scope(self, stage: Stage) -> str:
         """The scope given, or on GPU-style targets the one that the attach point calls for."""
-        if stage.scope_given or not self.target.is_gpu_style or stage.attach.kind != "at":
+        if not self.target.is_gpu_style:
+            return stage.scope
+        if stage.attach.kind != "at":
+            if stage.scope != "global":
+                raise LowerError(
+                    f"{stage.name} is computed at the root, by a kernel of its own, and other kernels read it",
+                    asked=f"{stage.scope} storage for {stage.name}",
+                    legal=f"compute_at a loop of what reads {stage.name}, or set_scope('global')",
+                )
+            return stage.scope
+        if stage.scope_given:
             return stage.scope
         tags = _threads_around(stage)
         if any(t.startswith("threadIdx") for t in tags):
@@ -94,7 +104,22 @@ class _Nest:
         self.values = values
         self.indices = tuple(builder.an.simplify(real.offsets[a]) for a in stage.axis)
         self.buffer = builder.buffer(stage.tensor)
+        if builder.target.is_gpu_style and stage.attach.kind == "at":
+            self._check_bindings()
         self.keep_inside = any(builder.scope(x) == "shared" for loop in self.leaves for x in self._below(loop))
+
+    def _check_bindings(self) -> None:
+        """A stage inside a kernel is computed whole by its work-item or, if shared, by its work-group."""
+        for loop in self.leaves:
+            if not loop.thread or (loop.thread.startswith("threadIdx") and self.buffer.scope == "shared"):
+                continue
+            outside = loop.thread.startswith("blockIdx")
+            raise LowerError(
+                f"{self.stage.name} is computed inside {self.stage.attach.loop!r}, "
+                + ("within one work-group" if outside else "and its storage belongs to one work-item"),
+                asked=f"bind {loop.full_name} to {loop.thread}",
+                legal="bind threadIdx axes and set_scope('shared'), or leave the loop unbound",
+            )
 
     def _below(self, loop: Loop) -> Iterable[Stage]:
         return self.b.s.attached_at(loop)

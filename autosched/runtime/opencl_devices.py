@@ -24,7 +24,8 @@ _INSTALL = (
 class DeviceInfo:
     """What a device says about itself. Memory sizes are bytes.
 
-    `preferred_multiple`: how many work-items run in lockstep, 0 if the device does not say.
+    `preferred_multiple`: how many work-items run in lockstep, 0 if the device does not say. `note`:
+    what a user should know about the driver, empty as a rule.
     """
 
     index: int
@@ -42,6 +43,7 @@ class DeviceInfo:
     max_allocation: int
     fp16: bool
     fp64: bool
+    note: str = ""
 
     def __str__(self) -> str:
         return f"{self.index}: {self.name} ({self.platform}, {self.version})"
@@ -90,8 +92,6 @@ def _discover() -> tuple[tuple[tuple[DeviceInfo, Any], ...], str]:
         try:
             for device in platform.get_devices():
                 found.append((_describe(cl, len(found), platform, device), device))
-                if "Portable Computing Language" in platform.name:
-                    name_cpu(device.int_ptr, device.version)
         except cl.Error as error:
             problem = f"the driver {platform.name!r} has no device it can use ({error})"
     return tuple(found), problem
@@ -99,6 +99,8 @@ def _discover() -> tuple[tuple[tuple[DeviceInfo, Any], ...], str]:
 
 def _describe(cl: Any, index: int, platform: Any, device: Any) -> DeviceInfo:
     extensions = device.extensions.split()
+    is_pocl = "Portable Computing Language" in platform.name
+    stand_in = name_cpu(device.int_ptr, device.version) if is_pocl else ""
     return DeviceInfo(
         index=index,
         platform=platform.name.strip(),
@@ -115,6 +117,7 @@ def _describe(cl: Any, index: int, platform: Any, device: Any) -> DeviceInfo:
         max_allocation=device.max_mem_alloc_size,
         fp16="cl_khr_fp16" in extensions,
         fp64="cl_khr_fp64" in extensions,
+        note=f"this PoCL does not know the processor and compiles for {stand_in}" if stand_in else "",
     )
 
 

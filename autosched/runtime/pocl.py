@@ -43,27 +43,28 @@ def cpu_for_flags(flags: set[str]) -> bytes:
     return next(name for needed, name in _LIBRARIES if needed <= flags)
 
 
-def name_cpu(device_handle: int, version: str) -> bool:
-    """Give a PoCL device a target CPU that its compiler accepts; True if that was needed and done.
+def name_cpu(device_handle: int, version: str) -> str:
+    """Give a PoCL device a target CPU that its compiler accepts; its name, or "" if nothing was done.
 
-    `device_handle` is the `cl_device_id`, `version` its CL_DEVICE_VERSION, which ends in the name.
-    Anything unexpected leaves the device as it is.
+    `device_handle` is the `cl_device_id`, `version` its CL_DEVICE_VERSION, which ends in the name of
+    the CPU that PoCL found. Anything unexpected leaves the device as it is.
     """
     if not version.endswith("-" + _UNKNOWN.decode()) or platform.machine() not in ("x86_64", "AMD64"):
-        return False
+        return ""
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:
             field = find_name_field(partial(_read, memory.fileno()), device_handle)
         flags = _processor_flags()
     except OSError:
-        return False  # not Linux, or a hardened one
+        return ""  # not Linux, or a hardened one
     if field is None or not flags:
-        return False
+        return ""
     libc = ctypes.CDLL(None)
     libc.strdup.restype = ctypes.c_void_p  # PoCL may free the name, so it has to come from malloc
     libc.strdup.argtypes = [ctypes.c_char_p]
-    ctypes.c_void_p.from_address(field).value = libc.strdup(cpu_for_flags(flags))
-    return True
+    name = cpu_for_flags(flags)
+    ctypes.c_void_p.from_address(field).value = libc.strdup(name)
+    return name.decode()
 
 
 def find_name_field(read: Reader, structure: int) -> int | None:

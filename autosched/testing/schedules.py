@@ -368,7 +368,7 @@ def _arguments(args: Sequence[Tensor], inputs: Sequence[np.ndarray], expected: S
     for t in args:
         if isinstance(t.op, ComputeOp):
             array = np.empty_like(next(wanted))
-            array.view(np.uint8).reshape(-1)[:] = 0xA5 if array.dtype != bool else 1
+            array.reshape(-1).view(np.uint8)[:] = 0xA5 if array.dtype != bool else 1
             arrays.append(array)
         else:
             arrays.append(np.asarray(next(given), order="C"))

@@ -9,7 +9,7 @@ from typing import Any
 from autosched.records import Record
 from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
 
-WORKLOAD = {"name": "box_blur", "key": "9f2c44d1", "params": {}, "args": [], "sizes": {"height": 1280, "width": 1920}}
+WORKLOAD = {"name": "pale_blur", "key": "9f2c44d1", "params": {}, "args": [], "sizes": {"height": 1280, "width": 1920}}
 
 
 def record(trial: int, seconds: float = math.inf, status: str = "ok", **fields: Any) -> Record:

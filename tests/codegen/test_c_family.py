@@ -270,6 +270,12 @@ def test_shared_parts_are_named_once() -> None:
     assert max(map(len, text.splitlines())) < 200
 
 
+def test_loop_ends_are_simple() -> None:
+    b, i, j = array("b", "int32"), var("i", role="loop"), var("j", role="loop")
+    nest = For(i, const(0), const(4), "serial", For(j, i + 1, 9 - (i + 1), "serial", Store(b, (j,), const(1))))
+    assert source(nest, b).splitlines()[1] == "  for (index_t j = i + 1; j < 9; ++j) {"
+
+
 def test_loop_bounds_are_read_once() -> None:
     """The body may overwrite what the bound was read from."""
     a, b, i = array("a", "int32"), array("b", "int32"), var("i", role="loop")

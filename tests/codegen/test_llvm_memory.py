@@ -14,6 +14,7 @@ from autosched.codegen import compile_function
 from autosched.errors import BuildError
 from autosched.ir.dtype import SCALAR_DTYPES, dtype
 from autosched.ir.expr import (
+    OPS,
     Expr,
     broadcast,
     cast,
@@ -255,3 +256,136 @@ def test_if_then_else_without_loads_is_a_select() -> None:
     )
     assert "masked" not in text
     assert "select <8 x i1>" in text
+
+
+# -- several stores at once -----------------------------------------------------------------------
+
+
+def channels(order: tuple[int, ...], of: str, lanes: int = 16) -> tuple[Function, int]:
+    """out[n * i + c] = planes[c][i] for each of n channels, stored in the given order."""
+    n, count = len(order), 2 * lanes
+    planes = [buffer(f"plane{c}", count, of) for c in range(n)]
+    out, i = buffer("out", n * count, of), var("i", role="loop")
+
+    def store(c: int) -> Stmt:
+        return Store(out, (ramp(i * (n * lanes) + c, n, lanes),), load(planes[c], ramp(i * lanes, 1, lanes)))
+
+    body = For(i, const(0), const(2), "serial", Seq(tuple(store(c) for c in order)))
+    return Function("f", (*planes, out), (), body, (n,)), count
+
+
+@pytest.mark.parametrize("of", ["bool", "uint8", "float32"])
+@pytest.mark.parametrize("order", [(0, 1), (0, 1, 2), (2, 0, 1), (3, 1, 0, 2), (0, 1, 2, 3, 4)])
+def test_interleaved_stores(order: tuple[int, ...], of: str) -> None:
+    """The channels of a pixel leave as one vector, in whatever order they are written."""
+    function, count = channels(order, of)
+    planes = [np.roll(numbers(count, of), c) for c in range(len(order))]
+    out = np.zeros(len(order) * count, of)
+    run(function, *planes, out)
+    np.testing.assert_array_equal(out, np.stack(planes, axis=1).ravel())
+    together = len(order) <= 4
+    text = compile_function(function, Target.parse("llvm")).text("source")
+    assert text.count("extractelement") == (0 if together else 16 * 5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda out, i: Store(out, (ramp(i * 32 + 2, 2, 16),), load(out, ramp(i * 32, 1, 16))),
+        lambda out, i: Store(out, (ramp(i * 32, 2, 16),), load(out, ramp(0, 1, 16))),
+        lambda out, i: Store(out, (ramp(i * 32 + 1, 3, 16),), load(out, ramp(0, 1, 16))),
+        lambda out, i: Store(out, (ramp(i * 32 + 1, 2, 8),), load(out, ramp(0, 1, 8))),
+        lambda out, i: Store(out, (i,), load(out, i)),
+        lambda out, i: Seq(()),
+    ],
+)
+def test_stores_that_do_not_fill_a_stretch_stay_apart(change) -> None:
+    """Other places, other strides, other lanes, or a value that reads what was just stored."""
+    a, out, i = buffer("a", 64, "int32"), buffer("out", 96, "int32"), var("i", role="loop")
+    first = Store(out, (ramp(i * 32, 2, 16),), load(a, ramp(i * 16, 1, 16)))
+    body = For(i, const(0), const(2), "serial", Seq((first, change(out, i))))
+    data, result = np.arange(64, dtype=np.int32) + 1, np.zeros(96, np.int32)
+    run(Function("f", (a, out), (), body, (1,)), data, result)
+    expected = interpreted(body, {a: data, out: np.zeros(96, np.int32)})[out]
+    np.testing.assert_array_equal(result, expected)
+
+
+def interpreted(loop: For, memory: dict[Buffer, np.ndarray]) -> dict[Buffer, np.ndarray]:
+    """The loop above, one statement at a time, each lane by lane."""
+
+    def lanes(e: Expr, i: int) -> np.ndarray:
+        match e.op:
+            case "const":
+                return np.array([e.value])
+            case "var":
+                return np.array([i])
+            case "ramp":
+                return lanes(e.args[0], i) + lanes(e.args[1], i) * np.arange(e.dtype.lanes)
+            case "add":
+                return lanes(e.args[0], i) + lanes(e.args[1], i)
+            case "mul":
+                return lanes(e.args[0], i) * lanes(e.args[1], i)
+            case "load":
+                return memory[e.value][lanes(e.args[0], i)]
+        raise AssertionError(e.op)
+
+    for i in range(int(loop.extent.value)):
+        assert isinstance(loop.body, Seq)
+        for s in loop.body.stmts:
+            if isinstance(s, Store):
+                memory[s.buffer][lanes(s.indices[0], i)] = lanes(s.value, i)
+    return memory
+
+
+# -- masks from comparisons -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lanes", [4, 16, 64])
+@pytest.mark.parametrize("op", ["eq", "ne", "lt", "le", "gt", "ge"])
+def test_lane_comparisons(op: str, lanes: int) -> None:
+    """A ramp against a bound, a ramp, and itself: in small integers, with bounds far outside too."""
+    n = var("n", role="size")
+    given, i = Buffer("given", (n,), dtype("int8")), var("i", role="loop")
+    at = ramp(i * lanes, 1, lanes)
+    sides = [
+        (at, broadcast(n, lanes)),
+        (broadcast(n * 7, lanes), ramp(i, 3, lanes)),
+        (at, broadcast(n * 1_000_000_000, lanes)),
+        (at * -2, broadcast(n * -1_000_000_000, lanes)),
+        (ramp(i * n, 5, lanes), ramp(n, 4, lanes)),
+        (at + broadcast(n, lanes), at + 9),
+        (ramp(i, 1_000_000_000, lanes), broadcast(n, lanes)),
+    ]
+    outs = [buffer(f"out{k}", 2 * lanes, "bool") for k in range(len(sides))]
+    stores = [Store(o, (at,), make(op, dtype("bool").with_lanes(lanes), pair)) for o, pair in zip(outs, sides)]
+    body = For(i, const(0), const(2), "serial", Seq(tuple(stores)))
+    results = [np.zeros(2 * lanes, bool) for _ in outs]
+    function = Function("f", (given, *outs), (n,), body, tuple(range(1, 1 + len(outs))))
+    run(function, np.zeros(9, np.int8), *results)
+    k, block = np.arange(lanes), np.arange(2)[:, None]
+    x = block * lanes + k
+    pairs = [
+        (x, 9),
+        (63, block + 3 * k),
+        (x, 9 * 10**9),
+        (-2 * x, -9 * 10**9),
+        (block * 9 + 5 * k, 9 + 4 * k),
+        (x + 9, x + 9),
+        (block + 10**9 * k, 9),
+    ]
+    for result, (a, b) in zip(results, pairs):
+        expected = OPS[op].numpy(*np.broadcast_arrays(a, b))
+        np.testing.assert_array_equal(result.reshape(2, lanes), np.broadcast_to(expected, (2, lanes)))
+
+
+def test_a_tail_mask_is_made_of_small_integers() -> None:
+    n = var("n", role="size")
+    a, out, i = Buffer("a", (n,), dtype("uint8")), Buffer("out", (n,), dtype("uint8")), var("i", role="loop")
+    at = ramp(i * 32, 1, 32)
+    body = For(i, const(0), (n + 31) // 32, "serial", If(at < n, Store(out, (at,), load(a, at))))
+    function = Function("f", (a, out), (n,), body, (1,))
+    assert "<32 x i64>" not in compile_function(function, Target.parse("llvm")).text("source")
+    for count in (1, 31, 32, 33, 100):
+        data, result = numbers(count, "uint8"), np.zeros(count, np.uint8)
+        run(function, data, result)
+        np.testing.assert_array_equal(result, data)

@@ -386,5 +386,7 @@ def test_the_name_is_found_behind_the_triple() -> None:
 
 
 def test_devices_with_a_known_processor_are_left_alone() -> None:
-    assert not pocl.name_cpu(0, "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3")
-    assert not pocl.name_cpu(8, "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic")
+    assert pocl.name_cpu(0, "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3") == ""
+    assert pocl.name_cpu(8, "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic") == ""
+    for device in devices():
+        assert bool(device.note) == device.version.endswith("-generic")
