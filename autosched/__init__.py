@@ -54,10 +54,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("records", "te"):
+    if name in ("lower", "records", "te"):
         return import_module(f"autosched.{name}")
-    if name == "lower":
-        return import_module("autosched.lower").lower
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'autosched' has no attribute {name!r}")

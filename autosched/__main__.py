@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from autosched.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from autosched.cli import main
+
+        status = main()
+    except KeyboardInterrupt:  # while modules were still loading; `main` handles the rest
+        status = 130
+    sys.exit(status)

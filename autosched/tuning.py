@@ -41,7 +41,7 @@ BATCH = 16
 #: The play-off: how many of the best take part, and how many rounds they run.
 FINALISTS = 5
 ROUNDS = 15
-#: Part of a budget in seconds that is kept for the play-off.
+#: Part of a budget in seconds that is kept for the play-off, at least.
 PLAYOFF_SHARE = 0.1
 
 
@@ -191,6 +191,7 @@ class _Run:
         self.measured: list[Record] = []  # this run's records, in order
         self.notes: list[str] = []
         self.unsaved = 0
+        self.trials_begun = 0.0
         self.default_seconds = float("inf")
 
     # -- before the first trial -----------------------------------------------------------------
@@ -305,8 +306,17 @@ class _Run:
         return time.monotonic() - self.begun
 
     @property
-    def out_of_time(self) -> bool:
-        return self.budget_s is not None and self.elapsed > self.budget_s * (1 - PLAYOFF_SHARE)
+    def time_left(self) -> float:
+        """Seconds for more trials: what the budget leaves, less what the play-off will take."""
+        if self.budget_s is None:
+            return float("inf")
+        reserve = max(PLAYOFF_SHARE * self.budget_s, (FINALISTS + 1) * self.trial_s)
+        return self.budget_s - self.elapsed - reserve
+
+    @property
+    def trial_s(self) -> float:
+        """Seconds that one trial has taken so far in this run, on average."""
+        return (self.elapsed - self.trials_begun) / len(self.measured) if self.measured else 0.0
 
     def note(self, text: str, level: str = "info") -> None:
         """Tell the user, and keep it for the result."""
@@ -329,8 +339,11 @@ class _Run:
     def batches(self) -> Iterator[list[Candidate]]:
         """What to measure next, until a limit is reached or the space is exhausted."""
         done = self.resumed
-        while not self.out_of_time and (self.limit is None or done < self.limit):
+        self.trials_begun = self.elapsed
+        while self.time_left > 0 and (self.limit is None or done < self.limit):
             n = BATCH if self.limit is None else min(BATCH, self.limit - done)
+            if self.trial_s:  # a batch is built before it runs: do not begin what cannot be finished
+                n = max(1, int(min(n, self.time_left / self.trial_s)))
             batch = list(self.strategy.propose(n))
             if not batch:
                 self.note("every candidate of the space has been measured")
@@ -353,7 +366,7 @@ class _Run:
             self.save(r)
             self.tell(self._progress(r))
             yield _trial(candidate, r)
-            if self.out_of_time:
+            if self.time_left <= 0:
                 return
 
     def _progress(self, r: Record) -> TrialDone:

@@ -185,7 +185,7 @@ def test_when_even_the_default_schedule_fails_nothing_is_tuned(blur, tmp_path):
             trials=1,
             inputs=[image],
             records=tmp_path,
-            measure=MeasureOptions(min_repeat_ms=0.2, builders=1, memory_limit_mb=1),
+            measure=MeasureOptions(min_repeat_ms=0.2, builders=1, build_timeout_s=0.01),
         )
 
 

@@ -20,6 +20,9 @@ __all__ = ["exit_status", "flush", "readable_streams", "warnings_as_lines"]
 #: What a shell reports for a process that died writing to a closed pipe: 128 + SIGPIPE.
 _CLOSED_PIPE = 141
 
+#: Names of modules whose packages are called otherwise.
+_PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
+
 
 def exit_status(error: BaseException, as_json: bool = False) -> int:
     """Tell the user, and give the status to exit with.
@@ -50,6 +53,10 @@ def _told(error: BaseException) -> tuple[int, str]:
             return interrupted_status(), "interrupted"
         case MemoryError():
             return 1, "error: there is not enough memory for this"
+        case ModuleNotFoundError(name=str(name)) if not name.startswith("autosched"):
+            top = name.partition(".")[0]
+            package = _PACKAGES.get(top, top)
+            return 1, f"error: the Python package {package} is not installed\n  pip install {package}"
         case OSError():  # of the surroundings, such as a full disk, rather than of this program
             return 1, f"error: {error} (AUTOSCHED_DEBUG=1 shows where)"
     summary = " ".join(f"{type(error).__name__}: {error}".split())

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.llvm_libm import vector_library
 from autosched.codegen.llvm_program import entry_name, module_text
 from autosched.errors import BuildError, TargetError
 from autosched.ir.stmt import For, Function, walk
@@ -50,11 +55,44 @@ def _cpu_of(target: Target) -> tuple[str, str]:
 
 @lru_cache(maxsize=8)
 def target_machine(cpu: str, features: str) -> llvm.TargetMachine:
-    """LLVM's description of the CPU. Position-independent code, so that it can be linked anywhere."""
+    """LLVM's description of the CPU. Position-independent code, so that it can be linked anywhere.
+
+    Raises TargetError for a CPU or feature that LLVM does not know.
+    """
     _initialize()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small"
-    )
+
+    def create() -> llvm.TargetMachine:
+        return llvm.Target.from_default_triple().create_target_machine(
+            cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small"
+        )
+
+    if (cpu, features) == host():
+        return create()
+    machine, complaints = _heard(create)
+    unknown = sorted({line.partition(" for this target")[0] for line in complaints if "not a recognized" in line})
+    if unknown:
+        raise TargetError(
+            "; ".join(unknown), asked=f"-mcpu={cpu}", legal=f"names as clang knows them; this machine is {host()[0]}"
+        )
+    return machine
+
+
+def _heard(action: Callable[[], llvm.TargetMachine]) -> tuple[llvm.TargetMachine, list[str]]:
+    """The result of `action` and the lines it wrote to standard error.
+
+    LLVM says there that it does not know a CPU, goes on, and aborts the process later.
+    """
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as sink:
+        saved = os.dup(2)
+        os.dup2(sink.fileno(), 2)
+        try:
+            result = action()
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+        sink.seek(0)
+        return result, sink.read().decode(errors="replace").splitlines()
 
 
 def compile_llvm(function: Function, target: Target) -> Artifact:
@@ -64,7 +102,8 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
     """
     cpu, features = _cpu_of(target)
     machine = target_machine(cpu, features)
-    source = module_text(function, llvm.get_default_triple(), str(machine.target_data))
+    triple = llvm.get_default_triple()
+    source = module_text(function, triple, str(machine.target_data), vector_library(triple, features))
     with _lock:
         code = machine.emit_object(_optimised(source, machine))
     return Artifact(
@@ -78,7 +117,7 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
             "parallel": any(isinstance(s, For) and s.kind == "parallel" for s in walk(function.body)),
             "cpu": cpu,
             "features": features,
-            "triple": llvm.get_default_triple(),
+            "triple": triple,
             "llvm": ".".join(map(str, llvm.llvm_version_info)),
         },
     )

@@ -163,32 +163,55 @@ def _in_single(row: Row) -> Row:
 
 
 def _intrinsic(name: str) -> Row:
-    return _in_single(lambda w, of, args: w.intrinsic(name, of, args))
+    return _in_single(lambda w, of, args: _by_vectors(w, name, of, args) or w.intrinsic(name, of, args))
 
 
 def _library(name: str) -> Row:
-    """A function of the C mathematics library, lane by lane."""
+    """A function of the C mathematics library that LLVM knows nothing about."""
+    return _in_single(lambda w, of, args: _by_vectors(w, name, of, args) or _by_lanes(w, name, of, args))
 
-    def row(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-        scalar = of.scalar
-        kind = register_type(scalar)
-        symbol = name if of.bits == 64 else f"{name}f"
-        callee = w.module.declare(symbol, kind, [kind] * len(args), "nounwind willreturn memory(none)")
 
-        def lane(i: int) -> Value:
-            operands = args if of.lanes == 1 else [w.extract(a, i) for a in args]
-            return w.op(f"call {kind} {callee}({', '.join(map(typed, operands))})", scalar)
+def _call(w: Writer, symbol: str, of: DType, args: Sequence[Value]) -> Value:
+    kind = register_type(of)
+    callee = w.module.declare(symbol, kind, [kind] * len(args), "nounwind willreturn memory(none)")
+    return w.op(f"call {kind} {callee}({', '.join(map(typed, args))})", of)
 
-        return lane(0) if of.lanes == 1 else w.concat([lane(i) for i in range(of.lanes)], of)
 
-    return _in_single(row)
+def _by_lanes(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value:
+    symbol = name if of.bits == 64 else f"{name}f"
+    if of.lanes == 1:
+        return _call(w, symbol, of, args)
+    return w.concat([_call(w, symbol, of.scalar, [w.extract(a, i) for a in args]) for i in range(of.lanes)], of)
+
+
+def _by_vectors(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value | None:
+    """Whole registers at a time, the last one filled up with its own last lane."""
+    library = w.module.vector_library
+    found = library.find(name, of, len(args)) if library is not None and of.lanes > 1 else None
+    if found is None:
+        return None
+    symbol, lanes = found
+    parts = [
+        _call(w, symbol, of.with_lanes(lanes), [_piece(w, a, start, lanes) for a in args])
+        for start in range(0, of.lanes, lanes)
+    ]
+    return _piece(w, w.join(parts), 0, of.lanes)
+
+
+def _piece(w: Writer, v: Value, start: int, lanes: int) -> Value:
+    if start == 0 and lanes == v.dtype.lanes:
+        return v
+    return w.shuffle(v, [min(start + i, v.dtype.lanes - 1) for i in range(lanes)])
+
+
+_EXP = _intrinsic("exp")
 
 
 def _sigmoid(w: Writer, of: DType, args: Sequence[Value]) -> Value:
     """1 / (1 + exp(-x)) with the exponential of -|x|, which cannot overflow."""
     x = args[0]
     one = constant(1.0, of)
-    small = w.intrinsic("exp", of, [w.op(f"fneg {typed(w.intrinsic('fabs', of, [x]))}", of)])
+    small = _EXP(w, of, [w.op(f"fneg {typed(w.intrinsic('fabs', of, [x]))}", of)])
     negative = w.op(f"fcmp olt {register_type(of)} {x.ref}, {constant(0.0, of).ref}", _bool_of(of))
     return w.binary("fdiv", w.select(negative, small, one), w.binary("fadd", one, small))
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from autosched.codegen.llvm_expr import Expressions
+from autosched.codegen.llvm_libm import VectorLibrary
 from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_range import Ranges
 from autosched.codegen.llvm_stmt import Statements
@@ -47,9 +48,9 @@ def entry_name(function: Function) -> str:
     return identifier(function.name).replace(".", "_")
 
 
-def module_text(function: Function, triple: str, data_layout: str) -> str:
+def module_text(function: Function, triple: str, data_layout: str, library: VectorLibrary | None = None) -> str:
     """LLVM assembly of `function`, not yet optimised. Raises BuildError for what has no code."""
-    module = ModuleText(triple, data_layout)
+    module = ModuleText(triple, data_layout, library)
     storage = plan_storage(function.body)
     allocated = [s.buffer for s in walk(function.body) if isinstance(s, Allocate)]
     scopes = alias_scopes(module, function, allocated, storage)

@@ -139,7 +139,8 @@ class Statements:
     def _for(self, s: For, used: Value) -> None:
         self.exprs.begin_statement(s.start, s.extent)
         self.ranges.bind(s.var, self._loop_bounds(s))
-        if s.kind == "parallel" and self._launch is not None:
+        # a mask belongs to this function: under one, the loop runs here
+        if s.kind == "parallel" and self._launch is not None and self.exprs.mask is None:
             self._launch(self, s, used)
             return
         start, extent = self.exprs.index(s.start), self.exprs.index(s.extent)

@@ -17,6 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from autosched.codegen.llvm_libm import VectorLibrary
 from autosched.ir.dtype import INT64, DType
 
 __all__ = [
@@ -127,7 +128,8 @@ class Scoped(dict[K, V], Generic[K, V]):
 class ModuleText:
     """Functions, declarations and metadata of one LLVM module."""
 
-    def __init__(self, triple: str, data_layout: str) -> None:
+    def __init__(self, triple: str, data_layout: str, vector_library: VectorLibrary | None = None) -> None:
+        self.vector_library = vector_library
         self._head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'
         self._declared: dict[str, str] = {}
         self._functions: list[str] = []

@@ -20,7 +20,7 @@ SCALAR_DTYPES = (
     *(f"float{bits}" for bits in (16, 32, 64)),
 )
 
-_PATTERN = re.compile(r"(bool|int|uint|float)(\d*)(?:x(\d+))?")
+_PATTERN = re.compile(r"(bool|int|uint|float)(\d*)(?:x([1-9]\d{0,5}))?")
 
 
 class DType(str):
@@ -79,7 +79,7 @@ class DType(str):
 def _parse(text: str) -> DType:
     match = _PATTERN.fullmatch(text)
     base, _, _ = text.partition("x")
-    if match is None or base not in SCALAR_DTYPES:
+    if match is None or base not in SCALAR_DTYPES or match[3] == "1":
         raise UsageError(
             "no such element type", asked=f"dtype {text!r}", legal=f"legal: {', '.join(SCALAR_DTYPES)}"
         )
@@ -102,8 +102,9 @@ def dtype(spec: object) -> DType:
     if isinstance(spec, str):
         return _parse(spec)
     try:
-        return _parse(np.dtype(spec).name)  # type: ignore[call-overload]
-    except TypeError:
+        # np.dtype(None) is float64: a forgotten type must not become one
+        return _parse("None" if spec is None else np.dtype(spec).name)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
         raise UsageError(
             "no such element type", asked=f"dtype {spec!r}", legal=f"legal: {', '.join(SCALAR_DTYPES)}"
         ) from None

@@ -42,7 +42,8 @@ def _evaluate(roots: Sequence[Expr], env: dict[Expr, Any], number: type) -> list
                 continue
             args = [done[a] for a in e.args]
             if e.op in ("cast", "likely", "broadcast"):
-                done[e] = args[0]
+                is_number = e.op == "cast" and e.args[0].dtype.is_bool  # True + True is True in NumPy
+                done[e] = np.asarray(args[0], dtype=number) if is_number else args[0]
                 continue
             if e.op in ("truncdiv", "floordiv", "floormod", "truncmod") and number is np.float64:
                 done[e] = _float_division(e.op, *args)

@@ -24,7 +24,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from autosched.errors import UsageError
-from autosched.ir.dtype import BOOL, INT32, DType, dtype, promote
+from autosched.ir.dtype import BOOL, INT32, INT64, DType, dtype, promote
 
 __all__ = [
     "OPS",
@@ -113,16 +113,23 @@ def _np_floormod(a: Any, b: Any) -> Any:
     return np.where(b == 0, np.zeros_like(a), np.remainder(a, safe)).astype(np.result_type(a, b))
 
 
-def _np_erf(x: Any) -> Any:
-    from scipy.special import erf
+_erf_of_each = np.vectorize(math.erf, otypes=[float])
 
-    return erf(x)
+
+def _np_erf(x: Any) -> Any:
+    x = np.asarray(x)
+    return _erf_of_each(x).astype(_float_of(x))
 
 
 def _np_sigmoid(x: Any) -> Any:
-    from scipy.special import expit
+    x = np.asarray(x)
+    x = x.astype(_float_of(x))
+    small = np.exp(-np.abs(x))  # in (0, 1], so that nothing overflows
+    return np.where(x < 0, small, np.ones_like(x)) / (1 + small)
 
-    return expit(x)
+
+def _float_of(x: Any) -> Any:
+    return x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
 
 
 def _np_shl(a: Any, b: Any) -> Any:
@@ -256,12 +263,14 @@ _serial = itertools.count()
 class Expr:
     """An expression of scalar or vector type. Build it with operators and this module's functions."""
 
-    __slots__ = ("__weakref__", "_cache", "args", "dtype", "op", "serial", "value")
+    __slots__ = ("__weakref__", "_cache", "args", "depth", "dtype", "index", "op", "serial", "value")
     op: str
     dtype: DType
     args: tuple[Expr, ...]
     value: Any
     serial: int  #: creation order: a stable order for printing and canonical forms
+    depth: int  #: operators on the longest way down to a leaf
+    index: bool  #: see `is_index`
     _cache: dict[str, Any] | None
 
     __array_ufunc__ = None  # keep NumPy from taking `array * expr` apart
@@ -424,9 +433,21 @@ def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> 
     expr = object.__new__(Expr)
     expr.op, expr.dtype, expr.args, expr.value = op, of, args, value
     expr.serial = next(_serial)
+    expr.depth = 1 + max([a.depth for a in args]) if args else 0
+    expr.index = _is_index(op, of, args)
     expr._cache = None
     _interned[key] = expr
     return expr
+
+
+def _is_index(op: str, of: DType, args: tuple[Expr, ...]) -> bool:
+    if op not in _INDEX_OPS or of.is_float:
+        return False
+    if not args:
+        return of.kind != "uint" or of.bits < 64
+    if op == "cast" and (of.kind != "int" or of.bits < 32):
+        return False
+    return all([a.index for a in args])
 
 
 # -- leaves ---------------------------------------------------------------------------------------
@@ -452,13 +473,17 @@ def const(value: Any, of: object = None) -> Expr:
     if to.lanes > 1:
         return broadcast(const(value, to.scalar), to.lanes)
     if to.is_float:
-        return make("const", to, (), float(to.numpy.type(value)))
+        try:
+            with np.errstate(over="ignore"):
+                return make("const", to, (), float(to.numpy.type(value)))
+        except OverflowError:
+            raise UsageError("an integer too large for any float", asked=f"const(..., {to!r})") from None
+    if to.is_bool:
+        return make("const", to, (), bool(value))
     if isinstance(value, float) and not value.is_integer():
         if not math.isfinite(value):
             raise UsageError(f"{value} has no {to} value", asked=f"const({value!r}, {to!r})")
         value = math.trunc(value)
-    if to.is_bool:
-        return make("const", to, (), bool(value))
     span = 1 << to.bits
     wrapped = int(value) % span
     if to.kind == "int" and wrapped >= span >> 1:
@@ -479,7 +504,11 @@ def var(
 
 
 def as_expr(value: object, like: DType | None = None) -> Expr:
-    """`value` as an Expr. A Python number takes the type `like` if that can hold its kind."""
+    """`value` as an Expr. A Python number takes the type `like` if that can hold its kind.
+
+    An integer too large for int32 makes that int64; one that another type cannot hold is a
+    UsageError, not another number.
+    """
     if isinstance(value, Expr):
         return value
     as_scalar = getattr(value, "as_expr", None)  # loop handles and iteration variables
@@ -490,7 +519,7 @@ def as_expr(value: object, like: DType | None = None) -> Expr:
     if isinstance(value, np.generic):
         return const(value)
     if isinstance(value, numbers.Integral):
-        return const(int(value), like if like is not None and not like.is_bool else None)
+        return _integer_literal(int(value), like)
     if isinstance(value, numbers.Real):
         return const(float(value), like if like is not None and like.is_float else None)
     raise UsageError(
@@ -498,6 +527,20 @@ def as_expr(value: object, like: DType | None = None) -> Expr:
         asked=repr(value),
         legal="legal: a number, a te variable, an axis, or an expression over tensor elements A[i, j]",
     )
+
+
+def _integer_literal(value: int, like: DType | None) -> Expr:
+    if like is None or like.is_bool:
+        return const(value)
+    if like.is_integer and not like.min <= value <= like.max:
+        if like is INT32:
+            return const(value)
+        raise UsageError(
+            f"{value} is not a value of {like}",
+            asked=f"{value} beside an operand of type {like}",
+            legal=f"cast the operand to a wider type, or write te.const({value}, {like!r}) to wrap around",
+        )
+    return const(value, like)
 
 
 def convert_pair(a: object, b: object) -> tuple[Expr, Expr]:
@@ -530,14 +573,19 @@ def is_const(x: Expr, value: object = None) -> bool:
 
 
 def fold(op: str, of: DType, args: tuple[Expr, ...]) -> Expr:
-    """`make`, evaluated at once when every argument is a constant (with NumPy's arithmetic)."""
-    if all(a.op == "const" for a in args):
-        ufunc = OPS[op].numpy
-        if ufunc is not None:
-            with np.errstate(all="ignore"):
-                result = ufunc(*(a.dtype.numpy.type(a.value) for a in args))
-            return const(np.asarray(result).astype(of.numpy)[()], of)
-    return make(op, of, args)
+    """`make`, evaluated at once when every argument is a constant (with NumPy's arithmetic).
+
+    An int32 result that would wrap around is left as it is: as an index it is exact, as a value
+    it wraps when it becomes one.
+    """
+    ufunc = OPS[op].numpy
+    if ufunc is None or any(a.op != "const" for a in args):
+        return make(op, of, args)
+    with np.errstate(all="ignore"):
+        result = ufunc(*(a.dtype.numpy.type(a.value) for a in args))
+        if of is INT32 and op in _INDEX_OPS and ufunc(*(np.int64(a.value) for a in args)) != result:
+            return make(op, of, args)
+    return const(np.asarray(result).astype(of.numpy)[()], of)
 
 
 def binary(op: str, a: object, b: object) -> Expr:
@@ -711,7 +759,10 @@ def cast(to: object, x: object) -> Expr:
     if target.is_bool:
         return compare("ne", e, const(0, e.dtype))
     if e.op == "const":
-        return const(saturate(e.value, target) if e.dtype.is_float and not target.is_float else e.value, target)
+        if e.dtype.is_float and not target.is_float:
+            return const(saturate(e.value, target), target)
+        with np.errstate(over="ignore"):  # by way of NumPy: through a Python float it would round twice
+            return const(np.asarray(e.value, e.dtype.numpy).astype(target.numpy)[()], target)
     return make("cast", target, (e,))
 
 
@@ -814,19 +865,29 @@ def post_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
 
 def variables(e: Expr) -> frozenset[Expr]:
     """The variables `e` mentions (indices of reads included)."""
-    cache = e._cache
-    if cache is not None and "vars" in cache:
-        return cache["vars"]
-    if e.op == "var":
-        result = frozenset((e,))
-    elif not e.args:
-        result = frozenset()
-    else:
-        result = variables(e.args[0]) if len(e.args) == 1 else frozenset().union(*map(variables, e.args))
-    if cache is None:
-        cache = e._cache = {}
-    cache["vars"] = result
-    return result
+    found = _known_variables(e)
+    if found is not None:
+        return found
+    stack = [e]
+    while stack:
+        node = stack[-1]
+        parts = [_known_variables(a) for a in node.args]
+        unknown = [a for a, p in zip(node.args, parts, strict=True) if p is None]
+        if unknown:
+            stack.extend(unknown)
+            continue
+        stack.pop()
+        if node._cache is None:
+            node._cache = {}
+        known = [p for p in parts if p is not None]
+        node._cache["vars"] = known[0].union(*known[1:]) if len(known) > 1 else known[0]
+    return e._cache["vars"]  # type: ignore[index]
+
+
+def _known_variables(e: Expr) -> frozenset[Expr] | None:
+    if not e.args:
+        return frozenset((e,)) if e.op == "var" else frozenset()
+    return None if e._cache is None else e._cache.get("vars")
 
 
 def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
@@ -874,18 +935,12 @@ def substitute(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
     if not mapping:
         return e
     done: dict[int, Expr] = {}
-
-    def go(node: Expr) -> Expr:
-        if node.op == "var":
-            return mapping.get(node, node)
-        if not node.args:
-            return node
-        found = done.get(id(node))
-        if found is None:
-            found = done[id(node)] = rebuild(node, tuple([go(a) for a in node.args]))
-        return found
-
-    return go(e)
+    for node in post_order(e):
+        if node.args:
+            done[id(node)] = rebuild(node, tuple([done[id(a)] for a in node.args]))
+        else:
+            done[id(node)] = mapping.get(node, node) if node.op == "var" else node
+    return done[id(e)]
 
 
 def is_index(e: Expr) -> bool:
@@ -894,18 +949,4 @@ def is_index(e: Expr) -> bool:
     Such an expression is a mathematical integer: it is evaluated in 64 bits, and converted to its
     own type only where it meets a value.
     """
-    cache = e._cache
-    if cache is None:
-        cache = e._cache = {}
-    found = cache.get("index")
-    if found is None:
-        if e.op not in _INDEX_OPS or e.dtype.is_float:
-            found = False
-        elif e.op in ("const", "var"):
-            found = e.dtype.kind != "uint" or e.dtype.bits < 64
-        elif e.op == "cast":
-            found = e.dtype.kind == "int" and e.dtype.bits >= 32 and is_index(e.args[0])
-        else:
-            found = all(is_index(a) for a in e.args)
-        cache["index"] = found
-    return found
+    return e.index

@@ -17,7 +17,7 @@ from autosched.ir.stmt import Allocate, Buffer, For, If, Produce, Seq, Stmt, Sto
 from autosched.lower.bounds import Realization
 from autosched.schedule.relations import ragged, values_of_leaves
 from autosched.schedule.schedule import Schedule
-from autosched.schedule.stage import Loop, Split, Stage
+from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 
@@ -121,6 +121,27 @@ class _Nest:
                 legal="bind threadIdx axes and set_scope('shared'), or leave the loop unbound",
             )
 
+    def _check_overlap(self, first_reduce: int) -> None:
+        """Elements that shifting inwards computes twice must not be accumulated twice, nor by two
+        threads at once."""
+        shifted = {r.outer: r for r in self.stage.relations if isinstance(r, Split) and r.tail == "shift_inwards"}
+        inside: dict[Loop, Split] = dict(shifted)
+        for r in self.stage.relations:
+            match r:
+                case Split() if r.parent in inside:
+                    inside[r.outer] = inside[r.inner] = inside[r.parent]
+                case Fuse() if r.outer in inside or r.inner in inside:
+                    inside[r.fused] = inside.get(r.outer) or inside[r.inner]
+        for at, loop in enumerate(self.leaves):
+            r = inside.get(loop)
+            if r is not None and (at > first_reduce or loop.kind in ("parallel", "thread")):
+                why = f"it is {loop.thread or loop.kind}" if at <= first_reduce else "a reduce loop is outside it"
+                raise LowerError(
+                    f"the last block overlaps the one before, and sums would be added to twice: {why}",
+                    asked=f"{self.stage.name}.split({r.parent.name}, tail='shift_inwards')",
+                    legal="tail='guard' for this split, or cache_write the reduction and shift the copy",
+                )
+
     def _below(self, loop: Loop) -> Iterable[Stage]:
         return self.b.s.attached_at(loop)
 
@@ -154,6 +175,7 @@ class _Nest:
         if self.real.body.op != "reduce":
             value = self.b.an.simplify(self.b.reads(substitute(self.real.body, self.values)))
             return self._loops(0, Store(self.buffer, self.indices, value), None, self.guards)
+        self._check_overlap(len(self.leaves) if first_reduce is None else first_reduce)
         reduction, (source, condition) = self.real.body.value, self.real.body.args
         identity = reduction.identity(self.real.body.dtype)
         accumulator = load(self.buffer, *self.indices)

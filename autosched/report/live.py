@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from types import TracebackType
 from typing import Self, TextIO
@@ -28,7 +29,7 @@ class LiveDisplay(Display):
         self.state = TuningState()
         self.console = console or Console(file=stream)
         self._live = Live(console=self.console, get_renderable=self.render, refresh_per_second=4)
-        self._since = time.monotonic()  # when the state was last told the time
+        self._told = 0.0, time.monotonic()  # seconds that the run had taken, and when that was told
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -51,7 +52,7 @@ class LiveDisplay(Display):
             case Note():
                 style = "yellow" if event.level == "warning" else ""
                 self._say(f"{'warning' if style else 'note'}: {event.text}", style=style)
-        self._since = time.monotonic()
+        self._told = self.state.elapsed_s, time.monotonic()
 
     def _say(self, *lines: str, style: str = "") -> None:
         for line in lines:
@@ -62,6 +63,8 @@ class LiveDisplay(Display):
         state = self.state
         if state.started is None or state.phase == "done":
             return Text("")
+        if state.phase == "searching":  # the clock goes on between events
+            state.elapsed_s = self._told[0] + time.monotonic() - self._told[1]
         grid = Table.grid(padding=(0, 2))
         grid.add_row(Text("best", style="bold"), self._best())
         grid.add_row("", Text(state.candidate_line(), style="cyan", overflow="ellipsis", no_wrap=True))
@@ -77,6 +80,8 @@ class LiveDisplay(Display):
 
     def _best(self) -> Text:
         state = self.state
+        if not math.isfinite(state.best_seconds):
+            return Text(f"nothing measured yet; the default takes {seconds(state.default_seconds)}", style="dim")
         line = Text()
         line.append(seconds(state.best_seconds), style="bold green")
         line.append(f"  {ratio(state.default_seconds / state.best_seconds)} the default", style="green")
@@ -85,6 +90,5 @@ class LiveDisplay(Display):
 
     def _pace(self) -> Text:
         state = self.state
-        now = state.elapsed_s + (time.monotonic() - self._since if state.phase == "searching" else 0.0)
-        parts = [state.trials_line(), state.pace_line(), f"{duration(now)} so far"]
+        parts = [state.trials_line(), state.pace_line(), f"{duration(state.elapsed_s)} so far"]
         return Text(", ".join(p for p in parts if p))

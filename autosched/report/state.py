@@ -7,7 +7,7 @@ from collections import Counter
 
 from autosched.records import Record
 from autosched.report import text
-from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started, TrialDone
+from autosched.tuning import PLAYOFF_SHARE, Event, Note, PlayoffDone, Preflight, Started, TrialDone
 
 __all__ = ["TuningState", "first_line", "playoff_line", "preflight_line", "start_lines"]
 
@@ -53,9 +53,13 @@ class TuningState:
         if improved:
             self.best = record
         self.best_seconds = min(self.best_seconds, event.best_seconds)
-        if self.fraction >= 1:
+        if self._search_is_over():
             self.phase = "play-off"
         return improved
+
+    def _search_is_over(self) -> bool:
+        used_up = self.trials is not None and self.done >= self.trials
+        return used_up or (self.budget_s is not None and self.elapsed_s > self.budget_s * (1 - PLAYOFF_SHARE))
 
     @property
     def trials(self) -> int | None:

@@ -33,6 +33,9 @@ _TIME = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )
 
+#: where generated code finds mathematics, vectors of it, and float16 conversions for old CPUs
+_LIBRARIES = ("libm.so.6", "libmvec.so.1", "libgcc_s.so.1")
+
 #: what stands in for the OpenMP runtime where there is none: the team is the caller
 _SERIAL_OPENMP = """
 define void @GOMP_parallel(ptr %function, ptr %data, i32 %threads, i32 %flags) {
@@ -51,10 +54,10 @@ def _jit() -> llvm.LLJIT:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     if sys.platform == "linux":
-        for name in ("libm.so.6", "libgcc_s.so.1"):  # the second holds float16 conversions for old CPUs
+        for name in _LIBRARIES:
             try:
                 ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
-            except OSError:  # musl has no separate libm
+            except OSError:  # another C library may have it all in one
                 continue
     machine = llvm.Target.from_default_triple().create_target_machine(opt=3, reloc="pic", codemodel="small")
     return llvm.create_lljit_compiler(machine)

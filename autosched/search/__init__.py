@@ -43,6 +43,8 @@ STRATEGIES: dict[str, str] = {
     "guided": "autosched.search.guided:GuidedSearch",
     "random": "autosched.search.random:RandomSearch",
     "grid": "autosched.search.grid:GridSearch",
+    "tpe": "autosched.search.optuna_samplers:OptunaSearch",
+    "qmc": "autosched.search.optuna_samplers:QMCSearch",
 }
 
 DEFAULT = "guided"

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import WorkloadError
+from autosched.errors import AutoschedError, WorkloadError
 from autosched.ir.expr import variables
 from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
@@ -64,7 +64,15 @@ class WorkloadFunction:
             legal = ", ".join(f"{k}={v!r}" for k, v in self.parameters.items())
             raise WorkloadError(str(error), asked=f"{self.name}(...)", legal=f"parameters: {legal or 'none'}") from None
         bound.apply_defaults()
-        tensors = self.fn(*bound.args, **bound.kwargs)
+        try:
+            tensors = self.fn(*bound.args, **bound.kwargs)
+        except AutoschedError:
+            raise
+        except Exception as error:
+            given = ", ".join(f"{k}={v!r}" for k, v in bound.arguments.items())
+            raise WorkloadError(
+                f"it raised {type(error).__name__}: {error}", asked=f"{self.name}({given})"
+            ) from error
         listed = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
         if not listed or not all(isinstance(t, Tensor) for t in listed):
             raise WorkloadError(

@@ -103,6 +103,13 @@ def test_other_exceptions_are_one_line(
     assert done.stderr.count("\n") == 1
 
 
+def test_a_missing_package_is_named_as_pip_knows_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, ModuleNotFoundError("No module named 'PIL'", name="PIL.Image"))
+    done = cli("list")
+    assert done.status == 1
+    assert done.err == "error: the Python package pillow is not installed\n  pip install pillow\n"
+
+
 def test_debug_shows_the_traceback_first(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(monkeypatch, errors.UsageError("no"))
     monkeypatch.setenv("AUTOSCHED_DEBUG", "1")
@@ -182,7 +189,7 @@ def test_a_signal_ends_tuning_with_what_is_known(
 ) -> None:
     process = start(
         *("tune", "brighten", "--budget", "10m", "--strategy", "random", "--model", "none", "--progress", "jsonl"),
-        *("--repeat", 1, "--min-repeat-ms", 200, "--builders", 1, "--json"),
+        *("--repeat", 1, "--min-repeat-ms", 200, "--builders", 1, "--target", "llvm -threads=1", "--json"),
     )
     assert process.stderr is not None
     trials = 0

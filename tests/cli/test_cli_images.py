@@ -33,9 +33,11 @@ def test_png_round_trip(tmp_path: Path, size: tuple[int, int], channels: int, dt
 
 @pytest.mark.parametrize(
     ("name", "channels", "dtype"),
-    [("a.tif", 1, "int32"), ("a.tif", 1, "float32"), ("a.tif", 1, "uint16"), ("a.tif", 4, "uint8")]
-    + [("a.bmp", 3, "uint8"), ("a.ppm", 3, "uint8"), ("a.pgm", 1, "uint16"), ("A.PNG", 3, "uint8")]
-    + [("a.npy", 5, "float64"), ("a.npy", 3, "uint16"), ("a.npy", 1, "bool")],
+    [
+        *[("a.tif", 1, "int32"), ("a.tif", 1, "float32"), ("a.tif", 1, "uint16"), ("a.tif", 4, "uint8")],
+        *[("a.bmp", 3, "uint8"), ("a.ppm", 3, "uint8"), ("a.pgm", 1, "uint16"), ("A.PNG", 3, "uint8")],
+        *[("a.npy", 5, "float64"), ("a.npy", 3, "uint16"), ("a.npy", 1, "bool")],
+    ],
 )
 def test_other_formats_round_trip(tmp_path: Path, name: str, channels: int, dtype: str) -> None:
     array = noise(3, 4, channels, dtype="uint8").astype(dtype)
@@ -196,8 +198,8 @@ def test_files_are_made_with_the_users_permissions(tmp_path: Path) -> None:
 
 def test_outputs_are_checked_before_work_is_done(tmp_path: Path) -> None:
     check_output(tmp_path / "a.png")
+    (tmp_path / "b.png").mkdir()
     with pytest.raises(ImageError, match="folder"):
-        (tmp_path / "b.png").mkdir()
         check_output(tmp_path / "b.png")
 
 

@@ -100,12 +100,37 @@ def test_live_display_shows_best_pace_and_failures() -> None:
     assert "warning: records cannot be written" in stream.getvalue()
 
 
+def test_the_live_display_counts_on_between_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 100.0
+    monkeypatch.setattr("autosched.report.live.time.monotonic", lambda: clock)
+    display = LiveDisplay(Terminal())
+    display(scripted.started(trials=None, budget_s=20.0))
+    display(Preflight(2.4e-3, 0.1))
+
+    def page() -> str:
+        console = Console(file=io.StringIO(), width=100)
+        with console.capture() as capture:
+            console.print(display.render())
+        return capture.get()
+
+    clock = 105.0
+    assert "nothing measured yet; the default takes 2.40 ms" in page()
+    assert "0 trials, ETA 15 s, 5.0 s so far" in page()
+    display(scripted.trial(1, scripted.record(1, 1e-3), 1e-3, 19.0))
+    assert "play-off" in page()
+
+
 def test_live_display_leaves_the_terminal_as_it_was_after_an_error() -> None:
     stream = Terminal()
     console = Console(file=stream, force_terminal=True, width=100)
-    with pytest.raises(KeyboardInterrupt), LiveDisplay(stream, console) as display:
-        display(scripted.started())
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with LiveDisplay(stream, console) as display:
+            display(scripted.started())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert stream.getvalue().rstrip().endswith("\x1b[?25h")  # the cursor is visible again
 
 

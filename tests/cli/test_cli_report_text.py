@@ -30,8 +30,10 @@ def test_seconds(value: float, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(0.0, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.6, "1 min 00 s"), (125, "2 min 05 s"), (3599.7, "1 h 00 min")]
-    + [(3780, "1 h 03 min"), (-1, "0.0 s"), (math.inf, "-")],
+    [
+        *[(0.0, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.6, "1 min 00 s"), (125, "2 min 05 s")],
+        *[(3599.7, "1 h 00 min"), (3780, "1 h 03 min"), (-1, "0.0 s"), (math.inf, "-")],
+    ],
 )
 def test_duration(value: float, expected: str) -> None:
     assert text.duration(value) == expected

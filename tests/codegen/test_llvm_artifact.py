@@ -211,6 +211,20 @@ def test_target_options() -> None:
         compile_function(stencil(), Target.parse("llvm -mattr=avx2"))
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("-mcpu=abacus", "'abacus' is not a recognized processor"),
+        ("-mattr=+beads", "beads' is not a recognized feature"),
+    ],
+)
+def test_unknown_cpus_are_refused(options: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """LLVM itself would write to standard error and later abort."""
+    with pytest.raises(TargetError, match=words):
+        compile_function(stencil(), Target.parse(f"llvm {options}"))
+    assert not capfd.readouterr().err
+
+
 def test_scoped_memory_forgets_what_does_not_dominate() -> None:
     known: Scoped[str, int] = Scoped()
     known.remember("outer", 1)

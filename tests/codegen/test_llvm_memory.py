@@ -389,3 +389,14 @@ def test_a_tail_mask_is_made_of_small_integers() -> None:
         data, result = numbers(count, "uint8"), np.zeros(count, np.uint8)
         run(function, data, result)
         np.testing.assert_array_equal(result, data)
+
+
+def test_loops_under_a_mask() -> None:
+    """Serial and parallel loops inside a vector condition store for the chosen lanes only."""
+    flag, out, i = buffer("flag", 8, "bool"), buffer("out", 32, "int32"), var("i", role="loop")
+    store = Store(out, (ramp(i * 8, 1, 8),), broadcast(cast("int32", i) + 1, 8))
+    for kind in ("serial", "parallel"):
+        body = If(load(flag, ramp(0, 1, 8)), For(i, const(0), const(4), kind, store))
+        mask, result = np.arange(8) % 3 == 1, np.zeros(32, np.int32)
+        run(Function("f", (flag, out), (), body, (1,)), mask, result, target="llvm -threads=2")
+        np.testing.assert_array_equal(result.reshape(4, 8), mask * np.arange(1, 5)[:, None])

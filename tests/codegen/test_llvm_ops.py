@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from autosched.codegen import compile_function
+from autosched.codegen.llvm_libm import vector_library
 from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
 from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype
 from autosched.ir.expr import OPS, Expr, call, const, if_then_else, make, ramp, saturate, select, var
@@ -330,3 +331,31 @@ def test_contraction_makes_one_instruction() -> None:
     if artifact.meta["triple"].startswith("x86_64"):
         assert "vfmadd" in artifact.text("asm")
     assert "fast" not in artifact.text("source")
+
+
+# -- vector mathematics ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", FLOATS)
+@pytest.mark.parametrize("lanes", [2, 3, 8, 16, 24, 37])
+def test_vector_functions_of_any_length(of: str, lanes: int) -> None:
+    """Vectors that do not fill registers, or fill several, give each lane its own result."""
+    a, out = Buffer("a", (const(lanes),), dtype(of)), Buffer("out", (const(lanes),), dtype(of))
+    at = ramp(0, 1, lanes)
+    value = call("exp", load(a, at)) + call("pow", load(a, at), load(a, at))
+    function = Function("f", (a, out), (), Store(out, (at,), value), (1,))
+    x, result = np.linspace(0.1, 3, lanes).astype(of), np.zeros(lanes, of)
+    run(function, x, result)
+    compare(result, np.exp(x) + np.power(x, x), 8, f"{lanes} lanes")
+
+
+def test_vector_library_follows_the_cpu() -> None:
+    """The widest registers of the CPU compiled for, the narrowest that hold the vector."""
+    library = vector_library("x86_64-unknown-linux-gnu", "+sse2,+avx2,+avx512f,-avx512f")
+    assert vector_library("aarch64-apple-darwin", "+neon") is None
+    if library is None:  # the C library has no vector functions
+        return
+    assert library.find("exp", dtype("float32x64"), 1) == ("_ZGVdN8v_expf", 8)
+    assert library.find("pow", dtype("float64x2"), 2) == ("_ZGVbN2vv_pow", 2)
+    assert library.find("sqrt", dtype("float32x8"), 1) is None
+    assert library.find("exp", dtype("float16x8"), 1) is None

@@ -9,6 +9,7 @@ from pathlib import Path
 from autosched.model import MODELS
 from autosched.search import STRATEGIES
 from autosched.search.guided import GuidedSearch
+from autosched.search.optuna_samplers import OptunaSearch, QMCSearch
 
 TEXT = (Path(__file__).parents[2] / "docs" / "search.md").read_text()
 
@@ -27,7 +28,8 @@ def test_the_examples_run():
 def test_all_names_and_options_are_documented():
     for name in [*STRATEGIES, *MODELS]:
         assert f"| `{name}`" in TEXT
-    parameters = inspect.signature(GuidedSearch).parameters
-    for option, parameter in parameters.items():
-        if option not in ("space", "seed", "model"):
-            assert f"`{option}={parameter.default}`" in TEXT
+    for name, strategy in (("guided", GuidedSearch), ("tpe", OptunaSearch), ("qmc", QMCSearch)):
+        (row,) = re.findall(rf"^\| `{name}`.*$", TEXT, re.MULTILINE)
+        for option, parameter in inspect.signature(strategy).parameters.items():
+            if option not in ("space", "seed", "model"):
+                assert f"`{option}={parameter.default}`".replace("'", '"') in row.replace("'", '"')

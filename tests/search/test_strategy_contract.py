@@ -76,8 +76,9 @@ class TestExamplePlugin(StrategyContract):
         return make_strategy(f"{EXAMPLE}:HillClimber", space, seed=seed)
 
 
-def test_every_built_in_strategy_is_tested_above():
-    assert set(STRATEGIES) == {"random", "grid", "guided"}
+def test_every_built_in_strategy_is_tested():
+    """Those of Optuna in test_optuna.py, the others above."""
+    assert set(STRATEGIES) == {"random", "grid", "guided", "tpe", "qmc"}
 
 
 class _Repeats(RandomSearch):
