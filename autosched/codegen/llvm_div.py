@@ -1,7 +1,13 @@
 """The divisions of the language in LLVM: defined for every operand, cheap for constant divisors.
 
 An integer divided by zero is 0, and so is the remainder; INT_MIN / -1 wraps. LLVM's own `sdiv` is
-undefined there, so a divisor that may be zero or -1 is replaced before it and the result after it.
+undefined there, so signed numbers are divided by their magnitudes, and a divisor of zero becomes 1.
+
+Vectors with a divisor that is no constant are divided in floating point, which is exact for up to
+32 bits: with a, b < 2^k the quotient is at least 1/b away from the integer above it, and rounding to
+more than 2k bits moves it by less. It is faster than a division per lane, and it cannot trap.
+LLVM 22 can, on AVX-512: it turns `x / select(c, 1, y)` into `select(c, x, x / y)`, and divides by the
+zero that the select was there to avoid. 64-bit lanes are divided one by one.
 """
 
 from __future__ import annotations
@@ -11,7 +17,7 @@ from autosched.ir.dtype import BOOL, DType, dtype
 
 __all__ = ["floor_div", "floor_mod", "trunc_div", "trunc_mod"]
 
-_FLOAT32 = dtype("float32")
+_FLOAT32, _FLOAT64, _INT32 = map(dtype, ("float32", "float64", "int32"))
 
 
 def trunc_div(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
@@ -22,11 +28,15 @@ def trunc_div(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> V
         return constant(0, a.dtype)
     if b.const is not None:
         return _constant_quotient(w, a, b, non_negative)
-    safe, zero, minus_one = _safe_divisor(w, b, non_negative)
-    quotient = w.binary("udiv" if _unsigned(a, non_negative) else "sdiv", a, safe)
-    if minus_one is not None:
-        quotient = w.select(minus_one, w.binary("sub", constant(0, a.dtype), a), quotient)
-    return w.select(zero, constant(0, a.dtype), quotient)
+    if a.dtype.lanes > 1:
+        return _vector_quotient(w, a, b, non_negative)
+    w.divisions += 1
+    if _unsigned(a, non_negative):
+        quotient = w.binary("udiv", a, _at_least_one(w, b))
+    else:
+        size = w.binary("udiv", _magnitude(w, a), _at_least_one(w, _magnitude(w, b)))
+        quotient = _with_sign(w, size, _sign(w, w.binary("xor", a, b)))
+    return w.select(_equals(w, b, 0), constant(0, a.dtype), quotient)
 
 
 def trunc_mod(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
@@ -35,12 +45,16 @@ def trunc_mod(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> V
         return _float_remainder(w, a, b)
     if b.const in (0, -1):
         return constant(0, a.dtype)
-    opcode = "urem" if _unsigned(a, non_negative) else "srem"
     if b.const is not None:
-        return w.binary(opcode, a, b)
-    # x % 1 is 0, which is also the right answer for a divisor of -1
-    safe, zero, _ = _safe_divisor(w, b, non_negative)
-    return w.select(zero, constant(0, a.dtype), w.binary(opcode, a, safe))
+        return w.binary("urem" if _unsigned(a, non_negative) else "srem", a, b)
+    if a.dtype.lanes > 1:
+        remainder = w.binary("sub", a, w.binary("mul", _vector_quotient(w, a, b, non_negative), b))
+        return w.select(_equals(w, b, 0), constant(0, a.dtype), remainder)
+    w.divisions += 1
+    if _unsigned(a, non_negative):  # x % 1 is the 0 that x % 0 shall be
+        return w.binary("urem", a, _at_least_one(w, b))
+    size = w.binary("urem", _magnitude(w, a), _at_least_one(w, _magnitude(w, b)))
+    return _with_sign(w, size, _sign(w, a))
 
 
 def floor_div(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
@@ -66,8 +80,7 @@ def floor_mod(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> V
     if b.const == 0 or _unsigned(a, non_negative):
         return remainder
     if b.const is not None and b.const > 0:  # add the divisor to a negative remainder, without a branch
-        sign = w.binary("ashr", remainder, constant(a.dtype.bits - 1, a.dtype))
-        return w.binary("add", remainder, w.binary("and", sign, b))
+        return w.binary("add", remainder, w.binary("and", _sign(w, remainder), b))
     return w.select(_needs_step(w, remainder, b), w.binary("add", remainder, b), remainder)
 
 
@@ -86,14 +99,22 @@ def _equals(w: Writer, a: Value, value: int) -> Value:
     return w.op(f"icmp eq {register_type(a.dtype)} {a.ref}, {constant(value, a.dtype).ref}", _bool_like(a.dtype))
 
 
-def _safe_divisor(w: Writer, b: Value, non_negative: bool) -> tuple[Value, Value, Value | None]:
-    """A divisor that cannot trap, where `b` is 0, and where it is -1 (None for unsigned)."""
-    zero = _equals(w, b, 0)
-    one = constant(1, b.dtype)
-    if _unsigned(b, non_negative):
-        return w.select(zero, one, b), zero, None
-    minus_one = _equals(w, b, -1)
-    return w.select(w.binary("or", zero, minus_one), one, b), zero, minus_one
+def _at_least_one(w: Writer, b: Value) -> Value:
+    return w.intrinsic("umax", b.dtype, [b, constant(1, b.dtype)])
+
+
+def _magnitude(w: Writer, a: Value) -> Value:
+    """|a| as an unsigned number, which holds that of the smallest number as well."""
+    return w.intrinsic("abs", a.dtype, [a, constant(0, BOOL)])
+
+
+def _sign(w: Writer, a: Value) -> Value:
+    """All ones where `a` is negative, else 0."""
+    return w.binary("ashr", a, constant(a.dtype.bits - 1, a.dtype))
+
+
+def _with_sign(w: Writer, size: Value, sign: Value) -> Value:
+    return w.binary("sub", w.binary("xor", size, sign), sign)
 
 
 def _constant_quotient(w: Writer, a: Value, b: Value, non_negative: bool) -> Value:
@@ -109,8 +130,25 @@ def _floor_div_by_positive(w: Writer, a: Value, b: Value) -> Value:
     divisor = int(b.const or 1)
     if not divisor & (divisor - 1):
         return w.binary("ashr", a, constant(divisor.bit_length() - 1, a.dtype)) if divisor > 1 else a
-    sign = w.binary("ashr", a, constant(a.dtype.bits - 1, a.dtype))
+    sign = _sign(w, a)
     return w.binary("xor", w.binary("udiv", w.binary("xor", a, sign), b), sign)
+
+
+def _vector_quotient(w: Writer, a: Value, b: Value, non_negative: bool) -> Value:
+    of = a.dtype
+    if of.bits == 64:
+        lanes = [(w.extract(a, i), w.extract(b, i)) for i in range(of.lanes)]
+        return w.concat([trunc_div(w, *pair, non_negative=non_negative) for pair in lanes], of)
+    signed = not _unsigned(a, non_negative)
+    wide = (_FLOAT32 if of.bits <= 16 else _FLOAT64).with_lanes(of.lanes)
+    x, y = (w.convert("sitofp" if signed else "uitofp", v, wide) for v in (a, b))
+    ratio = w.select(_equals(w, b, 0), constant(0.0, wide), w.binary("fdiv", x, y))
+    if of.bits < 32:
+        return w.convert("trunc", w.convert("fptosi", ratio, _INT32.with_lanes(of.lanes)), of)
+    if not signed:
+        return w.convert("fptoui", ratio, of)
+    beyond = _compare(w, "oge", ratio, constant(2.0**31, wide))  # INT_MIN / -1
+    return w.convert("fptosi", w.select(beyond, constant(-(2.0**31), wide), ratio), of)
 
 
 def _needs_step(w: Writer, remainder: Value, b: Value) -> Value:

@@ -308,7 +308,7 @@ class Expressions:
 
     def _compare_lanes(self, e: Expr) -> Value:
         """A comparison of vector indices, in their own width where that is exact."""
-        form = self._narrow if all(map(self.ranges.fits, e.args)) else self.index
+        form = self.value if all(map(self.ranges.fits, e.args)) else self.index
         return LLVM_OPS[e.op](self.w, e.dtype, [form(a) for a in e.args])
 
     def _compare_lines(self, e: Expr) -> Value | None:

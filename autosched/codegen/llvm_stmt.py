@@ -10,7 +10,7 @@ from autosched.codegen.llvm_interleave import Interleaved, interleaved
 from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_range import Interval, Ranges
 from autosched.codegen.llvm_storage import ALIGNMENT, Storage, buffer_bytes, constant_bytes, plus
-from autosched.codegen.llvm_text import ModuleText, Value, Writer, constant, memory_type
+from autosched.codegen.llvm_text import Value, Writer, constant, memory_type
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_index
@@ -18,11 +18,8 @@ from autosched.ir.stmt import Allocate, Barrier, Buffer, For, If, Launch, Let, P
 
 __all__ = ["Statements"]
 
-#: a loop that partitioning cut off runs a few times: vector code for it is wasted compile time
-_RAGGED = ('!{!"llvm.loop.vectorize.enable", i1 false}', '!{!"llvm.loop.unroll.disable"}')
-#: and so are copies of it, which unrolling a loop around it would make
-_AROUND_RAGGED = _RAGGED[1:]
-
+_NO_VECTORS = '!{!"llvm.loop.vectorize.enable", i1 false}'
+_NO_COPIES = '!{!"llvm.loop.unroll.disable"}'
 _MOSTLY_TRUE = '!{!"branch_weights", i32 2000, i32 1}'
 
 
@@ -172,20 +169,30 @@ class Statements:
         counter = Value(w.name(name), INT64)
         step = w.name(f"{name}.step")
         w.define(counter.ref, f"phi i64 [ {begin.ref}, %{before} ], [ {step}, %{latch} ]")
+        divisions = w.divisions
         with w.scope(), self.exprs.bound(s.var, counter):
             self.emit(s.body, used)
         w.jump(latch)
         w.start(latch)
         w.define(step, f"add i64 {counter.ref}, 1")
         more = w.fresh(f"icmp ne i64 {step}, {end.ref}", BOOL)
-        w.branch(more.ref, body, done, self._loop_metadata(w.module, s))
+        w.branch(more.ref, body, done, self._loop_metadata(s, w.divisions > divisions))
         w.start(done)
 
-    @staticmethod
-    def _loop_metadata(module: ModuleText, s: For) -> str:
-        if not any(isinstance(inner, For) and inner.ragged for inner in walk(s)):
+    def _loop_metadata(self, s: For, divides: bool) -> str:
+        """What LLVM must not do to the loop.
+
+        A loop that partitioning cut off runs a few times: vector code for it is wasted compile
+        time, and so are the copies that unrolling a loop around it makes. A loop that divides stays
+        scalar because LLVM 22 gets it wrong: of a division that all lanes share and only some need,
+        the vectorised loop computes it if the first lane does.
+        """
+        module = self.w.module
+        ragged = any(isinstance(inner, For) and inner.ragged for inner in walk(s))
+        wanted = [(_NO_VECTORS, s.ragged or divides), (_NO_COPIES, ragged)]
+        hints = ", ".join(module.metadata(hint) for hint, applies in wanted if applies)
+        if not hints:
             return ""
-        hints = ", ".join(module.metadata(hint) for hint in (_RAGGED if s.ragged else _AROUND_RAGGED))
         node = module.metadata(f"!{{@, {hints}}}", distinct=True)
         return f", !llvm.loop {node}"
 

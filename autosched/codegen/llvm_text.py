@@ -74,13 +74,20 @@ def _literal(value: int | float, of: DType) -> str:
     if of.is_bool:
         return "true" if value else "false"
     if not of.is_float:
-        wrapped = int(value) & ((1 << of.bits) - 1)
-        return str(wrapped - (1 << of.bits) if wrapped >> (of.bits - 1) else wrapped)
+        return str(value)
     with np.errstate(over="ignore"):
         rounded = of.numpy.type(value)
     if of.bits == 16:
         return f"0xH{int(rounded.view(np.uint16)):04X}"
     return "0x" + struct.pack(">d", float(rounded)).hex().upper()  # LLVM writes a float as the equal double
+
+
+def _wrapped(value: int | float, of: DType) -> int | float:
+    """An integer as its type holds it: only the low bits count."""
+    if not of.is_integer:
+        return value
+    low = int(value) & ((1 << of.bits) - 1)
+    return low - (1 << of.bits) if of.kind == "int" and low >> (of.bits - 1) else low
 
 
 @lru_cache(maxsize=4096)
@@ -90,6 +97,7 @@ def _constant_text(text: str, of: DType) -> str:
 
 def constant(value: int | float, of: DType) -> Value:
     """A literal; in a vector type every lane holds it."""
+    value = _wrapped(value, of.scalar)
     return Value(_constant_text(_literal(value, of.scalar), of), of, value)
 
 
@@ -170,6 +178,7 @@ class Writer:
     def __init__(self, module: ModuleText) -> None:
         self.module = module
         self.block = "entry"
+        self.divisions = 0  #: scalar divisions so far whose divisor is no constant
         self._entry: list[str] = []
         self._lines: list[str] = []
         self._pure: Scoped[str, Value] = Scoped()
@@ -315,5 +324,7 @@ class Writer:
 
     def iota(self, of: DType, stride: int = 1) -> Value:
         """The constant vector 0, stride, 2 * stride, ..."""
-        lanes = ", ".join(f"{register_type(of.scalar)} {_literal(i * stride, of.scalar)}" for i in range(of.lanes))
+        kind = of.scalar
+        numbers = [_literal(_wrapped(i * stride, kind), kind) for i in range(of.lanes)]
+        lanes = ", ".join(f"{register_type(kind)} {n}" for n in numbers)
         return Value(f"<{lanes}>", of)

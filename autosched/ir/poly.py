@@ -123,6 +123,11 @@ class Poly:
             return 0
         return self.terms.get(()) if len(self.terms) == 1 else None
 
+    @property
+    def size(self) -> int:
+        """A measure of the work it is: terms, each with its factors."""
+        return sum(map(len, self.terms)) + len(self.terms)
+
     def atoms(self) -> Iterator[Expr]:
         """Each atom once, in order of creation."""
         return iter(sorted({a for m in self.terms for a in m}, key=_serial))

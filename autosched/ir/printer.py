@@ -1,12 +1,14 @@
 """Readable text for expressions, statements and functions.
 
 Loops print as `for (y.outer, 0, height//8)`: variable, start, extent. Parentheses appear only
-where precedence needs them. Names are made unique within one printout: a second `y` is `y_1`.
+where precedence needs them. A loop `y` inside another `y` prints as `y_1`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import (
@@ -48,6 +50,9 @@ _INFIX = {
     "floormod": ("%", 10),
 }
 _ATOM = 12
+#: An expression with more nodes is cut short with `...`: shared parts, printed out, have no bound.
+MAX_NODES = 4000
+MAX_DEPTH = 60
 Namer = Callable[[Expr], str]
 
 
@@ -56,53 +61,94 @@ def _plain_name(v: Expr) -> str:
 
 
 def format_expr(e: Expr, name_of: Namer = _plain_name) -> str:
-    return _format(e, name_of)[0]
+    """The expression with C's operators and Python's `//` and `%`."""
+    return _Formatter(name_of).top(e)
 
 
-def _format(e: Expr, name_of: Namer) -> tuple[str, int]:
-    """Text and precedence of its outermost operator."""
+class _Formatter:
+    """Text of one expression, parenthesised by precedence."""
 
-    def sub(arg: Expr, above: int) -> str:
-        text, level = _format(arg, name_of)
-        return f"({text})" if level < above else text
+    def __init__(self, name_of: Namer) -> None:
+        self._name_of = name_of
+        self._nodes = 0
+        self._depth = 0
 
-    def top(arg: Expr) -> str:
-        return _format(arg, name_of)[0]
+    def top(self, e: Expr) -> str:
+        return self._format(e)[0]
 
-    op = e.op
-    if op == "const":
-        return _constant(e), _ATOM if not str(e.value).startswith("-") else 9
-    if op == "var":
-        return name_of(e), _ATOM
-    if op in _INFIX:
-        symbol, level = _INFIX[op]
-        left, right = e.args
-        space = "" if level == 10 and not e.dtype.is_float else " "
-        # same level on the right needs parentheses: a - (b - c), a // (b * c)
-        right_level = level if op in ("add", "and", "or") and right.op == op else level + 1
-        if op == "mul" and right.op == "mul":
-            right_level = level
-        return f"{sub(left, level)}{space}{symbol}{space}{sub(right, right_level)}", level
-    match op:
-        case "read" | "load":
-            return f"{e.value.name}[{', '.join(map(top, e.args))}]", _ATOM
-        case "cast":
-            return f"{e.dtype}({top(e.args[0])})", _ATOM
-        case "not":
-            return f"!{sub(e.args[0], 11)}", 11
-        case "neg":
-            return f"-{sub(e.args[0], 11)}", 11
-        case "bitnot":
-            return f"~{sub(e.args[0], 11)}", 11
-        case "ramp":
-            base, stride = e.args
-            step = "" if stride.op == "const" and stride.value == 1 else f":{top(stride)}"
-            return f"ramp({top(base)}{step}, {e.dtype.lanes})", _ATOM
-        case "broadcast":
-            return f"x{e.dtype.lanes}({top(e.args[0])})", _ATOM
-        case "reduce":
-            return e.value.describe(e, top), _ATOM
-    return f"{op}({', '.join(map(top, e.args))})", _ATOM
+    def _format(self, e: Expr) -> tuple[str, int]:
+        """Text and precedence of its outermost operator. A long sum is one loop, not a recursion."""
+        if self._nodes >= MAX_NODES or self._depth >= MAX_DEPTH:
+            return "...", _ATOM
+        chain = []
+        while e.op in _INFIX:
+            chain.append(e)
+            e = e.args[0]
+        self._nodes += len(chain) + 1
+        self._depth += 1
+        text, level = self._operand(e)
+        pieces = []
+        for e in reversed(chain):
+            symbol, above = _INFIX[e.op]
+            if level < above:
+                pieces = ["(", text, *pieces, ")"]
+                text = ""
+            space = "" if above == 10 and not e.dtype.is_float else " "
+            pieces.append(f"{space}{symbol}{space}{self._right(e)}")
+            level = above
+        self._depth -= 1
+        return text + "".join(pieces), level
+
+    def _right(self, e: Expr) -> str:
+        """The right operand; one of the same level needs parentheses: `a - (b - c)`, `a*(b//c)`."""
+        above = _INFIX[e.op][1]
+        text, level = self._format(e.args[1])
+        bare = level > above or (level == above and _is_associative(e))
+        return text if bare else f"({text})"
+
+    def _tight(self, e: Expr) -> str:
+        text, level = self._format(e)
+        return f"({text})" if level < 11 else text
+
+    def _operand(self, e: Expr) -> tuple[str, int]:
+        match e.op:
+            case "const":
+                return _constant(e), _ATOM if not str(e.value).startswith("-") else 9
+            case "var":
+                return self._name_of(e), _ATOM
+            case "read" | "load":
+                return f"{e.value.name}[{self._list(e.args)}]", _ATOM
+            case "cast":
+                return f"{e.dtype}({self.top(e.args[0])})", _ATOM
+            case "not":
+                return f"!{self._tight(e.args[0])}", 11
+            case "neg":
+                return f"-{self._tight(e.args[0])}", 11
+            case "bitnot":
+                return f"~{self._tight(e.args[0])}", 11
+            case "ramp":
+                base, stride = e.args
+                step = "" if stride.op == "const" and stride.value == 1 else f":{self.top(stride)}"
+                return f"ramp({self.top(base)}{step}, {e.dtype.lanes})", _ATOM
+            case "broadcast":
+                return f"x{e.dtype.lanes}({self.top(e.args[0])})", _ATOM
+            case "reduce":
+                return e.value.describe(e, self.top), _ATOM
+        return f"{e.op}({self._list(e.args)})", _ATOM
+
+    def _list(self, args: tuple[Expr, ...]) -> str:
+        return ", ".join(map(self.top, args))
+
+
+def _is_associative(e: Expr) -> bool:
+    """Whether `a op (b op c)`, which `e` is, may be read as `(a op b) op c`."""
+    right = e.args[1]
+    if e.op not in ("add", "mul", "and", "or") or right.op != e.op or e.dtype.is_float:
+        return False
+    first = right
+    while first.op == "mul":
+        first = first.args[0]
+    return _INFIX.get(first.op, ("", _ATOM))[1] != 10  # a*(b//c*d) is not a*b//c*d
 
 
 def _constant(e: Expr) -> str:
@@ -114,44 +160,56 @@ def _constant(e: Expr) -> str:
 
 
 class _Names:
-    """Unique names for variables and buffers, in order of appearance."""
+    """Names of the variables in scope: a `y` inside another `y` is `y_1`."""
 
-    def __init__(self) -> None:
-        self._taken: dict[str, int] = {}
-        self._names: dict[int, str] = {}
-
-    def declare(self, v: Expr) -> str:
-        """A loop variable: a fresh name each time it is introduced outside another of its name."""
-        return self(v)
+    def __init__(self, name_of: Namer) -> None:
+        self._name_of = name_of
+        self._names: dict[Expr, str] = {}
 
     def __call__(self, v: Expr) -> str:
-        found = self._names.get(id(v))
-        if found is None:
-            base = v.value.name
-            count = self._taken.get(base, 0)
-            self._taken[base] = count + 1
-            found = self._names[id(v)] = base if count == 0 else f"{base}_{count}"
-        return found
+        return self._names.get(v) or self._name_of(v)
+
+    @contextmanager
+    def inside(self, v: Expr) -> Iterator[None]:
+        base, taken = self._name_of(v), set(self._names.values())
+        name, outer = base, self._names.get(v)
+        for k in itertools.count(1):
+            if name not in taken:
+                break
+            name = f"{base}_{k}"
+        self._names[v] = name
+        try:
+            yield
+        finally:
+            del self._names[v]
+            if outer is not None:
+                self._names[v] = outer
 
 
 def format_stmt(s: Stmt, name_of: Namer | None = None) -> str:
     """The statement as indented text."""
     lines: list[str] = []
-    _emit(s, 0, lines, name_of or _plain_name)
+    _emit(s, 0, lines, _Names(name_of or _plain_name))
     return "\n".join(lines)
 
 
 def format_function(f: Function) -> str:
     """Parameters, then the body."""
-    names = _plain_name
-    params = ", ".join(
-        f"{b.name}: {b.dtype}[{', '.join(format_expr(d, names) for d in b.shape)}]{' out' if i in f.outputs else ''}"
-        for i, b in enumerate(f.params)
-    )
-    return f"{f.name}({params})\n{format_stmt(f.body, names)}\n"
+    names = _Names(_plain_name)
+    lines: list[str] = []
+    with ExitStack() as scope:
+        for v in f.sizes:
+            scope.enter_context(names.inside(v))
+        params = ", ".join(
+            f"{b.name}: {b.dtype}[{', '.join(format_expr(d, names) for d in b.shape)}]{' out' if i in f.outputs else ''}"
+            for i, b in enumerate(f.params)
+        )
+        _emit(f.body, 0, lines, names)
+    body = "\n".join(lines)
+    return f"{f.name}({params})\n{body}\n"
 
 
-def _emit(s: Stmt, depth: int, lines: list[str], name_of: Namer) -> None:
+def _emit(s: Stmt, depth: int, lines: list[str], name_of: _Names) -> None:
     pad = "  " * depth
 
     def text(e: Expr) -> str:
@@ -164,11 +222,11 @@ def _emit(s: Stmt, depth: int, lines: list[str], name_of: Namer) -> None:
 
     match s:
         case For():
-            word = {"serial": "for"}.get(s.kind, s.kind)
-            head = f"{word} ({name_of(s.var)}, {text(s.start)}, {text(s.extent)})"
-            if s.thread:
-                head = f"for ({name_of(s.var)}, {text(s.start)}, {text(s.extent)}) bind {s.thread}"
-            block(head, s.body)
+            word = "for" if s.thread or s.kind == "serial" else s.kind
+            span = f"{text(s.start)}, {text(s.extent)}"
+            bound = f" bind {s.thread}" if s.thread else ""
+            with name_of.inside(s.var):
+                block(f"{word} ({name_of(s.var)}, {span}){bound}", s.body)
         case Store():
             indices = ", ".join(map(text, s.indices))
             lines.append(f"{pad}{s.buffer.name}[{indices}] = {text(s.value)}")
@@ -182,8 +240,10 @@ def _emit(s: Stmt, depth: int, lines: list[str], name_of: Namer) -> None:
             for c in s.stmts:
                 _emit(c, depth, lines, name_of)
         case Let():
-            lines.append(f"{pad}let {name_of(s.var)} = {text(s.value)}")
-            _emit(s.body, depth, lines, name_of)
+            value = text(s.value)
+            with name_of.inside(s.var):
+                lines.append(f"{pad}let {name_of(s.var)} = {value}")
+                _emit(s.body, depth, lines, name_of)
         case Allocate():
             shape = ", ".join(map(text, s.buffer.shape))
             lines.append(f"{pad}allocate {s.buffer.name}: {s.buffer.dtype}[{shape}] {s.buffer.scope}")

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from autosched.ir.expr import Expr, const, make, post_order, substitute, variables
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, variables_of
-from autosched.schedule.relations import loop_extents, values_of_leaves
+from autosched.schedule.relations import fuse_values, loop_extents, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule
-from autosched.schedule.stage import Loop, Stage
+from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.te.tensor import IterVar
 
 __all__ = ["Interval", "Realization", "infer_bounds", "interval"]
@@ -192,9 +192,9 @@ def _required(
         reads = [e for e in post_order(real.body) if e.op == "read" and e.value is stage.tensor]
         if not reads:
             continue
-        relaxed = _inside(user, loop) | together
-        values = {a.var: real.start[i] + real.offsets[a] for i, a in enumerate(user.axis)}
-        values.update({a.var: a.min + real.offsets[a] for a in user.reduce_axis})
+        offsets, relaxed = _collapsed(user, real.extents, _inside(user, loop) | together)
+        values = {a.var: real.start[i] + offsets[a] for i, a in enumerate(user.axis)}
+        values.update({a.var: a.min + offsets[a] for a in user.reduce_axis})
         for read in reads:
             for d, index in enumerate(read.args):
                 found = interval(substitute(index, values), relaxed, an)
@@ -213,6 +213,34 @@ def _required(
             start.append(whole.low.expr())
             extent.append((whole.width + 1).expr())
     return start, extent
+
+
+def _collapsed(
+    user: Stage, extents: dict[Loop, Expr], relaxed: frozenset[Expr]
+) -> tuple[dict[IterVar, Expr], frozenset[Expr]]:
+    """The user's axes when whole families of loops are relaxed together.
+
+    Where both loops of a split run through their ranges, so does their parent, which the guard keeps
+    inside its extent; where a fused loop does, both its parents do. Taking the parents instead is
+    tighter than interval arithmetic on what splits and fusions wrote.
+    """
+    whole: set[Loop] = {x for x in user.loops if x.var in relaxed}
+    values: dict[Loop, Expr] = {x: x.var for x in user.loops}
+    for r in reversed(user.relations):
+        match r:
+            case Split():
+                if r.outer in whole and r.inner in whole:
+                    whole.add(r.parent)
+                    values[r.parent] = r.parent.var
+                else:
+                    values[r.parent] = split_value(r, extents, values)
+            case Fuse():
+                if r.fused in whole:
+                    whole.update((r.outer, r.inner))
+                    values[r.outer], values[r.inner] = r.outer.var, r.inner.var
+                else:
+                    values[r.outer], values[r.inner] = fuse_values(r, extents, values)
+    return {a: values[x] for a, x in user.roots.items()}, relaxed | {x.var for x in whole}
 
 
 def _covers(width: Poly, full: Expr, an: Analyzer) -> bool:

@@ -159,7 +159,8 @@ class _Nest:
         for i, a in enumerate(stage.axis):
             value = real.start[i] + real.offsets[a]
             found.append(compare("lt", value, a.min + a.extent))
-            found.append(compare("ge", value, a.min))
+            if not an.prove(compare("ge", real.start[i], a.min)):  # offsets are never negative
+                found.append(compare("ge", value, a.min))
         kept: list[Expr] = []
         for condition in found:
             with an.assuming(logical_and(*kept)):

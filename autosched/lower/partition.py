@@ -153,9 +153,9 @@ def _limits(loop: For, span: _Span, an: Analyzer) -> tuple[Expr, Expr]:
         low = an.simplify(maximum(low, e))
     for e in span.high:
         high = an.simplify(minimum(high, e))
+    low = an.simplify(minimum(low, end))
     if span.provided:
         high = select(logical_and(*span.provided), high, low)
-    low = an.simplify(minimum(low, end))
     high = an.simplify(maximum(high, low))
     return low, high
 

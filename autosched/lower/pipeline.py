@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autosched.errors import LowerError, UsageError
-from autosched.ir.expr import Expr, const, substitute, variables
+from autosched.ir.evaluate import evaluate
+from autosched.ir.expr import Expr, compare, const, substitute, variables
 from autosched.ir.printer import format_function
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, map_stmt
@@ -24,6 +25,7 @@ from autosched.lower.partition import partition_loops
 from autosched.lower.scoped import replace_exprs, simplify_stmt
 from autosched.lower.vectorize import unroll_loops, vectorize_loops
 from autosched.schedule.schedule import Constraint, Knob, Schedule
+from autosched.schedule.stage import Split
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 
@@ -48,9 +50,6 @@ Pass = Callable[[Program], Program]
 def bind_knobs(p: Program) -> Program:
     """Every knob becomes its number."""
     names = {v.name: v for v in _open_knobs(p.function)}
-    missing = sorted(set(names) - set(p.knobs))
-    if missing:
-        raise LowerError(f"knob {missing[0]} has no value", asked="lower", legal="bind every knob of the sketch")
     mapping = {v: const(p.knobs[name]) for name, v in names.items()}
     owner = {
         s.buffer: Buffer(s.buffer.name, tuple(substitute(d, mapping) for d in s.buffer.shape), s.buffer.dtype, s.buffer.scope)
@@ -164,14 +163,33 @@ class Structure:
         """The function as the pass of that name leaves it."""
         if name not in PASSES:
             raise UsageError(f"no pass {name!r}", asked="lower", legal=f"passes in order: {', '.join(PASSES)}")
-        p = Program(self.function, self.target, dict(knobs or {}))
         if name == "structure":
-            return p.function
+            return self.function
+        self._check_values(knobs or {})
+        p = Program(self.function, self.target, dict(knobs or {}))
         for pass_name, run in CONCRETE:
             p = run(p)
             if pass_name == name:
                 break
         return p.function
+
+    def _check_values(self, knobs: dict[str, int]) -> None:
+        """Raise LowerError unless there is a value for each knob, among its values, that meets the
+        constraints. Those that mention sizes are for the caller, who knows them."""
+        known = {k.name: k for k in self.knobs}
+        asked = f"{self.function.name} with {', '.join(f'{k}={v}' for k, v in knobs.items()) or 'no knobs'}"
+        for name in (*known, *knobs):
+            if name not in known or name not in knobs:
+                why = f"knob {name} has no value" if name in known else f"no knob {name!r}"
+                raise LowerError(why, asked=asked, legal=f"knobs: {', '.join(known) or 'none'}")
+            if knobs[name] not in known[name].values:
+                raise LowerError(
+                    f"{knobs[name]!r} is not a value of {name}", asked=asked, legal=f"values: {list(known[name].values)}"
+                )
+        env = {k.var: knobs[k.name] for k in self.knobs}
+        for c in self.constraints:
+            if variables(c.condition) <= env.keys() and not evaluate([c.condition], env)[0]:
+                raise LowerError(c.reason, asked=asked, legal=f"needed: {c.condition!r}")
 
     def __str__(self) -> str:
         return format_function(self.function)
@@ -195,10 +213,27 @@ def lower_structure(s: Schedule, args: Sequence[Tensor], target: Target | str, n
     verify.check_sizes(body, sizes, name)
     outputs = tuple(i for i, t in enumerate(args) if t in s.outputs)
     function = Function(name, params, tuple(sizes), body, outputs)
-    return Structure(function, to, tuple(s.knobs.values()), tuple(s.constraints))
+    return Structure(function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s)))
+
+
+def _positive_factors(s: Schedule) -> list[Constraint]:
+    """Factors that are formulas over knobs must come out positive."""
+    found: dict[Expr, Constraint] = {}
+    for stage in s.stages:
+        for r in stage.relations:
+            amount = (r.factor if r.factor is not None else r.nparts) if isinstance(r, Split) else None
+            if amount is not None and not Analyzer().prove(compare("ge", amount, 1)):
+                reason = f"the split of {r.parent.full_name} by {amount!r} is not positive"
+                found.setdefault(amount, Constraint(compare("ge", amount, 1), reason))
+    return list(found.values())
 
 
 def _parameters(s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffer]) -> tuple[Buffer, ...]:
+    twice = [t.name for i, t in enumerate(args) if t in args[:i]]
+    if twice:
+        raise LowerError(
+            f"{twice[0]} is given twice", asked=f"lower(s, [{', '.join(a.name for a in args)}])", legal="each tensor once"
+        )
     needed = [x.tensor for x in s.stages if x.is_output or (x.is_placeholder and x.tensor in buffers)]
     for t in needed:
         if t not in args:

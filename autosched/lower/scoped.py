@@ -84,20 +84,20 @@ def _simplify_if(s: If, an: Analyzer) -> Stmt:
 
 
 def replace_exprs(s: Stmt, mapping: dict[Expr, Expr]) -> Stmt:
-    """Whole sub-expressions replaced by others, wherever they occur."""
+    """Whole sub-expressions replaced by others, wherever they occur, also inside the replacements
+    (which must be smaller than what they replace)."""
     from autosched.ir.expr import rebuild
     from autosched.ir.stmt import map_stmt
 
     done: dict[Expr, Expr] = {}
 
     def go(e: Expr) -> Expr:
-        found = mapping.get(e)
-        if found is not None:
-            return found
-        if not e.args:
-            return e
         if e not in done:
-            done[e] = rebuild(e, tuple([go(a) for a in e.args]))
+            found = mapping.get(e)
+            if found is not None:
+                done[e] = go(found)
+            else:
+                done[e] = rebuild(e, tuple([go(a) for a in e.args])) if e.args else e
         return done[e]
 
     return map_stmt(s, go)

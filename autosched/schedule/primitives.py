@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["PRIMITIVES", "Illegal"]
 
 
+#: The largest factor or nparts: loops count in 32 bits.
+MAX_FACTOR = 2**31 - 1
+
+
 class Illegal(Exception):
     """Why a call is illegal, and what would be legal."""
 
@@ -68,7 +72,7 @@ def leaf(stage: Stage, handle: Any) -> Loop:
     return handle
 
 
-def _factor(value: Any, what: str) -> Expr:
+def _factor(s: Schedule, value: Any, what: str) -> Expr:
     legal = f"legal: a positive integer, a knob, or arithmetic on knobs and sizes, for {what}"
     try:
         e = as_expr(value)
@@ -78,9 +82,12 @@ def _factor(value: Any, what: str) -> Expr:
         raise Illegal(f"{what} {value!r} is not an integer", legal)
     if e.op == "const" and e.value < 1:
         raise Illegal(f"{what} {e.value} is not positive", legal)
-    bad = [v.name for v in variables(e) if v.value.role not in ("knob", "size")]
+    if e.op == "const" and e.value > MAX_FACTOR:
+        raise Illegal(f"{what} {e.value} is more than any loop has iterations", legal)
+    known = {k.var for k in s.knobs.values()} | set(s.sizes().values())
+    bad = sorted(v.name for v in variables(e) if v not in known)
     if bad:
-        raise Illegal(f"{what} depends on {bad[0]}", legal)
+        raise Illegal(f"{what} depends on {bad[0]}, which is no knob or size of this schedule", legal)
     return e
 
 
@@ -123,8 +130,8 @@ def split(s: Schedule, stage: Stage, parent: Any, *, factor: Any = None, nparts:
         )
     outer = stage.new_loop(f"{loop.name}.outer", loop.is_reduce)
     inner = stage.new_loop(f"{loop.name}.inner", loop.is_reduce)
-    amount = None if factor is None else _factor(factor, "factor")
-    parts = None if nparts is None else _factor(nparts, "nparts")
+    amount = None if factor is None else _factor(s, factor, "factor")
+    parts = None if nparts is None else _factor(s, nparts, "nparts")
     stage.relations.append(Split(loop, outer, inner, amount, parts, tail))
     at = stage.loops.index(loop)
     stage.loops[at : at + 1] = [outer, inner]
@@ -332,6 +339,15 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     spatial = [loop for loop in stage.loops if not loop.is_reduce]
+    marked = [loop for loop in stage.loops if loop.kind != "serial"]
+    if marked:
+        raise Illegal(f"{marked[0]!r} is marked, and the loops start anew", "cache_write first, then mark the new loops")
+    guests = [x for x in s.stages if x.attach.stage is stage]
+    if guests:
+        raise Illegal(
+            f"{guests[0].name} is computed at {guests[0].attach.loop!r}, and the loops start anew",
+            f"cache_write first, then compute {guests[0].name} at a new loop",
+        )
     if any(loop.is_reduce and loop.root is None for loop in stage.loops):
         raise Illegal(
             f"a reduce loop of {stage.name} is split already", "cache_write first, then split the cache's reduce loops"
@@ -384,6 +400,8 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any]) ->
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     users = [s.stage(r) for r in (readers if isinstance(readers, (list, tuple)) else [readers])]
     direct = s.consumers(stage)
+    if not users:
+        raise Illegal(f"nothing reads {stage.name}", "cache_write keeps what a stage computes")
     for user in users:
         if user not in direct:
             raise Illegal(

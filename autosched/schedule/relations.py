@@ -13,7 +13,17 @@ from autosched.ir.simplify import Analyzer, simplify
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.te.tensor import IterVar
 
-__all__ = ["axis_values", "leaf_extents", "leaf_positions", "leaf_predicates", "loop_extents", "split_factor", "values_of_leaves"]
+__all__ = [
+    "axis_values",
+    "fuse_values",
+    "leaf_extents",
+    "leaf_positions",
+    "leaf_predicates",
+    "loop_extents",
+    "split_factor",
+    "split_value",
+    "values_of_leaves",
+]
 
 
 def loop_extents(stage: Stage, of_axis: dict[IterVar, Expr] | None = None, using: Analyzer | None = None) -> dict[Loop, Expr]:
@@ -52,18 +62,26 @@ def values_of_leaves(stage: Stage, extents: dict[Loop, Expr], at: dict[Loop, Exp
     for r in reversed(stage.relations):
         match r:
             case Split():
-                factor = split_factor(r, extents)
-                base = values[r.outer] * factor
-                if r.tail == "shift_inwards":
-                    base = maximum(minimum(base, extents[r.parent] - factor), 0)
-                values[r.parent] = base + values[r.inner]
+                values[r.parent] = split_value(r, extents, values)
             case Fuse():
-                if is_const(extents[r.inner], 1):
-                    values[r.outer], values[r.inner] = values[r.fused], values[r.fused] * 0
-                else:
-                    values[r.outer] = floordiv(values[r.fused], extents[r.inner])
-                    values[r.inner] = floormod(values[r.fused], extents[r.inner])
+                values[r.outer], values[r.inner] = fuse_values(r, extents, values)
     return values
+
+
+def split_value(r: Split, extents: dict[Loop, Expr], values: dict[Loop, Expr]) -> Expr:
+    """The parent's value from those of the two loops that a split made of it."""
+    factor = split_factor(r, extents)
+    base = values[r.outer] * factor
+    if r.tail == "shift_inwards":
+        base = maximum(minimum(base, extents[r.parent] - factor), 0)
+    return base + values[r.inner]
+
+
+def fuse_values(r: Fuse, extents: dict[Loop, Expr], values: dict[Loop, Expr]) -> tuple[Expr, Expr]:
+    """The parents' values from that of the fused loop."""
+    if is_const(extents[r.inner], 1):
+        return values[r.fused], values[r.fused] * 0
+    return floordiv(values[r.fused], extents[r.inner]), floormod(values[r.fused], extents[r.inner])
 
 
 def leaf_positions(stage: Stage) -> dict[Loop, Expr]:

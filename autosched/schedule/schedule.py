@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autosched.errors import ScheduleError, UsageError, asked_at
+from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, post_order, var, variables
-from autosched.schedule.primitives import PRIMITIVES, Illegal
+from autosched.schedule.primitives import MAX_FACTOR, PRIMITIVES, Illegal
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import (
     Instruction,
@@ -18,6 +18,7 @@ from autosched.schedule.trace import (
     constraint_to_json,
     factor_from_json,
     factor_to_json,
+    is_knob_name,
 )
 from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, Tensor
 
@@ -109,7 +110,8 @@ class Schedule:
         try:
             return self.stage(handle)
         except Illegal as error:
-            raise ScheduleError(error.why, asked=f"s[{handle!r}]", legal=error.legal) from None
+            name = handle if isinstance(handle, str) else handle.name
+            raise ScheduleError(error.why, asked=_with_line(f"s[{name!r}]"), legal=error.legal) from None
 
     def reads(self, stage: Stage) -> list[Stage]:
         """The stages whose tensors this one reads, in order of first appearance."""
@@ -144,12 +146,14 @@ class Schedule:
 
     def size(self, name: str) -> Expr:
         """The size variable of that name, for use in factors."""
-        found = self._sizes().get(name)
+        found = self.sizes().get(name)
         if found is None:
-            raise UsageError(f"no size {name!r}", asked=f"s.size({name!r})", legal=", ".join(self._sizes()) or "none")
+            legal = f"sizes: {', '.join(self.sizes()) or 'none'}"
+            raise ScheduleError(f"no size {name!r}", asked=_with_line(f"s.size({name!r})"), legal=legal)
         return found
 
-    def _sizes(self) -> dict[str, Expr]:
+    def sizes(self) -> dict[str, Expr]:
+        """The size variables of the tensors' shapes, by name."""
         sizes: dict[str, Expr] = {}
         for stage in self.stages:
             for d in stage.tensor.shape:
@@ -166,11 +170,9 @@ class Schedule:
             encoded = tuple(self._encode(kind, a) for a in args)
             encoded_options = {k: self._encode(kind, v) for k, v in options.items()}
             result = PRIMITIVES[kind](self, stage, *args, **options)
-        except Illegal as error:
-            where = asked_at()
+        except (Illegal, RecordError) as error:
             call = f"{stage.name}.{kind}({self._call_text(args, options)})"
-            asked = f"{call}{f'  at {where}' if where else ''}"
-            raise ScheduleError(error.why, asked=asked, legal=error.legal) from None
+            raise ScheduleError(error.why, asked=_with_line(call), legal=error.legal) from None
         self.trace.append(Instruction(kind, stage.name, encoded, encoded_options))
         return result
 
@@ -211,18 +213,26 @@ class Schedule:
         for an empty set, values that are not positive integers, or a name in use.
         """
         listed = tuple(values)
-        asked = f"define_knob({name!r}, {list(listed)!r})"
-        if not listed or any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in listed):
+        asked = _with_line(f"define_knob({name!r}, {list(listed)!r})")
+        if not listed or any(isinstance(v, bool) or not isinstance(v, int) or not 0 < v <= MAX_FACTOR for v in listed):
             raise ScheduleError("the values are not positive integers", asked=asked, legal="a non-empty list of them")
         if len(set(listed)) != len(listed):
             raise ScheduleError("a value is given twice", asked=asked, legal="each value once")
         known = self.knobs.get(name)
         if known is not None:
             if known.values != listed:
-                raise ScheduleError(f"knob {name} has the values {list(known.values)} already", asked=asked)
+                raise ScheduleError(
+                    f"knob {name} has the values {list(known.values)} already",
+                    asked=asked,
+                    legal="the same values, or another name",
+                )
             return known.var
-        if not name.isidentifier():
-            raise ScheduleError(f"{name!r} is not a name", asked=asked, legal="a Python identifier")
+        if not is_knob_name(name):
+            raise ScheduleError(
+                f"{name!r} cannot name a variable of the printed schedule",
+                asked=asked,
+                legal="a Python identifier that is no keyword, nor s, nor te",
+            )
         knob = Knob(name, listed, var(name, "int32", "knob", min(listed), max(listed)))
         self.knobs[name] = knob
         self.trace.append(Instruction("define_knob", "", (name, list(listed))))
@@ -230,7 +240,10 @@ class Schedule:
 
     def constrain(self, condition: Expr, reason: str = "") -> None:
         """Allow only candidates where the comparison of knobs (and sizes) holds."""
-        encoded = constraint_to_json(condition)
+        try:
+            encoded = constraint_to_json(condition)
+        except RecordError as error:
+            raise ScheduleError(error.why, asked=_with_line(f"constrain({condition!r})"), legal=error.legal) from None
         self.constraints.append(Constraint(condition, reason or repr(condition)))
         self.trace.append(Instruction("constrain", "", (encoded, reason) if reason else (encoded,)))
 
@@ -239,10 +252,17 @@ class Schedule:
 
         The template runs once for every combination of choices.
         """
-        if not options:
-            raise ScheduleError("nothing to choose from", asked=f"choose({name!r}, [])", legal="at least one option")
-        self.choices_seen[name] = tuple(options)
-        value = self._choices.get(name, options[0])
+        listed = tuple(options)
+        asked = _with_line(f"choose({name!r}, {list(listed)!r})")
+        if not listed:
+            raise ScheduleError("nothing to choose from", asked=asked, legal="at least one option")
+        if not all(x is None or isinstance(x, (bool, int, float, str)) for x in listed):
+            raise ScheduleError("an option is not plain data", asked=asked, legal="numbers, strings, booleans and None")
+        if self.choices_seen.setdefault(name, listed) != listed:
+            raise ScheduleError(
+                f"{name} has the options {list(self.choices_seen[name])} already", asked=asked, legal="another name"
+            )
+        value = self._choices.get(name, listed[0])
         self.trace.append(Instruction("choose", "", (name, value)))
         return value
 
@@ -267,7 +287,11 @@ class Schedule:
                     legal=legal,
                 )
             if consumer.attach.kind == "inline":
-                raise ScheduleError(f"{consumer.name} is inlined: it has no loops", asked=asked)
+                raise ScheduleError(
+                    f"{consumer.name} is inlined: it has no loops",
+                    asked=asked,
+                    legal=f"compute {stage.name} at a stage that is stored, or give {consumer.name} loops by compute_root",
+                )
             outside = [x.name for x in consumer.loops[: consumer.loops.index(loop) + 1] if x.kind == "vectorize"]
             if outside:
                 raise ScheduleError(
@@ -303,6 +327,12 @@ class Schedule:
         return "\n".join(repr(x) for x in self.stages if not x.is_placeholder)
 
 
+def _with_line(call: str) -> str:
+    """The call and the line of the user's code it stands in."""
+    where = asked_at()
+    return f"{call}  at {where}" if where else call
+
+
 def create_schedule(ops: Any) -> Schedule:
     """A schedule that computes `ops` (tensors or operations) in the plainest way: every stage whole,
     one after the other, loops in the order of the axes."""
@@ -334,7 +364,7 @@ def replay(trace: Any, args: Sequence[Tensor]) -> Schedule:
 def perform(s: Schedule, i: Instruction) -> None:
     """One instruction of a trace."""
     names = {("knob", k.name): k.var for k in s.knobs.values()}
-    names.update({("size", n): v for n, v in s._sizes().items()})
+    names.update({("size", n): v for n, v in s.sizes().items()})
     match i.kind:
         case "define_knob":
             s.define_knob(i.args[0], i.args[1])

@@ -12,23 +12,45 @@ nothing else: a trace is data, never code.
 
 from __future__ import annotations
 
+import json
+import keyword
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from autosched.errors import RecordError
-from autosched.ir.expr import Expr, binary, ceildiv, const, floordiv, floormod, is_const
+from autosched.ir.expr import Expr, binary, compare, const, floordiv, floormod, truncdiv
 
-__all__ = ["Instruction", "Trace", "factor_from_json", "factor_to_json"]
+__all__ = ["SHAPES", "Instruction", "Trace", "factor_from_json", "factor_to_json", "is_knob_name"]
 
+#: Every primitive a trace may name: what its arguments after the stage are, and its options.
+#: A `*` stands for any number of the one before it, none included.
+SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "split": (("name",), {"factor": "factor", "nparts": "factor", "tail": "name"}),
+    "tile": (("name", "name", "factor", "factor"), {"tail": "name"}),
+    "fuse": (("name", "*"), {}),
+    "reorder": (("name", "*"), {}),
+    "parallel": (("name",), {}),
+    "vectorize": (("name",), {}),
+    "unroll": (("name",), {}),
+    "bind": (("name", "name"), {}),
+    "compute_at": (("name", "name"), {}),
+    "compute_inline": ((), {}),
+    "compute_root": ((), {}),
+    "set_scope": (("name",), {}),
+    "cache_write": (("name",), {}),
+    "cache_read": (("name", "names"), {}),
+}
+#: Factors are small formulas; anything deeper is an attempt to exhaust the reader.
+MAX_DEPTH = 32
 _FACTOR_OPS = {"add", "sub", "mul", "floordiv", "floormod", "truncdiv", "min", "max"}
-_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%", "truncdiv": "//"}
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}
 
 
 def factor_to_json(e: Expr | int) -> Any:
     """A factor in prefix form: 8, ["knob", "ty"], ["mul", ["knob", "ty"], 2], ["size", "height"]."""
     if isinstance(e, int):
-        return e
+        return int(e)
     if e.op == "const":
         return int(e.value)
     if e.op == "var":
@@ -49,8 +71,47 @@ def factor_from_json(data: Any, names: dict[tuple[str, str], Expr]) -> Expr:
         return found
     if isinstance(data, list) and len(data) == 3 and data[0] in _FACTOR_OPS:
         a, b = (factor_from_json(d, names) for d in data[1:])
-        return floordiv(a, b) if data[0] == "floordiv" else floormod(a, b) if data[0] == "floormod" else binary(data[0], a, b)
+        divisions = {"floordiv": floordiv, "floormod": floormod, "truncdiv": truncdiv}
+        return divisions[data[0]](a, b) if data[0] in divisions else binary(data[0], a, b)
     raise RecordError(f"{data!r} is not a factor", legal="legal: a number, [\"knob\", name], [op, a, b]")
+
+
+def is_knob_name(name: Any) -> bool:
+    """Whether a name can be the variable of a knob in a schedule printed as Python."""
+    return isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and name not in ("s", "te")
+
+
+def _is_factor(data: Any, depth: int = 0) -> bool:
+    """A number, ["knob", name], ["size", name] or [op, a, b]."""
+    if isinstance(data, int):
+        return not isinstance(data, bool)
+    if not isinstance(data, list) or depth > MAX_DEPTH:
+        return False
+    if len(data) == 2:
+        return data[0] == "knob" and is_knob_name(data[1]) or data[0] == "size" and isinstance(data[1], str)
+    return len(data) == 3 and data[0] in tuple(_FACTOR_OPS) and all(_is_factor(d, depth + 1) for d in data[1:])
+
+
+def _is_constraint(data: Any) -> bool:
+    return isinstance(data, list) and len(data) == 3 and data[0] in tuple(_COMPARE) and all(map(_is_factor, data[1:]))
+
+
+_IS_A = {
+    "name": lambda x: isinstance(x, str),
+    "names": lambda x: isinstance(x, list) and all(isinstance(n, str) for n in x),
+    "factor": _is_factor,
+    "knob": is_knob_name,
+    "values": lambda x: isinstance(x, list) and all(isinstance(v, int) for v in x),
+    "constraint": _is_constraint,
+    "value": lambda x: x is None or isinstance(x, (bool, int, float, str)),
+}
+_ON_SCHEDULE = {"define_knob": ("knob", "values"), "constrain": ("constraint", "name"), "choose": ("name", "value")}
+
+
+def _fits(args: Sequence[Any], wanted: tuple[str, ...]) -> bool:
+    if wanted[-1:] == ("*",):
+        wanted = wanted[:-2] + wanted[-2:-1] * (len(args) - len(wanted) + 2)
+    return len(args) == len(wanted) and all(_IS_A[kind](a) for kind, a in zip(wanted, args, strict=True))
 
 
 def factor_to_python(data: Any) -> str:
@@ -58,7 +119,7 @@ def factor_to_python(data: Any) -> str:
         if data[0] == "knob":
             return data[1]
         if data[0] == "size":
-            return f's.size("{data[1]}")'
+            return f"s.size({_python(data[1])})"
         a, b = (factor_to_python(d) for d in data[1:])
         return f"({a} {_SYMBOLS[data[0]]} {b})" if data[0] in _SYMBOLS else f"te.{data[0]}({a}, {b})"
     return str(data)
@@ -80,34 +141,64 @@ class Instruction:
     def as_python(self) -> str:
         """The call as source, on a schedule named `s`."""
         args = [_python(a) for a in self.args]
-        args += [f"{k}={factor_to_python(v) if k in ('factor', 'nparts') else repr(v)}" for k, v in self.options.items()]
+        factors = ("factor", "nparts")
+        args += [f"{k}={factor_to_python(v) if k in factors else _python(v)}" for k, v in self.options.items()]
         if self.kind == "define_knob":
             return f"{self.args[0]} = s.define_knob({', '.join(args)})"
         if self.kind == "choose":
-            return f"# choose {self.args[0]} = {self.args[1]!r}"
+            return f"# choose {args[0]}: {args[1]}"
         if self.kind == "constrain":
             op, a, b = self.args[0]
             text = f"{factor_to_python(a)} {_COMPARE[op]} {factor_to_python(b)}"
-            return f"s.constrain({text}{', ' + repr(self.args[1]) if len(self.args) > 1 else ''})"
+            return f"s.constrain({text}{', ' + args[1] if len(args) > 1 else ''})"
+        stage = _python(self.stage)
         if self.kind == "tile":
-            loops, factors = args[:2], [factor_to_python(a) for a in self.args[2:]]
-            args = [*loops, *factors, *args[4:]]
+            args = [*args[:2], *(factor_to_python(a) for a in self.args[2:4]), *args[4:]]
         if self.kind in ("cache_read", "cache_write"):
-            return f's.{self.kind}({", ".join([repr(self.stage).replace(chr(39), chr(34)), *args])})'
+            return f"s.{self.kind}({', '.join([stage, *args])})"
         if self.kind == "compute_at":
-            return f's["{self.stage}"].compute_at(s["{self.args[0]}"], {args[1]})'
-        return f's["{self.stage}"].{self.kind}({", ".join(args)})'
+            return f"s[{stage}].compute_at(s[{args[0]}], {args[1]})"
+        return f"s[{stage}].{self.kind}({', '.join(args)})"
 
 
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
 def _python(value: Any) -> str:
+    """A literal, with double quotes. A name can hold anything, and must not break out of them."""
     if isinstance(value, str):
-        return f'"{value}"'
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_python, value))}]"
     return repr(value)
+
+
+def _instruction(kind: str, rest: list[Any], entry: list[Any]) -> Instruction:
+    """One entry of a stored trace. Raises RecordError unless everything in it is of the right kind."""
+    if kind in _ON_SCHEDULE:
+        wanted = _ON_SCHEDULE[kind]
+        if not _fits(rest, wanted) and not (kind == "constrain" and _fits(rest, wanted[:1])):
+            raise RecordError(f"{_brief(entry)} is not a {kind}", legal=f"[{kind!r}, {', '.join(wanted)}]")
+        return Instruction(kind, "", tuple(rest))
+    if kind not in SHAPES:
+        raise RecordError(f"no schedule primitive {_brief(kind)}", legal=f"known: {', '.join((*SHAPES, *_ON_SCHEDULE))}")
+    options = rest[-1] if rest and isinstance(rest[-1], dict) else {}
+    stage, args = rest[:1], rest[1:-1] if options else rest[1:]
+    wanted, known = SHAPES[kind]
+    right = all(k in known and _IS_A[known[k]](v) for k, v in options.items())
+    if not _fits(stage, ("name",)) or not _fits(args, wanted) or not right:
+        options_text = f", options {', '.join(known)}" if known else ""
+        raise RecordError(f"{_brief(entry)} is not a {kind}", legal=f"[{', '.join((repr(kind), 'stage', *wanted))}]{options_text}")
+    return Instruction(kind, stage[0], tuple(args), dict(options))
+
+
+def _brief(value: Any) -> str:
+    """A value from a file, as part of a message: never longer than a line."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "something nested too deeply"
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 class Trace(Sequence[Instruction]):
@@ -134,24 +225,13 @@ class Trace(Sequence[Instruction]):
     @staticmethod
     def from_json(data: Any) -> Trace:
         """Raises RecordError unless `data` is a list of instructions of known kinds."""
-        from autosched.schedule.primitives import PRIMITIVES
-
         if not isinstance(data, list):
             raise RecordError("a trace is a list of instructions")
         items = []
         for entry in data:
             if not isinstance(entry, list) or not entry or not isinstance(entry[0], str):
-                raise RecordError(f"{entry!r} is not an instruction")
-            kind, rest = entry[0], list(entry[1:])
-            options = rest.pop() if rest and isinstance(rest[-1], dict) else {}
-            if kind in PRIMITIVES:
-                if not rest or not isinstance(rest[0], str):
-                    raise RecordError(f"{entry!r} names no stage")
-                items.append(Instruction(kind, rest[0], tuple(rest[1:]), options))
-            elif kind in ("define_knob", "constrain", "choose"):
-                items.append(Instruction(kind, "", tuple(rest), options))
-            else:
-                raise RecordError(f"no schedule primitive {kind!r}", legal=f"known: {', '.join(PRIMITIVES)}")
+                raise RecordError(f"{_brief(entry)} is not an instruction")
+            items.append(_instruction(entry[0], entry[1:], entry))
         return Trace(items)
 
     def as_python(self, name: str = "schedule", knobs: dict[str, int] | None = None) -> str:
@@ -177,11 +257,9 @@ def constraint_to_json(condition: Expr) -> Any:
 
 
 def constraint_from_json(data: Any, names: dict[tuple[str, str], Expr]) -> Expr:
-    from autosched.ir.expr import compare
-
     if not isinstance(data, list) or len(data) != 3 or data[0] not in _COMPARE:
         raise RecordError(f"{data!r} is not a constraint")
     return compare(data[0], *(factor_from_json(d, names) for d in data[1:]))
 
 
-__all__ += ["ceildiv", "constraint_from_json", "constraint_to_json", "is_const"]
+__all__ += ["constraint_from_json", "constraint_to_json"]

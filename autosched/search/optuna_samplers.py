@@ -213,7 +213,7 @@ class QMCSearch(OptunaSearch):
         seed: int = 0,
         model: CostModel | None = None,
         batch: int = 64,
-        tries: int = 64,
+        tries: int = 32,
     ) -> None:
         super().__init__(space, seed=seed, model=model, sampler="QMCSampler", batch=batch, tries=tries)
 
@@ -225,11 +225,8 @@ class _Study:
     """
 
     def __init__(self, optuna: ModuleType, sampler: str, seed: int, parameters: dict[str, Any]) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that QMC is experimental, as are TPE's settings before Optuna 5
-            made = getattr(optuna.samplers, sampler)(seed=seed, **SETTINGS.get(sampler, {}))
         self._optuna, self._parameters = optuna, parameters
-        self._study = optuna.create_study(sampler=made)
+        self._study = optuna.create_study(sampler=_sampler(optuna, sampler, seed, parameters))
 
     def ask(self) -> tuple[int, tuple[int, ...]]:
         """The number of a new trial and its parameters."""
@@ -251,6 +248,18 @@ class _Study:
     def _state(self, value: float | None) -> Any:
         states = self._optuna.trial.TrialState
         return states.FAIL if value is None else states.COMPLETE
+
+
+def _sampler(optuna: ModuleType, sampler: str, seed: int, parameters: dict[str, Any]) -> Any:
+    """A new sampler for a study of these parameters."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that QMC is experimental, as are TPE's settings before Optuna 5
+        made = getattr(optuna.samplers, sampler)(seed=seed, **SETTINGS.get(sampler, {}))
+    integers = {n: p for n, p in parameters.items() if isinstance(p, optuna.distributions.IntDistribution)}
+    if sampler == "QMCSampler" and integers:
+        # It would take them from the first trial that is done, and draw at random until then.
+        made.infer_relative_search_space = lambda study, trial: integers
+    return made
 
 
 def sampler_names() -> dict[str, str]:

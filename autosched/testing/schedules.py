@@ -170,8 +170,9 @@ def _unroll(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     hosts = [x for x in s.consumers(stage, deep=True) if x.attach.kind != "inline" and x.loops]
-    whole_needed = stage.attach.kind == "root" and any(x.kind in ("vectorize", "unroll") for x in stage.loops)
-    if stage.is_output or not hosts or whole_needed:
+    inner = {r.inner for r in stage.relations if isinstance(r, Split) and r.factor is not None}
+    whole = any(x.kind in ("vectorize", "unroll") and x not in inner for x in stage.loops)
+    if stage.is_output or not hosts or whole:
         return None
     host = draw.rng.choice(hosts)
     loop = draw.rng.choice(host.loops)

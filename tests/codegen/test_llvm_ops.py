@@ -12,7 +12,18 @@ from autosched.codegen import compile_function
 from autosched.codegen.llvm_libm import vector_library
 from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
 from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype
-from autosched.ir.expr import OPS, Expr, call, const, if_then_else, make, ramp, saturate, select, var
+from autosched.ir.expr import (
+    OPS,
+    Expr,
+    call,
+    const,
+    if_then_else,
+    make,
+    ramp,
+    saturate,
+    select,
+    var,
+)
 from autosched.ir.stmt import Buffer, For, Function, Seq, Stmt, Store, load
 from autosched.runtime import load as load_kernel
 from autosched.target import Target
@@ -359,3 +370,53 @@ def test_vector_library_follows_the_cpu() -> None:
     assert library.find("pow", dtype("float64x2"), 2) == ("_ZGVbN2vv_pow", 2)
     assert library.find("sqrt", dtype("float32x8"), 1) is None
     assert library.find("exp", dtype("float16x8"), 1) is None
+
+
+# -- divisions that LLVM 22 gets wrong --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", INTEGERS)
+def test_a_guarded_divisor_is_not_unguarded(of: str) -> None:
+    """`x // select(c, 1, y)` does not divide by y where c holds, in vectors neither."""
+    kind = dtype(of)
+    a, b = pairs(edge_values(kind), edge_values(kind))
+
+    def guarded(op: str) -> Build:
+        def build(x: Expr, y: Expr) -> Expr:
+            ones, zeros = (
+                make("broadcast", x.dtype, (const(n, kind),)) if x.dtype.lanes > 1 else const(n, kind) for n in (1, 0)
+            )
+            return make(op, x.dtype, (x, select(y.__eq__(zeros), ones, y)))
+
+        return build
+
+    safe = np.where(b == 0, np.ones_like(b), b)
+    ops = ("truncdiv", "truncmod", "floordiv", "floormod")
+    check_all([a, b], [(guarded(op), reference(op, a, safe).astype(of)) for op in ops])
+
+
+def test_a_division_that_some_iterations_share() -> None:
+    """A loop-invariant quotient under a condition that varies is right in every iteration."""
+    flag, b, out = (
+        Buffer(name, (const(64),), dtype(of)) for name, of in (("flag", "bool"), ("b", "int32"), ("out", "int32"))
+    )
+    i = var("i", role="loop")
+    shared = load(
+        b,
+        make("bitand", dtype("int32"), (make("truncmod", dtype("int32"), (const(100), load(b, const(0)))), const(63))),
+    )
+    body = For(i, const(0), const(64), "serial", Store(out, (i,), if_then_else(load(flag, i), i, shared)))
+    rng = np.random.default_rng(4)
+    chosen, values, result = rng.random(64) < 0.5, rng.integers(7, 60, 64).astype(np.int32), np.zeros(64, np.int32)
+    chosen[0] = True
+    run(Function("f", (flag, b, out), (), body, (2,)), chosen, values, result)
+    np.testing.assert_array_equal(result, np.where(chosen, np.arange(64), values[100 % values[0] & 63]))
+
+
+def test_constants_wrap_like_values() -> None:
+    """uint32(int8(255)) is uint32(-1), also when all of it is known at once."""
+    for number, first, second in ((255, "int8", "uint32"), (-1, "uint8", "int32"), (2**31 - 1, "int8", "int64")):
+        inner = make("cast", dtype(first), (const(number),))
+        value = make("cast", dtype(second), (inner,))
+        expected = np.full(LANES, np.array(number).astype(first).astype(second))
+        check(lambda x, value=value: broadcast(value, x.dtype.lanes), [np.zeros(LANES, np.int8)], expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -32,4 +33,4 @@ def test_all_names_and_options_are_documented():
         (row,) = re.findall(rf"^\| `{name}`.*$", TEXT, re.MULTILINE)
         for option, parameter in inspect.signature(strategy).parameters.items():
             if option not in ("space", "seed", "model"):
-                assert f"`{option}={parameter.default}`".replace("'", '"') in row.replace("'", '"')
+                assert f"`{option}={json.dumps(parameter.default)}`" in row

@@ -1,0 +1,420 @@
+"""What follows from known ranges of variables: proofs of `p >= 0`, and bounds of polynomials.
+
+`Prover` knows, for each variable in scope, a smallest and a largest value (polynomials, so they
+may mention sizes, knobs and outer loops), and facts that hold for a while. A proof eliminates one
+atom after the other, each by its extreme value. "No proof" never means "false". Everything here
+ends soon whatever it is asked: proofs and bounds have a number of steps, and give up after it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from autosched.ir.expr import Expr, is_index, make, variables
+from autosched.ir.poly import Poly, has, without
+
+__all__ = ["Prover", "Range", "conjuncts", "is_integer_index", "variables_of"]
+
+Range = tuple[Poly | None, Poly | None]
+_COMPARE = frozenset(("lt", "le", "gt", "ge", "eq"))
+
+
+@dataclass(slots=True)
+class Conclusions:
+    """What was found under the present ranges and facts. A proof cut short may succeed another
+    time, so what is found inside proofs is kept apart."""
+
+    polys: dict[Expr, Poly] = field(default_factory=dict)
+    polys_in_proofs: dict[Expr, Poly] = field(default_factory=dict)
+    simple: dict[Expr, Expr] = field(default_factory=dict)
+    proven: set[Poly] = field(default_factory=set)
+    #: (polynomial, whether facts were used) -> how deep inside proofs the shallowest attempt was
+    unproven: dict[tuple[Poly, bool], int] = field(default_factory=dict)
+
+
+class Prover(ABC):
+    """Ranges of variables and facts, and what follows from them.
+
+    `poly`, `floordiv` and `plain_poly`, the normal forms, are the subclass's.
+    """
+
+    #: How many splits and substitutions one proof may take; beyond it the answer is "no proof".
+    PROOF_STEPS = 60
+    #: Proofs may need the normal form of what they find, which may need proofs: this deep.
+    PROOF_DEPTH = 3
+    #: How many steps one question from outside may take, with all the proofs inside its proof.
+    EFFORT = 600
+    #: A product larger than this (see `Poly.size`) is not multiplied out, nor reasoned about.
+    LARGEST = 600
+
+    def __init__(self) -> None:
+        self._ranges: dict[Expr, Range] = {}
+        self._known = Conclusions()
+        self._facts: list[Poly] = []
+        self._depth = 0
+        self._in_extreme = False
+        self._effort = self.EFFORT
+
+    @abstractmethod
+    def poly(self, e: Expr) -> Poly:
+        """The normal form of an integer expression."""
+
+    @abstractmethod
+    def plain_poly(self, e: Expr) -> Poly:
+        """The normal form when nothing is known of the variables."""
+
+    @abstractmethod
+    def floordiv(self, a: Poly, b: Poly) -> Poly:
+        """The normal form of `a // b`."""
+
+    # -- scope --------------------------------------------------------------------------------
+    def bind(self, var: Expr, low: Poly | Expr | int | None, high: Poly | Expr | int | None) -> None:
+        """Let `var` lie in [low, high]; a later call for the same variable replaces the range."""
+        if var in self._ranges:
+            self.forget()
+        self._ranges[var] = (self._as_poly(low), self._as_poly(high))
+
+    def forget(self) -> None:
+        """Drop what was concluded so far; it is concluded again when it is asked for."""
+        self._known = Conclusions()
+
+    @contextmanager
+    def tightened(self, ranges: dict[Expr, Range]) -> Iterator[None]:
+        """Other ranges for a while."""
+        saved = dict(self._ranges), self._known
+        self.forget()
+        self._ranges.update(ranges)
+        try:
+            yield
+        finally:
+            self._ranges, self._known = saved
+
+    @contextmanager
+    def assuming(self, condition: Expr) -> Iterator[None]:
+        """The condition holds for a while: inside the `if` that tests it."""
+        facts = [p for c in conjuncts(condition) for p in self.inequalities(c)]
+        saved = self._facts, self._known
+        if facts:
+            self.forget()
+            self._facts = [*self._facts, *facts]
+        try:
+            yield
+        finally:
+            self._facts, self._known = saved
+
+    def inequalities(self, condition: Expr) -> list[Poly]:
+        """Polynomials that are `>= 0` exactly where an index comparison holds; empty if it is none."""
+        if condition.op == "likely":
+            condition = condition.args[0]
+        if condition.op not in _COMPARE or not all(map(is_integer_index, condition.args)):
+            return []
+        a, b = map(self.poly, condition.args)
+        match condition.op:
+            case "lt":
+                return [b - a - 1]
+            case "le":
+                return [b - a]
+            case "gt":
+                return [a - b - 1]
+            case "ge":
+                return [a - b]
+        return [a - b, b - a]
+
+    def assume_nonneg(self, p: Poly) -> None:
+        """Use the fact `p >= 0` to raise the lower bounds of sizes: `3*W - 1 >= 0` gives `W >= 1`."""
+        if len(p.terms) == 1 and () not in p.terms:
+            return
+        rest = [(m, c) for m, c in p.terms.items() if m]
+        slack = -p.terms.get((), 0)
+        if len(rest) != 1 or slack <= 0 or rest[0][1] <= 0:
+            return
+        monomial, coefficient = rest[0]
+        least = -(-slack // coefficient)  # monomial >= least >= 1
+        if len(monomial) == 1 and monomial[0].op == "floordiv":
+            a, d = (self.poly(x) for x in monomial[0].args)
+            if self.prove_nonneg(d):
+                self.assume_nonneg(a - d * least)
+            return
+        if len(monomial) > 1 and any(self._low_constant(atom) < 0 for atom in monomial):
+            return  # two negative factors make a positive product
+        for atom in set(monomial):
+            low, high = self.range(atom)
+            floor = least if len(monomial) == 1 else 1
+            if atom.op == "var" and low is not None and low.constant is not None and low.constant < floor:
+                self.bind(atom, floor, high)
+
+    def _as_poly(self, value: Poly | Expr | int | None) -> Poly | None:
+        if value is None or isinstance(value, Poly):
+            return value
+        return Poly.of(value) if isinstance(value, int) else self.poly(value)
+
+    def range(self, var: Expr) -> Range:
+        found = self._ranges.get(var)
+        if found is not None:
+            return found
+        if var.op != "var":
+            return None, None
+        info = var.value
+        low = info.lower if info.lower is not None else 0 if info.role in ("size", "thread") else None
+        if low is None and var.dtype.kind == "uint":
+            low = 0
+        high = info.upper
+        return (
+            None if low is None else Poly.of(low),
+            None if high is None else Poly.of(high),
+        )
+
+    # -- proof --------------------------------------------------------------------------------
+    def prove_nonneg(self, p: Poly) -> bool:
+        """Whether `p >= 0` for every value of the variables within their ranges."""
+        value = p.constant
+        if value is not None:
+            return value >= 0
+        if p in self._known.proven:
+            return True
+        if self._depth >= self.PROOF_DEPTH:
+            return self._obviously_nonneg(p)
+        attempt = p, bool(self._facts)
+        if self._known.unproven.get(attempt, self.PROOF_DEPTH) <= self._depth:
+            return False
+        outermost = self._depth == 0 and not self._in_extreme
+        if outermost:
+            self._effort = self.EFFORT
+        self._depth += 1
+        try:
+            found = self._nonneg(p, [self.PROOF_STEPS])
+        except RecursionError:  # atoms nested beyond any use
+            found = False
+        finally:
+            self._depth -= 1
+        if found:
+            self._known.proven.add(p)
+        elif outermost or self._effort > 0:
+            self._known.unproven[attempt] = self._depth
+        return found
+
+    def _by_a_fact(self, p: Poly, steps: list[int]) -> bool:
+        """`p >= 0` because `p` is a known non-negative polynomial plus something non-negative."""
+        mentioned = variables_of(p)
+        facts, self._facts = self._facts, []
+        try:
+            return any(variables_of(f) & mentioned and self._nonneg(p - f, steps) for f in facts)
+        finally:
+            self._facts = facts
+
+    def _nonneg(self, p: Poly, steps: list[int]) -> bool:
+        value = p.constant
+        if value is not None:
+            return value >= 0
+        steps[0] -= 1
+        self._effort -= 1
+        if steps[0] < 0 or self._effort < 0 or len(p.terms) > self.LARGEST:
+            return False
+        if self._obviously_nonneg(p):
+            return True
+        atom = self._next_atom(p)
+        if (atom is None or atom.op == "var") and self._facts and self._by_a_fact(p, steps):
+            return True
+        return atom is not None and self._eliminate(p, atom, steps)
+
+    def _obviously_nonneg(self, p: Poly) -> bool:
+        """All coefficients non-negative over atoms that are themselves non-negative."""
+        for m, c in p.terms.items():
+            if c < 0 or not all(self._low_constant(a) >= 0 for a in m):
+                return False
+        return True
+
+    def _low_constant(self, atom: Expr) -> int:
+        low = self.range(atom)[0]
+        if low is not None and low.constant is not None:
+            return low.constant
+        return -1
+
+    def _next_atom(self, p: Poly) -> Expr | None:
+        """Opaque nodes first, then the innermost (latest) variable that has a usable range."""
+        opaque = [a for a in p.atoms() if a.op != "var"]
+        if opaque:
+            # an atom that occurs inside another one must wait until that one is gone; and what
+            # must hold in both cases comes before what need hold in one only
+            return max(opaque, key=lambda a: (_both_cases(p, a), a.serial))
+        ranged = [a for a in p.atoms() if self.range(a) != (None, None)]
+        bound_here = [a for a in ranged if a in self._ranges]
+        return max(bound_here or ranged, key=lambda a: a.serial, default=None)
+
+    def _eliminate(self, p: Poly, atom: Expr, steps: list[int]) -> bool:
+        linear = p.linear_in(atom)
+        if linear is None:
+            return False
+        slope, rest = linear
+        if atom.op == "var":
+            return self._eliminate_variable(p, atom, slope, rest, steps)
+        k = slope.constant
+        if k is None:
+            if self._nonneg(slope, steps):
+                k = 1
+            elif self._nonneg(-slope, steps):
+                k = -1
+            else:
+                return False
+        match atom.op:
+            case "min" | "max":
+                a, b = self.plain_poly(atom.args[0]), self.plain_poly(atom.args[1])
+                cases = (slope * a + rest, slope * b + rest)
+                if (atom.op == "min") == (k > 0):
+                    return all(self._nonneg(c, steps) for c in cases)
+                return any(self._nonneg(c, steps) for c in cases)
+            case "select" | "if_then_else":
+                return all(self._nonneg(slope * self.plain_poly(a) + rest, steps) for a in atom.args[1:])
+            case "floordiv":
+                return self._eliminate_floordiv(atom, slope, rest, k, steps)
+        return self._eliminate_value(atom, slope, rest, k, steps)
+
+    def _eliminate_variable(self, p: Poly, v: Expr, slope: Poly, rest: Poly, steps: list[int]) -> bool:
+        low, high = self.range(v)
+        if low is not None and self._nonneg(slope, steps):
+            return self._nonneg(slope * low + rest, steps)
+        if high is not None and self._nonneg(-slope, steps):
+            return self._nonneg(slope * high + rest, steps)
+        if low is not None and high is not None:  # linear: the minimum is at one of the ends
+            return self._nonneg(slope * low + rest, steps) and self._nonneg(slope * high + rest, steps)
+        return False
+
+    def _eliminate_floordiv(self, atom: Expr, slope: Poly, rest: Poly, k: int, steps: list[int]) -> bool:
+        a, d = self.plain_poly(atom.args[0]), self.plain_poly(atom.args[1])
+        divisor = d.constant
+        if not self._nonneg(d, steps):  # everything below is turned around by a negative divisor
+            return False
+        if divisor is not None and divisor > 0:
+            if slope.constant == 1:  # a//d >= -rest  <=>  a >= -rest*d
+                return self._nonneg(a + rest * divisor, steps)
+            if slope.constant == -1:  # a//d <= rest  <=>  a <= rest*d + d - 1
+                return self._nonneg(rest * divisor + (divisor - 1) - a, steps)
+            # a//d lies in [(a - d + 1)/d, a/d]; multiply through by d
+            end = a - (divisor - 1) if k > 0 else a
+            if self._nonneg(slope * end + rest * divisor, steps):
+                return True
+        if k > 0 and self._nonneg(a, steps) and self._nonneg(rest, steps):
+            return True  # a//d >= 0
+        if k < 0 and divisor is None:
+            # a//d <= max(a)//d
+            top = self.extreme(a, tuple(v for v in variables(a.expr()) if v in self._ranges), True)
+            if top is not None and top != a:
+                return self._nonneg(slope * self.floordiv(top, d) + rest, steps)
+        return False
+
+    def _eliminate_value(self, atom: Expr, slope: Poly, rest: Poly, k: int, steps: list[int]) -> bool:
+        """A condition counts as 0 or 1; all that is known of a load is its type."""
+        of = atom.dtype
+        if atom.op == "cast" and not atom.args[0].dtype.is_float:
+            source = atom.args[0].dtype
+            of = source if of.min <= source.min and source.max <= of.max else of
+        if of.bits > 32 or (is_index(atom) and not of.is_bool):  # an index is not bound by its type
+            return False
+        return self._nonneg(slope * int(of.min if k > 0 else of.max) + rest, steps)
+
+    # -- extremes -----------------------------------------------------------------------------
+    def extreme(self, p: Poly, over: Iterable[Expr], largest: bool) -> Poly | None:
+        """The largest (smallest) value of `p` as the variables `over` run through their ranges.
+
+        None if a sign or a range is unknown. The result may be an over-estimate where two
+        terms depend on one variable inside opaque nodes, never an under-estimate.
+        """
+        outermost = self._depth == 0 and not self._in_extreme
+        if outermost:
+            self._effort, self._in_extreme = self.EFFORT, True
+        try:
+            for v in sorted(over, key=lambda v: -v.serial):
+                if v not in variables_of(p):
+                    continue
+                result = self._extreme_in(p, v, largest)
+                if result is None:
+                    return None
+                p = result
+            return p
+        except RecursionError:  # atoms nested beyond any use
+            return None
+        finally:
+            if outermost:
+                self._in_extreme = False
+
+    def _extreme_in(self, p: Poly, v: Expr, largest: bool) -> Poly | None:
+        low, high = self.range(v)
+        if low is None or high is None:
+            return None
+        total = Poly({})
+        direct = Poly({m: c for m, c in p.terms.items() if has(m, v) and all(a is v or v not in variables(a) for a in m)})
+        for m, c in p.terms.items():
+            if m in direct.terms:
+                continue
+            holders = [a for a in m if v in variables(a)]
+            if not holders:
+                total = total + Poly({m: c})
+                continue
+            if len(holders) > 1:
+                return None
+            factor = Poly({without(m, holders[0]): c})
+            up = self._sign(factor)
+            if up is None:
+                return None
+            end = self._extreme_atom(holders[0], v, largest == up)
+            if end is None:
+                return None
+            total = total + factor * end
+        if direct.terms:
+            linear = direct.linear_in(v)
+            if linear is None:
+                return None
+            up = self._sign(linear[0])
+            if up is None:
+                return None
+            total = total + linear[0] * (high if largest == up else low)
+        return total
+
+    def _extreme_atom(self, atom: Expr, v: Expr, largest: bool) -> Poly | None:
+        self._effort -= 1
+        if self._effort < 0:
+            return None
+        if atom.op == "floordiv" and v not in variables(atom.args[1]):
+            end, d = self._extreme_in(self.poly(atom.args[0]), v, largest), self.poly(atom.args[1])
+            return None if end is None or not self.prove_nonneg(d) else self.floordiv(end, d)
+        if atom.op in ("min", "max"):
+            ends = [
+                self._extreme_in(self.poly(a), v, largest) if v in variables(a) else self.poly(a) for a in atom.args
+            ]
+            if ends[0] is None or ends[1] is None:
+                return None
+            return self.poly(make(atom.op, atom.dtype, (ends[0].expr(), ends[1].expr())))
+        return None
+
+    def _sign(self, p: Poly) -> bool | None:
+        """True if `p >= 0`, False if `p <= 0`, None if unknown."""
+        if self.prove_nonneg(p):
+            return True
+        return False if self.prove_nonneg(-p) else None
+
+
+
+def _both_cases(p: Poly, atom: Expr) -> bool:
+    positive = any(c > 0 for m, c in p.terms.items() if has(m, atom))
+    return atom.op == ("min" if positive else "max")
+
+
+def is_integer_index(e: Expr) -> bool:
+    return e.index and e.dtype.lanes == 1 and e.dtype.is_integer
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The parts of a conjunction, `likely` taken off."""
+    if condition.op == "likely":
+        return conjuncts(condition.args[0])
+    if condition.op == "and":
+        return [c for a in condition.args for c in conjuncts(a)]
+    return [condition]
+
+
+def variables_of(p: Poly) -> frozenset[Expr]:
+    """The variables of a polynomial, those inside opaque nodes included."""
+    return frozenset().union(*(variables(a) for m in p.terms for a in m)) if p.terms else frozenset()

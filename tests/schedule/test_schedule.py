@@ -1,0 +1,279 @@
+"""Every primitive: what it records, what it does to the loops, and that the trace makes it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from roundtrip import assert_roundtrip
+
+from autosched import te
+from autosched.errors import ScheduleError
+from autosched.lower import lower_structure
+from autosched.schedule import Schedule, create_schedule
+from autosched.schedule.primitives import PRIMITIVES
+from autosched.te import Tensor
+
+
+def program() -> list[Tensor]:
+    """A[n, m] -> B, element by element -> C, its sums over pairs of neighbours -> S, the sums of C's rows."""
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((n, m), lambda i, j: b[i, j] + b[i, te.max(j - 1, 0)], name="C")
+    k = te.reduce_axis((0, m), name="k")
+    s = te.compute((n,), lambda i: te.sum(c[i, k], axis=k), name="S")
+    return [a, s]
+
+
+def split_by_factor(s: Schedule) -> None:
+    s["C"].split("j", factor=8)
+
+
+def split_in_parts(s: Schedule) -> None:
+    s["C"].split("j", nparts=4)
+
+
+def split_shifting_inwards(s: Schedule) -> None:
+    s["C"].split("j", factor=8, tail="shift_inwards")
+
+
+def split_by_a_size(s: Schedule) -> None:
+    s["C"].split("j", factor=s.size("n"))
+
+
+def split_by_a_formula(s: Schedule) -> None:
+    rows = s.define_knob("rows", [1, 2, 4])
+    s["C"].split("i", factor=rows * 2 + 1)
+    s["C"].split("j", factor=te.min(rows, 3))
+    s["B"].split("i", nparts=te.truncdiv(rows + 1, 2))
+    s["B"].split("j", factor=(rows + 3) // 2)
+
+
+def split_a_reduction(s: Schedule) -> None:
+    s["S"].split("k", factor=4)
+
+
+def tile(s: Schedule) -> None:
+    s["C"].tile("i", "j", 4, 8)
+
+
+def tile_shifting_inwards(s: Schedule) -> None:
+    s["C"].tile("i", "j", 4, 8, tail="shift_inwards")
+
+
+def fuse(s: Schedule) -> None:
+    s["C"].fuse("i", "j")
+
+
+def fuse_three(s: Schedule) -> None:
+    outer, inner = s["C"].split("i", factor=2)
+    s["C"].fuse(outer, inner, "j")
+
+
+def reorder(s: Schedule) -> None:
+    s["C"].reorder("j", "i")
+
+
+def reorder_some(s: Schedule) -> None:
+    s["C"].tile("i", "j", 4, 8)
+    s["C"].reorder("j.inner", "i.outer")
+
+
+def reorder_reduction_outside(s: Schedule) -> None:
+    s["S"].reorder("k", "i")
+
+
+def parallel(s: Schedule) -> None:
+    s["C"].parallel("i")
+
+
+def vectorize(s: Schedule) -> None:
+    _, inner = s["C"].split("j", factor=8)
+    s["C"].vectorize(inner)
+
+
+def unroll(s: Schedule) -> None:
+    _, inner = s["S"].split("k", factor=4)
+    s["S"].unroll(inner)
+
+
+def bind(s: Schedule) -> None:
+    outer, inner = s["C"].split("i", factor=32)
+    s["C"].bind(outer, "blockIdx.x")
+    s["C"].bind(inner, "threadIdx.x")
+
+
+def compute_at(s: Schedule) -> None:
+    s["B"].compute_at(s["C"], "j")
+
+
+def compute_at_then_split(s: Schedule) -> None:
+    s["B"].compute_at(s["C"], "i")
+    s["B"].split("j", factor=4)
+
+
+def compute_inline(s: Schedule) -> None:
+    s["B"].compute_inline()
+
+
+def compute_root(s: Schedule) -> None:
+    s["B"].compute_inline()
+    s["B"].compute_root()
+
+
+def set_scope(s: Schedule) -> None:
+    s["B"].compute_at(s["C"], "i").set_scope("local")
+
+
+def cache_write(s: Schedule) -> None:
+    s.cache_write("S", "local")
+
+
+def cache_write_of_a_layout(s: Schedule) -> None:
+    _, inner = s["B"].split("j", factor=8)
+    s["B"].reorder(inner, "i")
+    s.cache_write("B", "global")
+
+
+def cache_read(s: Schedule) -> None:
+    s.cache_read("B", "local", ["C"])
+    s["B.local"].compute_at(s["C"], "i")
+
+
+def cache_read_of_an_input(s: Schedule) -> None:
+    s.cache_read("A", "global")
+
+
+def knobs_and_constraints(s: Schedule) -> None:
+    x = s.define_knob("x", [2, 4, 8])
+    y = s.define_knob("y", [1, 3])
+    s["C"].tile("i", "j", x, y)
+    s.constrain(x * y <= 12, "tiles fit the cache")
+    s.constrain(x <= s.size("m"))
+
+
+def a_choice(s: Schedule) -> None:
+    if s.choose("wide", [True, False]):
+        s["C"].fuse("i", "j")
+
+
+CASES: dict[str, Callable[[Schedule], None]] = {
+    f.__name__: f
+    for f in (
+        split_by_factor, split_in_parts, split_shifting_inwards, split_by_a_size, split_by_a_formula,
+        split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
+        reorder_reduction_outside, parallel, vectorize, unroll, bind, compute_at, compute_at_then_split,
+        compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
+        cache_read_of_an_input, knobs_and_constraints, a_choice,
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_trace_and_loops(name: str, golden: Callable[..., None]) -> None:
+    args = program()
+    s = create_schedule(args)
+    CASES[name](s)
+    target = "opencl" if name == "bind" else "llvm"
+    golden(f"{s.trace.as_python()}\n{lower_structure(s, args, target)}", name)
+    assert_roundtrip(s, args, target)
+
+
+def test_every_primitive_has_a_golden_text() -> None:
+    used = set()
+    for apply in CASES.values():
+        s = create_schedule(program())
+        apply(s)
+        used.update(i.kind for i in s.trace)
+    assert set(PRIMITIVES) <= used
+
+
+def test_loops_go_by_handle_axis_or_name() -> None:
+    """The three spellings record the same trace."""
+    traces = []
+    for spelling in range(3):
+        args = program()
+        s = create_schedule(args)
+        c = s["C"]
+        i, j = (c.loops, c.op.axis, ("i", "C.j"))[spelling]
+        c.reorder(j, i)
+        c.split((c.loops[0], j, "j")[spelling], 4)
+        s["B"].compute_at((c, c.op, "C")[spelling], (c.loops[0], "j.outer", "C.j.outer")[spelling])
+        traces.append(s.trace.to_json())
+    assert traces[0] == traces[1] == traces[2]
+
+
+def test_stages_go_by_tensor_operation_or_name() -> None:
+    args = program()
+    s = create_schedule(args[1].op)
+    assert s[args[1]] is s[args[1].op] is s["S"] is s[s["S"]]
+
+
+def test_a_list_does_for_several_loops() -> None:
+    s = create_schedule(program())
+    s["C"].reorder(["j", "i"])
+    fused = s["C"].fuse(("j", "i"))
+    assert [i.args for i in s.trace] == [("j", "i"), ("j", "i")]
+    assert fused.name == "j.i.fused"
+
+
+def test_new_loops_never_share_a_name() -> None:
+    s = create_schedule(program())
+    c = s["C"]
+    c.split("i", 2)
+    fused = c.fuse("i.outer", "i.inner")
+    c.split(fused, 4)
+    outer, _ = c.split("j", 4)
+    c.split(outer, 2)
+    names = [loop.name for loop in c.loops]
+    assert len(set(names)) == len(names) == 5
+
+
+def test_stages_of_one_name_are_told_apart() -> None:
+    a = te.placeholder((4,), name="T")
+    b = te.compute((4,), lambda i: a[i] + 1, name="T")
+    c = te.compute((4,), lambda i: b[i] + 1, name="T")
+    s = create_schedule(c)
+    assert [x.name for x in s.stages] == ["T", "T_1", "T_2"]
+    s["T_1"].compute_at(s["T_2"], "i")
+    assert_roundtrip(s, [a, c])
+
+
+def test_names_cannot_break_out_of_printed_python() -> None:
+    name = 'x"]; raise SystemExit; s["\n'
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: a[i] + 1, name=name)
+    s = create_schedule(b)
+    s[b].split("i", factor=2)
+    assert_roundtrip(s, [a, b])
+
+
+def test_a_failed_call_leaves_no_trace() -> None:
+    s = create_schedule(program())
+    s["C"].split("i", 4)
+    before, loops = s.trace.to_json(), s["C"].describe()
+    for call in (lambda: s["C"].split("i", 4), lambda: s["C"].vectorize("x"), lambda: s["S"].parallel("k")):
+        with pytest.raises(ScheduleError):
+            call()
+    assert s.trace.to_json() == before
+    assert s["C"].describe() == loops
+
+
+def test_cache_write_of_a_reduction_moves_the_reduction() -> None:
+    s = create_schedule(program())
+    cache = s.cache_write("S", "local")
+    assert s[cache].describe() == "i.c / k.c"
+    assert s["S"].describe() == "i"
+    assert [x.name for x in s.stages] == ["A", "B", "C", "S.local", "S"]
+
+
+def test_cache_read_leaves_other_readers_alone() -> None:
+    args = program()
+    n, m = args[0].shape
+    twice = te.compute((n, m), lambda i, j: args[0][i, j] * 2, name="twice")
+    s = create_schedule([args[1], twice])
+    cache = s.cache_read(args[0], "local", "twice")
+    assert s.reads(s["twice"]) == [s[cache]]
+    assert s.reads(s["B"]) == [s["A"]]
+    assert s.stages.index(s[cache]) < s.stages.index(s["twice"])
