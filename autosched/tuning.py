@@ -26,6 +26,7 @@ from autosched.measure.stats import PlayoffResult, judge, ratio_interval
 from autosched.model import make_model
 from autosched.records import Record, RecordLog, default_path, find_folder, new_id, ranked, read_workload, trials
 from autosched.runtime.device import describe_device, resolve_target, versions
+from autosched.schedule.trace import Trace
 from autosched.search import Candidate, Trial, make_strategy
 from autosched.space.default import default_schedule
 from autosched.space.space import SearchSpace, template_space
@@ -227,7 +228,12 @@ class _Run:
 
     def _is_ours(self, r: Record) -> bool:
         same_target = str(r.target) == str(self.target)
-        return r.key == self.workload.key and same_target and r.device_name == self.device["name"] and r.sizes == self.sizes
+        return (
+            r.key == self.workload.key
+            and same_target
+            and r.device_name == self.device["name"]
+            and r.sizes == self.sizes
+        )
 
     def choose_strategy(self, strategy: str, model: str, seed: int) -> None:
         """The strategy, told of every earlier trial of a sketch that is still in the space."""
@@ -489,8 +495,6 @@ class _Run:
     def result(
         self, best: Record | None, seconds: float, speedup: float, interval: tuple[float, float], tied: list[str]
     ) -> TuneResult:
-        from autosched.schedule.trace import Trace
-
         trace, knobs = (self.default_trace, {}) if best is None else (best.trace, best.knobs)
         return TuneResult(
             repr(self.workload),

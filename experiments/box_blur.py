@@ -96,7 +96,9 @@ def peers(image: np.ndarray, out: np.ndarray, expected: np.ndarray, threads: int
     return found
 
 
-def tuned(targets: list[str], image: np.ndarray, out: np.ndarray, expected: np.ndarray) -> dict[str, Callable[[], object]]:
+def tuned(
+    targets: list[str], image: np.ndarray, out: np.ndarray, expected: np.ndarray
+) -> dict[str, Callable[[], object]]:
     """Our kernels, built from the best records, checked."""
     workload = find_workload("box_blur")(channels=image.shape[2])
     sizes = {"height": image.shape[0], "width": image.shape[1]}

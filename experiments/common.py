@@ -13,7 +13,9 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results"
 
 
-def interleaved(contenders: dict[str, Callable[[], object]], rounds: int = 15, round_s: float = 0.03) -> dict[str, list[float]]:
+def interleaved(
+    contenders: dict[str, Callable[[], object]], rounds: int = 15, round_s: float = 0.03
+) -> dict[str, list[float]]:
     """Seconds per call of each contender, one sample a round.
 
     A sample is as many calls as fill `round_s`; each round runs all contenders, the order rotating,

@@ -16,7 +16,7 @@ from autosched.codegen.llvm_text import ModuleText, Value, Writer, constant, ide
 from autosched.ir.dtype import INT64
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Stmt, children
 
-__all__ = ["Storage", "alias_scopes", "buffer_bytes", "plan_storage", "plus", "times", "workspace_need"]
+__all__ = ["Storage", "alias_scopes", "buffer_bytes", "plan_storage", "plus", "thread_area", "workspace_need"]
 
 #: stack bytes that one function may use for buffers; threads of OpenMP have small stacks
 STACK_BYTES = 64 * 1024

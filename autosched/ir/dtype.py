@@ -6,7 +6,7 @@ A `DType` *is* its spelling (a `str`), so it compares, hashes, prints and serial
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class DType(str):
         return np.dtype(str(self.scalar))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parse(text: str) -> DType:
     match = _PATTERN.fullmatch(text)
     base, _, _ = text.partition("x")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
@@ -24,7 +24,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from autosched.errors import UsageError
-from autosched.ir.dtype import BOOL, INT32, INT64, DType, dtype, promote
+from autosched.ir.dtype import BOOL, INT32, DType, dtype, promote
+from autosched.ir.ops import OPS, OpInfo
 
 __all__ = [
     "OPS",
@@ -65,174 +66,6 @@ __all__ = [
     "variables",
 ]
 
-
-@dataclass(frozen=True, slots=True)
-class OpInfo:
-    """What every consumer may want to know of an operator.
-
-    `kind`: leaf, arith, bits, compare, logic, choice, cast, math, memory, vector, reduce.
-    `flops`: cost in units of one add. `numpy`: the ufunc (or function) that evaluates it.
-    """
-
-    kind: str
-    arity: int
-    flops: float = 0.0
-    numpy: Callable[..., Any] | None = None
-
-
-def _np_truncdiv(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    safe = np.where(b == 0, np.ones_like(b), b)
-    quotient = np.floor_divide(a, safe)
-    if a.dtype.kind == "i":
-        quotient = quotient + ((np.remainder(a, safe) != 0) & ((a < 0) != (safe < 0)))
-    return np.where(b == 0, np.zeros_like(quotient), quotient).astype(np.result_type(a, b))
-
-
-def _np_truncmod(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    if np.result_type(a, b).kind == "f":
-        return np.fmod(a, b)
-    safe = np.where(b == 0, np.ones_like(b), b)
-    return np.where(b == 0, np.zeros_like(a), np.fmod(a, safe)).astype(np.result_type(a, b))
-
-
-def _np_floordiv(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    if np.result_type(a, b).kind == "f":
-        return np.floor_divide(a, b)
-    safe = np.where(b == 0, np.ones_like(b), b)
-    return np.where(b == 0, np.zeros_like(a), np.floor_divide(a, safe)).astype(np.result_type(a, b))
-
-
-def _np_floormod(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    if np.result_type(a, b).kind == "f":
-        return np.remainder(a, b)
-    safe = np.where(b == 0, np.ones_like(b), b)
-    return np.where(b == 0, np.zeros_like(a), np.remainder(a, safe)).astype(np.result_type(a, b))
-
-
-_erf_of_each = np.vectorize(math.erf, otypes=[float])
-
-
-def _np_erf(x: Any) -> Any:
-    x = np.asarray(x)
-    return _erf_of_each(x).astype(_float_of(x))
-
-
-def _np_sigmoid(x: Any) -> Any:
-    x = np.asarray(x)
-    x = x.astype(_float_of(x))
-    small = np.exp(-np.abs(x))  # in (0, 1], so that nothing overflows
-    return np.where(x < 0, small, np.ones_like(x)) / (1 + small)
-
-
-def _float_of(x: Any) -> Any:
-    return x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
-
-
-def _np_shl(a: Any, b: Any) -> Any:
-    return np.left_shift(a, b)
-
-
-def _np_round_half_away(x: Any) -> Any:
-    return np.copysign(np.floor(np.abs(x) + np.asarray(0.5, np.asarray(x).dtype)), x)
-
-
-def _unary(fn: Callable[..., Any] | None, flops: float) -> OpInfo:
-    return OpInfo("math", 1, flops, fn)
-
-
-#: The closed table of operators. Each backend keeps a table of its own over the same keys, and
-#: `tests/ir/test_tables.py` checks that none has a hole.
-OPS: dict[str, OpInfo] = {
-    # leaves
-    "const": OpInfo("leaf", 0),
-    "var": OpInfo("leaf", 0),
-    # arithmetic; `div` is float division, the integer divisions are named for how they round
-    "add": OpInfo("arith", 2, 1, np.add),
-    "sub": OpInfo("arith", 2, 1, np.subtract),
-    "mul": OpInfo("arith", 2, 1, np.multiply),
-    "div": OpInfo("arith", 2, 4, np.divide),
-    "truncdiv": OpInfo("arith", 2, 8, _np_truncdiv),
-    "truncmod": OpInfo("arith", 2, 8, _np_truncmod),
-    "floordiv": OpInfo("arith", 2, 8, _np_floordiv),
-    "floormod": OpInfo("arith", 2, 8, _np_floormod),
-    "min": OpInfo("arith", 2, 1, np.minimum),
-    "max": OpInfo("arith", 2, 1, np.maximum),
-    "neg": OpInfo("arith", 1, 1, np.negative),
-    "abs": OpInfo("arith", 1, 1, np.abs),
-    # bits
-    "bitand": OpInfo("bits", 2, 1, np.bitwise_and),
-    "bitor": OpInfo("bits", 2, 1, np.bitwise_or),
-    "bitxor": OpInfo("bits", 2, 1, np.bitwise_xor),
-    "bitnot": OpInfo("bits", 1, 1, np.invert),
-    "shl": OpInfo("bits", 2, 1, _np_shl),
-    "shr": OpInfo("bits", 2, 1, np.right_shift),
-    "popcount": OpInfo("bits", 1, 2, np.bitwise_count),
-    # comparisons and logic
-    "eq": OpInfo("compare", 2, 1, np.equal),
-    "ne": OpInfo("compare", 2, 1, np.not_equal),
-    "lt": OpInfo("compare", 2, 1, np.less),
-    "le": OpInfo("compare", 2, 1, np.less_equal),
-    "gt": OpInfo("compare", 2, 1, np.greater),
-    "ge": OpInfo("compare", 2, 1, np.greater_equal),
-    "and": OpInfo("logic", 2, 1, np.logical_and),
-    "or": OpInfo("logic", 2, 1, np.logical_or),
-    "not": OpInfo("logic", 1, 1, np.logical_not),
-    #: a condition that holds nearly always: loops are partitioned on it
-    "likely": OpInfo("logic", 1, 0, lambda x: x),
-    # choice: `select` evaluates both sides, `if_then_else` only the one it needs
-    "select": OpInfo("choice", 3, 1, np.where),
-    "if_then_else": OpInfo("choice", 3, 1, np.where),
-    "cast": OpInfo("cast", 1, 1),
-    # math
-    "exp": _unary(np.exp, 10),
-    "exp2": _unary(np.exp2, 8),
-    "exp10": _unary(lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x), 10),
-    "log": _unary(np.log, 10),
-    "log2": _unary(np.log2, 10),
-    "log10": _unary(np.log10, 10),
-    "log1p": _unary(np.log1p, 10),
-    "sin": _unary(np.sin, 10),
-    "cos": _unary(np.cos, 10),
-    "tan": _unary(np.tan, 12),
-    "asin": _unary(np.arcsin, 12),
-    "acos": _unary(np.arccos, 12),
-    "atan": _unary(np.arctan, 12),
-    "sinh": _unary(np.sinh, 14),
-    "cosh": _unary(np.cosh, 14),
-    "tanh": _unary(np.tanh, 14),
-    "asinh": _unary(np.arcsinh, 14),
-    "acosh": _unary(np.arccosh, 14),
-    "atanh": _unary(np.arctanh, 14),
-    "erf": _unary(_np_erf, 14),
-    "sigmoid": _unary(_np_sigmoid, 12),
-    "sqrt": _unary(np.sqrt, 4),
-    "rsqrt": _unary(lambda x: np.asarray(1, np.asarray(x).dtype) / np.sqrt(x), 6),
-    "floor": _unary(np.floor, 1),
-    "ceil": _unary(np.ceil, 1),
-    "trunc": _unary(np.trunc, 1),
-    "round": _unary(_np_round_half_away, 2),  # halves away from zero, C's round
-    "nearbyint": _unary(np.rint, 1),  # halves to even, NumPy's rint
-    "isnan": _unary(np.isnan, 1),
-    "isinf": _unary(np.isinf, 1),
-    "isfinite": _unary(np.isfinite, 1),
-    "pow": OpInfo("math", 2, 20, np.power),
-    "fmod": OpInfo("math", 2, 10, np.fmod),
-    "atan2": OpInfo("math", 2, 16, np.arctan2),
-    "hypot": OpInfo("math", 2, 8, np.hypot),
-    "copysign": OpInfo("math", 2, 1, np.copysign),
-    # memory: `read` names a te tensor, `load` a lowered buffer; args are the indices
-    "read": OpInfo("memory", -1),
-    "load": OpInfo("memory", -1),
-    # vectors: ramp(base, stride) and broadcast(x); the lane count is the dtype's
-    "ramp": OpInfo("vector", 2),
-    "broadcast": OpInfo("vector", 1),
-    # a reduction over te reduce axes; value is the te Reduction
-    "reduce": OpInfo("reduce", -1),
-}
 
 _INDEX_OPS = frozenset(
     "const var add sub mul truncdiv truncmod floordiv floormod min max neg select if_then_else "
@@ -447,7 +280,7 @@ def _is_index(op: str, of: DType, args: tuple[Expr, ...]) -> bool:
         return of.kind != "uint" or of.bits < 64
     if op == "cast" and (of.kind != "int" or of.bits < 32):
         return False
-    return all([a.index for a in args])
+    return all(a.index for a in args)
 
 
 # -- leaves ---------------------------------------------------------------------------------------
@@ -464,7 +297,7 @@ def const(value: Any, of: object = None) -> Expr:
         if isinstance(value, bool):
             of = "bool"
         elif isinstance(value, numbers.Integral):
-            of = "int32" if -(2**31) <= value < 2**31 else "int64"
+            of = "int32" if -(2**31) <= int(value) < 2**31 else "int64"
         else:
             of = "float32"
     to = dtype(of)
@@ -472,20 +305,19 @@ def const(value: Any, of: object = None) -> Expr:
         raise UsageError("not a number", asked=f"const({value!r})", legal="legal: int, float, bool")
     if to.lanes > 1:
         return broadcast(const(value, to.scalar), to.lanes)
+    number = int(value) if isinstance(value, numbers.Integral) else float(value)
     if to.is_float:
         try:
             with np.errstate(over="ignore"):
-                return make("const", to, (), float(to.numpy.type(value)))
+                return make("const", to, (), float(to.numpy.type(number)))
         except OverflowError:
             raise UsageError("an integer too large for any float", asked=f"const(..., {to!r})") from None
     if to.is_bool:
-        return make("const", to, (), bool(value))
-    if isinstance(value, float) and not value.is_integer():
-        if not math.isfinite(value):
-            raise UsageError(f"{value} has no {to} value", asked=f"const({value!r}, {to!r})")
-        value = math.trunc(value)
+        return make("const", to, (), bool(number))
+    if isinstance(number, float) and not math.isfinite(number):
+        raise UsageError(f"{value} has no {to} value", asked=f"const({value!r}, {to!r})")
     span = 1 << to.bits
-    wrapped = int(value) % span
+    wrapped = int(number) % span
     if to.kind == "int" and wrapped >= span >> 1:
         wrapped -= span
     return make("const", to, (), wrapped)
@@ -625,6 +457,8 @@ def divide(a: object, b: object) -> Expr:
 
 def _integer_division(op: str, a: object, b: object) -> Expr:
     x, y = convert_pair(a, b)
+    if op == "truncdiv":
+        _require_integer(op, x)
     if x.dtype.is_bool:
         x, y = cast("int32", x), cast("int32", y)
     if is_const(y, 1) and x.dtype.is_integer:
@@ -800,10 +634,7 @@ _RESULT_BOOL = frozenset(("isnan", "isinf", "isfinite"))
 def call(op: str, *operands: object) -> Expr:
     """A math intrinsic by name, for example `call("exp", x)`. Integers become float32 first."""
     info = OPS[op]
-    if info.arity == 2:
-        args = convert_pair(*operands)
-    else:
-        args = (as_expr(operands[0]),)
+    args: tuple[Expr, ...] = convert_pair(*operands) if info.arity == 2 else (as_expr(operands[0]),)
     of = args[0].dtype
     if info.kind == "math" and not of.is_float:
         if op in ("floor", "ceil", "trunc", "round", "nearbyint"):
@@ -817,7 +648,7 @@ def call(op: str, *operands: object) -> Expr:
         return args[0]
     if op == "popcount":
         _require_integer(op, args[0])
-    return make(op, BOOL.with_lanes(of.lanes) if op in _RESULT_BOOL else of, tuple(args))
+    return make(op, BOOL.with_lanes(of.lanes) if op in _RESULT_BOOL else of, args)
 
 
 def ramp(base: object, stride: object, lanes: int) -> Expr:

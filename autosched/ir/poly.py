@@ -97,7 +97,7 @@ class Poly:
         return Poly({m: -c for m, c in self.terms.items()})
 
     def __sub__(self, other: Poly | int) -> Poly:
-        return self + (-other if isinstance(other, Poly) else -other)
+        return self + -other
 
     def __mul__(self, other: Poly | int) -> Poly:
         if isinstance(other, int):

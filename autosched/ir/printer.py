@@ -87,7 +87,7 @@ class _Formatter:
         self._nodes += len(chain) + 1
         self._depth += 1
         text, level = self._operand(e)
-        pieces = []
+        pieces: list[str] = []
         for e in reversed(chain):
             symbol, above = _INFIX[e.op]
             if level < above:
@@ -155,7 +155,8 @@ def _constant(e: Expr) -> str:
     if e.dtype.is_bool:
         return str(bool(e.value)).lower()
     if e.dtype.is_float:
-        return f"{e.value!r}f" if e.dtype == "float32" else f"{e.dtype}({e.value!r})" if e.dtype.bits != 64 else repr(e.value)
+        text = repr(e.value)
+        return {16: f"float16({text})", 32: f"{text}f", 64: text}[e.dtype.bits]
     return str(e.value) if e.dtype in ("int32", "int64") else f"{e.dtype}({e.value})"
 
 
@@ -200,9 +201,10 @@ def format_function(f: Function) -> str:
     with ExitStack() as scope:
         for v in f.sizes:
             scope.enter_context(names.inside(v))
+        shapes = [", ".join(format_expr(d, names) for d in b.shape) for b in f.params]
         params = ", ".join(
-            f"{b.name}: {b.dtype}[{', '.join(format_expr(d, names) for d in b.shape)}]{' out' if i in f.outputs else ''}"
-            for i, b in enumerate(f.params)
+            f"{b.name}: {b.dtype}[{shape}]{' out' if i in f.outputs else ''}"
+            for i, (b, shape) in enumerate(zip(f.params, shapes, strict=True))
         )
         _emit(f.body, 0, lines, names)
     body = "\n".join(lines)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from autosched.ir.expr import Expr, is_index, make, variables
-from autosched.ir.poly import Poly, has, without
+from autosched.ir.poly import Monomial, Poly, has, without
 
 __all__ = ["Prover", "Range", "conjuncts", "is_integer_index", "variables_of"]
 
@@ -222,10 +222,7 @@ class Prover(ABC):
 
     def _obviously_nonneg(self, p: Poly) -> bool:
         """All coefficients non-negative over atoms that are themselves non-negative."""
-        for m, c in p.terms.items():
-            if c < 0 or not all(self._low_constant(a) >= 0 for a in m):
-                return False
-        return True
+        return all(c >= 0 and all(self._low_constant(a) >= 0 for a in m) for m, c in p.terms.items())
 
     def _low_constant(self, atom: Expr) -> int:
         low = self.range(atom)[0]
@@ -345,7 +342,7 @@ class Prover(ABC):
         if low is None or high is None:
             return None
         total = Poly({})
-        direct = Poly({m: c for m, c in p.terms.items() if has(m, v) and all(a is v or v not in variables(a) for a in m)})
+        direct = Poly({m: c for m, c in p.terms.items() if has(m, v) and v not in _inside_atoms(m, v)})
         for m, c in p.terms.items():
             if m in direct.terms:
                 continue
@@ -395,6 +392,11 @@ class Prover(ABC):
             return True
         return False if self.prove_nonneg(-p) else None
 
+
+
+def _inside_atoms(m: Monomial, v: Expr) -> frozenset[Expr]:
+    """The variables of the factors of `m` other than `v` itself."""
+    return frozenset().union(*(variables(a) for a in m if a is not v))
 
 
 def _both_cases(p: Poly, atom: Expr) -> bool:

@@ -253,9 +253,8 @@ def map_stmt(
             case Produce():
                 new = Produce(s.name, go(s.body))
             case Launch():
-                new = replace(
-                    s, grid=tuple(map(on_expr, s.grid)), block=tuple(map(on_expr, s.block)), body=go(s.body)
-                )
+                (gx, gy, gz), (bx, by, bz) = map(on_expr, s.grid), map(on_expr, s.block)
+                new = Launch(s.name, (gx, gy, gz), (bx, by, bz), go(s.body))
             case _:
                 new = s
         return on_stmt(new)

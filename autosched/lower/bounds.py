@@ -146,7 +146,7 @@ def _provable_span(parts: list[Interval], an: Analyzer) -> Poly | None:
     for p in parts:
         shift = p.low - first.low
         if not _loop_free(shift):
-            bound = next((k for k in range(0, 65) if an.prove_nonneg(shift + k) and an.prove_nonneg(-shift + k)), None)
+            bound = next((k for k in range(65) if an.prove_nonneg(shift + k) and an.prove_nonneg(-shift + k)), None)
             if bound is None:
                 return None
             shift = Poly.of(bound)
@@ -172,7 +172,7 @@ def infer_bounds(s: Schedule, bodies: dict[Stage, Expr], an: Analyzer) -> dict[S
 
 
 def _realize(stage: Stage, body: Expr, start: list[Expr], extent: list[Expr], an: Analyzer) -> Realization:
-    of_axis = {a: e for a, e in zip(stage.axis, extent, strict=True)}
+    of_axis = dict(zip(stage.axis, extent, strict=True))
     extents = loop_extents(stage, of_axis, an)
     for loop, e in extents.items():
         an.bind(loop.var, 0, an.poly(e) - 1)
@@ -181,9 +181,7 @@ def _realize(stage: Stage, body: Expr, start: list[Expr], extent: list[Expr], an
     return Realization(stage, body, start, extent, extents, offsets)
 
 
-def _required(
-    s: Schedule, stage: Stage, done: dict[Stage, Realization], an: Analyzer
-) -> tuple[list[Expr], list[Expr]]:
+def _required(s: Schedule, stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> tuple[list[Expr], list[Expr]]:
     loop = stage.attach.loop
     assert loop is not None
     together = _work_items_around(loop) if stage.scope == "shared" else frozenset()

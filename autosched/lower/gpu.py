@@ -8,7 +8,16 @@ A shared buffer is written between two barriers.
 from __future__ import annotations
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, const, is_const, likely, logical_and, maximum, post_order, substitute, var, variables
+from autosched.ir.expr import (
+    Expr,
+    const,
+    likely,
+    logical_and,
+    maximum,
+    post_order,
+    var,
+    variables,
+)
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     THREAD_TAGS,
@@ -23,14 +32,14 @@ from autosched.ir.stmt import (
     Stmt,
     Store,
     children,
-    expressions,
     map_stmt,
     seq,
     substitute_stmt,
     walk,
 )
+from autosched.lower.storage import retarget
 
-__all__ = ["bind_threads"]
+__all__ = ["bind_threads", "demote_private"]
 
 
 def bind_threads(body: Stmt, an: Analyzer) -> Stmt:
@@ -139,8 +148,8 @@ def _check_uniform(s: Stmt, locals_: frozenset[Expr], where: str = "") -> None:
             varies = bool((variables(s.start) | variables(s.extent)) & locals_)
             _check_uniform(s.body, locals_, repr(s.extent) if varies else where)
         case Seq(stmts=stmts):
-            for c in stmts:
-                _check_uniform(c, locals_, where)
+            for part in stmts:
+                _check_uniform(part, locals_, where)
         case Allocate(body=body) | Produce(body=body):
             _check_uniform(body, locals_, where)
 
@@ -156,8 +165,6 @@ def demote_private(body: Stmt) -> Stmt:
                 if isinstance(x, Allocate) and x.buffer.scope == "global"
             }
             if owner:
-                from autosched.lower.storage import retarget
-
                 inner = retarget(s.body, owner)
                 inner = map_stmt(
                     inner,
@@ -167,6 +174,3 @@ def demote_private(body: Stmt) -> Stmt:
         return s
 
     return map_stmt(body, on_stmt=demote)
-
-
-__all__ += ["demote_private", "is_const", "substitute"]

@@ -1,17 +1,15 @@
 """From realized stages to loops: the nest of each stage, its producers inside, its conditions.
 
-    for y.outer:                       a leaf loop
-      if y.outer*8 + y.inner < H:      a condition, as far out as its variables allow
-        allocate A; produce A          what is computed at this loop
-        ...
+for y.outer:                       a leaf loop
+  if y.outer*8 + y.inner < H:      a condition, as far out as its variables allow
+    allocate A; produce A          what is computed at this loop
+    ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, compare, const, is_const, likely, logical_and, rebuild, substitute, variables
+from autosched.ir.expr import Expr, compare, const, is_const, likely, logical_and, rebuild, substitute, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, If, Produce, Seq, Stmt, Store, load, seq
 from autosched.lower.bounds import Realization
@@ -106,7 +104,7 @@ class _Nest:
         self.buffer = builder.buffer(stage.tensor)
         if builder.target.is_gpu_style and stage.attach.kind == "at":
             self._check_bindings()
-        self.keep_inside = any(builder.scope(x) == "shared" for loop in self.leaves for x in self._below(loop))
+        self.keep_inside = self._barriers_below(stage)
 
     def _check_bindings(self) -> None:
         """A stage inside a kernel is computed whole by its work-item or, if shared, by its work-group."""
@@ -133,17 +131,19 @@ class _Nest:
                 case Fuse() if r.outer in inside or r.inner in inside:
                     inside[r.fused] = inside.get(r.outer) or inside[r.inner]
         for at, loop in enumerate(self.leaves):
-            r = inside.get(loop)
-            if r is not None and (at > first_reduce or loop.kind in ("parallel", "thread")):
+            split = inside.get(loop)
+            if split is not None and (at > first_reduce or loop.kind in ("parallel", "thread")):
                 why = f"it is {loop.thread or loop.kind}" if at <= first_reduce else "a reduce loop is outside it"
                 raise LowerError(
                     f"the last block overlaps the one before, and sums would be added to twice: {why}",
-                    asked=f"{self.stage.name}.split({r.parent.name}, tail='shift_inwards')",
+                    asked=f"{self.stage.name}.split({split.parent.name}, tail='shift_inwards')",
                     legal="tail='guard' for this split, or cache_write the reduction and shift the copy",
                 )
 
-    def _below(self, loop: Loop) -> Iterable[Stage]:
-        return self.b.s.attached_at(loop)
+    def _barriers_below(self, stage: Stage) -> bool:
+        """Whether a stage computed inside this one is shared: all work-items must get to its barriers."""
+        guests = [x for x in self.b.s.stages if x.attach.stage is stage]
+        return any(self.b.scope(x) == "shared" or self._barriers_below(x) for x in guests)
 
     def _conditions(self) -> list[Expr]:
         """What the leaves must satisfy: ragged splits stay in range, and so does a region that may
@@ -157,9 +157,11 @@ class _Nest:
                 if condition is not None:
                     found.append(condition)
         for i, a in enumerate(stage.axis):
-            value = real.start[i] + real.offsets[a]
-            found.append(compare("lt", value, a.min + a.extent))
-            if not an.prove(compare("ge", real.start[i], a.min)):  # offsets are never negative
+            start, end = real.start[i], a.min + a.extent
+            value = start + real.offsets[a]  # an offset is never negative, and less than the region's extent
+            if not an.prove(compare("le", start + real.extent[i], end)):
+                found.append(compare("lt", value, end))
+            if not an.prove(compare("ge", start, a.min)):
                 found.append(compare("ge", value, a.min))
         kept: list[Expr] = []
         for condition in found:
@@ -226,8 +228,6 @@ class _Nest:
 
 
 def _copy_var(loop: Loop) -> Expr:
-    from autosched.ir.expr import var
-
     return var(f"{loop.name}.init", role="loop")
 
 
@@ -256,4 +256,4 @@ def build_nests(
     for stage in reversed(roots):
         if not stage.is_output:
             body = Allocate(builder.buffer(stage.tensor), body)
-    return builder.buffers, body if isinstance(body, Seq) else body
+    return builder.buffers, body

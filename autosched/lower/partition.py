@@ -216,6 +216,7 @@ def _interior(loop: For, an: Analyzer) -> _Span | None:
     lanes = frozenset(s.var for s in inner if s.kind == "vectorize" or s.thread.startswith("threadIdx"))
     small = frozenset(s.var for s in relaxed if s.kind == "serial")
     innermost = not serial
+    uniform = any(isinstance(s, Allocate) and s.buffer.scope == "shared" for s in walk(loop.body))
     if sum(1 for _ in walk(loop.body)) > MAX_STATEMENTS:
         return None
     span = _Span()
@@ -232,7 +233,7 @@ def _interior(loop: For, an: Analyzer) -> _Span | None:
                 continue
             if not is_guard and not (mentioned & lanes or innermost):
                 continue
-            _settle(question, loop.var, over, an, span)
+            _settle(question, loop.var, over, an, span, uniform)
     return span if span.answers else None
 
 
@@ -283,21 +284,23 @@ def _clamp(e: Expr, an: Analyzer) -> _Question | None:
 # -- solving -------------------------------------------------------------------------------------
 
 
-def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span) -> None:
-    """Add to the span where the question is settled; leave it open if that cannot be told."""
+def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span, uniform: bool) -> None:
+    """Add to the span where the question is settled; leave it open if that cannot be told, or if
+    `uniform` (there will be barriers in the loop) and it could differ between work-items."""
     trial = _Span()
     for p in question.holds:
         if not _solve(p, v, over, an, trial, 8):
             return
+    bounds = (*trial.low, *trial.high, *trial.provided)
+    if uniform and any(x.value.role == "loop" for e in bounds for x in variables(e)):
+        return
     span.low += trial.low
     span.high += trial.high
     span.provided += [c for c in trial.provided if c not in span.provided]
     span.answers[question.node] = question.answer
 
 
-def _solve(
-    p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span, depth: int, exact: bool = False
-) -> bool:
+def _solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span, depth: int, exact: bool = False) -> bool:
     """Bounds on `v` for `p >= 0`, whatever the variables in `over` are: sufficient, or if `exact`
     necessary too. False if there are none to be found."""
     if an.prove_nonneg(p):

@@ -16,7 +16,7 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, substitute, variables
 from autosched.ir.printer import format_function
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, map_stmt
+from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, map_stmt, walk
 from autosched.lower import gpu, storage, verify
 from autosched.lower.bounds import infer_bounds
 from autosched.lower.inline import inline_stages
@@ -52,26 +52,26 @@ def bind_knobs(p: Program) -> Program:
     names = {v.name: v for v in _open_knobs(p.function)}
     mapping = {v: const(p.knobs[name]) for name, v in names.items()}
     owner = {
-        s.buffer: Buffer(s.buffer.name, tuple(substitute(d, mapping) for d in s.buffer.shape), s.buffer.dtype, s.buffer.scope)
+        s.buffer: Buffer(
+            s.buffer.name, tuple(substitute(d, mapping) for d in s.buffer.shape), s.buffer.dtype, s.buffer.scope
+        )
         for s in _allocations(p.function.body)
         if any(variables(d) & mapping.keys() for d in s.buffer.shape)
     }
     body = replace_exprs(p.function.body, mapping)
     if owner:
         body = storage.retarget(body, owner)
-        body = map_stmt(body, on_stmt=lambda s: Allocate(owner.get(s.buffer, s.buffer), s.body) if isinstance(s, Allocate) else s)
+        body = map_stmt(
+            body, on_stmt=lambda s: Allocate(owner.get(s.buffer, s.buffer), s.body) if isinstance(s, Allocate) else s
+        )
     return p.with_body(body)
 
 
 def _allocations(body: Stmt) -> list[Allocate]:
-    from autosched.ir.stmt import walk
-
     return [s for s in walk(body) if isinstance(s, Allocate)]
 
 
 def _open_knobs(f: Function) -> set[Expr]:
-    from autosched.ir.stmt import expressions, walk
-
     found: set[Expr] = set()
     for s in walk(f.body):
         for e in expressions(s):
@@ -184,7 +184,9 @@ class Structure:
                 raise LowerError(why, asked=asked, legal=f"knobs: {', '.join(known) or 'none'}")
             if knobs[name] not in known[name].values:
                 raise LowerError(
-                    f"{knobs[name]!r} is not a value of {name}", asked=asked, legal=f"values: {list(known[name].values)}"
+                    f"{knobs[name]!r} is not a value of {name}",
+                    asked=asked,
+                    legal=f"values: {list(known[name].values)}",
                 )
         env = {k.var: knobs[k.name] for k in self.knobs}
         for c in self.constraints:
@@ -222,7 +224,7 @@ def _positive_factors(s: Schedule) -> list[Constraint]:
     for stage in s.stages:
         for r in stage.relations:
             amount = (r.factor if r.factor is not None else r.nparts) if isinstance(r, Split) else None
-            if amount is not None and not Analyzer().prove(compare("ge", amount, 1)):
+            if isinstance(r, Split) and amount is not None and not Analyzer().prove(compare("ge", amount, 1)):
                 reason = f"the split of {r.parent.full_name} by {amount!r} is not positive"
                 found.setdefault(amount, Constraint(compare("ge", amount, 1), reason))
     return list(found.values())
@@ -232,7 +234,9 @@ def _parameters(s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffe
     twice = [t.name for i, t in enumerate(args) if t in args[:i]]
     if twice:
         raise LowerError(
-            f"{twice[0]} is given twice", asked=f"lower(s, [{', '.join(a.name for a in args)}])", legal="each tensor once"
+            f"{twice[0]} is given twice",
+            asked=f"lower(s, [{', '.join(a.name for a in args)}])",
+            legal="each tensor once",
         )
     needed = [x.tensor for x in s.stages if x.is_output or (x.is_placeholder and x.tensor in buffers)]
     for t in needed:

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autosched.ir.expr import Expr, is_const, likely, logical_not, substitute
+from autosched.ir.expr import Expr, is_const, likely, logical_not, rebuild
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import Allocate, For, If, Launch, Let, Produce, Seq, Stmt, Store, is_empty, seq, substitute_stmt
+from autosched.ir.stmt import (
+    Allocate,
+    For,
+    If,
+    Launch,
+    Let,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    is_empty,
+    map_stmt,
+    seq,
+    substitute_stmt,
+)
 
-__all__ = ["enter_loop", "simplify_stmt"]
+__all__ = ["enter_loop", "replace_exprs", "simplify_stmt"]
 
 
 def enter_loop(loop: For, an: Analyzer) -> None:
@@ -50,8 +64,8 @@ def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
             body = simplify_stmt(s.body, an)
             return body if is_empty(body) else Produce(s.name, body)
         case Launch():
-            grid, block = (tuple(an.simplify(e) for e in dims) for dims in (s.grid, s.block))
-            return replace(s, grid=grid, block=block, body=simplify_stmt(s.body, an))
+            (a, b, c), (d, e, f) = ([an.simplify(x) for x in dims] for dims in (s.grid, s.block))
+            return Launch(s.name, (a, b, c), (d, e, f), simplify_stmt(s.body, an))
         case _:
             return s
 
@@ -86,9 +100,6 @@ def _simplify_if(s: If, an: Analyzer) -> Stmt:
 def replace_exprs(s: Stmt, mapping: dict[Expr, Expr]) -> Stmt:
     """Whole sub-expressions replaced by others, wherever they occur, also inside the replacements
     (which must be smaller than what they replace)."""
-    from autosched.ir.expr import rebuild
-    from autosched.ir.stmt import map_stmt
-
     done: dict[Expr, Expr] = {}
 
     def go(e: Expr) -> Expr:
@@ -101,6 +112,3 @@ def replace_exprs(s: Stmt, mapping: dict[Expr, Expr]) -> Stmt:
         return done[e]
 
     return map_stmt(s, go)
-
-
-__all__ += ["replace_exprs", "substitute"]

@@ -94,7 +94,7 @@ def reuse_storage(body: Stmt, an: Analyzer) -> Stmt:
         for b in group[1:]:
             size = an.simplify(maximum(size, b.shape[0]))
         merged = group[0] if len(group) == 1 else Buffer(group[0].name, (size,), group[0].dtype, group[0].scope)
-        owner.update({b: merged for b in group})
+        owner.update(dict.fromkeys(group, merged))
     result: Stmt = retarget(rest, owner)
     for merged in reversed(list(dict.fromkeys(owner[b] for b in chain))):
         result = Allocate(merged, result)

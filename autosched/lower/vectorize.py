@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, broadcast, make, ramp, rebuild, substitute, variables
+from autosched.ir.expr import Expr, broadcast, make, ramp, rebuild, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     Allocate,
@@ -62,7 +62,11 @@ def _vectorize(loop: For, an: Analyzer) -> Stmt:
         )
     lanes = int(loop.extent.value)
     if lanes > MAX_LANES:
-        raise LowerError(f"{lanes} lanes are more than {MAX_LANES}", asked=f"vectorize {loop.var.name}")
+        raise LowerError(
+            f"{lanes} lanes are more than {MAX_LANES}",
+            asked=f"vectorize {loop.var.name}",
+            legal="split the loop and vectorize an inner one of at most that extent",
+        )
     result = _Lanes(loop.var, loop.start, lanes, an).stmt(loop.body)
     return replace(loop, kind="serial") if result is None else result
 
@@ -155,6 +159,3 @@ def unroll_loops(s: Stmt) -> Stmt:
         return seq(*copies)
 
     return map_stmt(s, on_stmt=unroll)
-
-
-__all__ += ["substitute"]

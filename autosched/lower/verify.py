@@ -80,5 +80,5 @@ def _verify(s: Stmt, bound: frozenset[Expr], target: Target, inside_launch: bool
             )
         case Launch():
             inside_launch = True
-    for c in children(s):
-        _verify(c, bound, target, inside_launch)
+    for child in children(s):
+        _verify(child, bound, target, inside_launch)

@@ -8,7 +8,7 @@ between barriers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from autosched.errors import BuildError
 from autosched.ir.dtype import DType
-from autosched.ir.expr import OPS, Expr, is_index, saturate
+from autosched.ir.expr import OPS, Expr, is_index, saturate, variables
 from autosched.ir.stmt import (
     THREAD_TAGS,
     Allocate,
@@ -31,6 +31,7 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    expressions,
     walk,
 )
 
@@ -205,7 +206,7 @@ def _trunc(a: int, b: int) -> int:
     return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-_EXACT = {
+_EXACT: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -238,9 +239,6 @@ def _shift(op: str, a: Any, b: Any) -> Any:
 
 
 def _thread_variables(s: Stmt) -> set[Expr]:
-    from autosched.ir.expr import variables
-    from autosched.ir.stmt import expressions
-
     return {v for x in walk(s) for e in expressions(x) for v in variables(e) if v.value.role == "thread"}
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["SYMBOLS", "OpenMP", "find", "find_or_warn", "worker_environment"]
+__all__ = ["SYMBOLS", "OpenMP", "find", "find_or_warn"]
 
 #: what generated code calls
 SYMBOLS = ("GOMP_parallel", "omp_get_thread_num")
@@ -111,13 +111,3 @@ def find_or_warn() -> OpenMP | None:
             stacklevel=3,
         )
     return runtime
-
-
-def worker_environment(threads: int) -> dict[str, str]:
-    """Environment for a process that measures kernels; it must be set before the process starts.
-
-    Threads wait for the next loop by spinning, and are not moved to fewer than asked for. They are
-    not bound to CPUs: binding would also confine the main thread, and with it whatever asks how
-    many CPUs there are.
-    """
-    return {"OMP_NUM_THREADS": str(threads), "OMP_DYNAMIC": "false", "OMP_WAIT_POLICY": "active"}

@@ -56,13 +56,12 @@ def leaf(stage: Stage, handle: Any) -> Loop:
             raise Illegal(f"axis {handle.name} does not belong to {stage.name}", legal)
         handle = stage.roots[handle]
     if isinstance(handle, str):
-        name = handle.removeprefix(f"{stage.name}.")
-        found = [loop for loop in stage.loops if loop.name == name]
-        if not found:
-            near = difflib.get_close_matches(name, [loop.name for loop in stage.loops], n=1)
+        found = stage.loop_named(handle)
+        if found is None:
+            near = difflib.get_close_matches(handle, [loop.name for loop in stage.loops], n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise Illegal(f"{stage.name} has no loop {name!r}", hint + legal)
-        return found[0]
+            raise Illegal(f"{stage.name} has no loop {handle!r}", hint + legal)
+        return found
     if not isinstance(handle, Loop):
         raise Illegal(f"{handle!r} is not a loop", legal)
     if handle.stage is not stage:
@@ -107,7 +106,9 @@ def _computed(stage: Stage) -> None:
 # -- loop structure -------------------------------------------------------------------------------
 
 
-def split(s: Schedule, stage: Stage, parent: Any, *, factor: Any = None, nparts: Any = None, tail: str = "guard") -> Any:
+def split(
+    s: Schedule, stage: Stage, parent: Any, *, factor: Any = None, nparts: Any = None, tail: str = "guard"
+) -> Any:
     """Replace a loop by two. Exactly one of `factor` (inner extent) and `nparts` (outer extent).
 
     for i in N: f(i)   ->   for i.outer in ceil(N/factor): for i.inner in factor:
@@ -319,7 +320,9 @@ def set_scope(s: Schedule, stage: Stage, scope: str) -> None:
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     if stage.is_placeholder or (stage.is_output and scope != "global"):
-        raise Illegal(f"{stage.name} is {'an input' if stage.is_placeholder else 'an output'}: it is global memory")
+        what = "an input" if stage.is_placeholder else "an output"
+        reader = f"s.cache_{'read' if stage.is_placeholder else 'write'}({stage.name!r}, {scope!r})"
+        raise Illegal(f"{stage.name} is {what}: it is global memory", f"{reader} makes a {scope} copy")
     stage.scope, stage.scope_given = scope, True
 
 
@@ -341,7 +344,9 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
     spatial = [loop for loop in stage.loops if not loop.is_reduce]
     marked = [loop for loop in stage.loops if loop.kind != "serial"]
     if marked:
-        raise Illegal(f"{marked[0]!r} is marked, and the loops start anew", "cache_write first, then mark the new loops")
+        raise Illegal(
+            f"{marked[0]!r} is marked, and the loops start anew", "cache_write first, then mark the new loops"
+        )
     guests = [x for x in s.stages if x.attach.stage is stage]
     if guests:
         raise Illegal(

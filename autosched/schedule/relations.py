@@ -26,7 +26,9 @@ __all__ = [
 ]
 
 
-def loop_extents(stage: Stage, of_axis: dict[IterVar, Expr] | None = None, using: Analyzer | None = None) -> dict[Loop, Expr]:
+def loop_extents(
+    stage: Stage, of_axis: dict[IterVar, Expr] | None = None, using: Analyzer | None = None
+) -> dict[Loop, Expr]:
     """The extent of every loop, dead ones included, given the extents of the axes."""
     reduce = using.simplify if using is not None else simplify
     extents = {loop: reduce((of_axis or {}).get(a, a.extent)) for a, loop in stage.roots.items()}
@@ -35,9 +37,7 @@ def loop_extents(stage: Stage, of_axis: dict[IterVar, Expr] | None = None, using
             case Split():
                 factor = split_factor(r, extents, reduce)
                 extents[r.inner] = factor
-                extents[r.outer] = (
-                    r.nparts if r.nparts is not None else reduce(ceildiv(extents[r.parent], factor))
-                )
+                extents[r.outer] = r.nparts if r.nparts is not None else reduce(ceildiv(extents[r.parent], factor))
             case Fuse():
                 extents[r.fused] = reduce(extents[r.outer] * extents[r.inner])
     return extents
@@ -108,7 +108,9 @@ def leaf_predicates(stage: Stage, of_axis: dict[IterVar, Expr] | None = None) ->
     """The conditions under which leaves name a point of the domain: one for each ragged split."""
     extents = loop_extents(stage, of_axis)
     values = values_of_leaves(stage, extents)
-    return [likely(c) for r in stage.relations if isinstance(r, Split) and (c := ragged(r, extents, values)) is not None]
+    return [
+        likely(c) for r in stage.relations if isinstance(r, Split) and (c := ragged(r, extents, values)) is not None
+    ]
 
 
 def ragged(r: Split, extents: dict[Loop, Expr], values: dict[Loop, Expr]) -> Expr | None:

@@ -12,8 +12,10 @@ from autosched.ir.expr import Expr, post_order, var, variables
 from autosched.schedule.primitives import MAX_FACTOR, PRIMITIVES, Illegal
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import (
+    SHAPES,
     Instruction,
     Trace,
+    argument_kinds,
     constraint_from_json,
     constraint_to_json,
     factor_from_json,
@@ -167,8 +169,10 @@ class Schedule:
         if options.get("tail") == "guard":
             del options["tail"]
         try:
-            encoded = tuple(self._encode(kind, a) for a in args)
-            encoded_options = {k: self._encode(kind, v) for k, v in options.items()}
+            owner = self.stage(args[0]) if kind == "compute_at" else stage  # of the loops that are named
+            kinds = argument_kinds(SHAPES[kind][0], len(args))
+            encoded = tuple(self._encode(a, owner if k == "loop" else None) for a, k in zip(args, kinds, strict=True))
+            encoded_options = {k: self._encode(v) for k, v in options.items()}
             result = PRIMITIVES[kind](self, stage, *args, **options)
         except (Illegal, RecordError) as error:
             call = f"{stage.name}.{kind}({self._call_text(args, options)})"
@@ -176,7 +180,8 @@ class Schedule:
         self.trace.append(Instruction(kind, stage.name, encoded, encoded_options))
         return result
 
-    def _encode(self, kind: str, value: Any) -> Any:
+    def _encode(self, value: Any, owner: Stage | None = None) -> Any:
+        """An argument as a trace keeps it; one that names a loop of `owner` by the name it has there."""
         if isinstance(value, Loop):
             return value.name
         if isinstance(value, (Stage, Tensor, Operation)):
@@ -186,7 +191,10 @@ class Schedule:
         if isinstance(value, Expr):
             return factor_to_json(value)
         if isinstance(value, (list, tuple)):
-            return [self._encode(kind, v) for v in value]
+            return [self._encode(v) for v in value]
+        if isinstance(value, str) and owner is not None:
+            loop = owner.loop_named(value)
+            return value if loop is None else loop.name
         return getattr(value, "thread_tag", value)
 
     def _call_text(self, args: Sequence[Any], options: dict[str, Any]) -> str:

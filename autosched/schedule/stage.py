@@ -132,6 +132,11 @@ class Stage:
         self._names.add(name)
         return Loop(self, name, is_reduce, root)
 
+    def loop_named(self, name: str) -> Loop | None:
+        """The live loop called `name`, or called so with the stage's name before it."""
+        live = {loop.name: loop for loop in self.loops}
+        return live.get(name) or live.get(name.removeprefix(f"{self.name}."))
+
     @property
     def op(self) -> Operation:
         return self.tensor.op
@@ -151,9 +156,7 @@ class Stage:
     def _call(self, primitive: str, *args: Any, **kwargs: Any) -> Any:
         return self.schedule.apply(primitive, self, *args, **kwargs)
 
-    def split(
-        self, parent: Any, factor: Any = None, nparts: Any = None, tail: str = "guard"
-    ) -> tuple[Loop, Loop]:
+    def split(self, parent: Any, factor: Any = None, nparts: Any = None, tail: str = "guard") -> tuple[Loop, Loop]:
         """See `primitives.split`."""
         return self._call("split", parent, factor=factor, nparts=nparts, tail=tail)
 

@@ -26,15 +26,15 @@ __all__ = ["SHAPES", "Instruction", "Trace", "factor_from_json", "factor_to_json
 #: Every primitive a trace may name: what its arguments after the stage are, and its options.
 #: A `*` stands for any number of the one before it, none included.
 SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
-    "split": (("name",), {"factor": "factor", "nparts": "factor", "tail": "name"}),
-    "tile": (("name", "name", "factor", "factor"), {"tail": "name"}),
-    "fuse": (("name", "*"), {}),
-    "reorder": (("name", "*"), {}),
-    "parallel": (("name",), {}),
-    "vectorize": (("name",), {}),
-    "unroll": (("name",), {}),
-    "bind": (("name", "name"), {}),
-    "compute_at": (("name", "name"), {}),
+    "split": (("loop",), {"factor": "factor", "nparts": "factor", "tail": "name"}),
+    "tile": (("loop", "loop", "factor", "factor"), {"tail": "name"}),
+    "fuse": (("loop", "*"), {}),
+    "reorder": (("loop", "*"), {}),
+    "parallel": (("loop",), {}),
+    "vectorize": (("loop",), {}),
+    "unroll": (("loop",), {}),
+    "bind": (("loop", "name"), {}),
+    "compute_at": (("name", "loop"), {}),
     "compute_inline": ((), {}),
     "compute_root": ((), {}),
     "set_scope": (("name",), {}),
@@ -73,7 +73,7 @@ def factor_from_json(data: Any, names: dict[tuple[str, str], Expr]) -> Expr:
         a, b = (factor_from_json(d, names) for d in data[1:])
         divisions = {"floordiv": floordiv, "floormod": floormod, "truncdiv": truncdiv}
         return divisions[data[0]](a, b) if data[0] in divisions else binary(data[0], a, b)
-    raise RecordError(f"{data!r} is not a factor", legal="legal: a number, [\"knob\", name], [op, a, b]")
+    raise RecordError(f"{data!r} is not a factor", legal='legal: a number, ["knob", name], [op, a, b]')
 
 
 def is_knob_name(name: Any) -> bool:
@@ -98,6 +98,7 @@ def _is_constraint(data: Any) -> bool:
 
 _IS_A = {
     "name": lambda x: isinstance(x, str),
+    "loop": lambda x: isinstance(x, str),
     "names": lambda x: isinstance(x, list) and all(isinstance(n, str) for n in x),
     "factor": _is_factor,
     "knob": is_knob_name,
@@ -108,10 +109,14 @@ _IS_A = {
 _ON_SCHEDULE = {"define_knob": ("knob", "values"), "constrain": ("constraint", "name"), "choose": ("name", "value")}
 
 
+def argument_kinds(wanted: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """A row of SHAPES with its `*` written out for so many arguments."""
+    return wanted[:-2] + wanted[-2:-1] * (count - len(wanted) + 2) if wanted[-1:] == ("*",) else wanted
+
+
 def _fits(args: Sequence[Any], wanted: tuple[str, ...]) -> bool:
-    if wanted[-1:] == ("*",):
-        wanted = wanted[:-2] + wanted[-2:-1] * (len(args) - len(wanted) + 2)
-    return len(args) == len(wanted) and all(_IS_A[kind](a) for kind, a in zip(wanted, args, strict=True))
+    kinds = argument_kinds(wanted, len(args))
+    return len(args) == len(kinds) and all(_IS_A[kind](a) for kind, a in zip(kinds, args, strict=True))
 
 
 def factor_to_python(data: Any) -> str:
@@ -181,14 +186,18 @@ def _instruction(kind: str, rest: list[Any], entry: list[Any]) -> Instruction:
             raise RecordError(f"{_brief(entry)} is not a {kind}", legal=f"[{kind!r}, {', '.join(wanted)}]")
         return Instruction(kind, "", tuple(rest))
     if kind not in SHAPES:
-        raise RecordError(f"no schedule primitive {_brief(kind)}", legal=f"known: {', '.join((*SHAPES, *_ON_SCHEDULE))}")
+        raise RecordError(
+            f"no schedule primitive {_brief(kind)}", legal=f"known: {', '.join((*SHAPES, *_ON_SCHEDULE))}"
+        )
     options = rest[-1] if rest and isinstance(rest[-1], dict) else {}
     stage, args = rest[:1], rest[1:-1] if options else rest[1:]
     wanted, known = SHAPES[kind]
     right = all(k in known and _IS_A[known[k]](v) for k, v in options.items())
     if not _fits(stage, ("name",)) or not _fits(args, wanted) or not right:
         options_text = f", options {', '.join(known)}" if known else ""
-        raise RecordError(f"{_brief(entry)} is not a {kind}", legal=f"[{', '.join((repr(kind), 'stage', *wanted))}]{options_text}")
+        raise RecordError(
+            f"{_brief(entry)} is not a {kind}", legal=f"[{', '.join((repr(kind), 'stage', *wanted))}]{options_text}"
+        )
     return Instruction(kind, stage[0], tuple(args), dict(options))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from autosched.ir.evaluate import evaluate_float
-from autosched.ir.expr import OPS, Expr, as_expr, const, is_index, maximum, minimum, post_order, variables
+from autosched.ir.expr import OPS, Expr, as_expr, cast, const, divide, is_index, maximum, minimum, post_order, variables
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, Store, children, walk
@@ -188,8 +188,6 @@ def extract(structure: Structure) -> Features:
 
 def _ratio(a: Expr, b: Expr) -> Expr:
     """A real quotient: evaluation is in float64, so this is not integer division."""
-    from autosched.ir.expr import cast, divide
-
     return divide(cast("float64", a), maximum(cast("float64", b), 1.0))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,13 @@ from autosched.errors import AutoschedError, WorkloadError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr
 from autosched.lower.pipeline import Structure, lower_structure
-from autosched.schedule.schedule import Knob, Schedule, create_schedule, replay
+from autosched.schedule.schedule import Knob, Schedule, create_schedule
 from autosched.space.features import FEATURE_NAMES, extract
 from autosched.space.limits import implied_constraints
 from autosched.space.workload import Template, Workload
 from autosched.target import Target
 
-__all__ = ["MAX_FORKS", "SearchSpace", "Sketch", "template_space"]
+__all__ = ["MAX_FORKS", "SearchSpace", "Sketch", "make_sketch", "template_space"]
 
 #: `choose` may split one template into this many sketches.
 MAX_FORKS = 64
@@ -184,11 +183,3 @@ def make_sketch(name: str, workload: Workload, s: Schedule, target: Target, size
     if missing:
         raise WorkloadError(f"the size {missing[0]} is not known", asked=f"tune {workload.name}")
     return Sketch(name, workload, s.trace.to_json(), tuple(s.knobs.values()), structure, dict(sizes))
-
-
-def replay_sketch(name: str, workload: Workload, trace: Any, target: Target, sizes: dict[str, int]) -> Sketch:
-    """The sketch of a stored trace. Raises RecordError or ScheduleError if it does not replay."""
-    return make_sketch(name, workload, replay(trace, workload.args), target, sizes)
-
-
-__all__ += ["make_sketch", "replay_sketch"]

@@ -24,7 +24,7 @@ from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
 from autosched.te.tensor import ComputeOp, PlaceholderOp, Tensor
 
-__all__ = ["Template", "Workload", "WorkloadFunction", "workload"]
+__all__ = ["Template", "Workload", "WorkloadFunction", "template", "workload"]
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,7 @@ class WorkloadFunction:
             raise
         except Exception as error:
             given = ", ".join(f"{k}={v!r}" for k, v in bound.arguments.items())
-            raise WorkloadError(
-                f"it raised {type(error).__name__}: {error}", asked=f"{self.name}({given})"
-            ) from error
+            raise WorkloadError(f"it raised {type(error).__name__}: {error}", asked=f"{self.name}({given})") from error
         listed = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
         if not listed or not all(isinstance(t, Tensor) for t in listed):
             raise WorkloadError(
@@ -174,9 +172,7 @@ def _random_array(t: Tensor, sizes: dict[str, int], seed: int, workload_name: st
     return rng.integers(low, high, shape, endpoint=True).astype(t.dtype.numpy)
 
 
-def workload(
-    fn: Callable[..., Any] | None = None, *, inputs: Callable[..., Sequence[np.ndarray]] | None = None
-) -> Any:
+def workload(fn: Callable[..., Any] | None = None, *, inputs: Callable[..., Sequence[np.ndarray]] | None = None) -> Any:
     """Make a function that returns tensors into a workload.
 
     `inputs(**params, **sizes)` gives the arrays to tune on; without it they are random. Use as
@@ -203,6 +199,3 @@ def template(of: WorkloadFunction, *, target: str = "llvm") -> Callable[[Callabl
         return fn
 
     return register
-
-
-__all__ += ["template"]

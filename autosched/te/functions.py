@@ -9,7 +9,7 @@ from autosched.errors import UsageError
 from autosched.ir import expr as ir
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr
-from autosched.te.tensor import IterVar, Reduction
+from autosched.te.tensor import IterVar, Reduction, is_size
 
 __all__ = [
     "MATH",
@@ -42,10 +42,17 @@ def const(value: Any, dtype: object = None) -> Expr:
 
 
 def reduce_axis(dom: tuple[object, object], name: str = "rv") -> IterVar:
-    """An axis to reduce over: `dom` is (first value, one past the last)."""
+    """An axis to reduce over: `dom` is (first value, one past the last), integers over sizes."""
     if not isinstance(dom, (tuple, list)) or len(dom) != 2:
         raise UsageError("a domain is a pair (begin, end)", asked=f"reduce_axis({dom!r})")
     begin, end = map(as_expr, dom)
+    for bound in (begin, end):
+        if not is_size(bound):
+            raise UsageError(
+                f"{bound!r} is not an integer over size variables",
+                asked=f"reduce_axis {name}",
+                legal="legal: integers, te.var, te.size_var and arithmetic on them",
+            )
     return IterVar(name, end - begin, "reduce", begin)
 
 
@@ -54,6 +61,8 @@ def _axes(axis: object) -> tuple[IterVar, ...]:
     for a in axes:
         if not isinstance(a, IterVar) or a.kind != "reduce":
             raise UsageError(f"{a!r} is not a reduce axis", asked="reduction", legal="te.reduce_axis((begin, end))")
+    if len(set(axes)) < len(axes):
+        raise UsageError("an axis is named twice", asked=f"reduction over {', '.join(a.name for a in axes)}")
     return axes
 
 
@@ -73,7 +82,7 @@ def _reducer(combiner: str, plain: str) -> Callable[..., Expr]:
         source = as_expr(expr)
         if source.dtype.is_bool:
             source = ir.cast("int32", source)
-        condition = ir.const(True) if where is None else as_expr(where)
+        condition = ir.const(True) if where is None else ir.logical_and(where)
         return ir.make("reduce", source.dtype, (source, condition), Reduction(combiner, axes))
 
     reduce.__name__ = combiner

@@ -16,10 +16,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from autosched.errors import RecordError
-from autosched.ir.dtype import dtype
-from autosched.ir.expr import OPS, Expr, make, post_order, var
-from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Reduction, Tensor
+from autosched.errors import RecordError, UsageError
+from autosched.ir.dtype import DType, dtype
+from autosched.ir.expr import OPS, Expr, const, is_const, make, post_order, var
+from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Reduction, Tensor, is_size
 
 __all__ = ["graph_from_json", "graph_to_json", "workload_key"]
 
@@ -108,71 +108,162 @@ def graph_from_json(data: dict[str, Any]) -> list[Tensor]:
     """The tensors that `graph_to_json` was given. Raises RecordError if `data` is not such a graph."""
     try:
         if data["v"] != VERSION:
-            raise RecordError(f"graph format {data['v']} is not {VERSION}", asked="workload graph")
-        return _read(data)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(f"not a workload graph ({type(error).__name__}: {error})", asked="workload graph") from None
+            raise RecordError(f"graph format {data['v']!r} is not {VERSION}", asked="workload graph")
+        return _Reader(data).tensors()
+    except UsageError as error:
+        why = error.why
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}"
+    raise RecordError(f"not a workload graph ({why})", asked="workload graph")
 
 
-def _read(data: dict[str, Any]) -> list[Tensor]:
-    variables = [var(str(name), dt, str(role)) for name, dt, role in data["vars"]]
-    exprs: dict[int, Expr] = {}
-    axes: dict[int, IterVar] = {}
-    ops: list[Operation] = []
+class _Reader:
+    """Builds the graph from positions that refer backwards, and checks every type on the way."""
 
-    def expr(at: int) -> Expr:
+    def __init__(self, data: dict[str, Any]) -> None:
+        self._data = data
+        self._variables = [self._variable(*entry) for entry in data["vars"]]
+        self._exprs: dict[int, Expr] = {}
+        self._axes: dict[int, IterVar] = {}
+        self._bound: set[Expr] = set()  # no two axes share a variable
+        self._ops: list[Operation] = []
+
+    def tensors(self) -> list[Tensor]:
+        for entry in self._data["ops"]:
+            self._ops.append(self._operation(entry))
+        return [_at(self._ops, position).output_tensor for position in self._data["args"]]
+
+    def _variable(self, name: Any, of: Any, role: Any) -> Expr:
+        if role not in ("size", "scalar", "loop"):
+            raise ValueError(f"bad variable role {role!r}")
+        to = dtype(_text(of))
+        if to.lanes != 1 or (role != "scalar" and not to.is_integer):
+            raise ValueError(f"bad variable type {of!r}")
+        return var(_text(name), to, role)
+
+    def _operation(self, entry: Any) -> Operation:
+        name, of = _text(entry["name"]), dtype(_text(entry["dtype"]))
+        shape = [self._expr(d) for d in entry["shape"]]
+        if "body" not in entry:
+            return PlaceholderOp(name, shape, of)
+        axes = [self._axis(a) for a in entry["axis"]]
+        if len(axes) != len(shape) or any(
+            a.kind != "spatial" or a.extent is not d or not is_const(a.min, 0) for a, d in zip(axes, shape, strict=True)
+        ):
+            raise ValueError(f"the axes of {name} are not those of its shape")
+        op = ComputeOp(name, shape, axes, self._expr(entry["body"]), _text(entry.get("tag", "")))
+        if op.dtype != of:
+            raise ValueError(f"{name} is a {op.dtype}, not a {of}")
+        return op
+
+    def _axis(self, at: Any) -> IterVar:
+        if at not in self._axes:
+            variable, start, extent, kind = _at(self._data["axes"], at)
+            v = _at(self._variables, variable)
+            begin, length = self._expr(start), self._expr(extent)
+            if kind not in ("spatial", "reduce") or not is_size(begin) or not is_size(length):
+                raise ValueError(f"bad axis {at}")
+            if v.value.role != "loop" or v in self._bound:
+                raise ValueError(f"{v.name} is no variable for axis {at}")
+            made = IterVar(v.name, length, kind, begin)
+            made.var = v
+            self._bound.add(v)
+            self._axes[at] = made
+        return self._axes[at]
+
+    def _expr(self, at: Any) -> Expr:
         """Entries refer backwards only, so this ends."""
-        for position in _needed(data["exprs"], at, exprs):
-            op, of, arg_at, value = data["exprs"][position]
-            if op not in OPS or any(a >= position for a in arg_at):
-                raise ValueError(f"bad expression {position}")
-            args = tuple(exprs[a] for a in arg_at)
-            exprs[position] = _expression(op, of, args, value)
-        return exprs[at]
+        entries = self._data["exprs"]
+        _at(entries, at)
+        waiting, wanted = [at], set()
+        while waiting:
+            position = waiting.pop()
+            if position not in self._exprs and position not in wanted:
+                wanted.add(position)
+                for a in entries[position][2]:
+                    waiting.append(_at(range(position), a))
+        for position in sorted(wanted):
+            op, of, args, value = entries[position]
+            self._exprs[position] = self._node(op, dtype(_text(of)), tuple(self._exprs[a] for a in args), value)
+        return self._exprs[at]
 
-    def _expression(op: str, of: str, args: tuple[Expr, ...], value: Any) -> Expr:
-        to = dtype(of)
-        if op == "const":
-            return make("const", to, (), float(value) if to.is_float else bool(value) if to.is_bool else int(value))
+    def _node(self, op: Any, to: DType, args: tuple[Expr, ...], value: Any) -> Expr:
         if op == "var":
-            return variables[value]
+            found: Expr = _at(self._variables, value)
+            if found.dtype != to:
+                raise ValueError(f"{found.name} is a {found.dtype}, not a {to}")
+            return found
+        if op == "const":
+            return _literal(to, value)
         if op == "read":
-            return make("read", to, args, ops[value].output_tensor)
+            tensor = _at(self._ops, value).output_tensor
+            if tensor.dtype != to or len(args) != tensor.ndim or not all(a.dtype.is_integer for a in args):
+                raise ValueError(f"bad read of {tensor.name}")
+            return make(op, to, args, tensor)
         if op == "reduce":
-            combiner, axis_at = value
-            if combiner not in ("sum", "prod", "min", "max"):
+            combiner, axes = value
+            source, condition = args
+            if combiner not in ("sum", "prod", "min", "max") or source.dtype != to or not condition.dtype.is_bool:
                 raise ValueError(f"bad reduction {combiner!r}")
-            return make("reduce", to, args, Reduction(combiner, tuple(axis(a) for a in axis_at)))
+            found_axes = tuple(self._axis(a) for a in axes)
+            if not found_axes or any(a.kind != "reduce" for a in found_axes):
+                raise ValueError("bad axes of a reduction")
+            return make(op, to, args, Reduction(combiner, found_axes))
+        if not _is_well_typed(op, to, [a.dtype for a in args]):
+            raise ValueError(f"bad {op!r} of {[str(a.dtype) for a in args]} giving {to}")
         return make(op, to, args)
 
-    def axis(at: int) -> IterVar:
-        if at not in axes:
-            variable, start, extent, kind = data["axes"][at]
-            made = IterVar(variables[variable].name, expr(extent), str(kind), expr(start))
-            made.var = variables[variable]
-            axes[at] = made
-        return axes[at]
 
-    for entry in data["ops"]:
-        shape = [expr(d) for d in entry["shape"]]
-        if "body" in entry:
-            domain = [axis(a) for a in entry["axis"]]
-            ops.append(ComputeOp(str(entry["name"]), shape, domain, expr(entry["body"]), str(entry.get("tag", ""))))
-        else:
-            ops.append(PlaceholderOp(str(entry["name"]), shape, dtype(entry["dtype"])))
-    return [ops[at].output_tensor for at in data["args"]]
+def _at(table: Any, position: Any) -> Any:
+    """`table[position]`, but only for a plain position: not -1, True or 1.0."""
+    if type(position) is not int or not 0 <= position < len(table):
+        raise ValueError(f"bad position {position!r}")
+    return table[position]
 
 
-def _needed(entries: list[Any], at: int, done: dict[int, Expr]) -> list[int]:
-    """Positions below `at` that are not built yet, in order."""
-    wanted: set[int] = set()
-    stack = [at]
-    while stack:
-        position = stack.pop()
-        if position not in done and position not in wanted:
-            wanted.add(position)
-            stack.extend(entries[position][2])
-    return sorted(wanted)
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a text")
+    return value
+
+
+def _literal(to: DType, value: Any) -> Expr:
+    if to.is_float:
+        if type(value) not in (int, float) and value not in ("inf", "-inf", "nan"):
+            raise ValueError(f"bad number {value!r}")
+        return const(float(value), to)
+    if type(value) is not (bool if to.is_bool else int) or not to.min <= value <= to.max:
+        raise ValueError(f"bad {to} {value!r}")
+    return const(value, to)
+
+
+def _is_well_typed(op: Any, to: DType, of: list[DType]) -> bool:
+    """Whether the operator takes operands of these types and gives `to`: what the builders make."""
+    info = OPS.get(op) if isinstance(op, str) else None
+    if info is None or len(of) != info.arity or any(t.lanes != 1 for t in (to, *of)):
+        return False
+    first = of[0]
+    alike = all(t == first for t in of)
+    match info.kind:
+        case "arith":
+            if op == "div":
+                return alike and to == first and to.is_float
+            if op == "truncdiv":
+                return alike and to == first and to.is_integer
+            return alike and to == first and (op in ("min", "max") or not to.is_bool)
+        case "bits":
+            return alike and to == first and to.is_integer
+        case "compare":
+            return alike and to.is_bool
+        case "logic":
+            return alike and to.is_bool and first.is_bool
+        case "choice":
+            return first.is_bool and of[1] == of[2] == to
+        case "cast":
+            return not to.is_bool
+        case "math":
+            return alike and first.is_float and (to.is_bool if op in ("isnan", "isinf", "isfinite") else to == first)
+    return False
 
 
 def workload_key(args: Sequence[Tensor]) -> str:

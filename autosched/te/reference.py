@@ -42,45 +42,62 @@ def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, in
     placeholders = [t for t in args if isinstance(t.op, PlaceholderOp)]
     if len(placeholders) != len(inputs):
         raise BuildError(f"{len(placeholders)} inputs needed, {len(inputs)} given", asked="reference")
-    env: Environment = {}
-    values: dict[Tensor, np.ndarray] = {}
-    for tensor, given in zip(placeholders, inputs, strict=True):
-        values[tensor] = _check_input(tensor, np.asarray(given), env, sizes or {})
+    graph = Graph.of(args)
+    for op in graph.ops:
+        if isinstance(op, PlaceholderOp) and op.output_tensor not in placeholders:
+            raise BuildError(f"{op.name} is read and is not among the arguments", asked="reference")
+    values = {t: np.asarray(given) for t, given in zip(placeholders, inputs, strict=True)}
+    env = _sizes(graph, values, sizes or {})
     with np.errstate(all="ignore"):
-        for op in Graph.of(args).ops:
+        for op in graph.ops:
             if isinstance(op, ComputeOp):
                 values[op.output_tensor] = _compute(op, env, values)
     return [values[t] for t in args if isinstance(t.op, ComputeOp)]
 
 
-def _check_input(tensor: Tensor, array: np.ndarray, env: Environment, sizes: dict[str, int]) -> np.ndarray:
-    if array.dtype != tensor.dtype.numpy:
-        raise BuildError(f"dtype is {array.dtype}, not {tensor.dtype}", asked=f"input {tensor.name}")
-    if array.ndim != tensor.ndim:
-        raise BuildError(f"{array.ndim} dimensions, not {tensor.ndim}", asked=f"input {tensor.name}")
-    for dimension, length in zip(tensor.shape, array.shape, strict=True):
-        if dimension.op == "var":
-            known = env.setdefault(dimension, np.int64(sizes.get(dimension.name, length)))
-            if known != length:
-                raise BuildError(
-                    f"{dimension.name} is {length} here and {known} elsewhere", asked=f"input {tensor.name}"
-                )
-        elif variables(dimension) <= env.keys() and int(_evaluate(dimension, env, {})) != length:
-            raise BuildError(f"shape is {array.shape}, not {list(tensor.shape)}", asked=f"input {tensor.name}")
-    return array
+def _sizes(graph: Graph, inputs: dict[Tensor, np.ndarray], given: dict[str, int]) -> Environment:
+    """The size variables, given or read off the inputs; every input's dtype and shape is checked."""
+    env: Environment = {v: np.int64(given[v.name]) for v in _mentioned(graph) if v.name in given}
+    for tensor, array in inputs.items():
+        asked = f"input {tensor.name}"
+        if array.dtype != tensor.dtype.numpy:
+            raise BuildError(f"dtype is {array.dtype}, not {tensor.dtype}", asked=asked)
+        if array.ndim != tensor.ndim:
+            raise BuildError(f"{array.ndim} dimensions, not {tensor.ndim}", asked=asked)
+        for dimension, length in zip(tensor.shape, array.shape, strict=True):
+            if dimension.op == "var" and env.setdefault(dimension, np.int64(length)) != length:
+                raise BuildError(f"{dimension.name} is {length} here and {env[dimension]} elsewhere", asked=asked)
+    for tensor, array in inputs.items():
+        for dimension, length in zip(tensor.shape, array.shape, strict=True):
+            if variables(dimension) <= env.keys() and int(_evaluate(dimension, env, {})) != length:
+                raise BuildError(f"shape is {array.shape}, not {list(tensor.shape)}", asked=f"input {tensor.name}")
+    return env
+
+
+def _mentioned(graph: Graph) -> frozenset[Expr]:
+    """Every variable of the graph that stands for a size."""
+    exprs = [d for op in graph.ops for d in op.shape]
+    for op in graph.ops:
+        if isinstance(op, ComputeOp):
+            exprs += [op.body, *(e for a in op.reduce_axis for e in a.dom)]
+    return frozenset(v for e in exprs for v in variables(e) if v.value.role == "size")
 
 
 def _compute(op: ComputeOp, env: Environment, values: dict[Tensor, np.ndarray]) -> np.ndarray:
     shape = tuple(int(_evaluate(d, env, values)) for d in op.shape)
+    if any(length < 0 for length in shape):
+        raise BuildError(f"its shape is {shape}", asked=f"reference of {op.name}", legal="lengths of 0 or more")
     local = dict(env)
     for position, (axis, length) in enumerate(zip(op.axis, shape, strict=True)):
         grid = np.arange(length, dtype=np.int64) + int(_evaluate(axis.min, env, values))
         local[axis.var] = grid.reshape([-1 if p == position else 1 for p in range(len(shape))])
-    if op.body.op == "reduce":
-        result = _reduce(op.body, shape, local, values)
-    else:
-        result = _evaluate(op.body, local, values)
+    evaluate = _reduce if op.body.op == "reduce" else _whole
+    result = evaluate(op.body, shape, local, values)
     return np.array(np.broadcast_to(np.asarray(result).astype(op.dtype.numpy, copy=False), shape), order="C")
+
+
+def _whole(body: Expr, shape: tuple[int, ...], env: Environment, values: dict[Tensor, np.ndarray]) -> Any:
+    return _evaluate(body, env, values) if 0 not in shape else np.zeros(shape)
 
 
 def _reduce(body: Expr, shape: tuple[int, ...], env: Environment, values: dict[Tensor, np.ndarray]) -> np.ndarray:
@@ -116,26 +133,40 @@ def _evaluate(
     done: dict[tuple[Expr, int], Any] = {}
     masks: list[np.ndarray] = []  # keeps the ids in `done` from being reused
 
-    def go(e: Expr, where: np.ndarray | None) -> Any:
-        if e in env:
-            return env[e]
-        key = (e, id(where))
-        if key not in done:
-            done[key] = value_of(e, where)
-        return done[key]
+    def go(root: Expr, where: np.ndarray | None) -> Any:
+        """Arguments first, without recursion: a sum of hundreds of terms is that many levels deep."""
+        waiting = [root]
+        while waiting:
+            e = waiting[-1]
+            needed = e.args[:1] if e.op == "if_then_else" else e.args
+            missing = [a for a in needed if a not in env and (a, id(where)) not in done]
+            if missing and e not in env:
+                waiting.extend(missing)
+                continue
+            waiting.pop()
+            if e not in env and (e, id(where)) not in done:
+                done[e, id(where)] = value_of(e, where)
+        return known(root, where)
+
+    def known(e: Expr, where: np.ndarray | None) -> Any:
+        return env[e] if e in env else done[e, id(where)]
 
     def value_of(e: Expr, where: np.ndarray | None) -> Any:
         if e.op == "const":
             return np.int64(e.value) if is_index(e) and not e.dtype.is_bool else e.dtype.numpy.type(e.value)
         if e.op == "var":
-            raise BuildError(f"the value of {e.name} is not known", asked="reference")
+            raise BuildError(
+                f"the value of {e.name} is not known",
+                asked="reference",
+                legal=f"no input has it as a dimension: give it as sizes={{{e.name!r}: ...}}",
+            )
         if e.op == "if_then_else":
-            condition = np.asarray(go(e.args[0], where))
+            condition = np.asarray(known(e.args[0], where))
             on, off = (m if where is None else m & where for m in (condition, ~condition))
             masks.extend((on, off))
             sides = [_typed(a, go(a, m), e) for a, m in zip(e.args[1:], (on, off), strict=True)]
             return np.where(condition, *sides)
-        args = [go(a, where) for a in e.args]
+        args = [known(a, where) for a in e.args]
         if e.op == "read":
             return _gather(values[e.value], args, where, e.value.name)
         return _apply(e, [_typed(a, v, e) for a, v in zip(e.args, args, strict=True)])
@@ -148,7 +179,7 @@ def _gather(source: np.ndarray, indices: list[Any], where: np.ndarray | None, na
     if where is not None:
         *grids, mask = np.broadcast_arrays(*indices, where)
         grids = [np.where(mask, g, 0) for g in grids]
-        if source.size == 0:
+        if not mask.any():
             return np.zeros(mask.shape, source.dtype)
     for axis, (index, length) in enumerate(zip(grids, source.shape, strict=True)):
         low, high = np.min(index, initial=0), np.max(index, initial=0)
@@ -170,7 +201,7 @@ def _typed(arg: Expr, value: Any, user: Expr) -> Any:
 
 def _apply(e: Expr, args: list[Any]) -> Any:
     if e.op == "cast":
-        return _cast(args[0], e.args[0].dtype, e.dtype)
+        return args[0].astype(np.int64) if is_index(e) else _cast(args[0], e.args[0].dtype, e.dtype)
     if e.op in ("shl", "shr"):
         return _shift(e.op, *args)
     ufunc = OPS[e.op].numpy

@@ -15,9 +15,23 @@ from typing import Any
 from autosched.errors import UsageError
 from autosched.ir.dtype import DType
 from autosched.ir.dtype import dtype as to_dtype
-from autosched.ir.expr import Expr, as_expr, cast, const, is_index, make, post_order, var
+from autosched.ir.expr import Expr, as_expr, binary, cast, const, is_index, make, post_order, var, variables
 
-__all__ = ["ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Reduction", "Tensor", "compute", "placeholder"]
+__all__ = [
+    "ComputeOp",
+    "Graph",
+    "IterVar",
+    "Operation",
+    "PlaceholderOp",
+    "Reduction",
+    "Tensor",
+    "compute",
+    "is_size",
+    "placeholder",
+]
+
+#: An expression nested deeper than this is refused: compiling it would exhaust Python's stack.
+MAX_DEPTH = 400
 
 
 class IterVar:
@@ -62,8 +76,28 @@ _ARITHMETIC = (
     "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod neg abs pow and rand or ror "
     "xor rxor lshift rlshift rshift rrshift invert lt le gt ge"
 ).split()
-for _name in (*(f"__{n}__" for n in _ARITHMETIC), "astype"):
-    setattr(IterVar, _name, _delegate(_name))
+
+def _add_arithmetic(to: type) -> None:
+    """Let `to` take part in expressions, as what its `as_expr` says it is."""
+    for name in (*(f"__{n}__" for n in _ARITHMETIC), "astype"):
+        setattr(to, name, _delegate(name))
+
+
+_add_arithmetic(IterVar)
+# `k == 0` is a condition like `k < 1`; two axes, compared, are the same or they are not (see Expr.__bool__)
+IterVar.__eq__ = _delegate("__eq__")  # type: ignore[method-assign]
+IterVar.__ne__ = _delegate("__ne__")  # type: ignore[method-assign]
+IterVar.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
+def is_size(e: Expr) -> bool:
+    """Whether `e` is an integer over size variables and constants: what a dimension may be."""
+    return (
+        is_index(e)
+        and e.dtype.is_integer
+        and e.dtype.lanes == 1
+        and all(v.value.role not in ("loop", "thread", "let") for v in variables(e))
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,8 +123,6 @@ class Reduction:
                 return const(of.min, of)
 
     def combine(self, a: Expr, b: Expr) -> Expr:
-        from autosched.ir.expr import binary
-
         return binary({"sum": "add", "prod": "mul", "min": "min", "max": "max"}[self.combiner], a, b)
 
     def describe(self, e: Expr, text: Callable[[Expr], str]) -> str:
@@ -104,8 +136,12 @@ class Operation:
     def __init__(self, name: str, shape: Sequence[object], of: DType) -> None:
         self.name = name
         self.shape = tuple(as_expr(d) for d in shape)
+        if of.lanes != 1:
+            raise UsageError(
+                f"its elements are {of}", asked=f"tensor {name}", legal=f"legal: {of.scalar}; the schedule vectorizes"
+            )
         for d in self.shape:
-            if not is_index(d) or d.dtype.is_bool:
+            if not is_size(d):
                 raise UsageError(
                     f"dimension {d!r} is not an integer over size variables",
                     asked=f"shape of {name}",
@@ -160,6 +196,24 @@ class ComputeOp(Operation):
                     asked=f"compute {name}",
                     legal="compute the reduction as a tensor of its own and read that here",
                 )
+        self._check_body()
+
+    def _check_body(self) -> None:
+        if self.body.depth > MAX_DEPTH:
+            raise UsageError(
+                f"its expression is {self.body.depth} operators deep, {MAX_DEPTH} at most",
+                asked=f"compute {self.name}",
+                legal="a reduction over te.reduce_axis, or several computes",
+            )
+        own = {a.var for a in (*self.axis, *self.reduce_axis)}
+        for v in sorted(variables(self.body) - own, key=lambda v: v.serial):
+            if v.value.role in ("loop", "thread", "let"):
+                raise UsageError(
+                    f"{v.name} is not an axis of it",
+                    asked=f"compute {self.name}",
+                    legal=f"axes: {', '.join(a.name for a in self.axis) or 'none'}; "
+                    "a reduce axis belongs to the te.sum, te.min, te.max or te.prod that names it",
+                )
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -195,6 +249,10 @@ class Tensor:
     def __getitem__(self, indices: object) -> Expr | TensorSlice:
         return TensorSlice(self, ())[indices]
 
+    def as_expr(self) -> Expr:
+        """The element of a tensor of no dimensions; UsageError for others, which want indices."""
+        return _read(self, ())
+
     def __call__(self, *indices: object) -> Expr:
         return _read(self, indices)
 
@@ -221,6 +279,10 @@ class TensorSlice:
 
     def as_expr(self) -> Expr:
         return _read(self.tensor, self.indices)
+
+
+for _type in (Tensor, TensorSlice):
+    _add_arithmetic(_type)
 
 
 def _read(tensor: Tensor, indices: Sequence[object]) -> Expr:
@@ -266,17 +328,7 @@ def compute(shape: object, fcompute: Callable[..., object], name: str = "compute
     Tensor(B: float32[n])
     """
     dims = _as_shape(shape)
-    parameters = list(inspect.signature(fcompute).parameters.values())
-    variadic = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if variadic:
-        names += [f"{variadic[0].name}{k}" for k in range(len(names), len(dims))]
-    if len(names) != len(dims):
-        raise UsageError(
-            f"the function takes {len(names)} axes, the shape has {len(dims)} dimensions",
-            asked=f"compute {name}",
-            legal="one parameter for each dimension, or *axes",
-        )
+    names = _axis_names(fcompute, len(dims), name)
     axes = [IterVar(axis_name, extent) for axis_name, extent in zip(names, dims, strict=True)]
     result = fcompute(*(a.var for a in axes))
     if isinstance(result, (tuple, list)):
@@ -284,6 +336,29 @@ def compute(shape: object, fcompute: Callable[..., object], name: str = "compute
             "the function returned several values", asked=f"compute {name}", legal="one compute for each value"
         )
     return ComputeOp(name, dims, axes, as_expr(result), tag).output_tensor
+
+
+def _axis_names(fcompute: Callable[..., object], ndim: int, tensor: str) -> list[str]:
+    """A parameter with a default value is an axis only where the shape has a dimension for it."""
+    try:
+        parameters = list(inspect.signature(fcompute).parameters.values())
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{fcompute!r} is not a function of axes", asked=f"compute {tensor}", legal="for example lambda i, j: ..."
+        ) from None
+    variadic = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p.name for p in positional if p.default is p.empty]
+    names = required if len(required) == ndim else [p.name for p in positional]
+    if variadic and len(names) < ndim:
+        names += [f"{variadic[0].name}{k}" for k in range(len(names), ndim)]
+    if len(names) != ndim:
+        raise UsageError(
+            f"the function takes {len(names)} axes, the shape has {ndim} dimensions",
+            asked=f"compute {tensor}",
+            legal="one parameter for each dimension, or *axes",
+        )
+    return names
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype
 from autosched.ir.expr import (
     OPS,
     Expr,
+    broadcast,
     call,
     const,
     if_then_else,
@@ -22,6 +23,7 @@ from autosched.ir.expr import (
     ramp,
     saturate,
     select,
+    truncmod,
     var,
 )
 from autosched.ir.stmt import Buffer, For, Function, Seq, Stmt, Store, load
@@ -383,9 +385,7 @@ def test_a_guarded_divisor_is_not_unguarded(of: str) -> None:
 
     def guarded(op: str) -> Build:
         def build(x: Expr, y: Expr) -> Expr:
-            ones, zeros = (
-                make("broadcast", x.dtype, (const(n, kind),)) if x.dtype.lanes > 1 else const(n, kind) for n in (1, 0)
-            )
+            ones, zeros = (broadcast(const(n, kind), x.dtype.lanes) for n in (1, 0))
             return make(op, x.dtype, (x, select(y.__eq__(zeros), ones, y)))
 
         return build
@@ -397,14 +397,10 @@ def test_a_guarded_divisor_is_not_unguarded(of: str) -> None:
 
 def test_a_division_that_some_iterations_share() -> None:
     """A loop-invariant quotient under a condition that varies is right in every iteration."""
-    flag, b, out = (
-        Buffer(name, (const(64),), dtype(of)) for name, of in (("flag", "bool"), ("b", "int32"), ("out", "int32"))
-    )
+    flag = Buffer("flag", (const(64),), dtype("bool"))
+    b, out = (Buffer(name, (const(64),), dtype("int32")) for name in ("b", "out"))
     i = var("i", role="loop")
-    shared = load(
-        b,
-        make("bitand", dtype("int32"), (make("truncmod", dtype("int32"), (const(100), load(b, const(0)))), const(63))),
-    )
+    shared = load(b, truncmod(100, load(b, const(0))) & 63)
     body = For(i, const(0), const(64), "serial", Store(out, (i,), if_then_else(load(flag, i), i, shared)))
     rng = np.random.default_rng(4)
     chosen, values, result = rng.random(64) < 0.5, rng.integers(7, 60, 64).astype(np.int32), np.zeros(64, np.int32)

@@ -207,8 +207,3 @@ def test_without_openmp_loops_run_on_one_thread(artifact: Artifact, monkeypatch:
     out = np.zeros(1000)
     kernel.bind([np.arange(1000.0), out]).run()
     np.testing.assert_array_equal(out, 2 * np.arange(1000.0))
-
-
-def test_worker_environment() -> None:
-    assert openmp.worker_environment(3)["OMP_NUM_THREADS"] == "3"
-    assert "OMP_PROC_BIND" not in openmp.worker_environment(3)

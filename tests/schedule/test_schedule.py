@@ -240,6 +240,18 @@ def test_stages_of_one_name_are_told_apart() -> None:
     assert_roundtrip(s, [a, c])
 
 
+def test_a_stage_may_be_called_like_its_axis() -> None:
+    """Found by replaying: `y.outer` is a loop of the stage y, and not the loop `outer` of it."""
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda y: a[y] + 1, name="y")
+    s = create_schedule(b)
+    s[b].split("y", factor=4)
+    s[b].parallel("y.outer")
+    s[b].vectorize("y.y.inner")
+    assert [i.args for i in s.trace] == [("y",), ("y.outer",), ("y.inner",)]
+    assert_roundtrip(s, [a, b])
+
+
 def test_names_cannot_break_out_of_printed_python() -> None:
     name = 'x"]; raise SystemExit; s["\n'
     a = te.placeholder((4,), name="A")

@@ -1,0 +1,184 @@
+"""The table of operators: what every consumer of expressions may want to know of each.
+
+An operator that is added here needs one row in each backend's own table; `tests/ir/test_ir_tables.py`
+says which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["OPS", "OpInfo"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpInfo:
+    """What every consumer may want to know of an operator.
+
+    `kind`: leaf, arith, bits, compare, logic, choice, cast, math, memory, vector, reduce.
+    `flops`: cost in units of one add. `numpy`: the ufunc (or function) that evaluates it.
+    """
+
+    kind: str
+    arity: int
+    flops: float = 0.0
+    numpy: Callable[..., Any] | None = None
+
+
+def _np_truncdiv(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    safe = np.where(b == 0, np.ones_like(b), b)
+    quotient = np.floor_divide(a, safe)
+    if a.dtype.kind == "i":
+        quotient = quotient + ((np.remainder(a, safe) != 0) & ((a < 0) != (safe < 0)))
+    return np.where(b == 0, np.zeros_like(quotient), quotient).astype(np.result_type(a, b))
+
+
+def _np_truncmod(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    if np.result_type(a, b).kind == "f":
+        return np.fmod(a, b)
+    safe = np.where(b == 0, np.ones_like(b), b)
+    return np.where(b == 0, np.zeros_like(a), np.fmod(a, safe)).astype(np.result_type(a, b))
+
+
+def _np_floordiv(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    if np.result_type(a, b).kind == "f":
+        return np.floor_divide(a, b)
+    safe = np.where(b == 0, np.ones_like(b), b)
+    return np.where(b == 0, np.zeros_like(a), np.floor_divide(a, safe)).astype(np.result_type(a, b))
+
+
+def _np_floormod(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    if np.result_type(a, b).kind == "f":
+        return np.remainder(a, b)
+    safe = np.where(b == 0, np.ones_like(b), b)
+    return np.where(b == 0, np.zeros_like(a), np.remainder(a, safe)).astype(np.result_type(a, b))
+
+
+_erf_of_each = np.vectorize(math.erf, otypes=[float])
+
+
+def _np_erf(x: Any) -> Any:
+    x = np.asarray(x)
+    return _erf_of_each(x).astype(_float_of(x))
+
+
+def _np_sigmoid(x: Any) -> Any:
+    x = np.asarray(x)
+    x = x.astype(_float_of(x))
+    small = np.exp(-np.abs(x))  # in (0, 1], so that nothing overflows
+    return np.where(x < 0, small, np.ones_like(x)) / (1 + small)
+
+
+def _float_of(x: Any) -> Any:
+    return x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+
+
+def _np_shl(a: Any, b: Any) -> Any:
+    return np.left_shift(a, b)
+
+
+def _np_round_half_away(x: Any) -> Any:
+    return np.copysign(np.floor(np.abs(x) + np.asarray(0.5, np.asarray(x).dtype)), x)
+
+
+def _unary(fn: Callable[..., Any] | None, flops: float) -> OpInfo:
+    return OpInfo("math", 1, flops, fn)
+
+
+#: The closed table of operators. Each backend keeps a table of its own over the same keys.
+OPS: dict[str, OpInfo] = {
+    # leaves
+    "const": OpInfo("leaf", 0),
+    "var": OpInfo("leaf", 0),
+    # arithmetic; `div` is float division, the integer divisions are named for how they round
+    "add": OpInfo("arith", 2, 1, np.add),
+    "sub": OpInfo("arith", 2, 1, np.subtract),
+    "mul": OpInfo("arith", 2, 1, np.multiply),
+    "div": OpInfo("arith", 2, 4, np.divide),
+    "truncdiv": OpInfo("arith", 2, 8, _np_truncdiv),
+    "truncmod": OpInfo("arith", 2, 8, _np_truncmod),
+    "floordiv": OpInfo("arith", 2, 8, _np_floordiv),
+    "floormod": OpInfo("arith", 2, 8, _np_floormod),
+    "min": OpInfo("arith", 2, 1, np.minimum),
+    "max": OpInfo("arith", 2, 1, np.maximum),
+    "neg": OpInfo("arith", 1, 1, np.negative),
+    "abs": OpInfo("arith", 1, 1, np.abs),
+    # bits
+    "bitand": OpInfo("bits", 2, 1, np.bitwise_and),
+    "bitor": OpInfo("bits", 2, 1, np.bitwise_or),
+    "bitxor": OpInfo("bits", 2, 1, np.bitwise_xor),
+    "bitnot": OpInfo("bits", 1, 1, np.invert),
+    "shl": OpInfo("bits", 2, 1, _np_shl),
+    "shr": OpInfo("bits", 2, 1, np.right_shift),
+    "popcount": OpInfo("bits", 1, 2, np.bitwise_count),
+    # comparisons and logic
+    "eq": OpInfo("compare", 2, 1, np.equal),
+    "ne": OpInfo("compare", 2, 1, np.not_equal),
+    "lt": OpInfo("compare", 2, 1, np.less),
+    "le": OpInfo("compare", 2, 1, np.less_equal),
+    "gt": OpInfo("compare", 2, 1, np.greater),
+    "ge": OpInfo("compare", 2, 1, np.greater_equal),
+    "and": OpInfo("logic", 2, 1, np.logical_and),
+    "or": OpInfo("logic", 2, 1, np.logical_or),
+    "not": OpInfo("logic", 1, 1, np.logical_not),
+    #: a condition that holds nearly always: loops are partitioned on it
+    "likely": OpInfo("logic", 1, 0, lambda x: x),
+    # choice: `select` evaluates both sides, `if_then_else` only the one it needs
+    "select": OpInfo("choice", 3, 1, np.where),
+    "if_then_else": OpInfo("choice", 3, 1, np.where),
+    "cast": OpInfo("cast", 1, 1),
+    # math
+    "exp": _unary(np.exp, 10),
+    "exp2": _unary(np.exp2, 8),
+    "exp10": _unary(lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x), 10),
+    "log": _unary(np.log, 10),
+    "log2": _unary(np.log2, 10),
+    "log10": _unary(np.log10, 10),
+    "log1p": _unary(np.log1p, 10),
+    "sin": _unary(np.sin, 10),
+    "cos": _unary(np.cos, 10),
+    "tan": _unary(np.tan, 12),
+    "asin": _unary(np.arcsin, 12),
+    "acos": _unary(np.arccos, 12),
+    "atan": _unary(np.arctan, 12),
+    "sinh": _unary(np.sinh, 14),
+    "cosh": _unary(np.cosh, 14),
+    "tanh": _unary(np.tanh, 14),
+    "asinh": _unary(np.arcsinh, 14),
+    "acosh": _unary(np.arccosh, 14),
+    "atanh": _unary(np.arctanh, 14),
+    "erf": _unary(_np_erf, 14),
+    "sigmoid": _unary(_np_sigmoid, 12),
+    "sqrt": _unary(np.sqrt, 4),
+    "rsqrt": _unary(lambda x: np.asarray(1, np.asarray(x).dtype) / np.sqrt(x), 6),
+    "floor": _unary(np.floor, 1),
+    "ceil": _unary(np.ceil, 1),
+    "trunc": _unary(np.trunc, 1),
+    "round": _unary(_np_round_half_away, 2),  # halves away from zero, C's round
+    "nearbyint": _unary(np.rint, 1),  # halves to even, NumPy's rint
+    "isnan": _unary(np.isnan, 1),
+    "isinf": _unary(np.isinf, 1),
+    "isfinite": _unary(np.isfinite, 1),
+    "pow": OpInfo("math", 2, 20, np.power),
+    "fmod": OpInfo("math", 2, 10, np.fmod),
+    "atan2": OpInfo("math", 2, 16, np.arctan2),
+    "hypot": OpInfo("math", 2, 8, np.hypot),
+    "copysign": OpInfo("math", 2, 1, np.copysign),
+    # memory: `read` names a te tensor, `load` a lowered buffer; args are the indices
+    "read": OpInfo("memory", -1),
+    "load": OpInfo("memory", -1),
+    # vectors: ramp(base, stride) and broadcast(x); the lane count is the dtype's
+    "ramp": OpInfo("vector", 2),
+    "broadcast": OpInfo("vector", 1),
+    # a reduction over te reduce axes; value is the te Reduction
+    "reduce": OpInfo("reduce", -1),
+}

@@ -1,0 +1,457 @@
+"""Calls that no schedule allows, by primitive. Each raises ScheduleError from a line of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autosched import te
+from autosched.schedule import Schedule, create_schedule
+
+
+def schedule() -> Schedule:
+    """A[n, m] -> B = A + 1 -> C = B * 2 -> S, sums of C's rows; and T = A * 3, another output."""
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((n, m), lambda i, j: b[i, j] * 2, name="C")
+    k = te.reduce_axis((0, m), name="k")
+    s = te.compute((n,), lambda i: te.sum(c[i, k], axis=k), name="S")
+    t = te.compute((n, m), lambda i, j: a[i, j] * 3, name="T")
+    return create_schedule([s, t])
+
+
+# -- naming stages and loops -------------------------------------------------------------------------
+
+
+def no_such_stage() -> None:
+    s = schedule()
+    s["blur"].parallel("i")
+
+
+def no_such_stage_but_a_near_one() -> None:
+    s = schedule()
+    s["c"].parallel("i")
+
+
+def a_tensor_of_another_program() -> None:
+    s = schedule()
+    stranger = te.placeholder((4,), name="X")
+    s[stranger].parallel("i")
+
+
+def no_such_size() -> None:
+    s = schedule()
+    s["C"].split("i", factor=s.size("height"))
+
+
+def no_such_loop() -> None:
+    s = schedule()
+    s["C"].parallel("x")
+
+
+def no_such_loop_but_a_near_one() -> None:
+    s = schedule()
+    s["C"].split("i", factor=4)
+    s["C"].parallel("i.inne")
+
+
+def a_loop_of_another_stage() -> None:
+    s = schedule()
+    s["C"].parallel(s["B"].loops[0])
+
+
+def an_axis_of_another_stage() -> None:
+    s = schedule()
+    s["C"].parallel(s["B"].op.axis[0])
+
+
+def a_loop_that_is_gone() -> None:
+    s = schedule()
+    i = s["C"].loops[0]
+    s["C"].split(i, factor=4)
+    s["C"].parallel(i)
+
+
+def a_number_for_a_loop() -> None:
+    s = schedule()
+    s["C"].parallel(0)
+
+
+# -- split, tile, fuse, reorder ------------------------------------------------------------------------
+
+
+def split_with_factor_and_nparts() -> None:
+    s = schedule()
+    s["C"].split("i", factor=4, nparts=2)
+
+
+def split_with_neither() -> None:
+    s = schedule()
+    s["C"].split("i")
+
+
+def split_by_zero() -> None:
+    s = schedule()
+    s["C"].split("i", factor=0)
+
+
+def split_by_text() -> None:
+    s = schedule()
+    s["C"].split("i", factor="8")
+
+
+def split_by_a_fraction() -> None:
+    s = schedule()
+    s["C"].split("i", nparts=2.5)
+
+
+def split_by_too_much() -> None:
+    s = schedule()
+    s["C"].split("i", factor=2**40)
+
+
+def split_by_an_element() -> None:
+    s = schedule()
+    s["C"].split("i", factor=s["B"].tensor[0, 0])
+
+
+def split_by_a_loop_variable() -> None:
+    s = schedule()
+    s["C"].split("i", factor=s["C"].loops[1].var)
+
+
+def split_by_another_schedules_knob() -> None:
+    s = schedule()
+    s["C"].split("i", factor=schedule().define_knob("f", [2]))
+
+
+def split_a_parallel_loop() -> None:
+    s = schedule()
+    s["C"].parallel("i")
+    s["C"].split("i", factor=4)
+
+
+def split_a_bound_loop() -> None:
+    s = schedule()
+    s["C"].bind("i", "blockIdx.x")
+    s["C"].split("i", factor=4)
+
+
+def split_with_an_unknown_tail() -> None:
+    s = schedule()
+    s["C"].split("i", factor=4, tail="round_up")
+
+
+def split_a_reduction_shifting_inwards() -> None:
+    s = schedule()
+    s["S"].split("k", factor=4, tail="shift_inwards")
+
+
+def split_a_part_shifting_inwards() -> None:
+    s = schedule()
+    outer, _ = s["C"].split("i", factor=4)
+    s["C"].split(outer, factor=2, tail="shift_inwards")
+
+
+def split_an_input() -> None:
+    s = schedule()
+    s["A"].split("i", factor=4)
+
+
+def tile_one_loop() -> None:
+    s = schedule()
+    s["C"].tile("i", "i", 4, 4)
+
+
+def tile_by_nothing() -> None:
+    s = schedule()
+    s["C"].tile("i", "j", 4, -1)
+
+
+def fuse_nothing() -> None:
+    s = schedule()
+    s["C"].fuse()
+
+
+def fuse_in_the_wrong_order() -> None:
+    s = schedule()
+    s["C"].fuse("j", "i")
+
+
+def fuse_loops_apart() -> None:
+    s = schedule()
+    s["C"].split("j", factor=4)
+    s["C"].fuse("i", "j.inner")
+
+
+def fuse_spatial_and_reduce() -> None:
+    s = schedule()
+    s["S"].fuse("i", "k")
+
+
+def fuse_a_vectorized_loop() -> None:
+    s = schedule()
+    s["C"].vectorize("j")
+    s["C"].fuse("i", "j")
+
+
+def reorder_with_a_loop_given_twice() -> None:
+    s = schedule()
+    s["C"].reorder("i", "j", "i")
+
+
+# -- loop kinds ----------------------------------------------------------------------------------------
+
+
+def parallel_over_a_reduction() -> None:
+    s = schedule()
+    s["S"].parallel("k")
+
+
+def parallel_over_an_input() -> None:
+    s = schedule()
+    s["A"].parallel("i")
+
+
+def vectorize_a_reduction() -> None:
+    s = schedule()
+    s["S"].vectorize("k")
+
+
+def vectorize_a_loop_with_a_producer_in_it() -> None:
+    s = schedule()
+    s["B"].compute_at(s["C"], "j")
+    s["C"].vectorize("j")
+
+
+def unroll_an_input() -> None:
+    s = schedule()
+    s["A"].unroll("i")
+
+
+def bind_to_no_axis() -> None:
+    s = schedule()
+    s["C"].bind("i", "threadIdx.w")
+
+
+def bind_a_reduction() -> None:
+    s = schedule()
+    s["S"].bind("k", "threadIdx.x")
+
+
+def bind_two_loops_to_one_axis() -> None:
+    s = schedule()
+    s["C"].bind("i", "threadIdx.x")
+    s["C"].bind("j", "threadIdx.x")
+
+
+# -- where a stage is computed ---------------------------------------------------------------------------
+
+
+def compute_an_output_at_a_loop() -> None:
+    s = schedule()
+    s["T"].compute_at(s["S"], "i")
+
+
+def compute_at_a_stage_that_comes_before() -> None:
+    s = schedule()
+    s["C"].compute_at(s["B"], "i")
+
+
+def compute_at_itself() -> None:
+    s = schedule()
+    s["C"].compute_at(s["C"], "i")
+
+
+def compute_at_a_stage_that_does_not_use_it() -> None:
+    s = schedule()
+    s["B"].compute_at(s["T"], "i")
+
+
+def compute_at_an_input() -> None:
+    s = schedule()
+    s["B"].compute_at(s["A"], "i")
+
+
+def compute_at_a_vectorized_loop() -> None:
+    s = schedule()
+    s["C"].split("j", factor=8)
+    s["C"].vectorize("j.inner")
+    s["B"].compute_at(s["C"], "j.inner")
+
+
+def compute_an_input_at_a_loop() -> None:
+    s = schedule()
+    s["A"].compute_at(s["B"], "i")
+
+
+def inline_an_output() -> None:
+    s = schedule()
+    s["T"].compute_inline()
+
+
+def inline_a_reduction() -> None:
+    s = schedule()
+    s.cache_write("S", "local")
+    s["S.local"].compute_inline()
+
+
+def inline_an_input() -> None:
+    s = schedule()
+    s["A"].compute_inline()
+
+
+def compute_an_input_at_the_root() -> None:
+    s = schedule()
+    s["A"].compute_root()
+
+
+# -- storage -----------------------------------------------------------------------------------------------
+
+
+def no_such_scope() -> None:
+    s = schedule()
+    s["B"].set_scope("register")
+
+
+def scope_of_an_input() -> None:
+    s = schedule()
+    s["A"].set_scope("local")
+
+
+def scope_of_an_output() -> None:
+    s = schedule()
+    s["S"].set_scope("local")
+
+
+def cache_write_of_an_input() -> None:
+    s = schedule()
+    s.cache_write("A", "local")
+
+
+def cache_write_to_no_scope() -> None:
+    s = schedule()
+    s.cache_write("C", "registers")
+
+
+def cache_write_after_splitting_the_reduction() -> None:
+    s = schedule()
+    s["S"].split("k", factor=4)
+    s.cache_write("S", "local")
+
+
+def cache_write_after_shifting_inwards() -> None:
+    s = schedule()
+    s["C"].split("j", factor=4, tail="shift_inwards")
+    s.cache_write("C", "local")
+
+
+def cache_write_after_marking_a_loop() -> None:
+    s = schedule()
+    s["C"].parallel("i")
+    s.cache_write("C", "local")
+
+
+def cache_write_after_computing_something_there() -> None:
+    s = schedule()
+    s["B"].compute_at(s["C"], "i")
+    s.cache_write("C", "local")
+
+
+def cache_read_for_a_stage_that_does_not_read() -> None:
+    s = schedule()
+    s.cache_read("A", "local", ["C"])
+
+
+def cache_read_that_nothing_reads() -> None:
+    s = schedule()
+    s.cache_read("T", "local")
+
+
+def cache_read_twice_for_one_reader() -> None:
+    s = schedule()
+    s.cache_read("A", "local", ["B"])
+    s.cache_read("A", "local", ["B"])
+
+
+def cache_read_to_no_scope() -> None:
+    s = schedule()
+    s.cache_read("A", "texture", ["B"])
+
+
+# -- what a template adds ------------------------------------------------------------------------------------
+
+
+def a_knob_without_values() -> None:
+    s = schedule()
+    s.define_knob("f", [])
+
+
+def a_knob_with_other_values() -> None:
+    s = schedule()
+    s.define_knob("f", [1, 2])
+    s.define_knob("f", [1, 3])
+
+
+def a_knob_called_like_the_schedule() -> None:
+    s = schedule()
+    s.define_knob("s", [1, 2])
+
+
+def a_choice_of_nothing() -> None:
+    s = schedule()
+    s.choose("f", [])
+
+
+def a_choice_of_objects() -> None:
+    s = schedule()
+    s.choose("f", [s["C"], s["B"]])
+
+
+def a_constraint_that_is_none() -> None:
+    s = schedule()
+    s.constrain(s.define_knob("f", [1, 2]) + 1)
+
+
+CASES: dict[str, list[Callable[[], None]]] = {
+    "names": [
+        no_such_stage, no_such_stage_but_a_near_one, a_tensor_of_another_program, no_such_size, no_such_loop,
+        no_such_loop_but_a_near_one, a_loop_of_another_stage, an_axis_of_another_stage, a_loop_that_is_gone,
+        a_number_for_a_loop,
+    ],
+    "split": [
+        split_with_factor_and_nparts, split_with_neither, split_by_zero, split_by_text, split_by_a_fraction,
+        split_by_too_much, split_by_an_element, split_by_a_loop_variable, split_by_another_schedules_knob,
+        split_a_parallel_loop, split_a_bound_loop, split_with_an_unknown_tail, split_a_reduction_shifting_inwards,
+        split_a_part_shifting_inwards, split_an_input,
+    ],
+    "tile": [tile_one_loop, tile_by_nothing],
+    "fuse": [
+        fuse_nothing, fuse_in_the_wrong_order, fuse_loops_apart, fuse_spatial_and_reduce, fuse_a_vectorized_loop,
+    ],
+    "reorder": [reorder_with_a_loop_given_twice],
+    "parallel": [parallel_over_a_reduction, parallel_over_an_input],
+    "vectorize": [vectorize_a_reduction, vectorize_a_loop_with_a_producer_in_it],
+    "unroll": [unroll_an_input],
+    "bind": [bind_to_no_axis, bind_a_reduction, bind_two_loops_to_one_axis],
+    "compute_at": [
+        compute_an_output_at_a_loop, compute_at_a_stage_that_comes_before, compute_at_itself,
+        compute_at_a_stage_that_does_not_use_it, compute_at_an_input, compute_at_a_vectorized_loop,
+        compute_an_input_at_a_loop,
+    ],
+    "compute_inline": [inline_an_output, inline_a_reduction, inline_an_input],
+    "compute_root": [compute_an_input_at_the_root],
+    "set_scope": [no_such_scope, scope_of_an_input, scope_of_an_output],
+    "cache_write": [
+        cache_write_of_an_input, cache_write_to_no_scope, cache_write_after_splitting_the_reduction,
+        cache_write_after_shifting_inwards, cache_write_after_marking_a_loop,
+        cache_write_after_computing_something_there,
+    ],
+    "cache_read": [
+        cache_read_for_a_stage_that_does_not_read, cache_read_that_nothing_reads, cache_read_twice_for_one_reader,
+        cache_read_to_no_scope,
+    ],
+    "define_knob": [a_knob_without_values, a_knob_with_other_values, a_knob_called_like_the_schedule],
+    "choose": [a_choice_of_nothing, a_choice_of_objects],
+    "constrain": [a_constraint_that_is_none],
+}  # fmt: skip
