@@ -51,7 +51,7 @@ _INFIX = {
 }
 _ATOM = 12
 #: An expression with more nodes is cut short with `...`: shared parts, printed out, have no bound.
-MAX_NODES = 4000
+MAX_NODES = 10_000
 MAX_DEPTH = 60
 Namer = Callable[[Expr], str]
 

@@ -81,6 +81,8 @@ class For:
 
     `thread` is the hardware index a `thread` loop is bound to (one of `THREAD_TAGS`).
     `ragged` marks a piece that partitioning cut off: rarely run, so not worth vector code.
+    `lanes` marks a serial loop that was part of a vector loop: it may be run this many iterations
+    at a time, in vectors that overlap if they must.
     """
 
     var: Expr
@@ -90,6 +92,7 @@ class For:
     body: Stmt
     thread: str = ""
     ragged: bool = False
+    lanes: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

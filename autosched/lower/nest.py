@@ -151,11 +151,15 @@ class _Nest:
         an, stage, real = self.b.an, self.stage, self.real
         found: list[Expr] = []
         values = values_of_leaves(stage, real.extents)
+        implied: set[Loop] = set()
         for r in stage.relations:
-            if isinstance(r, Split):
-                condition = ragged(r, real.extents, values)
-                if condition is not None:
-                    found.append(condition)
+            condition = ragged(r, real.extents, values) if isinstance(r, Split) else None
+            if condition is None:
+                continue
+            if r.parent not in implied:
+                found.append(condition)
+            if r.tail == "guard":  # outer*factor + inner < extent implies outer < ceil(extent/factor)
+                implied.add(r.outer)
         for i, a in enumerate(stage.axis):
             start, end = real.start[i], a.min + a.extent
             value = start + real.offsets[a]  # an offset is never negative, and less than the region's extent

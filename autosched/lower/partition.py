@@ -165,7 +165,7 @@ def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyz
     border = _scalar_border(loop, span)
     pieces = [replace(loop, start=low, extent=high - low, body=inside)]
     for start, stop, first in ((loop.start, low, True), (high, end, False)):
-        piece = simplify_stmt(replace(loop, start=start, extent=stop - start, body=border, ragged=True), an)
+        piece = simplify_stmt(replace(loop, start=start, extent=stop - start, body=border, ragged=True, lanes=0), an)
         piece = partition_loops(piece, an)
         pieces.insert(0 if first else len(pieces), piece)  # type: ignore[arg-type]
     return seq(*(simplify_stmt(p, an) for p in pieces))
@@ -173,18 +173,24 @@ def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyz
 
 def _scalar_border(loop: For, span: _Span) -> Stmt:
     """The body for the border, where little time is spent and code should be short: loops over
-    vector lanes that the questions mention run one by one, and nothing is written out that need
-    not be."""
+    vector lanes that the questions mention become serial loops, to be cut in turn, and nothing is
+    written out that need not be."""
     asked = frozenset(v for node in span.answers for v in variables(node))
 
     def scalar(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "unroll":
             return replace(s, kind="serial", ragged=True)
         if isinstance(s, For) and s.kind == "vectorize" and s.var in asked:
-            return replace(s, kind="serial")
+            return replace(s, kind="serial", lanes=_half(s.extent))
         return s
 
     return map_stmt(loop.body, on_stmt=scalar)
+
+
+def _half(extent: Expr) -> int:
+    """Lanes for what is left of a vector loop: the largest power of two up to half of it, or none."""
+    half = int(extent.value) // 2 if extent.op == "const" else 0
+    return 1 << (half.bit_length() - 1) if half >= 4 else 0
 
 
 def _choose(loop: For, span: _Span, clean: Stmt, an: Analyzer) -> Stmt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, broadcast, make, ramp, rebuild, variables
+from autosched.ir.expr import Expr, broadcast, ceildiv, const, make, minimum, post_order, ramp, rebuild, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     Allocate,
@@ -39,6 +39,8 @@ def vectorize_loops(s: Stmt, an: Analyzer) -> Stmt:
             with an.tightened({}):
                 enter_loop(s, an)
                 body = vectorize_loops(s.body, an)
+                if s.lanes:
+                    return _overlapping(replace(s, body=body), an)
                 if s.kind != "vectorize":
                     return replace(s, body=body)
                 return _vectorize(replace(s, body=body), an)
@@ -71,11 +73,38 @@ def _vectorize(loop: For, an: Analyzer) -> Stmt:
     return replace(loop, kind="serial") if result is None else result
 
 
+def _overlapping(loop: For, an: Analyzer) -> Stmt:
+    """What is left of a vector loop, in vectors of `loop.lanes`; the last moves back to end at the edge:
+
+    for i in [a, a + n): f(i)   ->   if n >= V: for j in ceil(n/V): f(a + min(j*V, n - V) + 0..V-1)
+                                     else:      for i in [a, a + n): f(i)
+
+    Elements in the overlap are computed twice, which a store that does not read what it writes
+    does not mind. Anything else, or an access that is not contiguous, runs one by one.
+    """
+    one_by_one = replace(loop, lanes=0, ragged=True)
+    if any(isinstance(s, Allocate) or (isinstance(s, Store) and _reads_back(s)) for s in walk(loop.body)):
+        return one_by_one
+    block = var(f"{loop.var.name}.block", role="loop")
+    start = loop.start + minimum(block * loop.lanes, loop.extent - loop.lanes)
+    lanes = _Lanes(loop.var, start, loop.lanes, an)
+    body = lanes.stmt(loop.body)
+    if body is None or lanes.is_scattered:
+        return one_by_one
+    blocks = For(block, const(0), an.simplify(ceildiv(loop.extent, loop.lanes)), "serial", body)
+    return If(loop.extent >= loop.lanes, blocks, one_by_one)
+
+
+def _reads_back(s: Store) -> bool:
+    return any(e.op == "load" and e.value is s.buffer for e in post_order(s.value))
+
+
 class _Lanes:
     """One vector loop: `v` becomes `start + (0, 1, ..., lanes - 1)`."""
 
     def __init__(self, v: Expr, start: Expr, lanes: int, an: Analyzer) -> None:
         self.v, self.start, self.lanes, self.an = v, start, lanes, an
+        self.is_scattered = False  #: some access is not to neighbouring elements
         self._done: dict[Expr, Expr] = {}
 
     def stmt(self, s: Stmt) -> Stmt | None:
@@ -115,7 +144,9 @@ class _Lanes:
             inside = any(self.v in variables(a) for m in rest.terms for a in m)
             if slope.constant is not None and not inside:
                 base = (rest + self.an.poly(self.start) * slope.constant).expr()
+                self.is_scattered |= slope.constant not in (0, 1)
                 return ramp(base, slope.constant, self.lanes) if slope.constant else base
+        self.is_scattered = True
         return self.expr(i)
 
     def expr(self, e: Expr) -> Expr:
@@ -151,7 +182,7 @@ def unroll_loops(s: Stmt) -> Stmt:
         size = sum(1 for _ in walk(s.body))
         if size * s.extent.value > MAX_UNROLLED:
             raise LowerError(
-                f"{s.extent.value} copies of {size} statements are more than {MAX_UNROLLED}",
+                f"{s.extent.value} copies of its body are more than {MAX_UNROLLED} statements",
                 asked=f"unroll {s.var.name}",
                 legal="unroll a smaller loop",
             )

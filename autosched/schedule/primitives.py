@@ -50,6 +50,7 @@ class Illegal(Exception):
 
 def leaf(stage: Stage, handle: Any) -> Loop:
     """The live loop that a handle names: a Loop, an axis of the operation, or a name."""
+    _computed(stage)
     legal = f"loops of {stage.name}: {stage.describe()}"
     if isinstance(handle, IterVar):
         if handle not in stage.roots:
@@ -92,9 +93,10 @@ def _factor(s: Schedule, value: Any, what: str) -> Expr:
 
 def _unmarked(loop: Loop, action: str) -> None:
     if loop.kind != "serial":
+        state = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}.get(loop.kind)
         raise Illegal(
-            f"{loop.full_name} is {loop.thread and 'bound to ' + loop.thread or loop.kind}; {action} would undo that",
-            f"{action} before {loop.kind if not loop.thread else 'bind'}",
+            f"{loop.full_name} is {state or 'bound to ' + loop.thread}; {action} would undo that",
+            f"{action} before {loop.kind if state else 'bind'}",
         )
 
 
@@ -208,7 +210,7 @@ def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
     if loop.is_reduce and kind in ("parallel", "vectorize", "thread"):
         raise Illegal(
             f"{loop.full_name} is a reduce loop: its iterations depend on one another",
-            f"{kind} a spatial loop of {stage.name}: "
+            f"{'bind' if thread else kind} a spatial loop of {stage.name}: "
             + (", ".join(x.name for x in stage.loops if not x.is_reduce) or "there is none"),
         )
     loop.kind, loop.thread = kind, thread

@@ -175,7 +175,8 @@ class Schedule:
             encoded_options = {k: self._encode(v) for k, v in options.items()}
             result = PRIMITIVES[kind](self, stage, *args, **options)
         except (Illegal, RecordError) as error:
-            call = f"{stage.name}.{kind}({self._call_text(args, options)})"
+            text = self._call_text(args, options)
+            call = f"s.{kind}({stage.name}, {text})" if kind.startswith("cache_") else f"{stage.name}.{kind}({text})"
             raise ScheduleError(error.why, asked=_with_line(call), legal=error.legal) from None
         self.trace.append(Instruction(kind, stage.name, encoded, encoded_options))
         return result

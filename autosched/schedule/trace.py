@@ -43,7 +43,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 }
 #: Factors are small formulas; anything deeper is an attempt to exhaust the reader.
 MAX_DEPTH = 32
-_FACTOR_OPS = {"add", "sub", "mul", "floordiv", "floormod", "truncdiv", "min", "max"}
+_FACTOR_OPS = ("add", "sub", "mul", "floordiv", "floormod", "truncdiv", "min", "max")
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}
 
 
@@ -89,7 +89,7 @@ def _is_factor(data: Any, depth: int = 0) -> bool:
         return False
     if len(data) == 2:
         return data[0] == "knob" and is_knob_name(data[1]) or data[0] == "size" and isinstance(data[1], str)
-    return len(data) == 3 and data[0] in tuple(_FACTOR_OPS) and all(_is_factor(d, depth + 1) for d in data[1:])
+    return len(data) == 3 and data[0] in _FACTOR_OPS and all(_is_factor(d, depth + 1) for d in data[1:])
 
 
 def _is_constraint(data: Any) -> bool:

@@ -11,23 +11,40 @@ symbolically as Felix (Zhao et al., ASPLOS 2024) does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from autosched.ir.evaluate import evaluate_float
-from autosched.ir.expr import OPS, Expr, as_expr, cast, const, divide, is_index, maximum, minimum, post_order, variables
+from autosched.ir.expr import (
+    OPS,
+    Expr,
+    as_expr,
+    cast,
+    const,
+    divide,
+    is_index,
+    maximum,
+    minimum,
+    post_order,
+    rebuild,
+    select,
+    variables,
+)
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, Store, children, walk
+from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, Store, children
 from autosched.lower.bounds import interval
 from autosched.lower.pipeline import Structure
 from autosched.lower.scoped import enter_loop
 
 __all__ = ["FEATURES", "FEATURE_NAMES", "Features", "extract"]
 
-#: name -> meaning. Sums run over all stores; "main" is the store with the most iterations.
+#: name -> meaning. Sums run over all stores; "main" is the store with the most iterations. Index
+#: arithmetic, choices and guards are those of the sketch: what one value of a knob would resolve is
+#: counted all the same, and footprints are upper bounds.
 FEATURES = {
     "iterations": "store executions, all stores",
     "arithmetic": "arithmetic on values, in units of one add",
@@ -164,7 +181,7 @@ def extract(structure: Structure) -> Features:
     sums: dict[str, Expr] = {name: const(0) for name in FEATURE_NAMES}
     outputs = {structure.function.params[i] for i in structure.function.outputs}
     for site in sites:
-        _add_costs(site, sums)
+        _add_costs(site, an, sums)
     main = max(sites, key=lambda s: (s.store.buffer in outputs, len(s.loops)))
     _surroundings(main, an, sums)
     made: Expr = const(0)
@@ -174,7 +191,6 @@ def extract(structure: Structure) -> Features:
             needed = needed + site.product()
         else:
             made = made + site.product()
-    sums["recomputation"] = made / maximum(needed, 1)
     useful: Expr = const(1)
     for d in main.store.buffer.shape:
         useful = useful * d
@@ -191,7 +207,7 @@ def _ratio(a: Expr, b: Expr) -> Expr:
     return divide(cast("float64", a), maximum(cast("float64", b), 1.0))
 
 
-def _add_costs(site: _Site, sums: dict[str, Expr]) -> None:
+def _add_costs(site: _Site, an: Analyzer, sums: dict[str, Expr]) -> None:
     times = site.product()
     lanes = site.product("vectorize")
     vector_times = _ratio(times, lanes)
@@ -214,14 +230,40 @@ def _add_costs(site: _Site, sums: dict[str, Expr]) -> None:
     add("bytes_loaded", times * const(sum(e.dtype.bytes for e in loads)))
     add("bytes_stored", times * const(site.store.buffer.dtype.bytes))
     add("vector_loads", vector_times * const(float(len(loads)), "float64"))
-    strided = sum(not _contiguous(e, site) for e in loads)
-    add("strided_loads", times * const(strided))
+    fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
+    strided = _of_the_last(fast, lambda at: const(sum(_is_strided(e, fast[at].var, an) for e in loads)), const(0))
+    add("strided_loads", times * strided)
 
 
-def _contiguous(access: Expr, site: _Site) -> bool:
-    """Whether neighbouring lanes (or iterations of the innermost loop) read neighbouring elements."""
-    fast = [loop.var for loop in site.loops if loop.kind == "vectorize"] or [loop.var for loop in site.loops[-1:]]
-    return not fast or not any(fast[0] in variables(i) for i in access.args[:-2])
+def _of_the_last(loops: list[For], value: Callable[[int], Expr], without: Expr) -> Expr:
+    """`value(i)` for the last of the loops that runs more than once: one that runs once is no loop."""
+    result = without
+    for at, loop in enumerate(loops):
+        result = select(loop.extent > 1, value(at), result)
+    return result
+
+
+def _is_strided(access: Expr, v: Expr, an: Analyzer) -> bool:
+    """Whether the next iteration of a loop reads neither the same element nor the next one, clamps aside."""
+    offset: Expr = const(0)
+    for index, extent in zip(access.args, access.value.shape, strict=True):
+        offset = offset * extent + _unclamped(index, v)
+    linear = an.poly(offset).linear_in(v)
+    if linear is None or any(v in variables(atom) for atom in linear[1].atoms()):
+        return True
+    return linear[0].constant not in (0, 1)
+
+
+def _unclamped(index: Expr, v: Expr) -> Expr:
+    """An index as it is away from the borders: of a clamp, the side that moves with `v`."""
+    done: dict[Expr, Expr] = {}
+    for e in post_order(index):
+        args = tuple(done[a] for a in e.args)
+        moving = [a for a in args if v in variables(a)]
+        clamp = e.op in ("min", "max") and len(moving) == 1
+        choice = e.op in ("select", "if_then_else")
+        done[e] = moving[0] if clamp else args[1] if choice else rebuild(e, args) if args else e
+    return done[index]
 
 
 def _surroundings(site: _Site, an: Analyzer, sums: dict[str, Expr]) -> None:
@@ -243,14 +285,18 @@ def _surroundings(site: _Site, an: Analyzer, sums: dict[str, Expr]) -> None:
     sums["lanes"] = lanes
     sums["vector_bytes"] = lanes * const(site.store.buffer.dtype.bytes)
     sums["unrolled"] = site.product("unroll")
-    sums["innermost_extent"] = serial[-1].extent if serial else const(1)
-    sums["loops"] = const(len(serial))
+    sums["innermost_extent"] = _of_the_last(serial, lambda at: serial[at].extent, const(1))
+    for x in serial:
+        sums["loops"] = sums["loops"] + select(x.extent > 1, 1, 0)
     sums["traffic"] = _footprint(site, an, frozenset(x.var for x in site.loops))
     sums["task_footprint"] = _footprint(site, an, frozenset(x.var for x in inside))
-    below = site.loops[site.loops.index(serial[-1]) + 1 :] if serial else site.loops
-    sums["inner_footprint"] = _footprint(site, an, frozenset(x.var for x in below))
-    row = [serial[-1], *below] if serial else site.loops
-    sums["row_footprint"] = _footprint(site, an, frozenset(x.var for x in row))
+
+    def inside_of(at: int, with_itself: int) -> Expr:
+        below = site.loops[site.loops.index(serial[at]) + 1 - with_itself :]
+        return _footprint(site, an, frozenset(x.var for x in below))
+
+    sums["inner_footprint"] = _of_the_last(serial, lambda at: inside_of(at, 0), sums["traffic"])
+    sums["row_footprint"] = _of_the_last(serial, lambda at: inside_of(at, 1), sums["traffic"])
 
 
 def _storage(body: Stmt, sums: dict[str, Expr]) -> None:
@@ -260,8 +306,12 @@ def _storage(body: Stmt, sums: dict[str, Expr]) -> None:
             size = size * d
         return size
 
-    inner = {s.buffer for x in walk(body) if isinstance(x, For) for s in walk(x.body) if isinstance(s, Allocate)}
-    for s in walk(body):
+    def visit(s: Stmt, times: Expr) -> None:
         if isinstance(s, Allocate):
-            name = "private_bytes" if s.buffer in inner else "global_intermediate_bytes"
-            sums[name] = sums[name] + size_of(s.buffer)
+            size = size_of(s.buffer)
+            sums["private_bytes"] = sums["private_bytes"] + select(times > 1, size, 0)
+            sums["global_intermediate_bytes"] = sums["global_intermediate_bytes"] + select(times > 1, 0, size)
+        for c in children(s):
+            visit(c, times * s.extent if isinstance(s, For) else times)
+
+    visit(body, const(1))

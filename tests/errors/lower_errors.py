@@ -186,12 +186,12 @@ def a_barrier_that_some_work_items_miss() -> None:
     args, s = program()
     s["C"].split("i", factor=4)
     s["C"].bind("i.outer", "blockIdx.x")
-    s["C"].split("j", factor=8)
-    s["C"].reorder("i.outer", "j.inner", "i.inner", "j.outer")
-    s["C"].bind("j.inner", "threadIdx.x")
+    s["C"].bind("i.inner", "threadIdx.x")  # 4 work-items
+    s["B"].compute_at(s["C"], "i.inner")
+    s["B"].set_scope("shared")
     s["B"].split("j", factor=8)
-    s["C"].split("i.inner", factor=2)
-    lower_structure(s, args, "opencl")
+    s["B"].bind("j.inner", "threadIdx.x")  # 8 work-items
+    lower_structure(s, args, "opencl").bind()
 
 
 CASES: dict[str, list[Callable[[], None]]] = {

@@ -1,0 +1,143 @@
+"""Statements: building, walking, rewriting."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from autosched.ir.dtype import dtype
+from autosched.ir.expr import Expr, const, likely, substitute, var
+from autosched.ir.stmt import (
+    LOOP_KINDS,
+    THREAD_TAGS,
+    Allocate,
+    Barrier,
+    Buffer,
+    For,
+    Function,
+    If,
+    Launch,
+    Let,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    children,
+    expressions,
+    is_empty,
+    load,
+    map_stmt,
+    seq,
+    substitute_stmt,
+    walk,
+)
+
+n, m = var("n", role="size"), var("m", role="size")
+y, x, t = var("y", role="loop"), var("x", role="loop"), var("t", role="let")
+A = Buffer("A", (n,), dtype("float32"))
+B = Buffer("B", (n,), dtype("float32"))
+T = Buffer("T", (m,), dtype("float32"), "local")
+
+store = Store(B, (x + y,), load(A, x) + 1)
+other = Store(B, (x,), load(A, y))
+branch = If(likely(x < n), store, other)
+inner = For(x, const(0), m, "serial", branch)
+program = Allocate(
+    T,
+    Produce("B", For(y, const(0), n, "parallel", Seq((Let(t, y * m, inner), Barrier(), Store(T, (t,), load(B, y)))))),
+)
+launch = Launch("k", (n, const(1), const(1)), (m, const(1), const(1)), store)
+
+
+def test_seq_is_flat_and_forgets_nothing_in_between() -> None:
+    assert seq(store) is store
+    assert seq(None, store, None) is store
+    flat = seq(Seq((store, other)), None, branch)
+    assert isinstance(flat, Seq) and flat.stmts == (store, other, branch)
+    assert is_empty(seq()) and is_empty(None) and not is_empty(store)
+
+
+def test_walk_is_outer_first_in_program_order() -> None:
+    kinds = [type(s).__name__ for s in walk(program)]
+    assert kinds == ["Allocate", "Produce", "For", "Seq", "Let", "For", "If", "Store", "Store", "Barrier", "Store"]
+    assert [s for s in walk(branch) if isinstance(s, Store)] == [store, other]
+
+
+def test_children_and_expressions_of_each_statement() -> None:
+    assert children(branch) == (store, other) and children(If(x < n, store)) == (store,)
+    assert children(store) == () and children(Barrier()) == () and children(launch) == (store,)
+    assert expressions(store) == (x + y, load(A, x) + 1)
+    assert expressions(inner) == (const(0), m)
+    assert expressions(program) == (m,)
+    assert expressions(launch) == (n, const(1), const(1), m, const(1), const(1))
+    assert expressions(branch) == (likely(x < n),)
+    assert expressions(Barrier()) == () and expressions(Produce("p", store)) == ()
+
+
+def test_map_stmt_rebuilds_every_kind() -> None:
+    seen: list[Expr] = []
+
+    def on_expr(e: Expr) -> Expr:
+        seen.append(e)
+        return substitute(e, {m: const(4)})
+
+    new = map_stmt(Seq((program, launch)), on_expr)
+    assert set(seen) == {e for s in walk(Seq((program, launch))) for e in expressions(s)} - {m} | {m}
+    assert [type(s) for s in walk(new)] == [type(s) for s in walk(Seq((program, launch)))]
+    loops = [s for s in walk(new) if isinstance(s, For)]
+    assert loops[1].extent is const(4) and loops[0].kind == "parallel" and loops[1].var is x
+    last = [s for s in walk(new) if isinstance(s, Launch)][0]
+    assert last.block == (const(4), const(1), const(1)) and last.grid == (n, const(1), const(1))
+
+
+def test_map_stmt_leaves_a_buffers_own_shape_alone() -> None:
+    """A Buffer is an identity: the loads of it share it."""
+    new = map_stmt(program, lambda e: substitute(e, {m: const(4)}))
+    assert isinstance(new, Allocate) and new.buffer is T and T.shape == (m,)
+
+
+def test_map_stmt_goes_bottom_up() -> None:
+    order: list[str] = []
+
+    def on_stmt(s: Stmt) -> Stmt:
+        order.append(type(s).__name__)
+        return Seq(()) if isinstance(s, Store) and s.value is other.value else s
+
+    new = map_stmt(program, on_stmt=on_stmt)
+    assert order == ["Store", "Store", "If", "For", "Let", "Barrier", "Store", "Seq", "For", "Produce", "Allocate"]
+    replaced = [s for s in walk(new) if isinstance(s, If)][0]
+    assert is_empty(replaced.otherwise) and replaced.then.value is store.value
+
+
+def test_map_stmt_flattens_what_became_a_sequence() -> None:
+    new = map_stmt(Seq((store, other)), on_stmt=lambda s: Seq((s, Barrier())) if isinstance(s, Store) else s)
+    assert [type(s).__name__ for s in new.stmts] == ["Store", "Barrier", "Store", "Barrier"]
+
+
+def test_substitute_stmt() -> None:
+    new = substitute_stmt(inner, {y: const(2), m: n})
+    assert isinstance(new, For) and new.extent is n
+    assert [s.indices[0] for s in walk(new) if isinstance(s, Store)] == [x + 2, x]
+    assert substitute_stmt(inner, {}) is inner
+
+
+def test_statements_cannot_be_changed_and_compare_by_identity() -> None:
+    with pytest.raises(FrozenInstanceError):
+        inner.kind = "unroll"  # type: ignore[misc]
+    assert Store(B, (x,), load(A, y)) != other and Buffer("A", (n,), dtype("float32")) != A
+
+
+def test_loads_have_as_many_lanes_as_their_index() -> None:
+    from autosched.ir.expr import ramp
+
+    assert load(A, ramp(x, 1, 8)).dtype == "float32x8" and load(A, x).dtype == "float32"
+    assert load(Buffer("s", (), dtype("uint8"))).dtype == "uint8"
+
+
+def test_functions() -> None:
+    f = Function("f", (A, B), (n, m), program, (1,))
+    assert f.with_body(store).body is store and f.with_body(store).params == (A, B)
+    assert set(LOOP_KINDS) == {"serial", "parallel", "vectorize", "unroll", "thread"}
+    assert THREAD_TAGS[0] == "blockIdx.x" and THREAD_TAGS[-1] == "threadIdx.z" and len(THREAD_TAGS) == 6
+    assert repr(A) == "A: float32[n] global"
