@@ -145,7 +145,7 @@ def main() -> None:
     shape = f"{args.width}x{args.height}x{image.shape[2]}"
     results: dict[str, object] = {"machine": machine(), "shape": shape}
     for threads in (2, 1):
-        target = f"llvm -threads={threads}" if threads == 1 else "llvm"
+        target = f"llvm -threads={threads}"
         contenders = {**tuned([target], image, out, expected), **peers(image, out, expected, threads)}
         times = compare(f"box blur {shape} uint8, {threads} threads", contenders, f"autosched {target}")
         results[f"seconds_{threads}_threads"] = times

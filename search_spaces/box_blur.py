@@ -1,7 +1,7 @@
 """A 3x3 box blur: any number of channels, any base type, borders repeated.
 
-Each output is the mean of nine neighbours, rounded down. Sums are kept in a type wide enough for
-nine values, so that nothing overflows and integer results are exact.
+Each output is the mean of nine neighbours, integers cut off toward zero. Sums are kept in a wider
+type, so that no sum of nine overflows; only for 64-bit integers there is none wider, and they wrap.
 """
 
 import numpy as np
@@ -118,7 +118,7 @@ def row_buffer(s):
 
 
 @template(box_blur, target="opencl")
-def work_items(s, target):
+def work_items(s):
     """One work-item computes a few bytes of a few rows; neighbours share nothing but the cache."""
     blur = s["box_blur"]
     _inline(s, "padded", "x_blur", "y_blur")
@@ -135,7 +135,7 @@ def work_items(s, target):
 
 
 @template(box_blur, target="opencl")
-def plain_rows(s, target):
+def plain_rows(s):
     """Each work-item walks whole stretches of a row in a plain loop that the driver may vectorize."""
     blur = s["box_blur"]
     _inline(s, "padded", "x_blur", "y_blur")

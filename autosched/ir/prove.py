@@ -96,14 +96,16 @@ class Prover(ABC):
     def assuming(self, condition: Expr) -> Iterator[None]:
         """The condition holds for a while: inside the `if` that tests it."""
         facts = [p for c in conjuncts(condition) for p in self.inequalities(c)]
-        saved = self._facts, self._known
+        saved = self._facts, dict(self._ranges), self._known
         if facts:
             self.forget()
             self._facts = [*self._facts, *facts]
+            for p in facts:
+                self.assume_nonneg(p)
         try:
             yield
         finally:
-            self._facts, self._known = saved
+            self._facts, self._ranges, self._known = saved
 
     def inequalities(self, condition: Expr) -> list[Poly]:
         """Polynomials that are `>= 0` exactly where an index comparison holds; empty if it is none."""

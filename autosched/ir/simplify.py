@@ -147,6 +147,8 @@ class Analyzer(Prover):
             return self.floordiv(-a, -b) if b.terms else b
         if a.constant is not None and b.constant is not None:
             return Poly.of(a.constant // b.constant)
+        if b.constant is None and not self.prove_nonneg(b - 1):
+            return self._opaque_floordiv(a, b)  # it may be 0, and then nothing cancels
         quotient, rest = a.divide(b)
         if not rest.terms:
             return quotient

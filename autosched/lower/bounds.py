@@ -95,10 +95,10 @@ def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | Non
             return Interval(a.low - b.high, a.high - b.low, a.width + b.width)
         case "mul":
             return _scaled(a, b, an) or _scaled(b, a, an)
-        case "floordiv" if not b.width.terms:
+        case "floordiv" if not b.width.terms and an.prove_nonneg(b.low):
             low, high = an.floordiv(a.low, b.low), an.floordiv(a.high, b.low)
             return Interval(low, high, an.floordiv(a.width, b.low) + 1)
-        case "floormod" if not b.width.terms:
+        case "floormod" if not b.width.terms and an.prove_nonneg(b.low):
             low, high = an.floordiv(a.low, b.low), an.floordiv(a.high, b.low)
             if low == high:
                 return Interval(a.low - low * b.low, a.high - low * b.low, a.width)
@@ -151,7 +151,7 @@ def _provable_span(parts: list[Interval], an: Analyzer) -> Poly | None:
                 return None
             shift = Poly.of(bound)
         elif not an.prove_nonneg(shift):
-            shift = -shift
+            shift = -shift if an.prove_nonneg(-shift) else _pick("max", shift, -shift, an)
         span = _pick("max", span, p.width, an) + shift
     return span
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.ir.expr import Expr, post_order, rebuild, substitute
+from autosched.ir.expr import Expr, cast, is_index, post_order, rebuild, substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 
@@ -26,8 +26,10 @@ def _inline(body: Expr, s: Schedule, bodies: dict[Stage, Expr]) -> Expr:
         if e.op == "read":
             producer = s.stage(e.value)
             if producer.attach.kind == "inline":
-                mapping = {a.var: i for a, i in zip(producer.axis, args, strict=True)}
-                done[e] = substitute(bodies[producer], mapping)
+                # an index that is a value (a read, say) is widened, so that arithmetic on it stays exact
+                exact = (i if is_index(i) else cast("int64", i) for i in args)
+                mapping = dict(zip((a.var for a in producer.axis), exact, strict=True))
+                done[e] = cast(e.dtype, substitute(bodies[producer], mapping))
                 continue
         done[e] = rebuild(e, args) if e.args else e
     return done[body]

@@ -147,19 +147,16 @@ class _Nest:
 
     def _conditions(self) -> list[Expr]:
         """What the leaves must satisfy: ragged splits stay in range, and so does a region that may
-        reach past its tensor."""
+        reach past its tensor.
+
+        The condition of a split is kept even where that of another one implies it, because it may
+        stand further out.
+        """
         an, stage, real = self.b.an, self.stage, self.real
-        found: list[Expr] = []
         values = values_of_leaves(stage, real.extents)
-        implied: set[Loop] = set()
-        for r in stage.relations:
-            condition = ragged(r, real.extents, values) if isinstance(r, Split) else None
-            if condition is None:
-                continue
-            if r.parent not in implied:
-                found.append(condition)
-            if r.tail == "guard":  # outer*factor + inner < extent implies outer < ceil(extent/factor)
-                implied.add(r.outer)
+        splits = [ragged(r, real.extents, values) for r in stage.relations if isinstance(r, Split)]
+        kept = [c for c in (an.simplify(c) for c in splits if c is not None) if not is_const(c, True)]
+        found: list[Expr] = []
         for i, a in enumerate(stage.axis):
             start, end = real.start[i], a.min + a.extent
             value = start + real.offsets[a]  # an offset is never negative, and less than the region's extent
@@ -167,13 +164,10 @@ class _Nest:
                 found.append(compare("lt", value, end))
             if not an.prove(compare("ge", start, a.min)):
                 found.append(compare("ge", value, a.min))
-        kept: list[Expr] = []
         for condition in found:
             with an.assuming(logical_and(*kept)):
                 simple = an.simplify(condition)
-            if is_const(simple, False):
-                raise LowerError(f"{condition!r} can never hold", asked=f"the loops of {stage.name}")
-            if simple.op != "const":
+            if not is_const(simple, True):
                 kept.append(simple)
         return kept
 
@@ -208,8 +202,7 @@ class _Nest:
         pending = frozenset(x.var for x in self.leaves[i + 1 :])
         ready = [] if self.keep_inside else [g for g in guards if not (variables(g) & pending)]
         rest = [g for g in guards if g not in ready]
-        if init is not None and init[0] > i or init is None:
-            body = self._loops(i + 1, innermost, init, rest)
+        body = self._loops(i + 1, innermost, init, rest)
         body = self.b.with_attached(loop, body)
         body = _guarded(ready, body)
         return For(loop.var, const(0), self.real.extents[loop], loop.kind, body, loop.thread)

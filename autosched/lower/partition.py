@@ -109,13 +109,17 @@ def _partition_for(loop: For, an: Analyzer) -> Stmt:
             return replace(loop, body=partition_loops(loop.body, an))
         clean = replace_exprs(loop.body, span.answers)
         clean = simplify_stmt(clean, an)
-        if loop.kind == "serial":
-            low, high = _limits(loop, span, an)
-            with an.tightened({loop.var: (an.poly(low), an.poly(high) - 1)}):
-                inside = partition_loops(simplify_stmt(clean, an), an)
-    if loop.kind == "serial":
-        return _cut(loop, span, low, high, inside, an)
-    return _choose(loop, span, clean, an)
+    if loop.kind != "serial":
+        return _choose(loop, span, clean, an)
+    runs = an.simplify(loop.extent >= 1)  # the limits may only be simplified by what holds where they are computed
+    with an.assuming(runs):
+        low, high = _limits(loop, span, an)
+        with an.tightened({}):
+            enter_loop(loop, an)
+            an.bind(loop.var, low, an.poly(high) - 1)
+            inside = partition_loops(simplify_stmt(clean, an), an)
+        pieces = _cut(loop, span, low, high, inside, an)
+    return pieces if is_const(runs, True) else If(runs, pieces)
 
 
 def _tighten(loop: For, an: Analyzer) -> For:
@@ -227,8 +231,9 @@ def _interior(loop: For, an: Analyzer) -> _Span | None:
         return None
     span = _Span()
     with an.tightened({}):
-        for s in relaxed:
-            enter_loop(s, an)
+        for s in relaxed:  # their ranges, but not that they run: a question may be asked outside them
+            start = an.poly(s.start)
+            an.bind(s.var, start, start + an.poly(s.extent) - 1)
         over = frozenset(s.var for s in relaxed)
         for question in _questions(loop.body, an):
             mentioned = variables(question.node)
@@ -349,6 +354,8 @@ def _solve_opaque(
     k, rest = linear[0].constant, linear[1]
     if atom.op == "floordiv":
         a, d = an.poly(atom.args[0]), an.poly(atom.args[1])
+        if not an.prove_nonneg(d - 1):
+            return False
         if abs(k) > 1:
             if exact:
                 return False

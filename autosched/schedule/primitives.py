@@ -19,9 +19,11 @@ from autosched.ir.expr import (
     if_then_else,
     logical_and,
     make,
+    maximum,
     substitute,
     variables,
 )
+from autosched.ir.simplify import simplify
 from autosched.ir.stmt import THREAD_TAGS
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
 from autosched.schedule.stage import SCOPES, TAILS, Attach, Fuse, Loop, Split, Stage
@@ -88,6 +90,8 @@ def _factor(s: Schedule, value: Any, what: str) -> Expr:
     bad = sorted(v.name for v in variables(e) if v not in known)
     if bad:
         raise Illegal(f"{what} depends on {bad[0]}, which is no knob or size of this schedule", legal)
+    if any(v.value.role == "size" for v in variables(e)):
+        return simplify(maximum(e, 1))  # sizes are known at the call only, and some make it 0
     return e
 
 

@@ -355,7 +355,7 @@ def create_schedule(ops: Any) -> Schedule:
             outputs.append(tensor)
     if not outputs:
         raise UsageError("no computed tensor among the outputs", asked="create_schedule")
-    return Schedule(outputs)
+    return Schedule(list(dict.fromkeys(outputs)))
 
 
 def replay(trace: Any, args: Sequence[Tensor]) -> Schedule:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from autosched.ir.expr import Expr, compare, const, is_const, maximum, variables
 from autosched.ir.simplify import simplify
-from autosched.ir.stmt import Allocate, For, Stmt, Store, children, walk
+from autosched.ir.stmt import Allocate, Buffer, For, Seq, Stmt, Store, children, walk
 from autosched.lower.pipeline import Structure
 
 __all__ = ["implied_constraints"]
 
-#: Statements an innermost body may be unrolled to: compilers slow down sharply beyond it.
+#: Statements an innermost body may be unrolled to. Lowering allows more; a search need not try what
+#: compilers take seconds for and instruction caches do not hold.
 MAX_UNROLLED_STORES = 256
-#: Bytes of vector registers' worth of lanes that one statement may have.
+#: Bytes that the lanes of one vector statement may have: more would not stay in registers.
 MAX_VECTOR_BYTES = 512
 #: Bytes of private storage for one work-item of a GPU-style target.
 MAX_PRIVATE_BYTES = 16 * 1024
@@ -57,27 +58,39 @@ def _unrolled(s: Stmt, product: Expr) -> list[tuple[Expr, int]]:
 
 
 def _device_limits(structure: Structure) -> list[tuple[Expr, str]]:
+    """What the device limits of each kernel: each nest at the root becomes one."""
     limits = structure.target.limits
-    found: list[tuple[Expr, str]] = []
-    threads: dict[str, Expr] = {}
-    shared: Expr = const(0)
-    for s in walk(structure.function.body):
-        if isinstance(s, For) and s.thread.startswith("threadIdx"):
-            known = threads.get(s.thread)
-            threads[s.thread] = s.extent if known is None else maximum(known, s.extent)
-        if isinstance(s, Allocate) and s.buffer.scope != "global":
-            size: Expr = const(s.buffer.dtype.bytes)
-            for d in s.buffer.shape:
-                size = size * d
-            if s.buffer.scope == "shared":
-                shared = shared + size
-            elif not any(v.value.role == "size" for v in variables(size)):
-                found.append((compare("le", size, MAX_PRIVATE_BYTES), "private storage of a work-item"))
-    product: Expr = const(1)
-    for e in threads.values():
-        product = product * e
     most = limits.get("max_threads_per_block", 1024)
-    found.append((compare("le", simplify(product), most), f"a work-group of more than {most} work-items"))
     memory = limits.get("shared_memory_bytes", 32 * 1024)
-    found.append((compare("le", simplify(shared), memory), f"more than {memory} bytes of shared memory"))
+    found: list[tuple[Expr, str]] = []
+    for kernel in _kernels(structure.function.body):
+        threads: dict[str, Expr] = {}
+        shared: Expr = const(0)
+        for s in walk(kernel):
+            if isinstance(s, For) and s.thread.startswith("threadIdx"):
+                known = threads.get(s.thread)
+                threads[s.thread] = s.extent if known is None else maximum(known, s.extent)
+            if isinstance(s, Allocate) and s.buffer.scope == "shared":
+                shared = shared + _size(s.buffer)
+            elif isinstance(s, Allocate) and not any(v.value.role == "size" for v in variables(_size(s.buffer))):
+                found.append((compare("le", _size(s.buffer), MAX_PRIVATE_BYTES), "private storage of a work-item"))
+        product: Expr = const(1)
+        for e in threads.values():
+            product = product * e
+        found.append((compare("le", simplify(product), most), f"a work-group of more than {most} work-items"))
+        found.append((compare("le", simplify(shared), memory), f"more than {memory} bytes of shared memory"))
     return found
+
+
+def _kernels(s: Stmt) -> list[Stmt]:
+    """The root nests, without the allocations around them."""
+    if isinstance(s, (Allocate, Seq)):
+        return [k for c in children(s) for k in _kernels(c)]
+    return [s]
+
+
+def _size(b: Buffer) -> Expr:
+    size: Expr = const(b.dtype.bytes)
+    for d in b.shape:
+        size = size * d
+    return size

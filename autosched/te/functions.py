@@ -72,7 +72,7 @@ def _reducer(combiner: str, plain: str) -> Callable[..., Expr]:
             isinstance(axis, (tuple, list)) and axis and isinstance(axis[0], IterVar)
         )
         if not is_reduction:  # te.min(a, b), as in TVM
-            if axis is None:
+            if axis is None or isinstance(axis, (tuple, list)):
                 raise UsageError(f"te.{combiner} needs an axis, or a second operand", asked=f"te.{combiner}(...)")
             result = as_expr(expr)
             for other in (axis, *more):

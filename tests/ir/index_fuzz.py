@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Protocol
 
 import numpy as np
@@ -180,7 +179,7 @@ def random_scope(c: Choices) -> Scope:
 
 INTEGER_OPS = (
     "var var var const add add sub sub mulc mulc mulv floordiv floordiv floormod floormod "
-    "divsize modsize min max select neg cond wide split trunc odd"
+    "divsize modsize min max select neg cond wide split trunc odd product"
 ).split()
 BOOL_OPS = "lt le gt ge eq ne lt le and or not likely".split()
 
@@ -240,6 +239,8 @@ def integer_expr(c: Choices, s: Scope, depth: int) -> Expr:
             return cast("int32", condition_expr(c, s, depth - 1))
         case "wide":
             return cast("int64", sub())
+        case "product":  # shallow: the values must stay far from the end of int64
+            return integer_expr(c, s, min(depth - 1, 2)) * integer_expr(c, s, 1)
         case "split":  # what fuse and split leave behind: (x // d) * d + x % d
             x, d = sub(), divisor(c, s)
             return floordiv(x, d) * d + floormod(x, d)
@@ -282,19 +283,3 @@ def subsets(items: Sequence[Expr], c: Choices) -> list[Expr]:
 def describe(s: Scope, *found: object) -> str:
     ranges = ", ".join(f"{v!r} in [{low!r}, {high!r}]" for v, (low, high) in s.ranges.items())
     return "; ".join([ranges, *map(repr, found)])
-
-
-__all__ = [
-    "Choices",
-    "Env",
-    "Scope",
-    "Seeded",
-    "condition_expr",
-    "describe",
-    "divisor",
-    "integer_expr",
-    "product",
-    "random_scope",
-    "subsets",
-    "values",
-]
