@@ -283,26 +283,30 @@ class Prover(ABC):
 
     def _eliminate_floordiv(self, atom: Expr, slope: Poly, rest: Poly, k: int, steps: list[int]) -> bool:
         a, d = self.plain_poly(atom.args[0]), self.plain_poly(atom.args[1])
-        divisor = d.constant
         if not self._nonneg(d, steps):  # everything below is turned around by a negative divisor
             return False
-        if divisor is not None and divisor > 0:
-            if slope.constant == 1:  # a//d >= -rest  <=>  a >= -rest*d
-                return self._nonneg(a + rest * divisor, steps)
-            if slope.constant == -1:  # a//d <= rest  <=>  a <= rest*d + d - 1
-                return self._nonneg(rest * divisor + (divisor - 1) - a, steps)
-            # a//d lies in [(a - d + 1)/d, a/d]; multiply through by d
-            end = a - (divisor - 1) if k > 0 else a
-            if self._nonneg(slope * end + rest * divisor, steps):
-                return True
+        if self._by_the_quotient(a, d, slope, rest, k, steps):
+            return True
         if k > 0 and self._nonneg(a, steps) and self._nonneg(rest, steps):
             return True  # a//d >= 0
-        if k < 0 and divisor is None:
+        if k < 0 and d.constant is None:
             # a//d <= max(a)//d
             top = self.extreme(a, tuple(v for v in variables(a.expr()) if v in self._ranges), True)
             if top is not None and top != a:
                 return self._nonneg(slope * self.floordiv(top, d) + rest, steps)
         return False
+
+    def _by_the_quotient(self, a: Poly, d: Poly, slope: Poly, rest: Poly, k: int, steps: list[int]) -> bool:
+        """`slope*(a//d) + rest >= 0` by what `a//d` is, for a divisor that is positive."""
+        if slope.constant == 1:  # a//d >= -rest  <=>  a >= -rest*d
+            return self._nonneg(a + rest * d, steps)
+        if slope.constant == -1:  # a//d <= rest  <=>  a <= rest*d + d - 1
+            return self._nonneg(rest * d + d - 1 - a, steps)
+        end = a - d + 1 if k > 0 else a  # d*(a//d) lies in [a - d + 1, a]
+        multiple, left = slope.divide(d)
+        if not left.terms:
+            return self._nonneg(multiple * end + rest, steps)
+        return d.constant is not None and self._nonneg(slope * end + rest * d, steps)
 
     def _eliminate_value(self, atom: Expr, slope: Poly, rest: Poly, k: int, steps: list[int]) -> bool:
         """A condition counts as 0 or 1; all that is known of a load is its type."""

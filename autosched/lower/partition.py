@@ -111,9 +111,14 @@ def _partition_for(loop: For, an: Analyzer) -> Stmt:
         clean = simplify_stmt(clean, an)
     if loop.kind != "serial":
         return _choose(loop, span, clean, an)
-    runs = an.simplify(loop.extent >= 1)  # the limits may only be simplified by what holds where they are computed
+    # limits may be simplified only by what holds where they are computed: if knowing that the loop
+    # runs makes them simpler, it has to be asked
+    runs = an.simplify(loop.extent >= 1)
+    without_asking = _limits(loop, span, an)
     with an.assuming(runs):
         low, high = _limits(loop, span, an)
+        if (low, high) == without_asking:
+            runs = const(True)
         with an.tightened({}):
             enter_loop(loop, an)
             an.bind(loop.var, low, an.poly(high) - 1)

@@ -92,7 +92,10 @@ def _overlapping(loop: For, an: Analyzer) -> Stmt:
     if body is None or lanes.is_scattered:
         return one_by_one
     blocks = For(block, const(0), an.simplify(ceildiv(loop.extent, loop.lanes)), "serial", body)
-    return If(loop.extent >= loop.lanes, blocks, one_by_one)
+    enough = an.simplify(loop.extent >= loop.lanes)
+    if enough.op == "const":
+        return blocks if enough.value else one_by_one
+    return If(enough, blocks, one_by_one)
 
 
 def _reads_back(s: Store) -> bool:

@@ -58,7 +58,7 @@ class Sketch:
         return tuple(k.values.index(values[k.name]) for k in self.knobs)
 
     def _environment(self, indices: np.ndarray) -> dict[Expr, Any]:
-        batch = np.asarray(indices, dtype=np.int64).reshape(-1, len(self.knobs))
+        batch = np.asarray(indices, dtype=np.int64).reshape(len(indices), len(self.knobs))
         env: dict[Expr, Any] = {
             k.var: np.asarray(k.values, dtype=np.int64)[batch[:, column]] for column, k in enumerate(self.knobs)
         }

@@ -141,7 +141,7 @@ class Workload:
             arrays = list(self.function.inputs(**self.params, **(sizes or {})))
         else:
             arrays = [_random_array(t, sizes or {}, seed + i, self.name) for i, t in enumerate(self.inputs)]
-        return [np.ascontiguousarray(a) for a in arrays]
+        return [np.asarray(a, order="C") for a in arrays]  # unlike ascontiguousarray, keeps zero dimensions
 
     def reference(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What the outputs must be, computed with NumPy from the definition."""

@@ -105,7 +105,7 @@ def test_symbolic_features_equal_concrete_features(name: str) -> None:
         symbolic, exact = features(sketch, knobs), features(concrete, {})
         for column, x, y in zip(FEATURE_NAMES, symbolic, exact, strict=True):
             if column in UPPER_BOUNDS:
-                assert y - 1e-9 <= x <= y + 1, (column, knobs)
+                assert x >= y - 1e-9, (column, knobs)
             else:
                 assert x == pytest.approx(y, rel=1e-12), (column, knobs)
 

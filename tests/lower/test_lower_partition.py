@@ -51,6 +51,8 @@ def test_the_steady_loop_of_a_clamped_stencil_is_clean() -> None:
     found = list(vector_stores(f))
     assert found
     for loops, store in found:
+        if any(loop.var.name.endswith(".block") for loop in loops):  # what is left at the borders
+            continue
         steady = loops[-1] if not loops[-1].var.name.startswith("y") else loops[-2]
         assert steady.var.name == "x.c.fused.outer"
         assert not any(isinstance(x, If) for x in walk(steady.body))
@@ -92,13 +94,14 @@ def element_counts(f: Function, sizes: dict[str, int]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("height", "width"), [(20, 100), (7, 64), (1, 40), (3, 1)])
-def test_every_element_is_stored_once_and_most_of_them_by_vectors(height: int, width: int) -> None:
+def test_vectors_store_all_but_the_clamped_ends_of_a_row_and_overlap_little(height: int, width: int) -> None:
     args, s = fused_vectorized_blur()
     f = lower_structure(s, args, "llvm").bind()
     vectors, scalars = element_counts(f, {"height": height, "width": width})
-    assert vectors + scalars == height * width * 3
-    if width >= 64:
-        assert vectors > 0.6 * height * width * 3
+    elements = height * width * 3
+    assert elements <= vectors + scalars < elements + 32 * height
+    if width >= 40:
+        assert scalars <= 12 * height  # three at each end are clamped; a short rest may join them
 
 
 @pytest.mark.parametrize("width", [1, 2, 10, 11, 12, 21, 22, 33])
