@@ -46,7 +46,7 @@ class Prover(ABC):
     #: Proofs may need the normal form of what they find, which may need proofs: this deep.
     PROOF_DEPTH = 3
     #: How many steps one question from outside may take, with all the proofs inside its proof.
-    EFFORT = 600
+    EFFORT = 1200
     #: A product larger than this (see `Poly.size`) is not multiplied out, nor reasoned about.
     LARGEST = 600
 

@@ -254,7 +254,8 @@ def _parameters(s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffe
             raise LowerError(
                 f"{t.name} is an intermediate: it is allocated inside, not passed",
                 asked=f"lower(s, [{', '.join(a.name for a in args)}])",
-                legal=f"arguments needed: {', '.join(x.name for x in needed)}",
+                legal=f"arguments needed: {', '.join(x.name for x in needed)}; to choose its layout, reorder the "
+                f"loops of {t.name}, then s.cache_write({t.name!r}, 'global') and s[{t.name!r}].compute_inline()",
             )
         params.append(buffers.get(t) or Buffer(t.name, t.shape, t.dtype))
     return tuple(params)
