@@ -11,7 +11,7 @@ from __future__ import annotations
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, compare, const, is_const, likely, logical_and, rebuild, substitute, var, variables
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, For, If, Produce, Seq, Stmt, Store, load, seq
+from autosched.ir.stmt import Allocate, Buffer, For, If, Produce, Stmt, Store, load, seq
 from autosched.lower.bounds import Realization
 from autosched.schedule.relations import ragged, values_of_leaves
 from autosched.schedule.schedule import Schedule

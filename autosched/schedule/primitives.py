@@ -409,7 +409,7 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any]) ->
     """
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
-    users = [s.stage(r) for r in (readers if isinstance(readers, (list, tuple)) else [readers])]
+    users = [s.stage(r) for r in readers]
     direct = s.consumers(stage)
     if not users:
         raise Illegal(f"nothing reads {stage.name}", "cache_write keeps what a stage computes")

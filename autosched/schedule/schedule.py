@@ -299,7 +299,7 @@ class Schedule:
                 raise ScheduleError(
                     f"{consumer.name} is inlined: it has no loops",
                     asked=asked,
-                    legal=f"compute {stage.name} at a stage that is stored, or give {consumer.name} loops by compute_root",
+                    legal=f"compute {stage.name} at a stage that is stored, or compute_root {consumer.name}",
                 )
             outside = [x.name for x in consumer.loops[: consumer.loops.index(loop) + 1] if x.kind == "vectorize"]
             if outside:

@@ -180,6 +180,7 @@ def _python(value: Any) -> str:
 
 def _instruction(kind: str, rest: list[Any], entry: list[Any]) -> Instruction:
     """One entry of a stored trace. Raises RecordError unless everything in it is of the right kind."""
+    wanted: tuple[str, ...]
     if kind in _ON_SCHEDULE:
         wanted = _ON_SCHEDULE[kind]
         if not _fits(rest, wanted) and not (kind == "constrain" and _fits(rest, wanted[:1])):

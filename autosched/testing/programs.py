@@ -49,6 +49,10 @@ class RandomProgram:
                 arrays.append(draw.integers(low, 4, shape, endpoint=True).astype(t.dtype.numpy))
         return arrays
 
+    def shrunk(self, rng: random.Random) -> RandomProgram:
+        """The same program with its symbolic sizes made smaller, down to 1."""
+        return RandomProgram(self.args, {name: rng.randint(1, length) for name, length in self.sizes.items()})
+
     def describe(self) -> str:
         """One line for each stage: its name, shape and expression."""
         lines = [", ".join(f"{k}={v}" for k, v in self.sizes.items())]
@@ -150,29 +154,42 @@ def _clamp(index: object, extent: object) -> Expr:
 # -- the kinds of stages ----------------------------------------------------------------------------
 
 
+#: element-wise operations on two values at an index of a shape
+_ELEMENTWISE: tuple[Callable[[Expr, Expr, Sequence[Expr], Sequence[Expr]], object], ...] = (
+    lambda x, y, i, shape: x + y,
+    lambda x, y, i, shape: x - y,
+    lambda x, y, i, shape: x * y,
+    lambda x, y, i, shape: te.min(x, y),
+    lambda x, y, i, shape: te.max(x, y),
+    lambda x, y, i, shape: x > y,
+    lambda x, y, i, shape: te.select(te.floormod(i[-1], 2) == 0, x, y),
+    lambda x, y, i, shape: te.select(x >= y, y, x + 1),
+    lambda x, y, i, shape: te.if_then_else(x < y, x, y * 2),
+    lambda x, y, i, shape: x + i[0].astype(y.dtype),
+    lambda x, y, i, shape: y + shape[0].astype(x.dtype),
+)
+
+
 def elementwise(m: _Maker) -> Tensor | None:
-    """Arithmetic on one tensor, or on two of the same shape; sometimes a cast or a choice by index."""
+    """Arithmetic on one tensor and a number, or on two tensors of the same shape."""
     a = m.pick()
-    same = [t for t in [*m.inputs, *m.stages] if t.shape == a.shape and t is not a and t.ndim == a.ndim]
+    same = [t for t in [*m.inputs, *m.stages] if t.ndim == a.ndim and t.shape == a.shape and t is not a]
     b = m.rng.choice(same) if same and m.rng.random() < 0.6 else None
-    op = m.rng.choice(("add", "sub", "mul", "min", "max", "select", "cast", "shift"))
-    if op == "cast":
-        to = m.rng.choice(("int32", "float32", "int16", "uint16", "float64"))
-        bound = m.size_of(a) if a.dtype.is_float else 2.0**a.dtype.bits
-        return m.stage(a.shape, lambda *i: m.read(a, i).astype(to), bound, is_cast=True)
-    k = m.rng.choice((1, 2, 3, -1))
+    k, operation = m.rng.choice((1, 2, 3, -1)), m.rng.choice(_ELEMENTWISE)
 
     def body(*i: Expr) -> object:
-        x = m.read(a, i)
-        y = te.const(k, a.dtype) if b is None else m.read(b, i)
-        if op == "select":
-            return te.select(te.floormod(i[-1], 2) == 0, x, y)
-        if op == "shift":
-            return x + y + (i[0] if a.dtype == "int32" else te.const(1, a.dtype))
-        return {"add": x + y, "sub": x - y, "mul": x * y, "min": te.min(x, y), "max": te.max(x, y)}[op]
+        return operation(m.read(a, i), te.const(k, a.dtype) if b is None else m.read(b, i), i, a.shape)
 
     x, y = m.size_of(a), 3 if b is None else m.size_of(b)
-    return m.stage(a.shape, body, max(x * y, x + y + 32))
+    return m.stage(a.shape, body, max(x * y, x + 2 * y + MAX_ELEMENTS))
+
+
+def converted(m: _Maker) -> Tensor | None:
+    """Another element type."""
+    a = m.pick()
+    to = m.rng.choice(("int32", "float32", "int16", "uint16", "float64", "int8", "bool"))
+    bound = m.size_of(a) if a.dtype.is_float else 2.0**a.dtype.bits
+    return m.stage(a.shape, lambda *i: m.read(a, i).astype(to), bound, is_cast=True)
 
 
 def clamped_stencil(m: _Maker) -> Tensor | None:
@@ -183,7 +200,9 @@ def clamped_stencil(m: _Maker) -> Tensor | None:
 
     def body(*i: Expr) -> object:
         def at(shift: Sequence[int]) -> Expr:
-            return m.read(a, [_clamp(x + o, d) if k in axes else x for k, (x, o, d) in enumerate(zip(i, shift, a.shape))])
+            return m.read(
+                a, [_clamp(x + o, d) if k in axes else x for k, (x, o, d) in enumerate(zip(i, shift, a.shape))]
+            )
 
         return at(offsets[0]) + at(offsets[1]) + at(offsets[2])
 
@@ -199,7 +218,9 @@ def padded(m: _Maker) -> Tensor | None:
     def body(*i: Expr) -> object:
         x = i[axis] - before
         inside = te.all(x >= 0, x < a.shape[axis])
-        return te.if_then_else(inside, m.read(a, [x if k == axis else e for k, e in enumerate(i)]), te.const(0, a.dtype))
+        return te.if_then_else(
+            inside, m.read(a, [x if k == axis else e for k, e in enumerate(i)]), te.const(0, a.dtype)
+        )
 
     return m.stage(shape, body, m.size_of(a))
 
@@ -281,11 +302,10 @@ def row_reduced(m: _Maker) -> Tensor | None:
     a = m.pick()
     every = a.ndim == 1 or m.rng.random() < 0.15
     axes = list(range(a.ndim)) if every else [m.rng.randrange(a.ndim)]
-    over = {k: te.reduce_axis((0, a.shape[k]), f"r{k}") for k in axes}
-    combine = m.rng.choice((te.sum, te.sum, te.max, te.min))
-    where = m.rng.random() < 0.2
-    if combine is not te.sum and (where or 0 in m.lengths(a.shape)):
-        combine = te.sum  # the least and the greatest of nothing are infinite
+    combine = m.rng.choice((te.sum, te.sum, te.max, te.min, te.sum if a.dtype.is_float else te.prod))
+    is_sum = combine is te.sum  # the least and the greatest of nothing are infinite
+    where, begin = m.rng.random() < 0.2 and is_sum, m.rng.choice((0, 0, 1)) if is_sum else 0
+    over = {k: te.reduce_axis((begin, a.shape[k]), f"r{k}") for k in axes}
 
     def body(*i: Expr) -> object:
         left = iter(i)
@@ -326,17 +346,18 @@ def convolved(m: _Maker) -> Tensor | None:
 
 
 def spread(m: _Maker) -> Tensor | None:
-    """A vector added to every row of a matrix."""
+    """A vector, or a single number, added to every row of a matrix."""
     a = m.pick(least_rank=2)
-    vectors = [t for t in [*m.inputs, *m.stages] if t.ndim == 1 and t.shape[0] is a.shape[-1] and t.dtype == a.dtype]
-    v = m.rng.choice(vectors) if vectors else m.placeholder([a.shape[-1]], a.dtype)
-    return m.stage(a.shape, lambda *i: m.read(a, i) + m.read(v, [i[-1]]), m.size_of(a) + m.size_of(v))
+    known = [t for t in [*m.inputs, *m.stages] if t.dtype == a.dtype]
+    usable = [t for t in known if t.ndim == 0 or (t.ndim == 1 and t.shape[0] is a.shape[-1])]
+    v = m.rng.choice(usable) if usable else m.placeholder([a.shape[-1]] * m.rng.randint(0, 1), a.dtype)
+    return m.stage(a.shape, lambda *i: m.read(a, i) + m.read(v, i[-1:][: v.ndim]), m.size_of(a) + m.size_of(v))
 
 
 #: What stages are drawn from.
 KINDS: tuple[Callable[[_Maker], Tensor | None], ...] = (
-    elementwise, elementwise, clamped_stencil, clamped_stencil, padded, blur, transposed, mirrored, every_second,
-    flattened, gathered, row_reduced, matmul, convolved, spread,
+    elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
+    blur, transposed, mirrored, every_second, flattened, gathered, row_reduced, matmul, convolved, spread,
 )  # fmt: skip
 
 

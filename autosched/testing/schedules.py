@@ -30,9 +30,17 @@ from autosched.target import Target
 from autosched.te.reference import reference
 from autosched.te.tensor import ComputeOp, Tensor
 
-__all__ = ["OpenFactor", "Step", "check_against_reference", "legal_steps", "random_knobs", "random_schedule", "with_numbers"]
+__all__ = [
+    "OpenFactor",
+    "Step",
+    "check_against_reference",
+    "legal_steps",
+    "random_knobs",
+    "random_schedule",
+    "with_numbers",
+]
 
-FACTORS = (1, 2, 3, 4, 5, 8)
+FACTORS = (1, 2, 3, 4, 5, 8, 16)
 #: vector loops stay below this many lanes, unrolled ones below this many copies
 MAX_LANES, MAX_COPIES = 32, 9
 #: loops of a stage that are split further, and stages of a schedule that are cached
@@ -131,7 +139,9 @@ def _tile(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if len(loops) < 2 or len(stage.loops) > MAX_LOOPS:
         return None
     x, y = draw.rng.sample(loops, 2)
-    return Step("tile", stage.name, (x.name, y.name, draw.rng.choice(FACTORS), draw.rng.choice(FACTORS)))
+    shift = draw.rng.random() < 0.15 and x.root is not None and y.root is not None and not stage.reduce_axis
+    factors = (draw.rng.choice(FACTORS), draw.rng.choice(FACTORS))
+    return Step("tile", stage.name, (x.name, y.name, *factors), {"tail": "shift_inwards"} if shift else {})
 
 
 def _fuse(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
@@ -217,9 +227,7 @@ _ON_STAGES: tuple[Proposer, ...] = (
 )  # fmt: skip
 
 
-def legal_steps(
-    s: Schedule, rng: random.Random, target: Target | str = "llvm", knobs: bool = False
-) -> Iterator[Step]:
+def legal_steps(s: Schedule, rng: random.Random, target: Target | str = "llvm", knobs: bool = False) -> Iterator[Step]:
     """Calls that are legal now, in random order: up to one of each primitive on each stage.
 
     Legal is what raises no error when it is called and leaves the attach points consistent, as
@@ -333,36 +341,54 @@ def check_against_reference(
     inputs: Sequence[np.ndarray],
     backend: Literal["native", "interpreter", "interpreter-backwards"] = "native",
     knobs: dict[str, int] | None = None,
+    more: Sequence[Sequence[np.ndarray]] = (),
 ) -> None:
     """Run a schedule on `inputs` (for the placeholders in `args`, in order) and compare with the oracle.
+
+    `more` are further inputs for the same code, of other sizes where these are symbolic.
 
     `native` compiles for the target; the interpreter also finds accesses out of bounds and reads of
     what was never written. Results must be equal bit for bit, so give inputs that make them exact.
     Raises AssertionError, with the schedule as Python, where they differ.
     """
     to = Target.parse(target)
-    expected = reference(args, inputs)
     function = lower_structure(schedule, args, to, "scheduled").bind(knobs)
-    arrays = _arguments(args, inputs, expected)
+    run = _runner(function, to, backend)
+    for given in (inputs, *more):
+        expected = reference(args, given)
+        arrays = _arguments(args, given, expected)
+        run(arrays)
+        results = [a for a, t in zip(arrays, args, strict=True) if isinstance(t.op, ComputeOp)]
+        outputs = [t for t in args if isinstance(t.op, ComputeOp)]
+        for t, found, wanted in zip(outputs, results, expected, strict=True):
+            if not np.array_equal(found, wanted, equal_nan=found.dtype.kind == "f"):
+                raise AssertionError(_difference(t, found, wanted, schedule, knobs))
+
+
+def _runner(function: Function, target: Target, backend: str) -> Callable[[list[np.ndarray]], None]:
+    """What runs a lowered function on arrays; compiled once, if at all."""
     if backend == "native":
         from autosched.codegen import compile_function
         from autosched.runtime import load
 
-        call = load(compile_function(function, to), to).bind(arrays)
-        call.upload()
-        call.run()
-        call.fetch()
-    else:
-        from autosched.runtime.interpreter import interpret
+        kernel = load(compile_function(function, target), target)
 
-        interpret(function if backend == "interpreter" else backwards(function), arrays)
-    results = [a for a, t in zip(arrays, args, strict=True) if t in schedule.outputs]
-    for t, found, wanted in zip(schedule.outputs, results, expected, strict=True):
-        if not np.array_equal(found, wanted, equal_nan=found.dtype.kind == "f"):
-            raise AssertionError(_difference(t, found, wanted, schedule, knobs))
+        def run(arrays: list[np.ndarray]) -> None:
+            call = kernel.bind(arrays)
+            call.upload()
+            call.run()
+            call.fetch()
+
+        return run
+    from autosched.runtime.interpreter import interpret
+
+    chosen = function if backend == "interpreter" else backwards(function)
+    return lambda arrays: interpret(chosen, arrays)
 
 
-def _arguments(args: Sequence[Tensor], inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _arguments(
+    args: Sequence[Tensor], inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]
+) -> list[np.ndarray]:
     """An array for each argument: inputs as they are, outputs filled with a value that stands out."""
     given, wanted = iter(inputs), iter(expected)
     arrays = []

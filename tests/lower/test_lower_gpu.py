@@ -123,11 +123,11 @@ def test_a_root_stage_is_computed_by_one_of_the_idle_work_items() -> None:
 
 def test_the_scope_follows_the_attach_point() -> None:
     """Inside threadIdx: the work-item's own. Inside blockIdx only: the group's. At the root: the device's."""
+    a = te.placeholder((4, 16), "int32", name="A")
+    b = te.compute((4, 16), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((4, 16), lambda i, j: b[i, j] * 2, name="C")
     scopes = {}
     for loop in ("j.outer", "j.inner", None):
-        a = te.placeholder((4, 16), "int32", name="A")
-        b = te.compute((4, 16), lambda i, j: a[i, j] + 1, name="B")
-        c = te.compute((4, 16), lambda i, j: b[i, j] * 2, name="C")
         s = create_schedule(c)
         outer, inner = s[c].split("j", factor=4)
         s[c].bind(outer, "blockIdx.x")

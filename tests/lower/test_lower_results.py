@@ -52,7 +52,9 @@ def test_box_blur_on_opencl() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [seed_programs.stored_transposed, seed_programs.stored_transposed_computed_in_order], ids=lambda f: f.__name__
+    "make",
+    [seed_programs.stored_transposed, seed_programs.stored_transposed_computed_in_order],
+    ids=lambda f: f.__name__,
 )
 def test_transposed_storage(make: object) -> None:
     a, b, c = seed_programs.copied_twice()

@@ -185,7 +185,9 @@ def test_mutated_traces_raise_nothing_but_our_errors() -> None:
 
 def test_a_trace_from_a_file_prints_no_foreign_code() -> None:
     """Printing needs no replay, so whatever stands in a file must stay inside string literals."""
-    trace = Trace.from_json([["parallel", 'C"]; import os; s["C', "i\n    import os"], ["choose", "a\nimport os", "\n"]])
+    trace = Trace.from_json(
+        [["parallel", 'C"]; import os; s["C', "i\n    import os"], ["choose", "a\nimport os", "\n"]]
+    )
     lines = trace.as_python().splitlines()
     assert len(lines) == 3
     assert not any(line.strip().startswith("import") for line in lines)

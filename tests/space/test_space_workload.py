@@ -148,7 +148,7 @@ def test_a_template_is_a_sketch() -> None:
 
     @template(rows, target="llvm")
     def blocks(s: Schedule) -> None:
-        outer, inner = s["out"].split("j", factor=s.define_knob("lanes", [2, 4, 8]))
+        _, inner = s["out"].split("j", factor=s.define_knob("lanes", [2, 4, 8]))
         s["out"].vectorize(inner)
         s["out"].split("i", factor=s.define_knob("rows", [1, 5]))
 

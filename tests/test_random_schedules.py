@@ -1,0 +1,135 @@
+"""Random programs, randomly scheduled, against the oracle: on the interpreter, on LLVM, on OpenCL.
+
+A failure prints the program, the schedule as Python and, in the test's name, the seed. More of them:
+`AUTOSCHED_RANDOM_SCHEDULES=20 pytest tests/test_random_schedules.py` runs twenty times as many.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from typing import Literal
+
+import numpy as np
+import pytest
+from roundtrip import assert_roundtrip
+
+from autosched import te
+from autosched.lower import lower_structure
+from autosched.schedule import Schedule, create_schedule
+from autosched.schedule.primitives import PRIMITIVES
+from autosched.testing.programs import RandomProgram, random_program
+from autosched.testing.schedules import (
+    check_against_reference,
+    legal_steps,
+    random_knobs,
+    random_schedule,
+    with_numbers,
+)
+
+TIMES = int(os.environ.get("AUTOSCHED_RANDOM_SCHEDULES", "1"))
+
+
+def seeds(first: int, count: int) -> list[object]:
+    return [pytest.param(seed, id=f"seed{seed}") for seed in range(first, first + count * TIMES)]
+
+
+def draw(seed: int, target: str = "llvm", knobs: float = 0.3) -> tuple[RandomProgram, Schedule, dict[str, int]]:
+    rng = random.Random(seed)
+    program = random_program(rng, symbolic=rng.random() < 0.7)
+    s = random_schedule(program.args, rng, target, knobs=rng.random() < knobs)
+    return program, s, random_knobs(s, rng)
+
+
+def check(
+    seed: int, target: str, backend: Literal["native", "interpreter", "interpreter-backwards"], knobs: float = 0.3
+) -> None:
+    program, s, values = draw(seed, target, knobs)
+    try:
+        check_against_reference(program.args, s, target, program.inputs(seed), backend, values)
+    except Exception as error:
+        error.add_note(f"{program.describe()}\n{s.trace.as_python()}{values}")
+        raise
+
+
+@pytest.mark.parametrize("seed", seeds(0, 150))
+def test_interpreted(seed: int) -> None:
+    """In bounds, nothing read before it is written, parallel loops in either direction."""
+    check(seed, "llvm", "interpreter" if seed % 2 else "interpreter-backwards")
+
+
+@pytest.mark.parametrize("seed", seeds(100_000, 70))
+def test_compiled(seed: int) -> None:
+    check(seed, "llvm", "native")
+
+
+@pytest.mark.parametrize("seed", seeds(200_000, 60))
+def test_kernels_interpreted(seed: int) -> None:
+    """Work-items that meet at every barrier, shared storage that is complete when it is read."""
+    check(seed, "opencl", "interpreter", knobs=0)
+
+
+@pytest.mark.parametrize("seed", seeds(300_000, 8))
+def test_kernels_on_a_device(seed: int) -> None:
+    check(seed, "opencl", "native", knobs=0)
+
+
+@pytest.mark.parametrize("seed", seeds(400_000, 30))
+def test_traces_make_their_schedules_again(seed: int) -> None:
+    program, s, _ = draw(seed)
+    assert_roundtrip(s, program.args)
+
+
+@pytest.mark.parametrize("seed", seeds(500_000, 10))
+def test_numbers_in_place_of_knobs(seed: int) -> None:
+    """A sketch with its knobs bound computes what the schedule with those numbers does."""
+    program, s, values = draw(seed, knobs=1)
+    concrete = create_schedule(list(program.args))
+    names = {"te": te}
+    exec(s.trace.as_python(knobs=values), names)
+    names["schedule"](concrete)  # type: ignore[operator]
+    assert concrete.trace.to_json() == with_numbers(s.trace.to_json(), values)
+    check_against_reference(program.args, concrete, "llvm", program.inputs(seed), "interpreter")
+    lower_structure(s, program.args, "llvm").bind(values)
+
+
+def test_the_same_seed_is_the_same_program_and_schedule() -> None:
+    for seed in range(5):
+        (p, s, v), (q, t, w) = draw(seed), draw(seed)
+        assert p.describe() == q.describe()
+        assert s.trace.to_json() == t.trace.to_json()
+        assert v == w
+        assert all(np.array_equal(a, b) for a, b in zip(p.inputs(seed), q.inputs(seed), strict=True))
+
+
+def test_every_primitive_is_drawn() -> None:
+    kinds = Counter(i.kind for seed in range(60) for i in draw(seed)[1].trace)
+    kinds.update(i.kind for seed in range(200_000, 200_010) for i in draw(seed, "opencl", 0)[1].trace)
+    assert set(PRIMITIVES) <= set(kinds)
+    assert all(kinds[name] >= 8 for name in PRIMITIVES)
+
+
+def test_legal_steps_are_legal() -> None:
+    """Each of them, one after the other on schedules of their own."""
+    for seed in range(10):
+        program, s, _ = draw(seed)
+        for step in legal_steps(s, random.Random(seed)):
+            t = create_schedule(list(program.args))
+            names = {"te": te}
+            exec(s.trace.as_python(), names)
+            names["schedule"](t)  # type: ignore[operator]
+            step.apply(t)
+            t.check()
+
+
+def test_a_wrong_result_is_reported_with_the_schedule() -> None:
+    """A schedule for one program checked against another: the message says where and what."""
+    a = te.placeholder((3,), "int32", name="A")
+    right = te.compute((3,), lambda i: a[i] + 1, name="B")
+    s = create_schedule(right)
+    s[right].parallel("i")
+    s[right].body = (a[s[right].axis[0].var] + 2) * 1
+    with pytest.raises(AssertionError) as raised:
+        check_against_reference([a, right], s, "llvm", [np.zeros(3, np.int32)], "interpreter")
+    assert str(raised.value).startswith("B[0] is 2, not 1; 3 of 3 elements differ\ndef schedule(s):")
