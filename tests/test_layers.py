@@ -53,7 +53,17 @@ STRICTER: dict[str, tuple[str, ...]] = {
 
 #: what runs data as code, or breaks a process that has threads: imported module, or called name
 FORBIDDEN_IMPORTS = ("pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "multiprocessing")
-FORBIDDEN_CALLS = ("eval", "exec", "compile", "__import__", "os.fork", "os.forkpty", "os.system", "os.popen", "pty.fork")
+FORBIDDEN_CALLS = (
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "os.fork",
+    "os.forkpty",
+    "os.system",
+    "os.popen",
+    "pty.fork",
+)
 
 HEAVY = ("xgboost", "sklearn", "optuna", "pandas", "pyopencl", "rich", "PIL", "llvmlite", "numba", "scipy")
 
@@ -167,7 +177,11 @@ def test_nothing_runs_data_as_code(module: str) -> None:
             ["search.grid:3 imports space.space"],
         ),
         ("model.xgb", "from ..te import tensor", ["model.xgb:1 imports te.tensor"]),
-        ("codegen.llvm", 'import importlib\nx = importlib.import_module("autosched.lower")', ["codegen.llvm:2 imports lower"]),
+        (
+            "codegen.llvm",
+            'import importlib\nx = importlib.import_module("autosched.lower")',
+            ["codegen.llvm:2 imports lower"],
+        ),
         ("records.log", "from autosched.schedule.stage import Stage", ["records.log:1 imports schedule.stage"]),
         ("records.log", "from autosched.schedule.trace import Trace", []),
         ("te.reference", "from autosched.ir.simplify import Analyzer", ["te.reference:1 imports ir.simplify"]),
@@ -198,7 +212,9 @@ def test_the_checker_sees_a_forbidden_use(source: str) -> None:
 
 
 def test_the_checker_lets_harmless_names_pass() -> None:
-    assert forbidden_uses("fake", "import re\nre.compile('x')\nloader.exec_module(m)\nmodel.eval()\nf(shell=False)") == []
+    assert (
+        forbidden_uses("fake", "import re\nre.compile('x')\nloader.exec_module(m)\nmodel.eval()\nf(shell=False)") == []
+    )
 
 
 @pytest.mark.parametrize("used", ["", "te", "create_schedule", "workload", "Target", "records"])

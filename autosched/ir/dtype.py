@@ -80,9 +80,7 @@ def _parse(text: str) -> DType:
     match = _PATTERN.fullmatch(text)
     base, _, _ = text.partition("x")
     if match is None or base not in SCALAR_DTYPES or match[3] == "1":
-        raise UsageError(
-            "no such element type", asked=f"dtype {text!r}", legal=f"legal: {', '.join(SCALAR_DTYPES)}"
-        )
+        raise UsageError("no such element type", asked=f"dtype {text!r}", legal=f"legal: {', '.join(SCALAR_DTYPES)}")
     kind, bits, lanes = match.groups()
     result = DType(text)
     result.kind = kind

@@ -399,7 +399,6 @@ class Prover(ABC):
         return False if self.prove_nonneg(-p) else None
 
 
-
 def _inside_atoms(m: Monomial, v: Expr) -> frozenset[Expr]:
     """The variables of the factors of `m` other than `v` itself."""
     return frozenset().union(*(variables(a) for a in m if a is not v))

@@ -273,5 +273,3 @@ def to_poly(e: Expr) -> Poly:
 def simplify(e: Expr) -> Expr:
     """An equal expression, simplified without any knowledge of the variables' ranges."""
     return _FREE.simplify(e)
-
-

@@ -126,6 +126,7 @@ class _Reader:
         self._exprs: dict[int, Expr] = {}
         self._axes: dict[int, IterVar] = {}
         self._bound: set[Expr] = set()  # no two axes share a variable
+        self._unowned: set[Expr] = set()
         self._ops: list[Operation] = []
 
     def tensors(self) -> list[Tensor]:
@@ -151,6 +152,7 @@ class _Reader:
             a.kind != "spatial" or a.extent is not d or not is_const(a.min, 0) for a, d in zip(axes, shape, strict=True)
         ):
             raise ValueError(f"the axes of {name} are not those of its shape")
+        self._own(axes)
         op = ComputeOp(name, shape, axes, self._expr(entry["body"]), _text(entry.get("tag", "")))
         if op.dtype != of:
             raise ValueError(f"{name} is a {op.dtype}, not a {of}")
@@ -168,8 +170,16 @@ class _Reader:
             made = IterVar(v.name, length, kind, begin)
             made.var = v
             self._bound.add(v)
+            self._unowned.add(v)
             self._axes[at] = made
         return self._axes[at]
+
+    def _own(self, axes: list[IterVar]) -> None:
+        """A spatial axis belongs to one dimension of one operation."""
+        for a in axes:
+            if a.var not in self._unowned:
+                raise ValueError(f"{a.name} is the axis of two dimensions")
+            self._unowned.discard(a.var)
 
     def _expr(self, at: Any) -> Expr:
         """Entries refer backwards only, so this ends."""

@@ -122,9 +122,7 @@ def _reduce(body: Expr, shape: tuple[int, ...], env: Environment, values: dict[T
     return total.astype(body.dtype.numpy)
 
 
-def _evaluate(
-    root: Expr, env: Environment, values: dict[Tensor, np.ndarray], where: np.ndarray | None = None
-) -> Any:
+def _evaluate(root: Expr, env: Environment, values: dict[Tensor, np.ndarray], where: np.ndarray | None = None) -> Any:
     """`root` as NumPy arrays that broadcast over the index grids.
 
     `where` says at which points the value is needed: below an `if_then_else`, a read outside its

@@ -77,6 +77,7 @@ _ARITHMETIC = (
     "xor rxor lshift rlshift rshift rrshift invert lt le gt ge"
 ).split()
 
+
 def _add_arithmetic(to: type) -> None:
     """Let `to` take part in expressions, as what its `as_expr` says it is."""
     for name in (*(f"__{n}__" for n in _ARITHMETIC), "astype"):
@@ -181,9 +182,7 @@ class PlaceholderOp(Operation):
 class ComputeOp(Operation):
     """`body` for every point of `axis`; a `reduce` body runs over `reduce_axis` too."""
 
-    def __init__(
-        self, name: str, shape: Sequence[object], axis: Sequence[IterVar], body: Expr, tag: str = ""
-    ) -> None:
+    def __init__(self, name: str, shape: Sequence[object], axis: Sequence[IterVar], body: Expr, tag: str = "") -> None:
         self.axis = tuple(axis)
         self.body = body
         self.tag = tag

@@ -8,7 +8,21 @@ from index_fuzz import Choices, Env, Scope, condition_expr, describe, integer_ex
 from autosched.ir.expr import Expr, post_order, variables
 from autosched.ir.simplify import Analyzer, simplify, to_poly
 
-_SAME_TYPES = ("add", "sub", "mul", "min", "max", "floordiv", "floormod", "truncdiv", "truncmod", "lt", "le", "eq", "ne")
+_SAME_TYPES = (
+    "add",
+    "sub",
+    "mul",
+    "min",
+    "max",
+    "floordiv",
+    "floormod",
+    "truncdiv",
+    "truncmod",
+    "lt",
+    "le",
+    "eq",
+    "ne",
+)
 
 
 def equal(a: np.ndarray, b: np.ndarray, where: np.ndarray | bool = True) -> bool:

@@ -40,7 +40,21 @@ def samples(of: DType) -> list[int | float | bool]:
         picks = (of.min, of.min + 1, -7, -1, 0, 1, 2, 3, 7, 100, of.max - 1, of.max)
         return sorted({int(v) for v in picks if of.min <= v <= of.max})
     info = np.finfo(of.numpy)
-    return [0.0, -0.0, 0.5, 1.0, -1.5, 2.0, -7.25, 100.0, float(info.max), float(info.tiny), math.inf, -math.inf, math.nan]
+    return [
+        0.0,
+        -0.0,
+        0.5,
+        1.0,
+        -1.5,
+        2.0,
+        -7.25,
+        100.0,
+        float(info.max),
+        float(info.tiny),
+        math.inf,
+        -math.inf,
+        math.nan,
+    ]
 
 
 def wrap(value: int, of: DType) -> int:
@@ -87,7 +101,14 @@ BINARY: dict[str, tuple[Callable[..., Expr], Callable[..., int] | None, Callable
     "|": (lambda a, b: a | b, lambda a, b: a | b, None),
     "^": (lambda a, b: a ^ b, lambda a, b: a ^ b, None),
 }
-COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+COMPARE = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
 
 
 def converted(value: int | float | bool, of: DType, to: DType) -> int | float | bool:
@@ -148,7 +169,15 @@ def test_casts(of: str, to: str) -> None:
     for x in [*samples(source), *([2.0**63, 3e9, -3e9, 255.9, -0.9] if source == "float64" else [])]:
         got = cast(to, const(x, of)).value
         if source.is_float and target.is_integer:
-            exact = 0 if math.isnan(x) else target.max if x > target.max else target.min if x < target.min else math.trunc(x)
+            exact = (
+                0
+                if math.isnan(x)
+                else target.max
+                if x > target.max
+                else target.min
+                if x < target.min
+                else math.trunc(x)
+            )
             assert same(got, exact), f"{to}({of}({x}))"
         else:
             with np.errstate(all="ignore"):

@@ -224,7 +224,9 @@ def test_a_kernel(golden) -> None:
 
 def test_an_inner_loop_of_the_same_name_is_told_apart() -> None:
     y1, y2, y3 = (var("y", role="loop") for _ in range(3))
-    nest = _loop(y1, n, Seq((_loop(y2, 4, Store(B, (y1 * 4 + y2,), const(0.0))), _loop(y3, 2, Store(B, (y3,), const(1.0))))))
+    nest = _loop(
+        y1, n, Seq((_loop(y2, 4, Store(B, (y1 * 4 + y2,), const(0.0))), _loop(y3, 2, Store(B, (y3,), const(1.0)))))
+    )
     assert format_stmt(nest) == (
         "for (y, 0, n) {\n"
         "  for (y_1, 0, 4) {\n"

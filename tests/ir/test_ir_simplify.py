@@ -236,7 +236,12 @@ def test_inequalities_of_a_condition(an: Analyzer) -> None:
     assert an.inequalities(likely(x < W)) == [to_poly(W - x - 1)]
     assert an.inequalities(x >= 3) == [to_poly(x - 3)]
     assert an.inequalities(x == W) == [to_poly(x - W), to_poly(W - x)]
-    for nothing in (x != W, logical_and(x < W, y < H), load(Buffer("a", (W,), dtype("int32")), x) < 3, ramp(x, 1, 4) < W):
+    for nothing in (
+        x != W,
+        logical_and(x < W, y < H),
+        load(Buffer("a", (W,), dtype("int32")), x) < 3,
+        ramp(x, 1, 4) < W,
+    ):
         assert an.inequalities(nothing) == []
     assert conjuncts(likely(logical_and(x < W, y < H, c < 2))) == [x < W, y < H, c < 2]
 
@@ -396,7 +401,9 @@ def test_value_arithmetic_is_left_alone() -> None:
     assert not an.prove_nonneg(Poly.of(254) - to_poly(wide))
 
 
-@pytest.mark.parametrize(("through", "low", "high"), [("int8", -128, 127), ("uint32", 0, 2**32 - 1), ("int16", -128, 127)])
+@pytest.mark.parametrize(
+    ("through", "low", "high"), [("int8", -128, 127), ("uint32", 0, 2**32 - 1), ("int16", -128, 127)]
+)
 def test_a_cast_is_bounded_by_its_own_type_unless_it_widens(through: str, low: int, high: int) -> None:
     narrow = load(Buffer("a", (W,), dtype("int8" if through != "int8" else "int32")), x)
     an, p = Analyzer(), to_poly(cast(through, narrow))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosched.measure.guard import ALIGNMENT, GuardedArray
+from autosched.measure.guard import ALIGNMENT, OFFSET, GuardedArray
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,14 +21,14 @@ def test_an_ordinary_array(shape: tuple[int, ...], dtype: str) -> None:
     array = memory.array
     assert (array.shape, array.dtype) == (shape, np.dtype(dtype))
     assert array.flags.c_contiguous and array.flags.writeable
-    assert array.size == 0 or array.ctypes.data % ALIGNMENT == 0
+    assert array.size == 0 or array.ctypes.data % ALIGNMENT == OFFSET
     assert not array.any()
     array.fill(1)
     assert memory.intact()
 
 
 def test_close_misses_are_seen() -> None:
-    memory = GuardedArray((10,), np.dtype(np.float32))
+    memory = GuardedArray((4,), np.dtype(np.float32))
     start, end = memory.array.ctypes.data, memory.array.ctypes.data + memory.array.nbytes
     for address in (start - 1, start - 500, end, end + 23):
         ctypes.memset(address, 7, 1)
@@ -40,7 +40,7 @@ def test_close_misses_are_seen() -> None:
 @pytest.mark.parametrize(
     ("act", "expression"),
     [
-        ("ctypes.memset({}, 7, 1)", "end + 24"),
+        ("ctypes.memset({}, 7, 1)", "end + 32"),
         ("ctypes.string_at({}, 1)", "end + 4096"),
         ("ctypes.memset({}, 7, 1)", "start // 4096 * 4096 - 1"),
     ],
@@ -50,7 +50,7 @@ def test_far_misses_crash(act: str, expression: str) -> None:
 import ctypes, numpy, resource
 from autosched.measure.guard import GuardedArray
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-array = GuardedArray((10,), numpy.dtype("float32")).array
+array = GuardedArray((4,), numpy.dtype("float32")).array
 start, end = array.ctypes.data, array.ctypes.data + array.nbytes
 {act.format(expression)}
 """

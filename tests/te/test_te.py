@@ -53,7 +53,10 @@ def test_axes_take_the_names_of_the_parameters():
         (lambda n, a: te.placeholder((n,), "float17"), "no such element type"),
         (lambda n, a: te.sum(a[0], axis=()), "axis"),
         (lambda n, a: te.exp(a[0], a[0]), "takes 1 operands"),
-        (lambda n, a: te.compute((n,), lambda i: te.sum(a[i], axis=te.reduce_axis((0, n), "k")) + 1), "whole expression"),
+        (
+            lambda n, a: te.compute((n,), lambda i: te.sum(a[i], axis=te.reduce_axis((0, n), "k")) + 1),
+            "whole expression",
+        ),
         (lambda n, a: bool(a[0] < 1), "no truth value"),
     ],
 )
