@@ -71,9 +71,7 @@ class Target:
                 )
             options[key] = value
         if "threads" in options and not (options["threads"].isdigit() and int(options["threads"]) > 0):
-            raise TargetError(
-                f"threads={options['threads']} is not a positive number", asked=f"target {spec!r}"
-            )
+            raise TargetError(f"threads={options['threads']} is not a positive number", asked=f"target {spec!r}")
         return Target(kind, options)
 
     def __str__(self) -> str:

@@ -107,7 +107,9 @@ def test_a_record_that_no_longer_replays_is_passed_over_with_its_name(blur, tune
     best = next(r for r in good if r.ok and r.sketch != "default")
     from dataclasses import replace
 
-    broken = replace(best, trace=[["split", "box_blur", "no_such_loop", {"factor": 4}]], knobs={}, id="feedfeedfeedfeed")
+    broken = replace(
+        best, trace=[["split", "box_blur", "no_such_loop", {"factor": 4}]], knobs={}, id="feedfeedfeedfeed"
+    )
     log.append(broken)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

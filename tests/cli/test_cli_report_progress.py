@@ -31,7 +31,7 @@ class Terminal(io.StringIO):
 def test_plain_display(golden: Golden) -> None:
     now, stream = 0.0, io.StringIO()
     with PlainDisplay(stream, clock=lambda: now) as display:
-        for now, event in scripted.run():  # noqa: B007 - the clock reads it
+        for now, event in scripted.run():
             display(event)
     golden(stream.getvalue())
 

@@ -63,7 +63,8 @@ def test_spellings(spec: object, name: str) -> None:
 def test_no_such_type(spec: object) -> None:
     with pytest.raises(UsageError, match="no such element type") as caught:
         dtype(spec)
-    assert "int8" in caught.value.legal and "float16" in caught.value.legal
+    assert "int8" in caught.value.legal
+    assert "float16" in caught.value.legal
 
 
 def test_promotion_by_the_rule() -> None:
@@ -94,4 +95,5 @@ def test_promotion_is_symmetric_and_never_narrows(a: DType, b: DType) -> None:
 
 def test_a_type_is_its_text() -> None:
     assert {INT32: 1}["int32"] == 1
-    assert f"{BOOL}" == "bool" and isinstance(BOOL, str)
+    assert f"{BOOL}" == "bool"
+    assert isinstance(BOOL, str)

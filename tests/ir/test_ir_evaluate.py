@@ -18,8 +18,11 @@ t, w = var("t", role="knob"), var("w", role="size")
 def test_a_batch_of_candidates() -> None:
     tiles = np.array([1, 8, 32])
     outer, inner, fits = evaluate([(w + t - 1) // t, minimum(t, w), t * 4 <= w], {t: tiles, w: 100})
-    assert outer.tolist() == [100, 13, 4] and inner.tolist() == [1, 8, 32] and fits.tolist() == [True, True, False]
-    assert fits.dtype == bool and outer.dtype == np.int64
+    assert outer.tolist() == [100, 13, 4]
+    assert inner.tolist() == [1, 8, 32]
+    assert fits.tolist() == [True, True, False]
+    assert fits.dtype == bool
+    assert outer.dtype == np.int64
 
 
 @pytest.mark.parametrize("seed", range(150))

@@ -53,7 +53,8 @@ u8, i8, u16 = var("u8", "uint8"), var("i8", "int8"), var("u16", "uint16")
 def test_built_alike_is_the_same_object() -> None:
     assert i + j * 3 is i + j * 3
     assert minimum(x, 1.0) is minimum(x, 1.0)
-    assert const(3) is const(3) and const(3) is not const(3, "int64")
+    assert const(3) is const(3)
+    assert const(3) is not const(3, "int64")
     a = Buffer("a", (n,), dtype("uint8"))
     assert load(a, i) is load(a, i)
 
@@ -81,7 +82,10 @@ def test_expressions_are_keys() -> None:
     """`==` builds an expression, and still a dict finds its keys by identity."""
     table = {i: "i", j: "j", i + 1: "i + 1"}
     assert (table[i], table[j], table[i + 1]) == ("i", "j", "i + 1")
-    assert i + 2 not in table and (i, j) != (j, i) and i in [j, i] and n not in [i, j]
+    assert i + 2 not in table
+    assert (i, j) != (j, i)
+    assert i in [j, i]
+    assert n not in [i, j]
 
 
 def test_depth_counts_operators() -> None:
@@ -128,10 +132,15 @@ def test_operators_on_expressions_and_numbers(build, op) -> None:
 
 
 def test_unary_operators() -> None:
-    assert (-x).op == "neg" and abs(x).op == "abs" and (~i).op == "bitnot"
+    assert (-x).op == "neg"
+    assert abs(x).op == "abs"
+    assert (~i).op == "bitnot"
     assert (~(i < j)).op == "ge"
-    assert (x**2).op == "pow" and (x**2).args == (x, const(2.0))
-    assert (x / y).op == "div" and (x // y).op == "floordiv" and (x % y).op == "floormod"
+    assert (x**2).op == "pow"
+    assert (x**2).args == (x, const(2.0))
+    assert (x / y).op == "div"
+    assert (x // y).op == "floordiv"
+    assert (x % y).op == "floormod"
     assert abs(u8) is u8
 
 
@@ -175,12 +184,14 @@ def test_a_number_that_does_not_fit_is_an_error(build, v: Expr, number: int) -> 
     """`A[i] < 300` must not become `A[i] < 44`."""
     with pytest.raises(UsageError, match=f"{number} is not a value of {v.dtype}") as caught:
         build(v, number)
-    assert "cast" in caught.value.legal and f"te.const({number}" in caught.value.legal
+    assert "cast" in caught.value.legal
+    assert f"te.const({number}" in caught.value.legal
     assert build(v, const(number, v.dtype)).dtype in (v.dtype, "bool"), "wrapping around can be asked for"
 
 
 def test_no_value_of_the_type_is_equal_to_one_that_does_not_fit() -> None:
-    assert (u8 == 300) is False and (u8 != 300) is True
+    assert (u8 == 300) is False
+    assert (u8 != 300) is True
 
 
 @pytest.mark.parametrize("bad", ["text", None, [1], {}, 1j, object()])
@@ -189,7 +200,8 @@ def test_what_is_not_an_expression(bad: object) -> None:
         i + bad
     with pytest.raises(UsageError, match="is not an expression"):
         as_expr(bad)
-    assert (i == bad) is False and (i != bad) is True
+    assert (i == bad) is False
+    assert (i != bad) is True
 
 
 def test_bits_need_integers() -> None:
@@ -204,8 +216,10 @@ def test_bits_need_integers() -> None:
 
 def test_bits_of_conditions_are_logic() -> None:
     a, b = i < j, j < n
-    assert (a & b) is logical_and(a, b) and (a | b) is logical_or(a, b)
-    assert (a ^ b).op == "ne" and ~a is logical_not(a)
+    assert (a & b) is logical_and(a, b)
+    assert (a | b) is logical_or(a, b)
+    assert (a ^ b).op == "ne"
+    assert ~a is logical_not(a)
     assert (a << 1).dtype == "int32"
 
 
@@ -237,7 +251,8 @@ def test_bits_of_conditions_are_logic() -> None:
 )
 def test_literals(literal: Expr, of: str, value: object) -> None:
     assert (literal.op, literal.dtype) == ("const", of)
-    assert literal.value == value and type(literal.value) is type(value)
+    assert literal.value == value
+    assert type(literal.value) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +274,8 @@ def test_literals_that_are_none(wrong) -> None:
 
 def test_vector_literals_are_broadcasts() -> None:
     assert const(3, "uint8x4") is broadcast(const(3, "uint8"), 4)
-    assert ramp(i, 2, 1) is i and broadcast(i, 1) is i
+    assert ramp(i, 2, 1) is i
+    assert broadcast(i, 1) is i
     assert ramp(i, 1, 4).dtype == "int32x4"
     assert (ramp(i, 1, 4) + 1).args[1] is broadcast(const(1), 4)
     assert select(ramp(i, 1, 4) < n, i, j).args[1] is broadcast(i, 4)
@@ -269,28 +285,47 @@ def test_vector_literals_are_broadcasts() -> None:
 
 
 def test_identities_of_integers() -> None:
-    assert i + 0 is i and 0 + i is i and i - 0 is i and i * 1 is i and 1 * i is i
-    assert is_const(i * 0, 0) and is_const(i - i, 0)
-    assert i // 1 is i and is_const(i % 1, 0) and truncdiv(i, 1) is i and is_const(truncmod(i, 1), 0)
-    assert minimum(i, i) is i and select(i < j, n, n) is n
-    assert select(True, i, j) is i and if_then_else(False, i, j) is j
+    assert i + 0 is i
+    assert 0 + i is i
+    assert i - 0 is i
+    assert i * 1 is i
+    assert 1 * i is i
+    assert is_const(i * 0, 0)
+    assert is_const(i - i, 0)
+    assert i // 1 is i
+    assert is_const(i % 1, 0)
+    assert truncdiv(i, 1) is i
+    assert is_const(truncmod(i, 1), 0)
+    assert minimum(i, i) is i
+    assert select(i < j, n, n) is n
+    assert select(True, i, j) is i
+    assert if_then_else(False, i, j) is j
 
 
 def test_floats_keep_what_a_nan_or_a_minus_zero_would_change() -> None:
-    assert (x + 0).op == "add" and (x * 0).op == "mul" and (x - x).op == "sub" and (x * 1).op == "mul"
+    assert (x + 0).op == "add"
+    assert (x * 0).op == "mul"
+    assert (x - x).op == "sub"
+    assert (x * 1).op == "mul"
     assert logical_not(x < y).op == "not", "both are false for a NaN"
     assert logical_not(i < j) is (i >= j)
 
 
 def test_conditions() -> None:
     a, b = i < j, j < n
-    assert logical_and(a, True) is a and logical_and() is const(True) and logical_or() is const(False)
-    assert is_const(logical_and(a, False), False) and is_const(logical_or(a, True), True)
-    assert logical_or(a, False) is a and logical_and(a, a) is a
+    assert logical_and(a, True) is a
+    assert logical_and() is const(True)
+    assert logical_or() is const(False)
+    assert is_const(logical_and(a, False), False)
+    assert is_const(logical_or(a, True), True)
+    assert logical_or(a, False) is a
+    assert logical_and(a, a) is a
     assert logical_not(logical_not(a)) is a
-    assert logical_or(a, b).op == "or" and logical_not(logical_or(a, b)) is logical_and(i >= j, j >= n)
+    assert logical_or(a, b).op == "or"
+    assert logical_not(logical_or(a, b)) is logical_and(i >= j, j >= n)
     assert logical_and(i, a).args[0] is (i != 0), "a number is true where it is not 0"
-    assert likely(likely(a)) is likely(a) and likely(True) is const(True)
+    assert likely(likely(a)) is likely(a)
+    assert likely(True) is const(True)
 
 
 def test_casts() -> None:
@@ -299,7 +334,8 @@ def test_casts() -> None:
     assert cast("uint8", ramp(i, 1, 4)).dtype == "uint8x4"
     assert cast("uint8x4", i) is broadcast(cast("uint8", i), 4)
     assert cast("float32", broadcast(i, 4)) is broadcast(cast("float32", i), 4)
-    assert is_const(ceildiv(const(7), 2), 4) and x.astype("int8").dtype == "int8"
+    assert is_const(ceildiv(const(7), 2), 4)
+    assert x.astype("int8").dtype == "int8"
 
 
 # -- truth ----------------------------------------------------------------------------------------
@@ -309,7 +345,8 @@ def test_casts() -> None:
 def test_no_truth_value_before_it_runs(condition: Expr) -> None:
     with pytest.raises(UsageError, match="no truth value before it runs") as caught:
         bool(condition)
-    assert "te.all" in caught.value.legal and "te.select" in caught.value.legal
+    assert "te.all" in caught.value.legal
+    assert "te.select" in caught.value.legal
     assert repr(condition) in caught.value.asked
 
 
@@ -323,8 +360,14 @@ def test_a_knob_has_no_value_while_the_sketch_is_traced() -> None:
 
 
 def test_equality_and_constants_have_one() -> None:
-    assert (i == i) and not (i == j) and (i != j) and not (i != i)
-    assert const(1) and not const(0) and const(2) < const(3) and not (const(2) == const(3))
+    assert i == i
+    assert not (i == j)
+    assert i != j
+    assert not (i != i)
+    assert const(1)
+    assert not const(0)
+    assert const(2) < const(3)
+    assert not (const(2) == const(3))
 
 
 def test_a_scalar_cannot_be_iterated() -> None:
@@ -347,7 +390,8 @@ def test_post_order_lists_each_node_once_arguments_first() -> None:
 def test_variables() -> None:
     a = Buffer("a", (n,), dtype("float32"))
     assert variables(load(a, i + j) * x) == {i, j, x}
-    assert variables(const(3)) == frozenset() and variables(i) == {i}
+    assert variables(const(3)) == frozenset()
+    assert variables(i) == {i}
 
 
 def test_substitute_replaces_everywhere_at_once_and_folds() -> None:
@@ -359,7 +403,8 @@ def test_substitute_replaces_everywhere_at_once_and_folds() -> None:
     assert substitute(load(a, i), {i: ramp(j, 1, 4)}).dtype == "uint8x4"
     assert substitute(cast("uint8", i), {i: const(300)}) is const(44, "uint8")
     e = i + j
-    assert substitute(e, {}) is e and substitute(e, {n: i}) is e
+    assert substitute(e, {}) is e
+    assert substitute(e, {n: i}) is e
 
 
 def test_rebuild_with_the_same_arguments_is_the_same() -> None:
@@ -375,9 +420,12 @@ def test_deep_expressions_need_no_recursion() -> None:
     e = i
     for k in range(1, 3001):
         e = e + j * k
-    assert e.depth == 3000 and variables(e) == {i, j} and len(post_order(e)) > 6000
+    assert e.depth == 3000
+    assert variables(e) == {i, j}
+    assert len(post_order(e)) > 6000
     assert variables(substitute(e, {i: n})) == {n, j}
-    assert is_index(e) and e.index
+    assert is_index(e)
+    assert e.index
 
 
 # -- index arithmetic -----------------------------------------------------------------------------
@@ -389,13 +437,15 @@ def test_what_is_index_arithmetic() -> None:
         assert is_index(e), e
     for e in (x, load(a, i), load(a, i) + i, cast("uint8", i), cast("int16", i), cast("float32", i), i & 1, i << 1):
         assert not is_index(e), e
-    assert not is_index(cast("int32", x)) and not is_index(var("w", "uint64"))
+    assert not is_index(cast("int32", x))
+    assert not is_index(var("w", "uint64"))
 
 
 def test_constant_index_arithmetic_is_exact() -> None:
     """50000 * 50000 elements are no int32, and must not wrap to a negative number of them."""
     size = const(50000) * const(50000)
-    assert size.dtype == "int32" and not is_const(size)
+    assert size.dtype == "int32"
+    assert not is_const(size)
     assert is_const(const(2**30, "int64") * 4, 2**32), "an int64 wraps, as everything in 64 bits does"
     assert is_const(const(200, "uint8") + const(100, "uint8"), 44)
 

@@ -185,12 +185,14 @@ MAY_FAIL = [
 @pytest.mark.parametrize("condition", HOLDS, ids=repr)
 def test_what_must_be_proven(an: Analyzer, condition: Expr) -> None:
     assert an.prove(condition)
-    assert is_const(an.simplify(logical_not(condition)), False) and an.refute(logical_not(condition))
+    assert is_const(an.simplify(logical_not(condition)), False)
+    assert an.refute(logical_not(condition))
 
 
 @pytest.mark.parametrize("condition", MAY_FAIL, ids=repr)
 def test_what_must_not_be_proven(an: Analyzer, condition: Expr) -> None:
-    assert not an.prove(condition) and not an.refute(condition)
+    assert not an.prove(condition)
+    assert not an.refute(condition)
 
 
 # -- facts ----------------------------------------------------------------------------------------
@@ -201,7 +203,9 @@ def test_inside_the_if_that_guards_a_split(an: Analyzer) -> None:
     guard = likely(i < W)
     assert not an.prove(i < W)
     with an.assuming(guard):
-        assert an.prove(i < W) and an.prove(i - 1 < W) and an.prove(i <= W - 1)
+        assert an.prove(i < W)
+        assert an.prove(i - 1 < W)
+        assert an.prove(i <= W - 1)
         assert repr(an.simplify(minimum(i, W - 1))) == repr(simplify(i))
         assert repr(an.simplify(select(guard, i, 0))) == repr(simplify(i))
         assert not an.prove(i < W - 1)
@@ -210,12 +214,15 @@ def test_inside_the_if_that_guards_a_split(an: Analyzer) -> None:
 
 def test_facts_add_up_and_nest(an: Analyzer) -> None:
     with an.assuming(logical_and(x + k >= 0, x + k < W)):
-        assert an.prove(x + k < W) and an.prove(0 <= x + k)
+        assert an.prove(x + k < W)
+        assert an.prove(x + k >= 0)
         with an.assuming(y * 2 < H):
-            assert an.prove(y * 2 < H) and an.prove(x + k < W)
+            assert an.prove(y * 2 < H)
+            assert an.prove(x + k < W)
         assert not an.prove(y * 2 < H)
     with an.assuming(x + k == 5):
-        assert an.prove(x + k >= 5) and an.prove(x + k <= 5)
+        assert an.prove(x + k >= 5)
+        assert an.prove(x + k <= 5)
     with an.assuming(logical_or(x + k >= 0, y > 3)), an.assuming(x + k != 7):
         assert not an.prove(x + k >= 0) and not an.prove(x + k < 7), "neither says anything by itself"
 
@@ -260,7 +267,8 @@ def test_ranges_hold_for_a_while(an: Analyzer) -> None:
         assert an.prove(x + 1 < W)
         an.bind(y, 5, 7)
         assert an.prove(y > 4)
-    assert not an.prove(x + 1 < W) and not an.prove(y > 4)
+    assert not an.prove(x + 1 < W)
+    assert not an.prove(y > 4)
 
 
 def test_a_later_range_replaces_the_first() -> None:
@@ -269,15 +277,20 @@ def test_a_later_range_replaces_the_first() -> None:
     an.bind(v, 0, 3)
     assert an.prove(v < 4)
     an.bind(v, 0, 9)
-    assert not an.prove(v < 4) and an.prove(v < 10)
+    assert not an.prove(v < 4)
+    assert an.prove(v < 10)
 
 
 def test_what_a_variable_knows_of_itself() -> None:
     an = Analyzer()
-    assert an.prove(W >= 0) and not an.prove(W >= 1)
-    assert an.prove(t >= 1) and an.prove(t <= 64) and not an.prove(t <= 63)
+    assert an.prove(W >= 0)
+    assert not an.prove(W >= 1)
+    assert an.prove(t >= 1)
+    assert an.prove(t <= 64)
+    assert not an.prove(t <= 63)
     assert not an.prove(x >= 0), "a loop has the range it is given"
-    assert an.prove(var("threadIdx.x", role="thread") >= 0) and an.prove(var("u", "uint8") >= 0)
+    assert an.prove(var("threadIdx.x", role="thread") >= 0)
+    assert an.prove(var("u", "uint8") >= 0)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +319,8 @@ def test_two_negative_factors_make_a_positive_product() -> None:
     an.bind(v, -5, None)
     an.bind(w, -5, None)
     an.assume_nonneg(to_poly(v * w - 1))
-    assert not an.prove(v >= 0) and not an.prove(w >= 1)
+    assert not an.prove(v >= 0)
+    assert not an.prove(w >= 1)
 
 
 def test_a_negative_divisor_turns_bounds_around() -> None:
@@ -314,7 +328,9 @@ def test_a_negative_divisor_turns_bounds_around() -> None:
     v, d = var("v"), var("d")
     an.bind(v, 0, 10)
     an.bind(d, -4, 4)
-    assert not an.prove(v // d >= 0) and not an.prove(v // const(-3) >= 0) and an.prove(v // const(-3) <= 0)
+    assert not an.prove(v // d >= 0)
+    assert not an.prove(v // const(-3) >= 0)
+    assert an.prove(v // const(-3) <= 0)
     assert an.extreme(to_poly(v // d), [v], True) is None
     an.bind(d, 1, 4)
     assert an.prove(v // d >= 0)
@@ -341,7 +357,8 @@ def test_a_negative_divisor_turns_bounds_around() -> None:
 def test_extremes(an: Analyzer, e: Expr, over: list[Expr], smallest: str | None, largest: str | None) -> None:
     p = an.poly(e)
     low, high = (an.extreme(p, over, up) for up in (False, True))
-    assert low is not None and high is not None
+    assert low is not None
+    assert high is not None
     assert not (variables_of(low) | variables_of(high)) & set(over)
     assert smallest is None or repr(low.expr()) == smallest
     assert largest is None or repr(high.expr()) == largest
@@ -377,14 +394,16 @@ def test_extremes_that_are_not_known(an: Analyzer) -> None:
     ids=repr,
 )
 def test_the_type_stays(an: Analyzer, e: Expr) -> None:
-    assert an.simplify(e).dtype is e.dtype and simplify(e).dtype is e.dtype
+    assert an.simplify(e).dtype is e.dtype
+    assert simplify(e).dtype is e.dtype
 
 
 def test_sizes_beyond_int32_are_exact() -> None:
     size = const(50000) * const(50000)
     assert is_const(simplify(size // const(50000)), 50000)
     exact = simplify(size)
-    assert exact.dtype == "int32" and to_poly(exact).constant == 2_500_000_000
+    assert exact.dtype == "int32"
+    assert to_poly(exact).constant == 2_500_000_000
     assert Analyzer().prove(size > 0)
 
 
@@ -397,7 +416,8 @@ def test_value_arithmetic_is_left_alone() -> None:
     assert simplify(load(a, x + 1 - 1) + 0) is v, "their indices are index arithmetic"
     wide = cast("int32", v)
     an = Analyzer()
-    assert an.prove_nonneg(to_poly(wide)) and an.prove_nonneg(Poly.of(255) - to_poly(wide))
+    assert an.prove_nonneg(to_poly(wide))
+    assert an.prove_nonneg(Poly.of(255) - to_poly(wide))
     assert not an.prove_nonneg(Poly.of(254) - to_poly(wide))
 
 
@@ -407,18 +427,22 @@ def test_value_arithmetic_is_left_alone() -> None:
 def test_a_cast_is_bounded_by_its_own_type_unless_it_widens(through: str, low: int, high: int) -> None:
     narrow = load(Buffer("a", (W,), dtype("int8" if through != "int8" else "int32")), x)
     an, p = Analyzer(), to_poly(cast(through, narrow))
-    assert an.prove_nonneg(p - low) and an.prove_nonneg(Poly.of(high) - p)
-    assert not an.prove_nonneg(p - low - 1) and not an.prove_nonneg(Poly.of(high - 1) - p)
+    assert an.prove_nonneg(p - low)
+    assert an.prove_nonneg(Poly.of(high) - p)
+    assert not an.prove_nonneg(p - low - 1)
+    assert not an.prove_nonneg(Poly.of(high - 1) - p)
 
 
 def test_an_index_is_not_bound_by_its_type() -> None:
     """Index arithmetic does not wrap at int32, so an int32 index may be any number."""
     e = truncdiv(W * W * W * W, 3)
-    assert e.dtype == "int32" and not Analyzer().prove(e < 2**31)
+    assert e.dtype == "int32"
+    assert not Analyzer().prove(e < 2**31)
 
 
 def test_divisions_by_zero(an: Analyzer) -> None:
-    assert is_const(simplify(x // const(0)), 0) and is_const(simplify(x % const(0)), 0)
+    assert is_const(simplify(x // const(0)), 0)
+    assert is_const(simplify(x % const(0)), 0)
     assert is_const(an.simplify(x % (W - W)), 0)
 
 
@@ -433,7 +457,8 @@ def test_vectors_are_simplified_inside(an: Analyzer) -> None:
     assert repr(an.simplify(ramp(x + 0 * y + 1 - 1, 1, 8))) == "ramp(x, 8)"
     assert repr(an.simplify(ramp(OFFSET // 3 % W, 1, 8) * 2)) == "ramp(x, 8)*x8(2)"
     mask = ramp(x, 1, 8) < W
-    assert an.simplify(mask).dtype == "boolx8" and not an.prove(mask)
+    assert an.simplify(mask).dtype == "boolx8"
+    assert not an.prove(mask)
 
 
 # -- an end to everything -------------------------------------------------------------------------
@@ -510,4 +535,5 @@ def test_the_same_question_has_the_same_answer(an: Analyzer) -> None:
     backwards = Analyzer()
     backwards._ranges = dict(an._ranges)
     reverse = [backwards.prove(q) for q in reversed((*HOLDS, *MAY_FAIL))][::-1]
-    assert again == first and reverse == first[len(IDENTITIES) :]
+    assert again == first
+    assert reverse == first[len(IDENTITIES) :]

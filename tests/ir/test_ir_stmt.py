@@ -54,8 +54,11 @@ def test_seq_is_flat_and_forgets_nothing_in_between() -> None:
     assert seq(store) is store
     assert seq(None, store, None) is store
     flat = seq(Seq((store, other)), None, branch)
-    assert isinstance(flat, Seq) and flat.stmts == (store, other, branch)
-    assert is_empty(seq()) and is_empty(None) and not is_empty(store)
+    assert isinstance(flat, Seq)
+    assert flat.stmts == (store, other, branch)
+    assert is_empty(seq())
+    assert is_empty(None)
+    assert not is_empty(store)
 
 
 def test_walk_is_outer_first_in_program_order() -> None:
@@ -65,14 +68,18 @@ def test_walk_is_outer_first_in_program_order() -> None:
 
 
 def test_children_and_expressions_of_each_statement() -> None:
-    assert children(branch) == (store, other) and children(If(x < n, store)) == (store,)
-    assert children(store) == () and children(Barrier()) == () and children(launch) == (store,)
+    assert children(branch) == (store, other)
+    assert children(If(x < n, store)) == (store,)
+    assert children(store) == ()
+    assert children(Barrier()) == ()
+    assert children(launch) == (store,)
     assert expressions(store) == (x + y, load(A, x) + 1)
     assert expressions(inner) == (const(0), m)
     assert expressions(program) == (m,)
     assert expressions(launch) == (n, const(1), const(1), m, const(1), const(1))
     assert expressions(branch) == (likely(x < n),)
-    assert expressions(Barrier()) == () and expressions(Produce("p", store)) == ()
+    assert expressions(Barrier()) == ()
+    assert expressions(Produce("p", store)) == ()
 
 
 def test_map_stmt_rebuilds_every_kind() -> None:
@@ -86,15 +93,20 @@ def test_map_stmt_rebuilds_every_kind() -> None:
     assert set(seen) == {e for s in walk(Seq((program, launch))) for e in expressions(s)} - {m} | {m}
     assert [type(s) for s in walk(new)] == [type(s) for s in walk(Seq((program, launch)))]
     loops = [s for s in walk(new) if isinstance(s, For)]
-    assert loops[1].extent is const(4) and loops[0].kind == "parallel" and loops[1].var is x
+    assert loops[1].extent is const(4)
+    assert loops[0].kind == "parallel"
+    assert loops[1].var is x
     last = [s for s in walk(new) if isinstance(s, Launch)][0]
-    assert last.block == (const(4), const(1), const(1)) and last.grid == (n, const(1), const(1))
+    assert last.block == (const(4), const(1), const(1))
+    assert last.grid == (n, const(1), const(1))
 
 
 def test_map_stmt_leaves_a_buffers_own_shape_alone() -> None:
     """A Buffer is an identity: the loads of it share it."""
     new = map_stmt(program, lambda e: substitute(e, {m: const(4)}))
-    assert isinstance(new, Allocate) and new.buffer is T and T.shape == (m,)
+    assert isinstance(new, Allocate)
+    assert new.buffer is T
+    assert T.shape == (m,)
 
 
 def test_map_stmt_goes_bottom_up() -> None:
@@ -107,7 +119,8 @@ def test_map_stmt_goes_bottom_up() -> None:
     new = map_stmt(program, on_stmt=on_stmt)
     assert order == ["Store", "Store", "If", "For", "Let", "Barrier", "Store", "Seq", "For", "Produce", "Allocate"]
     replaced = [s for s in walk(new) if isinstance(s, If)][0]
-    assert is_empty(replaced.otherwise) and replaced.then.value is store.value
+    assert is_empty(replaced.otherwise)
+    assert replaced.then.value is store.value
 
 
 def test_map_stmt_flattens_what_became_a_sequence() -> None:
@@ -117,7 +130,8 @@ def test_map_stmt_flattens_what_became_a_sequence() -> None:
 
 def test_substitute_stmt() -> None:
     new = substitute_stmt(inner, {y: const(2), m: n})
-    assert isinstance(new, For) and new.extent is n
+    assert isinstance(new, For)
+    assert new.extent is n
     assert [s.indices[0] for s in walk(new) if isinstance(s, Store)] == [x + 2, x]
     assert substitute_stmt(inner, {}) is inner
 
@@ -125,19 +139,24 @@ def test_substitute_stmt() -> None:
 def test_statements_cannot_be_changed_and_compare_by_identity() -> None:
     with pytest.raises(FrozenInstanceError):
         inner.kind = "unroll"  # type: ignore[misc]
-    assert Store(B, (x,), load(A, y)) != other and Buffer("A", (n,), dtype("float32")) != A
+    assert Store(B, (x,), load(A, y)) != other
+    assert Buffer("A", (n,), dtype("float32")) != A
 
 
 def test_loads_have_as_many_lanes_as_their_index() -> None:
     from autosched.ir.expr import ramp
 
-    assert load(A, ramp(x, 1, 8)).dtype == "float32x8" and load(A, x).dtype == "float32"
+    assert load(A, ramp(x, 1, 8)).dtype == "float32x8"
+    assert load(A, x).dtype == "float32"
     assert load(Buffer("s", (), dtype("uint8"))).dtype == "uint8"
 
 
 def test_functions() -> None:
     f = Function("f", (A, B), (n, m), program, (1,))
-    assert f.with_body(store).body is store and f.with_body(store).params == (A, B)
+    assert f.with_body(store).body is store
+    assert f.with_body(store).params == (A, B)
     assert set(LOOP_KINDS) == {"serial", "parallel", "vectorize", "unroll", "thread"}
-    assert THREAD_TAGS[0] == "blockIdx.x" and THREAD_TAGS[-1] == "threadIdx.z" and len(THREAD_TAGS) == 6
+    assert THREAD_TAGS[0] == "blockIdx.x"
+    assert THREAD_TAGS[-1] == "threadIdx.z"
+    assert len(THREAD_TAGS) == 6
     assert repr(A) == "A: float32[n] global"

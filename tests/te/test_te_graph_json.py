@@ -85,10 +85,12 @@ def test_round_trip(make) -> None:
     assert te.graph_to_json(again) == te.graph_to_json(args)
     assert te.workload_key(again) == te.workload_key(args)
     for new, old in zip(Graph.of(again).ops, Graph.of(args).ops, strict=True):
-        assert type(new) is type(old) and (new.name, new.dtype) == (old.name, old.dtype)
+        assert type(new) is type(old)
+        assert (new.name, new.dtype) == (old.name, old.dtype)
         assert repr(new.output_tensor) == repr(old.output_tensor)
         if hasattr(old, "body"):
-            assert repr(new.body) == repr(old.body) and new.tag == old.tag
+            assert repr(new.body) == repr(old.body)
+            assert new.tag == old.tag
             assert [repr(a) for a in (*new.axis, *new.reduce_axis)] == [repr(a) for a in (*old.axis, *old.reduce_axis)]
 
 
@@ -97,7 +99,8 @@ def test_round_trip_computes_the_same() -> None:
     x = np.linspace(-2, 2, 20, dtype="float32").reshape(4, 5)
     inputs = [x, np.array([1, 2, 3, 255], "uint8")]
     for old, new in zip(te.reference(args, inputs), te.reference(again, inputs), strict=True):
-        assert np.array_equal(old, new, equal_nan=True) and old.dtype == new.dtype
+        assert np.array_equal(old, new, equal_nan=True)
+        assert old.dtype == new.dtype
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -118,7 +121,8 @@ def test_literals_of_every_type(of: str) -> None:
     for number in numbers:
         args = [te.compute((2,), lambda i, v=number: te.const(v, of), name="c")]
         (old,), (new,) = te.reference(args, []), te.reference(over_the_wire(args), [])
-        assert old.tobytes() == new.tobytes() and new.dtype == of
+        assert old.tobytes() == new.tobytes()
+        assert new.dtype == of
 
 
 def test_what_is_shared_is_written_once() -> None:
@@ -236,7 +240,8 @@ def readable(data: Any) -> bool:
     try:
         args = te.graph_from_json(data)
     except RecordError as error:
-        assert error.asked == "workload graph" and len(str(error)) < 5000
+        assert error.asked == "workload graph"
+        assert len(str(error)) < 5000
         return False
     again = te.graph_to_json(args)
     assert te.graph_to_json(te.graph_from_json(again)) == again
@@ -473,5 +478,6 @@ def test_names_are_only_names() -> None:
     data = with_op(0, name=evil)
     data["vars"][0][0] = evil
     args = te.graph_from_json(data)
-    assert args[0].name == evil and args[1].op.axis[0].name == evil
+    assert args[0].name == evil
+    assert args[1].op.axis[0].name == evil
     assert te.workload_key(args) == te.workload_key(te.graph_from_json(graph()))

@@ -43,7 +43,8 @@ def run(inputs: list[Any], *outputs: Callable[..., Tensor] | Tensor, sizes: dict
 
 
 def same(got: np.ndarray, expected: np.ndarray) -> None:
-    assert got.dtype == expected.dtype and got.shape == expected.shape
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
     assert np.array_equal(got, expected, equal_nan=expected.dtype.kind == "f"), (got, expected)
 
 
@@ -361,7 +362,8 @@ def test_a_read_outside_its_tensor_is_named(index: int, named: int) -> None:
     x = rows(4)
     with pytest.raises(BuildError, match=f"index {named} of dimension 0 is outside 0..3") as caught:
         run([x], lambda t: te.compute((2,), lambda i: t[i * 0 + index], name="bad"))
-    assert caught.value.asked == "read of x0" and "te.if_then_else" in caught.value.legal
+    assert caught.value.asked == "read of x0"
+    assert "te.if_then_else" in caught.value.legal
 
 
 # -- reductions -----------------------------------------------------------------------------------
@@ -437,7 +439,9 @@ def test_results_are_arrays_of_their_own() -> None:
     copy = run([x], lambda t: te.compute((3,), lambda i: t[i], name="c"))
     filled = run([x], lambda t: te.compute((2, 3), lambda i, j: t[j], name="c"))
     copy[0], filled[0, 0] = 5, 7
-    assert x[0] == 1 and filled[1, 0] == 1 and filled.flags.c_contiguous
+    assert x[0] == 1
+    assert filled[1, 0] == 1
+    assert filled.flags.c_contiguous
 
 
 def test_symbolic_shapes() -> None:

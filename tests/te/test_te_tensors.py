@@ -23,11 +23,18 @@ S = te.placeholder((), "int32", name="S")
 
 
 def test_placeholders() -> None:
-    assert isinstance(A.op, PlaceholderOp) and A.name == A.op.name == "A" and A.dtype == "float32"
+    assert isinstance(A.op, PlaceholderOp)
+    assert A.name == A.op.name == "A"
+    assert A.dtype == "float32"
     assert (A.ndim, V.ndim, S.ndim) == (2, 1, 0)
-    assert A.shape[0] is n and is_const(A.shape[1], 8)
-    assert repr(A) == "Tensor(A: float32[n, 8])" and repr(A.op) == "PlaceholderOp(A)"
-    assert A.op.output(0) is A and A.op.output_tensor is A and A.op.num_outputs == 1 and A.op.input_tensors == ()
+    assert A.shape[0] is n
+    assert is_const(A.shape[1], 8)
+    assert repr(A) == "Tensor(A: float32[n, 8])"
+    assert repr(A.op) == "PlaceholderOp(A)"
+    assert A.op.output(0) is A
+    assert A.op.output_tensor is A
+    assert A.op.num_outputs == 1
+    assert A.op.input_tensors == ()
     assert te.placeholder(5, np.float64).shape[0] is const(5), "one dimension needs no tuple"
     assert te.placeholder([n, m + 1, n * m // 2]).ndim == 3
     with pytest.raises(UsageError, match=r"A has one output, not 2"):
@@ -59,11 +66,18 @@ def test_element_types_that_are_none(of: object) -> None:
 
 
 def test_variables() -> None:
-    assert n.name == "n" and n.dtype == "int32" and n.value.role == "size"
-    assert te.var("k", "int64").dtype == "int64" and te.var().name == "tindex"
+    assert n.name == "n"
+    assert n.dtype == "int32"
+    assert n.value.role == "size"
+    assert te.var("k", "int64").dtype == "int64"
+    assert te.var().name == "tindex"
     assert te.var("alpha", "float32").value.role == "scalar"
-    assert te.var("n") is not n and te.const(3) is const(3) and te.const(3, "uint8").dtype == "uint8"
-    assert is_size(n * m + 1) and not is_size(te.var("x", "float32")) and not is_size(n < m)
+    assert te.var("n") is not n
+    assert te.const(3) is const(3)
+    assert te.const(3, "uint8").dtype == "uint8"
+    assert is_size(n * m + 1)
+    assert not is_size(te.var("x", "float32"))
+    assert not is_size(n < m)
 
 
 # -- computes -------------------------------------------------------------------------------------
@@ -71,10 +85,14 @@ def test_variables() -> None:
 
 def test_axes_take_the_names_of_the_parameters() -> None:
     b = te.compute((n, 8), lambda row, col: A[row, col] * 2, name="B", tag="elementwise")
-    assert isinstance(b.op, ComputeOp) and [a.name for a in b.op.axis] == ["row", "col"]
+    assert isinstance(b.op, ComputeOp)
+    assert [a.name for a in b.op.axis] == ["row", "col"]
     assert [repr(a) for a in b.op.axis] == ["row[0, +n]", "col[0, +8]"]
-    assert b.op.tag == "elementwise" and b.op.input_tensors == (A,) and b.op.reduce_axis == ()
-    assert repr(b.op.body) == "A[row, col] * 2.0f" and b.dtype == "float32"
+    assert b.op.tag == "elementwise"
+    assert b.op.input_tensors == (A,)
+    assert b.op.reduce_axis == ()
+    assert repr(b.op.body) == "A[row, col] * 2.0f"
+    assert b.dtype == "float32"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +114,8 @@ def test_functions_of_axes(function: object, names: list[str]) -> None:
 
 def test_a_tensor_of_no_dimensions() -> None:
     b = te.compute((), lambda: S[()] + 1, name="B")
-    assert b.ndim == 0 and repr(b.op.body) == "S[] + 1"
+    assert b.ndim == 0
+    assert repr(b.op.body) == "S[] + 1"
     assert repr((S + 1) * S()) == "(S[] + 1)*S[]", "it stands for its one element"
 
 
@@ -130,7 +149,8 @@ def test_an_axis_of_another_tensor() -> None:
     stray, k = IterVar("stray", n), te.reduce_axis((0, 8), name="k")
     with pytest.raises(UsageError, match="stray is not an axis of it") as caught:
         te.compute((n,), lambda i: V[stray], name="bad")
-    assert caught.value.asked == "compute bad" and "axes: i" in caught.value.legal
+    assert caught.value.asked == "compute bad"
+    assert "axes: i" in caught.value.legal
     with pytest.raises(UsageError, match="k is not an axis of it") as caught:
         te.compute((n,), lambda i: A[i, k], name="bad")
     assert "te.sum" in caught.value.legal
@@ -172,17 +192,27 @@ def test_tensors_are_no_sequences() -> None:
 def test_axes_take_part_in_arithmetic(build) -> None:
     k = te.reduce_axis((0, 8), name="k")
     assert build(k, 2) is build(k.var, 2)
-    assert isinstance(build(2, k), Expr) and variables(build(2, k)) == {k.var}
+    assert isinstance(build(2, k), Expr)
+    assert variables(build(2, k)) == {k.var}
     assert build(k, V[0]).args[1] is V[0] or V[0] in post_order(build(k, V[0]))
-    assert -k is not None and (-k).op == "neg" and k.astype("float32").dtype == "float32"
+    assert -k is not None
+    assert (-k).op == "neg"
+    assert k.astype("float32").dtype == "float32"
 
 
 def test_axes_can_be_compared() -> None:
     """`k == 0` is a condition on the axis; two axes are the same or they are not."""
     k, r = te.reduce_axis((0, 8), name="k"), te.reduce_axis((0, 8), name="r")
-    assert repr(k == 0) == "k == 0" and repr(k != n - 1) == "k != n - 1" and repr(0 == k) == "k == 0"
-    assert (k == k) and not (k == r) and k != r and k in (r, k) and {k: 1, r: 2}[k] == 1
-    assert not (k == None) and k != "k"  # noqa: E711
+    assert repr(k == 0) == "k == 0"
+    assert repr(k != n - 1) == "k != n - 1"
+    assert repr(k == 0) == "k == 0"
+    assert k == k
+    assert not (k == r)
+    assert k != r
+    assert k in (r, k)
+    assert {k: 1, r: 2}[k] == 1
+    assert not (k == None)
+    assert k != "k"
     b = te.compute((n,), lambda i: te.sum(te.select(k == 0, 1.0, A[i, k]), axis=k), name="B")
     assert "select(k == 0, 1.0f, A[i, k])" in repr(b.op.body)
 
@@ -196,18 +226,22 @@ def test_axes_can_be_compared() -> None:
 def test_reductions(reducer, combiner: str) -> None:
     k, r = te.reduce_axis((0, 8), name="k"), te.reduce_axis((1, n), name="r")
     b = te.compute((n,), lambda i: reducer(A[i, k] * A[r, k], axis=[k, r], where=k < r), name="B")
-    assert b.op.body.op == "reduce" and b.op.reduce_axis == (k, r)
+    assert b.op.body.op == "reduce"
+    assert b.op.reduce_axis == (k, r)
     reduction = b.op.body.value
-    assert isinstance(reduction, Reduction) and reduction.combiner == combiner
+    assert isinstance(reduction, Reduction)
+    assert reduction.combiner == combiner
     assert repr(b.op.body.args[1]) == "k < r"
-    assert repr(r) == "r[1, +n - 1]" and [repr(e) for e in r.dom] == ["1", "n - 1"]
+    assert repr(r) == "r[1, +n - 1]"
+    assert [repr(e) for e in r.dom] == ["1", "n - 1"]
     assert repr(b.op.body) == f"{combiner}(A[i, k] * A[r, k], axis=[k, r])"
 
 
 def test_reductions_begin_with_what_changes_nothing() -> None:
     for of in ("uint8", "int64", "float16"):
         zero, one = const(0, of), const(1, of)
-        assert Reduction("sum", ()).identity(zero.dtype) is zero and Reduction("prod", ()).identity(zero.dtype) is one
+        assert Reduction("sum", ()).identity(zero.dtype) is zero
+        assert Reduction("prod", ()).identity(zero.dtype) is one
         least, most = Reduction("max", ()).identity(zero.dtype), Reduction("min", ()).identity(zero.dtype)
         assert (least.value, most.value) == (zero.dtype.min, zero.dtype.max)
         x = var("x", of)
@@ -224,8 +258,10 @@ def test_a_condition_counts_as_0_or_1_in_a_sum() -> None:
 
 def test_reducers_combine_plain_values_too() -> None:
     i = var("i", role="loop")
-    assert te.max(i, 0) is te.max(i, const(0)) and te.min(i, n, 3).args == (te.min(i, n), const(3))
-    assert te.sum(i, 1) is i + 1 and te.prod(i, 2) is i * 2
+    assert te.max(i, 0) is te.max(i, const(0))
+    assert te.min(i, n, 3).args == (te.min(i, n), const(3))
+    assert te.sum(i, 1) is i + 1
+    assert te.prod(i, 2) is i * 2
     with pytest.raises(UsageError, match=r"te.max needs an axis, or a second operand"):
         te.max(i)
 
@@ -262,7 +298,8 @@ def test_conditions() -> None:
     i, j = var("i", role="loop"), var("j", role="loop")
     assert te.all(i < j, j < n) is te.all([i < j, j < n]) is te.all((i < j, j < n)) is ((i < j) & (j < n))
     assert te.any(i < j, [j < n]) is ((i < j) | (j < n))
-    assert is_const(te.all(), True) and is_const(te.any(), False)
+    assert is_const(te.all(), True)
+    assert is_const(te.any(), False)
     assert te.likely(i < j).op == "likely"
 
 
@@ -278,11 +315,13 @@ def test_every_math_function_is_there() -> None:
         assert e.dtype == ("bool" if name in ("isnan", "isinf", "isfinite") else "float32")
         with pytest.raises(UsageError, match=f"takes {arity} operands, not {arity + 1}"):
             getattr(te, name)(*operands[arity], 1.0)
-    assert te.exp(var("i")).dtype == "float32" and te.exp(var("i", "int64")).dtype == "float64"
+    assert te.exp(var("i")).dtype == "float32"
+    assert te.exp(var("i", "int64")).dtype == "float64"
     i = var("i")
-    assert (
-        te.floor(i) is i and te.round(i) is i and is_const(te.isnan(i), False) and te.abs(var("u", "uint8")).op == "var"
-    )
+    assert te.floor(i) is i
+    assert te.round(i) is i
+    assert is_const(te.isnan(i), False)
+    assert te.abs(var("u", "uint8")).op == "var"
     assert set(te.__all__) >= set(te.functions.MATH)
 
 
@@ -295,11 +334,12 @@ def test_a_graph_lists_producers_before_consumers() -> None:
     d = te.compute((n, 8), lambda i, j: c[i, j] - b[i, j] + c[i, 0], name="D")
     graph = Graph.of([d])
     assert graph.ops == (A.op, b.op, c.op, d.op)
-    assert (
-        graph.consumers[b.op] == (c.op, d.op) and graph.consumers[d.op] == () and graph.consumers[A.op] == (b.op, c.op)
-    )
+    assert graph.consumers[b.op] == (c.op, d.op)
+    assert graph.consumers[d.op] == ()
+    assert graph.consumers[A.op] == (b.op, c.op)
     assert d.op.input_tensors == (c, b)
-    assert Graph.of([A, d]).ops == graph.ops and Graph.of([b, A]).ops == (A.op, b.op)
+    assert Graph.of([A, d]).ops == graph.ops
+    assert Graph.of([b, A]).ops == (A.op, b.op)
 
 
 def test_a_long_chain_needs_no_recursion() -> None:
