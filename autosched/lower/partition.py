@@ -38,7 +38,6 @@ from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts, variables_of
 from autosched.ir.stmt import (
     Allocate,
-    Barrier,
     For,
     If,
     Launch,
@@ -222,16 +221,20 @@ def _choose(loop: For, span: _Span, clean: Stmt, an: Analyzer) -> Stmt:
 
 
 def _interior(loop: For, an: Analyzer) -> _Span | None:
-    """Where the questions this loop can settle are settled, or None if there is nothing to gain."""
+    """Where the questions this loop can settle are settled, or None if there is nothing to gain.
+
+    A loop with a shared stage in it is left whole. The barriers of that stage would come to stand in
+    a piece that not all work-items reach, or in a branch, and there PoCL (3.0) is not to be trusted:
+    it decides the other conditions of the branch for all work-items by what the first one finds.
+    """
     inner = [s for s in walk(loop.body) if isinstance(s, For)]
-    if any(isinstance(s, Barrier) for s in walk(loop.body)) and loop.thread.startswith("threadIdx"):
+    if any(isinstance(s, Allocate) and s.buffer.scope == "shared" for s in walk(loop.body)):
         return None
     relaxed = [s for s in inner if _is_relaxed(s)]
     serial = frozenset(s.var for s in inner if not _is_relaxed(s))
     lanes = frozenset(s.var for s in inner if s.kind == "vectorize" or s.thread.startswith("threadIdx"))
     small = frozenset(s.var for s in relaxed if s.kind == "serial")
     innermost = not serial
-    uniform = any(isinstance(s, Allocate) and s.buffer.scope == "shared" for s in walk(loop.body))
     if sum(1 for _ in walk(loop.body)) > MAX_STATEMENTS:
         return None
     span = _Span()
@@ -249,7 +252,7 @@ def _interior(loop: For, an: Analyzer) -> _Span | None:
                 continue
             if not is_guard and not (mentioned & lanes or innermost):
                 continue
-            _settle(question, loop.var, over, an, span, uniform)
+            _settle(question, loop.var, over, an, span)
     return span if span.answers else None
 
 
@@ -300,16 +303,12 @@ def _clamp(e: Expr, an: Analyzer) -> _Question | None:
 # -- solving -------------------------------------------------------------------------------------
 
 
-def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span, uniform: bool) -> None:
-    """Add to the span where the question is settled; leave it open if that cannot be told, or if
-    `uniform` (there will be barriers in the loop) and it could differ between work-items."""
+def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span) -> None:
+    """Add to the span where the question is settled; leave it open if that cannot be told."""
     trial = _Span()
     for p in question.holds:
         if not _solve(p, v, over, an, trial, 8):
             return
-    bounds = (*trial.low, *trial.high, *trial.provided)
-    if uniform and any(x.value.role == "loop" for e in bounds for x in variables(e)):
-        return
     span.low += trial.low
     span.high += trial.high
     span.provided += [c for c in trial.provided if c not in span.provided]

@@ -356,13 +356,40 @@ def check_against_reference(
     run = _runner(function, to, backend)
     for given in (inputs, *more):
         expected = reference(args, given)
-        arrays = _arguments(args, given, expected)
-        run(arrays)
-        results = [a for a, t in zip(arrays, args, strict=True) if isinstance(t.op, ComputeOp)]
-        outputs = [t for t in args if isinstance(t.op, ComputeOp)]
-        for t, found, wanted in zip(outputs, results, expected, strict=True):
-            if not np.array_equal(found, wanted, equal_nan=found.dtype.kind == "f"):
-                raise AssertionError(_difference(t, found, wanted, schedule, knobs))
+        left, wanted = iter(given), iter(expected)
+        places = [_Fenced(next(wanted if isinstance(t.op, ComputeOp) else left)) for t in args]
+        for t, place in zip(args, places, strict=True):
+            if isinstance(t.op, ComputeOp):
+                place.poison()
+        run([place.array for place in places])
+        computed = [(t, place) for t, place in zip(args, places, strict=True) if isinstance(t.op, ComputeOp)]
+        for (t, place), right in zip(computed, expected, strict=True):
+            found = place.array
+            if not np.array_equal(found, right, equal_nan=found.dtype.kind == "f"):
+                raise AssertionError(_difference(t, found, right, schedule, knobs))
+        if not all(place.is_intact() for place in places):
+            raise AssertionError(f"memory around an argument was written\n{schedule.trace.as_python(knobs=knobs)}")
+
+
+class _Fenced:
+    """A copy of an array, in memory that shows whether anything was written around it."""
+
+    MARGIN = 4096  # bytes on either side
+    PATTERN = 0xA5
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.memory = np.full(values.nbytes + 2 * self.MARGIN, self.PATTERN, np.uint8)
+        inside = self.memory[self.MARGIN : self.MARGIN + values.nbytes]
+        self.array = inside.view(values.dtype).reshape(values.shape)
+        self.array[...] = values
+
+    def poison(self) -> None:
+        """Values that stand out, so that an element that is not computed is seen."""
+        self.array.reshape(-1).view(np.uint8)[:] = self.PATTERN if self.array.dtype != bool else 1
+
+    def is_intact(self) -> bool:
+        fences = (self.memory[: self.MARGIN], self.memory[len(self.memory) - self.MARGIN :])
+        return all(bool((fence == self.PATTERN).all()) for fence in fences)
 
 
 def _runner(function: Function, target: Target, backend: str) -> Callable[[list[np.ndarray]], None]:
@@ -384,22 +411,6 @@ def _runner(function: Function, target: Target, backend: str) -> Callable[[list[
 
     chosen = function if backend == "interpreter" else backwards(function)
     return lambda arrays: interpret(chosen, arrays)
-
-
-def _arguments(
-    args: Sequence[Tensor], inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]
-) -> list[np.ndarray]:
-    """An array for each argument: inputs as they are, outputs filled with a value that stands out."""
-    given, wanted = iter(inputs), iter(expected)
-    arrays = []
-    for t in args:
-        if isinstance(t.op, ComputeOp):
-            array = np.empty_like(next(wanted))
-            array.reshape(-1).view(np.uint8)[:] = 0xA5 if array.dtype != bool else 1
-            arrays.append(array)
-        else:
-            arrays.append(np.asarray(next(given), order="C"))
-    return arrays
 
 
 def _difference(

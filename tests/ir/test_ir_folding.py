@@ -122,8 +122,9 @@ def converted(value: int | float | bool, of: DType, to: DType) -> int | float | 
 def test_binary_operators(a: str, b: str) -> None:
     s, t = dtype(a), dtype(b)
     to = promote(s, t)
-    for x in samples(s):
-        for y in samples(t):
+    every = 1 if a == b else 3  # what is left to see of two types is how they meet
+    for x in samples(s)[::every]:
+        for y in samples(t)[::-every]:
             u, v = converted(x, s, to), converted(y, t, to)
             for name, (build, on_int, on_float) in BINARY.items():
                 if to.is_float and on_float is None:

@@ -235,15 +235,22 @@ def replaced(data: Any, path: tuple[Any, ...], value: Any) -> Any:
     return broken
 
 
+def refusal(data: Any) -> RecordError | None:
+    try:
+        te.graph_from_json(data)
+    except RecordError as error:
+        return error
+    return None
+
+
 def readable(data: Any) -> bool:
     """Whether it is a graph; then it is a sound one. If not, the error is a RecordError."""
-    try:
-        args = te.graph_from_json(data)
-    except RecordError as error:
+    error = refusal(data)
+    if error is not None:
         assert error.asked == "workload graph"
         assert len(str(error)) < 5000
         return False
-    again = te.graph_to_json(args)
+    again = te.graph_to_json(te.graph_from_json(data))
     assert te.graph_to_json(te.graph_from_json(again)) == again
     return True
 
@@ -253,7 +260,7 @@ def test_any_part_replaced_by_junk(make) -> None:
     data = te.graph_to_json(make())
     rng = random.Random(5)
     spots = list(places(data))
-    outcomes = [readable(replaced(data, path, junk)) for path in spots for junk in rng.sample(JUNK, 5)]
+    outcomes = [readable(replaced(data, path, junk)) for path in spots for junk in rng.sample(JUNK, 3)]
     assert outcomes.count(False) > len(outcomes) // 2
     for path in spots:
         readable(replaced(data, path, KeyError))

@@ -323,7 +323,7 @@ def test_a_shared_read_is_guarded_where_it_is_guarded_only() -> None:
     def twice(t: Tensor) -> Tensor:
         return te.compute((5,), lambda i: te.if_then_else(i < 4, t[i], 0) + t[i], name="p")
 
-    with pytest.raises(BuildError, match="index 4 of dimension 0 is outside 0..3"):
+    with pytest.raises(BuildError, match=r"index 4 of dimension 0 is outside 0\.\.3"):
         run([x], twice)
     guarded = run([x], lambda t: te.compute((5,), lambda i: te.if_then_else(i < 4, t[i] + t[i], 7), name="p"))
     same(guarded, np.array([*(x * 2), 7], "int32"))
@@ -333,7 +333,7 @@ def test_a_guard_that_is_never_true_reads_nothing() -> None:
     empty = np.zeros((0, 3), "float32")
     got = run([empty], lambda t: te.compute((2, 3), lambda i, j: te.if_then_else(i > 5, t[i, j], 1.0), name="p"))
     same(got, np.ones((2, 3), "float32"))
-    with pytest.raises(BuildError, match="outside 0..-1"):
+    with pytest.raises(BuildError, match=r"outside 0\.\.-1"):
         run([empty], lambda t: te.compute((2, 3), lambda i, j: te.if_then_else(i > 0, t[i, j], 1.0), name="p"))
 
 
@@ -525,8 +525,8 @@ def test_index_arithmetic_is_exact_until_it_is_a_value() -> None:
         np.arange(3) * step * 9,
     )
     same(run([rows(3)], lambda t: te.compute((3,), lambda i: (i - 1) / 2, name="x")), np.array([0, 0, 0], "int32"))
-    same(run([rows(3)], lambda t: te.compute((3,), lambda i: (i.astype("int64") * step * 5).astype("int32") // step, name="x")),
-         np.array([0, 5, 10], "int32"))  # fmt: skip
+    wide = run([rows(3)], lambda t: te.compute((3,), lambda i: (i.astype("int64") * step * 5).astype("int32") // step))
+    same(wide, np.array([0, 5, 10], "int32"))
 
 
 def test_conditions_are_numbers_when_they_are_cast() -> None:

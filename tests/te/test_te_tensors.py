@@ -211,7 +211,7 @@ def test_axes_can_be_compared() -> None:
     assert k != r
     assert k in (r, k)
     assert {k: 1, r: 2}[k] == 1
-    assert not (k == None)
+    assert not (k == None)  # noqa: E711
     assert k != "k"
     b = te.compute((n,), lambda i: te.sum(te.select(k == 0, 1.0, A[i, k]), axis=k), name="B")
     assert "select(k == 0, 1.0f, A[i, k])" in repr(b.op.body)
