@@ -56,5 +56,7 @@ def _evaluate(roots: Sequence[Expr], env: dict[Expr, Any], number: type) -> list
 
 
 def _float_division(op: str, a: Any, b: Any) -> Any:
-    quotient = np.trunc(a / b) if op.startswith("trunc") else np.floor(a / b)
-    return quotient if op.endswith("div") else a - b * quotient
+    """The integer divisions on whole floats; by zero they give 0, as everywhere."""
+    rounded = (np.trunc if op.startswith("trunc") else np.floor)(a / b)
+    quotient = np.where(b == 0, 0.0, rounded)
+    return quotient if op.endswith("div") else np.where(b == 0, 0.0, a - b * quotient)

@@ -12,7 +12,7 @@ splits into `y` plus a remainder whose bounds decide the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import gcd
 
 from autosched.ir.dtype import INT32, INT64, DType, promote
@@ -186,9 +186,12 @@ class Poly:
         return quotient, remainder
 
     # -- back to an expression ----------------------------------------------------------------
-    def expr(self) -> Expr:
-        """The expression to print and to compile: factored, `%` restored, positive terms first."""
-        terms, mods = _restore_mods(self.terms)
+    def expr(self, is_positive: Callable[[Expr], bool] | None = None) -> Expr:
+        """The expression to print and to compile: factored, `%` restored, positive terms first.
+
+        `x - d*(x//d)` is `x % d` unless `d` is 0: `is_positive` says of a divisor that it never is.
+        """
+        terms, mods = _restore_mods(self.terms, is_positive or _has_positive_bound)
         return _sum(terms, mods)
 
 
@@ -202,8 +205,14 @@ def _without(m: Monomial, factor: Monomial) -> Monomial | None:
     return rest
 
 
-def _restore_mods(terms: dict[Monomial, int]) -> tuple[dict[Monomial, int], list[tuple[Expr, int]]]:
-    """Find `k*x - k*d*(x//d)` and give it back as `k*(x % d)`, `d` a constant or a variable."""
+def _has_positive_bound(d: Expr) -> bool:
+    return d.op == "var" and d.value.lower is not None and d.value.lower > 0
+
+
+def _restore_mods(
+    terms: dict[Monomial, int], is_positive: Callable[[Expr], bool]
+) -> tuple[dict[Monomial, int], list[tuple[Expr, int]]]:
+    """Find `k*x - k*d*(x//d)` and give it back as `k*(x % d)`, `d` a constant or an atom."""
     mods: list[tuple[Expr, int]] = []
     terms = dict(terms)
     for m in list(terms):
@@ -224,7 +233,8 @@ def _restore_mods(terms: dict[Monomial, int]) -> tuple[dict[Monomial, int], list
             from autosched.ir.simplify import to_poly
 
             wanted = to_poly(numerator) * k
-            if all(terms.get(w, 0) == c for w, c in wanted.terms.items() if w):
+            found = all(terms.get(w, 0) == c for w, c in wanted.terms.items() if w)
+            if found and (divisor.op == "const" or is_positive(divisor)):
                 left = (Poly(terms) - wanted).terms
                 left.pop(m)
                 terms = left

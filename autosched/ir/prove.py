@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from autosched.ir.expr import Expr, is_index, make, variables
-from autosched.ir.poly import Monomial, Poly, has, without
+from autosched.ir.expr import Expr, is_index, variables
+from autosched.ir.poly import Monomial, Poly, has, join, without
 
 __all__ = ["Prover", "Range", "conjuncts", "is_integer_index", "variables_of"]
 
@@ -65,6 +65,10 @@ class Prover(ABC):
     @abstractmethod
     def plain_poly(self, e: Expr) -> Poly:
         """The normal form when nothing is known of the variables."""
+
+    @abstractmethod
+    def expr(self, p: Poly) -> Expr:
+        """The simplest expression of the polynomial."""
 
     @abstractmethod
     def floordiv(self, a: Poly, b: Poly) -> Poly:
@@ -269,6 +273,9 @@ class Prover(ABC):
                 return all(self._nonneg(slope * self.plain_poly(a) + rest, steps) for a in atom.args[1:])
             case "floordiv":
                 return self._eliminate_floordiv(atom, slope, rest, k, steps)
+            case "floormod":  # of a divisor that may be 0: it lies in [0, d]
+                d = self.plain_poly(atom.args[1])
+                return self._nonneg(d, steps) and self._nonneg(rest if k > 0 else slope * d + rest, steps)
         return self._eliminate_value(atom, slope, rest, k, steps)
 
     def _eliminate_variable(self, p: Poly, v: Expr, slope: Poly, rest: Poly, steps: list[int]) -> bool:
@@ -285,13 +292,13 @@ class Prover(ABC):
         a, d = self.plain_poly(atom.args[0]), self.plain_poly(atom.args[1])
         if not self._nonneg(d, steps):  # everything below is turned around by a negative divisor
             return False
-        if self._by_the_quotient(a, d, slope, rest, k, steps):
+        if self._nonneg(d - 1, steps) and self._by_the_quotient(a, d, slope, rest, k, steps):
             return True
         if k > 0 and self._nonneg(a, steps) and self._nonneg(rest, steps):
             return True  # a//d >= 0
         if k < 0 and d.constant is None:
             # a//d <= max(a)//d
-            top = self.extreme(a, tuple(v for v in variables(a.expr()) if v in self._ranges), True)
+            top = self.extreme(a, tuple(v for v in variables_of(a) if v in self._ranges), True)
             if top is not None and top != a:
                 return self._nonneg(slope * self.floordiv(top, d) + rest, steps)
         return False
@@ -389,7 +396,7 @@ class Prover(ABC):
             ]
             if ends[0] is None or ends[1] is None:
                 return None
-            return self.poly(make(atom.op, atom.dtype, (ends[0].expr(), ends[1].expr())))
+            return self.poly(join(atom.op, self.expr(ends[0]), self.expr(ends[1])))
         return None
 
     def _sign(self, p: Poly) -> bool | None:

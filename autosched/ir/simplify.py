@@ -53,6 +53,13 @@ class Analyzer(Prover):
             found = kept[e] = self._poly(e)
         return found
 
+    def expr(self, p: Poly) -> Expr:
+        """The simplest expression of the polynomial."""
+        return p.expr(self._is_positive)
+
+    def _is_positive(self, e: Expr) -> bool:
+        return self.prove_nonneg(self.poly(e) - 1)
+
     def plain_poly(self, e: Expr) -> Poly:
         return to_poly(e)
 
@@ -86,20 +93,19 @@ class Analyzer(Prover):
                 return self.poly(e.args[0]) - self.poly(e.args[1])
             case "mul":
                 a, b = self.poly(e.args[0]), self.poly(e.args[1])
-                return a * b if a.size * b.size <= self.LARGEST else Poly.of(join("mul", a.expr(), b.expr()))
+                return a * b if a.size * b.size <= self.LARGEST else Poly.of(join("mul", self.expr(a), self.expr(b)))
             case "neg":
                 return -self.poly(e.args[0])
             case "floordiv":
                 return self.floordiv(self.poly(e.args[0]), self.poly(e.args[1]))
             case "floormod":
-                a, b = self.poly(e.args[0]), self.poly(e.args[1])
-                return a - b * self.floordiv(a, b) if b.terms else b
+                return self._floormod(self.poly(e.args[0]), self.poly(e.args[1]))
             case "truncdiv" | "truncmod":
                 a, b = self.poly(e.args[0]), self.poly(e.args[1])
                 if self.prove_nonneg(a) and self.prove_nonneg(b - 1):
                     q = self.floordiv(a, b)
                     return q if e.op == "truncdiv" else a - b * q
-                return Poly.of(join(e.op, a.expr(), b.expr()))
+                return Poly.of(join(e.op, self.expr(a), self.expr(b)))
             case "min":
                 return self._extremum("min", e)
             case "max":
@@ -120,7 +126,7 @@ class Analyzer(Prover):
             return a if op == "min" else b
         if self.prove_nonneg(a - b):
             return b if op == "min" else a
-        return Poly.of(join(op, a.expr(), b.expr()))
+        return Poly.of(join(op, self.expr(a), self.expr(b)))
 
     def _cast(self, e: Expr) -> Poly:
         """An index under a wider type is that index; a condition counts as 0 or 1."""
@@ -136,11 +142,11 @@ class Analyzer(Prover):
         a, b = self.poly(e.args[1]), self.poly(e.args[2])
         if a == b:
             return a
-        x, y = common_type(a.expr(), b.expr())
+        x, y = common_type(self.expr(a), self.expr(b))
         return Poly.of(make(e.op, x.dtype, (condition, x, y)))
 
     def floordiv(self, a: Poly, b: Poly) -> Poly:
-        """`a // b` for a divisor that is not 0 wherever it is used (extents, tile sizes); 0 for `a // 0`."""
+        """`a // b`, which is 0 for `b == 0`: only where that is ruled out does anything cancel."""
         if b.constant == 1:
             return a
         if b.constant is not None and b.constant <= 0:
@@ -148,7 +154,7 @@ class Analyzer(Prover):
         if a.constant is not None and b.constant is not None:
             return Poly.of(a.constant // b.constant)
         if b.constant is None and not self.prove_nonneg(b - 1):
-            return self._opaque_floordiv(a, b)  # it may be 0, and then nothing cancels
+            return self._opaque_floordiv(a, b)
         quotient, rest = a.divide(b)
         if not rest.terms:
             return quotient
@@ -158,6 +164,14 @@ class Analyzer(Prover):
         elif self.prove_nonneg(-rest - 1) and self.prove_nonneg(b + rest):
             return quotient - 1
         return quotient + self._opaque_floordiv(rest, b)
+
+    def _floormod(self, a: Poly, b: Poly) -> Poly:
+        """`a - b*(a//b)`, but 0 for `b == 0`."""
+        if b.constant == 0 or a.constant == 0:
+            return Poly({})
+        if b.constant is None and not self.prove_nonneg(b - 1):
+            return Poly.of(join("floormod", self.expr(a), self.expr(b)))
+        return a - b * self.floordiv(a, b)
 
     def _opaque_floordiv(self, a: Poly, b: Poly) -> Poly:
         d = b.constant
@@ -175,7 +189,7 @@ class Analyzer(Prover):
                     p = atom.args[1].value
                     k = a.terms.get((), 0)
                     return self.floordiv(self.poly(atom.args[0]) + k * p, Poly.of(p * d))
-        return Poly.of(join("floordiv", a.expr(), b.expr()))
+        return Poly.of(join("floordiv", self.expr(a), self.expr(b)))
 
     # -- simplification -----------------------------------------------------------------------
     def simplify(self, e: Expr) -> Expr:
@@ -197,7 +211,7 @@ class Analyzer(Prover):
     def _simplify(self, e: Expr) -> Expr:
         if e.op in ("const", "var") and e not in self._ranges:
             return e
-        return self._typed(self.poly(e).expr(), e) if is_integer_index(e) else self._value(e)
+        return self._typed(self.expr(self.poly(e)), e) if is_integer_index(e) else self._value(e)
 
     def _typed(self, result: Expr, e: Expr) -> Expr:
         """`result`, the normal form of the index `e`, in the type of `e` and exact as ever."""
@@ -226,7 +240,7 @@ class Analyzer(Prover):
         g = gcd(*a.terms.values(), *b.terms.values())
         if g > 1:
             a, b = (Poly({m: c // g for m, c in p.terms.items()}) for p in (a, b))
-        return make(op, BOOL, common_type(a.expr(), b.expr()))
+        return make(op, BOOL, common_type(self.expr(a), self.expr(b)))
 
     def _decide(self, op: str, a: Poly, b: Poly) -> bool | None:
         match op:

@@ -152,7 +152,7 @@ class Scope:
 def random_scope(c: Choices) -> Scope:
     """Two sizes or knobs and two to three loops, with ranges constant, symbolic or of each other."""
     s = Scope()
-    w = s.declare("W", 1, c.integer(1, 4), "size", c.pick(("int32", "int32", "int32", "int64")))
+    w = s.declare("W", c.integer(0, 1), c.integer(1, 4), "size", c.pick(("int32", "int32", "int32", "int64")))
     if c.integer(0, 1):
         s.declare("t", c.integer(1, 2), 3, "knob")
     if not c.integer(0, 4):
@@ -185,7 +185,7 @@ BOOL_OPS = "lt le gt ge eq ne lt le and or not likely".split()
 
 
 def divisor(c: Choices, s: Scope) -> Expr:
-    """A positive expression: a constant, a size, or a product of both."""
+    """A constant, a size, or a product of both: positive, or 0 where a size is."""
     size = s.sizes[c.integer(0, len(s.sizes) - 1)]
     match c.pick(("const", "size", "scaled", "product")):
         case "const":

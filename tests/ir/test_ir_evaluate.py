@@ -39,20 +39,10 @@ def test_evaluate_is_brute_force(seed: int) -> None:
 def test_floats_agree_where_they_are_exact(seed: int) -> None:
     c = Seeded(seed)
     s = random_scope(c)
-    if s.signed:  # a division by zero is infinite in float64
-        return
     env = s.assignments()
     e = integer_expr(c, s, 3)
-    if any(n.args[1].op == "const" and n.args[1].value == 0 for n in _divisions(e)):
-        return
     got = evaluate_float([e], env)[0]
     assert np.array_equal(*np.broadcast_arrays(got, values(e, env))), describe(s, e)
-
-
-def _divisions(e):
-    from autosched.ir.expr import post_order
-
-    return [n for n in post_order(e) if n.op in ("floordiv", "floormod", "truncdiv", "truncmod")]
 
 
 def test_quantities_beyond_int64_are_floats() -> None:

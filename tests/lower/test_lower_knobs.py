@@ -32,8 +32,8 @@ def strips(b: seed_programs.Blur) -> Schedule:
     s = seed_programs.inline(b)
     blur = s[b.box_blur]
     y, x, c = b.box_blur.op.axis
-    block, lane = blur.split(blur.fuse(x, c), factor=s.define_knob("lanes", [8, 16, 32]))
-    strip, line = blur.split(y, factor=s.define_knob("rows", [1, 2, 3]))
+    block, lane = blur.split(blur.fuse(x, c), factor=s.define_knob("lanes", [8, 32]))
+    strip, line = blur.split(y, factor=s.define_knob("rows", [1, 3]))
     task, strip = blur.split(strip, factor=s.define_knob("strips", [1, 4]))
     blur.reorder(task, strip, block, line, lane)
     blur.parallel(task)

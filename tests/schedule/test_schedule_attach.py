@@ -145,6 +145,22 @@ def test_another_reader_outside_the_loop() -> None:
     assert_roundtrip(s, [a, d])
 
 
+def test_a_reader_at_a_loop_further_out() -> None:
+    """C is computed before the loop over j starts, B inside it: C would read what is not there yet."""
+
+    def calls(s: Schedule) -> None:
+        s["B"].compute_at(s["D"], "j")
+        s["C"].compute_at(s["D"], "i")
+
+    error = problem(calls)
+    assert error.why == "C also uses B, and is not computed inside D.j"
+    args = chain()
+    s = create_schedule(args)
+    s["B"].compute_at(s["D"], "i")
+    s["C"].compute_at(s["D"], "j")  # the other way round is fine
+    s.check()
+
+
 def test_readers_side_by_side_under_one_loop() -> None:
     """Two readers inside the same loop: the producer belongs where both can see it."""
     n = te.var("n")

@@ -208,6 +208,19 @@ def test_a_loop_that_runs_once_is_no_loop() -> None:
     assert column(sketch, "loops", (1, 0)) == column(sketch, "loops", (1, 1)) - 1
 
 
+def test_the_innermost_loop_is_the_last_that_runs_more_than_once() -> None:
+    def apply(s: Schedule) -> None:
+        outer, inner = s["box_blur"].split("y", factor=s.define_knob("rows", [1, 8]))
+        s["box_blur"].reorder(outer, "x", "c", inner)
+
+    sketch = sketch_of(apply)
+    assert column(sketch, "innermost_extent", (0,)) == pytest.approx(3)  # the channels
+    assert column(sketch, "innermost_extent", (1,)) == pytest.approx(8)
+    # what one element touches, and a row of three or of eight
+    assert column(sketch, "inner_footprint", (0,)) < column(sketch, "row_footprint", (0,))
+    assert column(sketch, "row_footprint", (0,)) < column(sketch, "row_footprint", (1,))
+
+
 def test_strided_loads_are_those_whose_lanes_lie_apart() -> None:
     def sketch(order: str) -> Sketch:
         n = te.var("height")
