@@ -447,11 +447,79 @@ def retarget(body: Expr, old: Tensor, new: Tensor) -> Expr:
     return go(body)
 
 
+# -- reductions -----------------------------------------------------------------------------------
+
+
+def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0) -> Any:
+    """Factor a reduction: one partial result for each iteration of a reduce loop, then their reduction.
+
+    for i: for k.outer: for k.inner: B[i] += f(i, k)   --rfactor(B, k.inner)->
+        for k.inner: for i: for k.outer: B.rf[k.inner, i] += f(i, k)
+        for i: for k.inner.v: B[i] += B.rf[k.inner.v, i]
+
+    The loop becomes axis `factor_axis` (negative: counted from the end) of the new tensor, which is
+    returned; where a split is ragged, its last elements are the combiner's identity. The loops of
+    the new stage start anew, one reduce loop for each that was left; the spatial loops of the old
+    stage stay as they are. The order of a sum changes, so floats may round differently.
+    """
+    _computed(stage)
+    loop = leaf(stage, reduce_loop)
+    others = [x for x in stage.loops if x.is_reduce and x is not loop]
+    _factorable(s, stage, loop, others)
+    rank = len(stage.axis)
+    if isinstance(factor_axis, bool) or not isinstance(factor_axis, int) or not -rank - 1 <= factor_axis <= rank:
+        legal = f"an integer from {-rank - 1} to {rank}: {stage.name} has {rank} axes, and one more is put among them"
+        raise Illegal(f"factor_axis {factor_axis!r} is no place for the new axis", legal)
+    at = factor_axis % (rank + 1)
+    assert stage.body is not None
+    reduction: Reduction = stage.body.value
+
+    extents, values = leaf_extents(stage), axis_values(stage)
+    axes = [IterVar(a.name, a.extent, "spatial", a.min) for a in stage.axis]
+    axes.insert(at, IterVar(loop.name, extents[loop]))
+    left = {x: IterVar(x.name, extents[x], "reduce") for x in others}
+    to_axes = {loop.var: axes[at].var, **{x.var: a.var for x, a in left.items()}}
+    mapping = {a.var: substitute(values[a], to_axes) for a in stage.reduce_axis}
+    mapping.update({a.var: b.var for a, b in zip(stage.axis, axes[:at] + axes[at + 1 :], strict=True)})
+    source, condition = (substitute(e, mapping) for e in stage.body.args)
+    guards = [g for g in leaf_predicates(stage) if any(x.var in variables(g) for x in (loop, *others))]
+    condition = logical_and(condition, *(substitute(g, to_axes) for g in guards))
+    if left:
+        partial = make("reduce", source.dtype, (source, condition), Reduction(reduction.combiner, tuple(left.values())))
+    else:
+        partial = if_then_else(condition, source, reduction.identity(source.dtype))
+    op = ComputeOp(f"{stage.tensor.name}.rf", [a.extent for a in axes], axes, partial)
+    factored = s.insert_stage(op.output_tensor, before=stage)
+
+    again = IterVar(f"{loop.name}.v", extents[loop], "reduce")
+    indices = [a.var for a in stage.axis]
+    indices.insert(at, again.var)
+    read = make("read", source.dtype, tuple(indices), factored.tensor)
+    body = make("reduce", source.dtype, (read, const(True)), Reduction(reduction.combiner, (again,)))
+    stage.replace_reduction(again, body)
+    return factored.tensor
+
+
+def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -> None:
+    if not loop.is_reduce:
+        legal = ", ".join(x.name for x in others) or f"none, {stage.name} is no reduction"
+        raise Illegal(f"{loop.full_name} is not a reduce loop", f"reduce loops of {stage.name}: {legal}")
+    for x in (loop, *others):
+        if x.kind != "serial":
+            raise Illegal(f"{x!r} is marked, and reduce loops start anew", "rfactor first, then mark the new loops")
+        guests = s.attached_at(x)
+        if guests:
+            raise Illegal(
+                f"{guests[0].name} is computed at {x.full_name}, and reduce loops start anew",
+                f"rfactor first, then compute {guests[0].name} at a loop of the new stage",
+            )
+
+
 #: Every primitive a trace may name. A stored trace can call nothing else.
 PRIMITIVES: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
         split, tile, fuse, reorder, parallel, vectorize, unroll, bind,
-        compute_at, compute_inline, compute_root, set_scope, cache_write, cache_read,
+        compute_at, compute_inline, compute_root, set_scope, cache_write, cache_read, rfactor,
     )
 }  # fmt: skip

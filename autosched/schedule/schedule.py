@@ -12,6 +12,8 @@ from autosched.ir.expr import Expr, post_order, var, variables
 from autosched.schedule.primitives import MAX_FACTOR, PRIMITIVES, Illegal
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import (
+    DEFAULTS,
+    ON_TENSORS,
     SHAPES,
     Instruction,
     Trace,
@@ -166,8 +168,7 @@ class Schedule:
     def apply(self, kind: str, stage: Stage, *args: Any, **options: Any) -> Any:
         """Call a primitive and record it. Errors come out as ScheduleError with the caller's line."""
         options = {k: v for k, v in options.items() if v is not None}
-        if options.get("tail") == "guard":
-            del options["tail"]
+        options = {k: v for k, v in options.items() if (k, v) not in DEFAULTS}
         try:
             owner = self.stage(args[0]) if kind == "compute_at" else stage  # of the loops that are named
             kinds = argument_kinds(SHAPES[kind][0], len(args))
@@ -176,7 +177,7 @@ class Schedule:
             result = PRIMITIVES[kind](self, stage, *args, **options)
         except (Illegal, RecordError) as error:
             text = self._call_text(args, options)
-            call = f"s.{kind}({stage.name}, {text})" if kind.startswith("cache_") else f"{stage.name}.{kind}({text})"
+            call = f"s.{kind}({stage.name}, {text})" if kind in ON_TENSORS else f"{stage.name}.{kind}({text})"
             raise ScheduleError(error.why, asked=_with_line(call), legal=error.legal) from None
         self.trace.append(Instruction(kind, stage.name, encoded, encoded_options))
         return result
@@ -213,6 +214,10 @@ class Schedule:
         stage = self[tensor]
         chosen = list(readers) if isinstance(readers, (list, tuple)) else [readers]
         return self.apply("cache_read", stage, scope, chosen or self.consumers(stage))
+
+    def rfactor(self, tensor: Any, reduce_loop: Any, factor_axis: int = 0) -> Tensor:
+        """See `primitives.rfactor`."""
+        return self.apply("rfactor", self[tensor], reduce_loop, factor_axis=factor_axis)
 
     # -- what a template adds -------------------------------------------------------------------
     def define_knob(self, name: str, values: Iterable[int]) -> Expr:

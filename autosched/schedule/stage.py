@@ -124,6 +124,18 @@ class Stage:
             self.roots[a] = loop
             self.loops.append(loop)
 
+    def replace_reduction(self, axis: IterVar, body: Expr) -> None:
+        """One new reduce loop, over `axis`, where the first one was; spatial loops stay."""
+        at = next(i for i, loop in enumerate(self.loops) if loop.is_reduce)
+        for old in self.reduce_axis:
+            del self.roots[old]
+        self.reduce_axis, self.body = (axis,), body
+        self.relations = [r for r in self.relations if not (r.inner if isinstance(r, Split) else r.fused).is_reduce]
+        loop = self.new_loop(axis.name, True, axis)
+        self.roots[axis] = loop
+        self.loops = [x for x in self.loops if not x.is_reduce]
+        self.loops.insert(at, loop)
+
     def new_loop(self, name: str, is_reduce: bool, root: IterVar | None = None) -> Loop:
         base, count = name, 0
         while name in self._names:

@@ -21,7 +21,16 @@ from typing import Any
 from autosched.errors import RecordError
 from autosched.ir.expr import Expr, binary, compare, const, floordiv, floormod, truncdiv
 
-__all__ = ["SHAPES", "Instruction", "Trace", "factor_from_json", "factor_to_json", "is_knob_name"]
+__all__ = [
+    "DEFAULTS",
+    "ON_TENSORS",
+    "SHAPES",
+    "Instruction",
+    "Trace",
+    "factor_from_json",
+    "factor_to_json",
+    "is_knob_name",
+]
 
 #: Every primitive a trace may name: what its arguments after the stage are, and its options.
 #: A `*` stands for any number of the one before it, none included.
@@ -40,7 +49,12 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "set_scope": (("name",), {}),
     "cache_write": (("name",), {}),
     "cache_read": (("name", "names"), {}),
+    "rfactor": (("loop",), {"factor_axis": "number"}),
 }
+#: Primitives that are methods of the schedule, with the tensor as their first argument.
+ON_TENSORS = ("cache_read", "cache_write", "rfactor")
+#: Options that say what is so anyway; a trace leaves them out.
+DEFAULTS = (("tail", "guard"), ("factor_axis", 0))
 #: Factors are small formulas; anything deeper is an attempt to exhaust the reader.
 MAX_DEPTH = 32
 _FACTOR_OPS = ("add", "sub", "mul", "floordiv", "floormod", "truncdiv", "min", "max")
@@ -101,6 +115,7 @@ _IS_A = {
     "loop": lambda x: isinstance(x, str),
     "names": lambda x: isinstance(x, list) and all(isinstance(n, str) for n in x),
     "factor": _is_factor,
+    "number": lambda x: isinstance(x, int) and not isinstance(x, bool),
     "knob": is_knob_name,
     "values": lambda x: isinstance(x, list) and all(isinstance(v, int) for v in x),
     "constraint": _is_constraint,
@@ -159,7 +174,7 @@ class Instruction:
         stage = _python(self.stage)
         if self.kind == "tile":
             args = [*args[:2], *(factor_to_python(a) for a in self.args[2:4]), *args[4:]]
-        if self.kind in ("cache_read", "cache_write"):
+        if self.kind in ON_TENSORS:
             return f"s.{self.kind}({', '.join([stage, *args])})"
         if self.kind == "compute_at":
             return f"s[{stage}].compute_at(s[{args[0]}], {args[1]})"

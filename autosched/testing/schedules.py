@@ -214,6 +214,15 @@ def _cache_read(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("cache_read", stage.name, ("local", draw.rng.sample(readers, draw.rng.randint(1, len(readers)))))
 
 
+def _rfactor(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loops = [x for x in stage.loops if x.is_reduce]
+    if not loops or any(x.kind != "serial" or s.attached_at(x) for x in loops) or len(s.stages) >= MAX_STAGES:
+        return None
+    rank = len(stage.axis)
+    options = {"factor_axis": draw.rng.randint(-rank - 1, rank)}
+    return Step("rfactor", stage.name, (draw.rng.choice(loops).name,), options)
+
+
 def _set_scope(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return None if stage.is_output else Step("set_scope", stage.name, (draw.rng.choice(("global", "local")),))
 
@@ -222,8 +231,8 @@ Proposer = Callable[[Schedule, Stage, _Draw], Step | None]
 _ON_INPUTS: tuple[Proposer, ...] = (_cache_read,)
 _ON_STAGES: tuple[Proposer, ...] = (
     _split, _split, _split, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll,
-    _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _cache_write, _cache_read,
-    _set_scope,
+    _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
+    _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope,
 )  # fmt: skip
 
 

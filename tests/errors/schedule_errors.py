@@ -379,6 +379,39 @@ def cache_read_to_no_scope() -> None:
     s.cache_read("A", "texture", ["B"])
 
 
+def rfactor_of_a_spatial_loop() -> None:
+    s = schedule()
+    s.rfactor("S", "i")
+
+
+def rfactor_of_no_reduction() -> None:
+    s = schedule()
+    s.rfactor("C", "j")
+
+
+def rfactor_of_a_marked_loop() -> None:
+    s = schedule()
+    outer, inner = s["S"].split("k", 4)
+    s["S"].unroll(inner)
+    s.rfactor("S", outer)
+
+
+def rfactor_after_computing_something_there() -> None:
+    s = schedule()
+    s["C"].compute_at(s["S"], "k")
+    s.rfactor("S", "k")
+
+
+def rfactor_to_no_place() -> None:
+    s = schedule()
+    s.rfactor("S", "k", factor_axis=2)
+
+
+def rfactor_to_an_unknown_place() -> None:
+    s = schedule()
+    s.rfactor("S", "k", factor_axis=s.define_knob("at", [1]))
+
+
 # -- what a template adds ------------------------------------------------------------------------------------
 
 
@@ -450,6 +483,10 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "cache_read": [
         cache_read_for_a_stage_that_does_not_read, cache_read_that_nothing_reads, cache_read_twice_for_one_reader,
         cache_read_to_no_scope,
+    ],
+    "rfactor": [
+        rfactor_of_a_spatial_loop, rfactor_of_no_reduction, rfactor_of_a_marked_loop,
+        rfactor_after_computing_something_there, rfactor_to_no_place, rfactor_to_an_unknown_place,
     ],
     "define_knob": [a_knob_without_values, a_knob_with_other_values, a_knob_called_like_the_schedule],
     "choose": [a_choice_of_nothing, a_choice_of_objects],

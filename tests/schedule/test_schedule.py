@@ -145,6 +145,19 @@ def cache_read_of_an_input(s: Schedule) -> None:
     s.cache_read("A", "global")
 
 
+def rfactor(s: Schedule) -> None:
+    s.rfactor("S", "k")
+
+
+def rfactor_of_a_part(s: Schedule) -> None:
+    """The partial sums of a row side by side, so that they are the lanes of a vector."""
+    s["S"].split("k", factor=s.define_knob("lanes", [4, 8]))
+    s.rfactor("S", "k.inner", factor_axis=-1)
+    s["S.rf"].reorder("k.outer", "k.inner")
+    s["S.rf"].vectorize("k.inner")
+    s["S.rf"].compute_at(s["S"], "i")
+
+
 def knobs_and_constraints(s: Schedule) -> None:
     x = s.define_knob("x", [2, 4, 8])
     y = s.define_knob("y", [1, 3])
@@ -165,7 +178,7 @@ CASES: dict[str, Callable[[Schedule], None]] = {
         split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
         reorder_reduction_outside, parallel, vectorize, unroll, bind, compute_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
-        cache_read_of_an_input, knobs_and_constraints, a_choice,
+        cache_read_of_an_input, rfactor, rfactor_of_a_part, knobs_and_constraints, a_choice,
     )
 }  # fmt: skip
 
