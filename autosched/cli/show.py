@@ -24,9 +24,10 @@ examples:
   %(prog)s box_blur --after vectorize
   %(prog)s box_blur --target opencl --source
   %(prog)s box_blur --asm | less
+  %(prog)s box_blur --hot
 """
 
-WHAT = ("schedule", "loops", "source", "llvm", "asm", "records")
+WHAT = ("schedule", "loops", "source", "llvm", "asm", "hot", "records")
 
 #: The pass after which loops are shown unless told otherwise: knobs bound, borders not yet cut off.
 _LOOPS_AFTER = "simplify"
@@ -55,10 +56,10 @@ def run(args: argparse.Namespace) -> int:
     if what == "records":
         return _records(args, workload)
     chosen = plan(workload, args.target, records=options.records_folder(args), sizes=sizes)
-    content = _text(chosen, what, args.after)
+    content, more = _assembly(chosen, what) if what in ("asm", "hot") else (_text(chosen, what, args.after), {})
     if args.json:
         options.emit({"workload": repr(workload), "target": str(chosen.target), "what": what, "text": content}
-                     | {"after": args.after, "provenance": chosen.provenance})  # fmt: skip
+                     | {"after": args.after, "provenance": chosen.provenance} | more)  # fmt: skip
         return 0
     print(provenance_line(repr(workload), str(chosen.target), chosen.provenance), file=sys.stderr)
     print(content.rstrip("\n"))
@@ -72,13 +73,29 @@ def _text(chosen: Plan, what: str, after: str | None) -> str:
         from autosched.ir.printer import format_function
 
         return format_function(chosen.structure.after(after or _LOOPS_AFTER, chosen.knobs))
-    if chosen.target.is_gpu_style and what in ("llvm", "asm"):
+    if what == "llvm":
+        _check_cpu(chosen, what)
+    return chosen.compile().get_source(what)
+
+
+def _assembly(chosen: Plan, what: str) -> tuple[str, dict[str, Any]]:
+    """The assembly with its hot loop marked, or that loop alone; and the loop as data."""
+    from autosched.codegen.asm import marked
+
+    _check_cpu(chosen, what)
+    module = chosen.compile()
+    hot = module.hot_loop()
+    text = marked(module.assembly, module.artifact.machine, alone=what == "hot")
+    return text, {"hot_loop": None if hot is None else hot.to_json()}
+
+
+def _check_cpu(chosen: Plan, what: str) -> None:
+    if chosen.target.is_gpu_style:
         raise UsageError(
             f"{chosen.target.kind} has none: the device's driver makes it",
             asked=f"show --{what}",
             legal="--source prints what the driver is given",
         )
-    return chosen.compile().get_source(what)
 
 
 def _records(args: argparse.Namespace, workload: Workload) -> int:

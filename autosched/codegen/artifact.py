@@ -45,6 +45,11 @@ class Artifact:
         """SHA-256 of the code: equal for two candidates that compiled to the same instructions."""
         return hashlib.sha256(self.code).hexdigest()
 
+    @property
+    def machine(self) -> str:
+        """The instruction set of machine code, such as `x86_64`; empty for source."""
+        return str(self.meta.get("triple", "")).partition("-")[0]
+
     def text(self, kind: str) -> str:
         """A readable form: `source` for every kind; `llvm` (optimised IR) and `asm` for `llvm`.
 

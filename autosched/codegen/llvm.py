@@ -13,6 +13,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.asm import readable
 from autosched.codegen.llvm_libm import vector_library
 from autosched.codegen.llvm_program import entry_name, module_text
 from autosched.errors import BuildError, TargetError
@@ -124,11 +125,17 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
 
 
 def render(artifact: Artifact, kind: str) -> str:
-    """The optimised IR (`llvm`) or the assembly (`asm`) of an artifact, made again from its source."""
+    """The optimised IR (`llvm`) or the assembly (`asm`) of an artifact, made again from its source.
+
+    The assembly has LLVM's comments: names of blocks, spills, the lanes of shuffles.
+    """
     machine = target_machine(artifact.meta["cpu"], artifact.meta["features"])
     with _lock:
         module = _optimised(artifact.texts["source"], machine)
-        return str(module) if kind == "llvm" else machine.emit_assembly(module)
+        if kind == "llvm":
+            return str(module)
+        machine.set_asm_verbosity(True)
+        return readable(machine.emit_assembly(module), artifact.machine)
 
 
 def _optimised(source: str, machine: llvm.TargetMachine) -> Any:

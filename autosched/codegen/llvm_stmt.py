@@ -46,6 +46,7 @@ class Statements:
         self.exprs = Expressions(writer, self.memory, ranges)
         self.workspace = workspace
         self._launch = launch
+        self._border = False  #: inside a piece that partitioning cut off
 
     def emit(self, s: Stmt, used: Value) -> None:
         """Emit `s`, below which the first `used` bytes of the workspace are taken."""
@@ -158,7 +159,10 @@ class Statements:
         """`for s.var in [begin, end)`, tested before the first round unless it surely `runs`."""
         w = self.w
         name = s.var.name
-        body, latch, done = (w.label(f"{name}.{part}") for part in ("loop", "next", "done"))
+        outer_border, self._border = self._border, self._border or s.ragged
+        # the name tells a reader of the assembly which loops hardly count
+        first = "border" if self._border else "loop"
+        body, latch, done = (w.label(f"{name}.{part}") for part in (first, "next", "done"))
         before = w.block
         if runs:
             w.jump(body)
@@ -172,6 +176,7 @@ class Statements:
         divisions = w.divisions
         with w.scope(), self.exprs.bound(s.var, counter):
             self.emit(s.body, used)
+        self._border = outer_border
         w.jump(latch)
         w.start(latch)
         w.define(step, f"add i64 {counter.ref}, 1")

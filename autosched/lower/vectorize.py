@@ -91,7 +91,7 @@ def _overlapping(loop: For, an: Analyzer) -> Stmt:
     body = lanes.stmt(loop.body)
     if body is None or lanes.is_scattered:
         return one_by_one
-    blocks = For(block, const(0), an.simplify(ceildiv(loop.extent, loop.lanes)), "serial", body)
+    blocks = For(block, const(0), an.simplify(ceildiv(loop.extent, loop.lanes)), "serial", body, ragged=True)
     enough = an.simplify(loop.extent >= loop.lanes)
     if enough.op == "const":
         return blocks if enough.value else one_by_one

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from autosched.runtime import load
 from autosched.runtime.arguments import as_array, check_arrays, spans_overlap
 from autosched.runtime.kernel import DirectKernel, Kernel
 from autosched.target import Target
+
+if TYPE_CHECKING:
+    from autosched.codegen.asm import Loop
 
 __all__ = ["Module"]
 
@@ -129,8 +132,20 @@ class Module:
 
     @property
     def assembly(self) -> str:
-        """Assembly of the CPU. Raises BuildError for a target that has none."""
+        """Assembly of the CPU, with LLVM's comments. Raises BuildError for a target that has none."""
         return self.artifact.text("asm")
+
+    def hot_loop(self) -> Loop | None:
+        """The loop of the machine code that most time is taken to go to, with its instructions counted.
+
+        None for code without loops. Raises BuildError for a target without assembly.
+
+        >>> module.hot_loop().counts.fmas
+        12
+        """
+        from autosched.codegen.asm import hot_loop
+
+        return hot_loop(self.assembly, self.artifact.machine)
 
     def get_source(self, kind: str = "source") -> str:
         """`source`, `llvm` or `asm`; see the properties."""

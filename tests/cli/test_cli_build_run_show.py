@@ -133,6 +133,18 @@ def test_show_code(cli: Cli) -> None:
     assert ".text" in cli("show", "brighten", "--what", "asm").out
 
 
+def test_show_assembly_with_its_hot_loop_marked(cli: Cli) -> None:
+    listing, hot = cli("show", "brighten", "--asm").out, cli("show", "brighten", "--hot").out
+    comment = listing[0]
+    assert listing.startswith(f"{comment} hot loop: ")
+    assert [line for line in listing.splitlines() if line.startswith("/*|*/")] == hot.splitlines()[
+        -hot.count("/*|*/") :
+    ]
+    data = cli("show", "brighten", "--hot", "--json").data
+    assert data["text"].rstrip() == hot.rstrip()
+    assert data["hot_loop"]["counts"]["loads"] > 0
+
+
 def test_show_opencl_source_only(cli: Cli) -> None:
     assert "__kernel" in cli("show", "brighten", "--target", "opencl", "--source").out
     done = cli("show", "brighten", "--target", "opencl", "--asm")

@@ -1,0 +1,338 @@
+"""What a compiled loop does, read off its assembly: the loops of a listing, the hot one, its counts.
+
+    for loop in loops(module.assembly, "x86_64"):
+        print(loop.title, loop.counts.fmas)
+
+It is analysis of text alone: blocks and jumps give the flow graph, its back edges the natural loops
+(Aho, Lam, Sethi, Ullman, "Compilers", section 9.6). LLVM's comments tell where registers are spilled
+and what a block was called, so the text must be LLVM's, with comments.
+
+*The hot loop.* Trip counts are seldom in the text, so loops are ranked by what they do in one
+iteration, times `TRIPS` for each loop around them: an instruction on vectors or memory counts the bytes
+of its registers, any other instruction 1. What belongs to a loop inside does not count. The pieces that
+partitioning cut off, which code generation calls `border`, come after all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import Protocol
+
+from autosched.codegen.asm_aarch64 import AArch64
+from autosched.codegen.asm_counts import Counts, Instruction
+from autosched.codegen.asm_x86 import X86
+from autosched.errors import BuildError
+
+__all__ = ["TRIPS", "Counts", "Loop", "hot_loop", "loops", "marked", "readable"]
+
+#: iterations that a loop is taken to run for each one of the loop around it
+TRIPS = 4
+
+#: comments longer than this, such as the lanes of a shuffle, say less than they hide
+_LONGEST_COMMENT = 48
+
+
+class _Architecture(Protocol):
+    """How one instruction set is written."""
+
+    comment: str
+
+    def jump(self, i: Instruction) -> tuple[str | None, bool] | None:
+        """(label that it may go to, whether it may also go on to the next line); None for no jump."""
+
+    def count(self, i: Instruction) -> Counts:
+        """What one instruction is."""
+
+
+_ARCHITECTURES: dict[str, _Architecture] = {"x86_64": X86(), "aarch64": AArch64(), "arm64": AArch64(";")}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of a listing: where it is, and what one iteration does.
+
+    `lines` are those that belong to it and not to a loop inside it, counted from 1. `depth` is 1 for
+    an outermost loop. `name` is what the generator called the block, such as `k.outer.loop`.
+    """
+
+    function: str
+    name: str
+    depth: int
+    innermost: bool
+    lines: tuple[int, ...]
+    counts: Counts
+
+    @property
+    def weight(self) -> int:
+        """What loops are ranked by."""
+        return self.counts.work * TRIPS ** (self.depth - 1)
+
+    @property
+    def is_border(self) -> bool:
+        """Whether it is a piece that partitioning cut off: run rarely, or a few times."""
+        return ".border" in self.name
+
+    @property
+    def title(self) -> str:
+        first, last = self.lines[0], self.lines[-1]
+        return f"{self.name or 'a loop'}, lines {first} to {last}, depth {self.depth} in {self.function}"
+
+    def to_json(self) -> dict[str, object]:
+        """As plain data."""
+        counts = {f.name: getattr(self.counts, f.name) for f in fields(self.counts)}
+        place = {"function": self.function, "name": self.name, "depth": self.depth, "innermost": self.innermost}
+        return {**place, "first_line": self.lines[0], "last_line": self.lines[-1], "counts": counts}
+
+    def describe(self) -> list[str]:
+        """Lines for people: where it is, and the counts of one iteration."""
+        return [f"hot loop: {self.title}", "one iteration:", *(f"  {row}" for row in self.counts.describe())]
+
+
+def loops(assembly: str, machine: str) -> list[Loop]:
+    """The loops of a listing, the hottest first.
+
+    `machine` is `x86_64` or `aarch64`. Raises BuildError for another one.
+    """
+    architecture = _architecture(machine)
+    found = [loop for f in _functions(assembly, architecture) for loop in _loops_of(f, architecture)]
+    return sorted(found, key=lambda loop: (loop.is_border, -loop.weight, loop.lines[0]))
+
+
+def hot_loop(assembly: str, machine: str) -> Loop | None:
+    """The loop that most of the time is taken to go to; None for code without loops. Raises BuildError."""
+    found = loops(assembly, machine)
+    return found[0] if found else None
+
+
+def marked(assembly: str, machine: str, *, alone: bool = False) -> str:
+    """The listing with its hot loop counted at the top and barred in the margin; `alone`, only that loop.
+
+    Everything added is a comment: the text still assembles. Raises BuildError.
+    """
+    comment = _architecture(machine).comment
+    hot = hot_loop(assembly, machine)
+    if hot is None:
+        return f"{comment} no loop\n" if alone else assembly
+    bar, inside = "/*|*/", set(hot.lines)
+    shift = len(hot.describe()) if not alone else 0
+    head = [f"{comment} {line}" for line in _shifted(hot, shift).describe()]
+    body = [
+        bar + ("" if line.startswith("\t") else " ") + line if number in inside else line
+        for number, line in enumerate(assembly.splitlines(), 1)
+        if number in inside or not alone
+    ]
+    return "\n".join([*head, *body]) + "\n"
+
+
+def _shifted(loop: Loop, by: int) -> Loop:
+    """The loop where it is once `by` lines stand above the listing."""
+    lines = tuple(line + by for line in loop.lines)
+    return Loop(loop.function, loop.name, loop.depth, loop.innermost, lines, loop.counts)
+
+
+def readable(assembly: str, machine: str) -> str:
+    """LLVM's listing with the ends of overlong comments cut off."""
+    architecture = _ARCHITECTURES.get(machine)
+    if architecture is None:
+        return assembly
+    return "".join(_shortened(line, architecture.comment) for line in assembly.splitlines(keepends=True))
+
+
+def _shortened(line: str, mark: str) -> str:
+    at = line.rfind(mark)
+    if at < 0 or len(line) - at <= _LONGEST_COMMENT:
+        return line
+    return line[: at + _LONGEST_COMMENT - 3].rstrip() + "...\n"
+
+
+def _architecture(machine: str) -> _Architecture:
+    if machine not in _ARCHITECTURES:
+        raise BuildError(
+            f"its assembly is not understood here: {machine}",
+            asked="the hot loop",
+            legal=f"machines: {', '.join(_ARCHITECTURES)}",
+        )
+    return _ARCHITECTURES[machine]
+
+
+# -- text to flow graph -------------------------------------------------------------------------
+@dataclass
+class _Block:
+    """Instructions that run one after the other. `follow` are the numbers of blocks that may run next."""
+
+    first_line: int
+    name: str = ""
+    labels: list[str] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    follow: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Function:
+    name: str
+    blocks: list[_Block] = field(default_factory=list)
+
+
+_LABEL = re.compile(r"([\w.$\"@]+):")
+_LOCAL = re.compile(r"\.?L[A-Za-z_]*\d")
+_BLOCK_NAME = re.compile(r"%(?!bb\.)([^\s]+)")
+
+
+def _functions(assembly: str, architecture: _Architecture) -> list[_Function]:
+    """The functions of a listing, cut into blocks."""
+    found: list[_Function] = []
+    for number, line in enumerate(assembly.splitlines(), 1):
+        code, _, remark = line.partition(architecture.comment)
+        remark = remark.lstrip("#")
+        label = _LABEL.match(code)
+        if label and not _LOCAL.match(label[1]):
+            found.append(_Function(label[1].strip('"'), [_Block(number)]))
+        elif not found:
+            continue
+        elif label or remark.startswith(" %bb."):
+            called = _BLOCK_NAME.search(remark)
+            labels = [label[1]] if label else []
+            found[-1].blocks.append(_Block(number, called[1] if called else "", labels))
+        elif code.strip() and not code.strip().startswith("."):
+            block = found[-1].blocks[-1]
+            if block.instructions and architecture.jump(block.instructions[-1]):
+                block = _Block(number)
+                found[-1].blocks.append(block)
+            block.instructions.append(_instruction(number, code, remark))
+    for f in found:
+        _connect(f, architecture)
+    return [f for f in found if any(b.instructions for b in f.blocks)]
+
+
+def _instruction(number: int, code: str, remark: str) -> Instruction:
+    words = code.split(None, 1)
+    while len(words) == 2 and words[0] in ("lock", "rep", "repne", "{vex}", "{evex}", "notrack"):
+        words = words[1].split(None, 1)
+    return Instruction(number, words[0], tuple(_operands(words[1])) if len(words) == 2 else (), remark.strip())
+
+
+def _operands(text: str) -> Iterator[str]:
+    """The operands of an instruction: cut at commas outside brackets."""
+    depth, start = 0, 0
+    for at, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and depth == 0:
+            yield text[start:at].strip()
+            start = at + 1
+    yield text[start:].strip()
+
+
+def _connect(f: _Function, architecture: _Architecture) -> None:
+    """Fill in which blocks follow which."""
+    at = {label: number for number, block in enumerate(f.blocks) for label in block.labels}
+    for number, block in enumerate(f.blocks):
+        jump = architecture.jump(block.instructions[-1]) if block.instructions else None
+        target, goes_on = jump or (None, True)
+        if target in at:
+            block.follow.append(at[target])
+        if goes_on and number + 1 < len(f.blocks):
+            block.follow.append(number + 1)
+
+
+# -- flow graph to loops --------------------------------------------------------------------------
+def _loops_of(f: _Function, architecture: _Architecture) -> list[Loop]:
+    """The natural loops of a function; those with one header are one loop."""
+    order = _reverse_postorder(f.blocks)
+    dominator = _dominators(f.blocks, order)
+    bodies: dict[int, set[int]] = {}
+    before: dict[int, list[int]] = {b: [] for b in order}
+    for b in order:
+        for after in f.blocks[b].follow:
+            before[after].append(b)
+    for b in order:
+        for header in f.blocks[b].follow:
+            if _dominates(header, b, dominator):
+                bodies.setdefault(header, {header}).update(_reaching(b, header, before))
+    return [_loop(f, header, bodies, architecture) for header in bodies]
+
+
+def _loop(f: _Function, header: int, bodies: dict[int, set[int]], architecture: _Architecture) -> Loop:
+    body = bodies[header]
+    inside = [other for h, other in bodies.items() if h != header and h in body]
+    own = [f.blocks[b] for b in sorted(body) if not any(b in other for other in inside)]
+    instructions = [i for block in own for i in block.instructions]
+    lines = sorted({n for block in own for n in (block.first_line, *(i.line for i in block.instructions))})
+    return Loop(
+        f.name,
+        f.blocks[header].name,
+        sum(header in other for other in bodies.values()),
+        not inside,
+        tuple(_filled(lines, f, own)),
+        sum((architecture.count(i) for i in instructions), Counts()),
+    )
+
+
+def _filled(lines: Sequence[int], f: _Function, own: Sequence[_Block]) -> Iterator[int]:
+    """The lines, and those between them that are comments and directives within one block."""
+    others = {block.first_line for block in f.blocks} - {block.first_line for block in own}
+    for line, following in pairwise(lines):
+        between = range(line + 1, following)
+        yield line
+        if not any(n in others for n in between):
+            yield from between
+    yield lines[-1]
+
+
+def _reverse_postorder(blocks: Sequence[_Block]) -> list[int]:
+    """The blocks that can be reached, each before those that it leads to, back edges aside."""
+    done: list[int] = []
+    seen = {0}
+    stack = [(0, iter(blocks[0].follow))]
+    while stack:
+        at, rest = stack[-1]
+        following = next((b for b in rest if b not in seen), None)
+        if following is None:
+            done.append(at)
+            stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter(blocks[following].follow)))
+    return done[::-1]
+
+
+def _dominators(blocks: Sequence[_Block], order: Sequence[int]) -> dict[int, int]:
+    """The immediate dominator of each block (Cooper, Harvey, Kennedy, "A simple, fast dominance algorithm")."""
+    rank = {b: i for i, b in enumerate(order)}
+    dominator = {order[0]: order[0]}
+    changed = True
+    while changed:
+        changed = False
+        for b in order:
+            for after in blocks[b].follow:
+                if after == order[0]:
+                    continue
+                a, c = b, dominator.get(after, b)
+                while a != c:
+                    if rank[a] > rank[c]:
+                        a = dominator[a]
+                    else:
+                        c = dominator[c]
+                if dominator.get(after) != a:
+                    dominator[after] = a
+                    changed = True
+    return dominator
+
+
+def _dominates(a: int, b: int, dominator: dict[int, int]) -> bool:
+    while b != a and dominator[b] != b:
+        b = dominator[b]
+    return a == b
+
+
+def _reaching(start: int, header: int, before: dict[int, list[int]]) -> set[int]:
+    """Blocks from which `start` is reached without passing `header`."""
+    found, todo = {header}, [start]
+    while todo:
+        b = todo.pop()
+        if b not in found:
+            found.add(b)
+            todo.extend(before[b])
+    return found
