@@ -78,6 +78,20 @@ def target_machine(cpu: str, features: str) -> llvm.TargetMachine:
     return machine
 
 
+@lru_cache(maxsize=8)
+def _fuses(cpu: str, features: str) -> bool:
+    """Whether the CPU multiplies and adds in one instruction: LLVM is asked, for a name may imply it."""
+    source = """
+        declare float @llvm.fma.f32(float, float, float)
+        define float @f(float %a, float %b, float %c) {
+          %r = call float @llvm.fma.f32(float %a, float %b, float %c)
+          ret float %r
+        }"""
+    with _lock:
+        assembly = target_machine(cpu, features).emit_assembly(llvm.parse_assembly(source, llvm.create_context()))
+    return "fmaf" not in assembly
+
+
 def _heard(action: Callable[[], llvm.TargetMachine]) -> tuple[llvm.TargetMachine, list[str]]:
     """The result of `action` and the lines it wrote to standard error.
 
@@ -104,7 +118,8 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
     cpu, features = _cpu_of(target)
     machine = target_machine(cpu, features)
     triple = llvm.get_default_triple()
-    source = module_text(function, triple, str(machine.target_data), vector_library(triple, features))
+    library = vector_library(triple, features)
+    source = module_text(function, triple, str(machine.target_data), library, _fuses(cpu, features))
     with _lock:
         code = machine.emit_object(_optimised(source, machine))
     return Artifact(

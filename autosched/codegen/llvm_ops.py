@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from autosched.codegen.llvm_cast import convert
 from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
+from autosched.codegen.llvm_math import inlined
 from autosched.codegen.llvm_text import Value, Writer, constant, register_type, typed
 from autosched.ir.dtype import BOOL, DType, dtype
 
@@ -163,12 +164,16 @@ def _in_single(row: Row) -> Row:
 
 
 def _intrinsic(name: str) -> Row:
-    return _in_single(lambda w, of, args: _by_vectors(w, name, of, args) or w.intrinsic(name, of, args))
+    return _in_single(
+        lambda w, of, args: inlined(w, name, of, args) or _by_vectors(w, name, of, args) or w.intrinsic(name, of, args)
+    )
 
 
 def _library(name: str) -> Row:
     """A function of the C mathematics library that LLVM knows nothing about."""
-    return _in_single(lambda w, of, args: _by_vectors(w, name, of, args) or _by_lanes(w, name, of, args))
+    return _in_single(
+        lambda w, of, args: inlined(w, name, of, args) or _by_vectors(w, name, of, args) or _by_lanes(w, name, of, args)
+    )
 
 
 def _call(w: Writer, symbol: str, of: DType, args: Sequence[Value]) -> Value:

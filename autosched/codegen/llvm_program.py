@@ -48,9 +48,14 @@ def entry_name(function: Function) -> str:
     return identifier(function.name).replace(".", "_")
 
 
-def module_text(function: Function, triple: str, data_layout: str, library: VectorLibrary | None = None) -> str:
-    """LLVM assembly of `function`, not yet optimised. Raises BuildError for what has no code."""
-    module = ModuleText(triple, data_layout, library)
+def module_text(
+    function: Function, triple: str, data_layout: str, library: VectorLibrary | None = None, fuses: bool = False
+) -> str:
+    """LLVM assembly of `function`, not yet optimised. Raises BuildError for what has no code.
+
+    `fuses`: the CPU multiplies and adds in one instruction.
+    """
+    module = ModuleText(triple, data_layout, library, fuses)
     storage = plan_storage(function.body)
     allocated = [s.buffer for s in walk(function.body) if isinstance(s, Allocate)]
     scopes = alias_scopes(module, function, allocated, storage)

@@ -136,8 +136,12 @@ class Scoped(dict[K, V], Generic[K, V]):
 class ModuleText:
     """Functions, declarations and metadata of one LLVM module."""
 
-    def __init__(self, triple: str, data_layout: str, vector_library: VectorLibrary | None = None) -> None:
+    def __init__(
+        self, triple: str, data_layout: str, vector_library: VectorLibrary | None = None, fuses: bool = False
+    ) -> None:
         self.vector_library = vector_library
+        self.fuses = fuses  #: whether the CPU multiplies and adds in one instruction
+        self._begun: set[str] = set()
         self._head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'
         self._declared: dict[str, str] = {}
         self._functions: list[str] = []
@@ -148,6 +152,12 @@ class ModuleText:
         """Declare an external function or intrinsic once; returns `@name`."""
         self._declared[name] = f"declare {result} @{name}({', '.join(parameters)}) {attributes}".rstrip()
         return f"@{name}"
+
+    def first(self, symbol: str) -> bool:
+        """Whether this is the first question for the symbol, so that the one who asks must define it."""
+        known = symbol in self._begun
+        self._begun.add(symbol)
+        return not known
 
     def add_function(self, text: str) -> None:
         self._functions.append(text)
