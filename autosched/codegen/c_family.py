@@ -214,17 +214,15 @@ class _Emitter:
     def _shared(self, launch: Launch, names: Names, body: Statements, args: list[list[Any]]) -> list[str]:
         """Declare shared memory at the top of the kernel; where its size is symbolic, as an argument."""
         texts = []
-        for s in walk(launch.body):
-            if not isinstance(s, Allocate) or s.buffer.scope != "shared":
-                continue
-            name = self.x.buffers[s.buffer] = names.declare(s.buffer.name)
-            elements, scope = _elements(s.buffer), self.dialect.shared_scope
-            self.ranges.note_product(s.buffer.shape)
+        for buffer in _shared_buffers(launch):
+            name = self.x.buffers[buffer] = names.declare(buffer.name)
+            elements, scope = _elements(buffer), self.dialect.shared_scope
+            self.ranges.note_product(buffer.shape)
             if isinstance(elements, int):
-                body.line(f"{scope} {body.array(s.buffer, name, elements)};")
+                body.line(f"{scope} {body.array(buffer, name, elements)};")
             else:
-                texts.append(f"{scope} {self.dialect.storage_name(s.buffer.dtype)}* {self.dialect.restrict} {name}")
-                args.append(["shared", _bytes(s.buffer)])
+                texts.append(f"{scope} {self.dialect.storage_name(buffer.dtype)}* {self.dialect.restrict} {name}")
+                args.append(["shared", _bytes(buffer)])
         return texts
 
     def _thread_indices(self, launch: Launch, nodes: list[Expr], names: Names, body: Statements) -> None:
@@ -278,11 +276,15 @@ def _bytes(buffer: Buffer) -> Dim:
 def _shared_bytes(launch: Launch) -> Dim:
     """Shared memory of one work-group, all buffers together."""
     total: Dim = 0
-    for s in walk(launch.body):
-        if isinstance(s, Allocate) and s.buffer.scope == "shared":
-            more = _bytes(s.buffer)
-            if isinstance(total, int) and isinstance(more, int):
-                total += more
-            else:
-                total = ["add", total, more] if total else more
+    for more in map(_bytes, _shared_buffers(launch)):
+        if isinstance(total, int) and isinstance(more, int):
+            total += more
+        else:
+            total = ["add", total, more] if total else more
     return total
+
+
+def _shared_buffers(launch: Launch) -> list[Buffer]:
+    """Each once, though unrolled loops and branches may allocate one in several places."""
+    found = (s.buffer for s in walk(launch.body) if isinstance(s, Allocate) and s.buffer.scope == "shared")
+    return list(dict.fromkeys(found))

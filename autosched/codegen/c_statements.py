@@ -9,7 +9,7 @@ from autosched.codegen.c_lanes import as_ramp, lane_of
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_temporaries import guarded_arguments, has_load, planned
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
-from autosched.codegen.c_vector import NotVector, Vectors
+from autosched.codegen.c_vector import WIDEST_ACCESS, NotVector, Vectors
 from autosched.errors import BuildError
 from autosched.ir.dtype import INT64, DType
 from autosched.ir.expr import Expr, binary, cast, const, is_const, is_index, post_order, ramp, var
@@ -68,7 +68,8 @@ class Statements:
         """The declaration of on-chip memory; a half that the device cannot compute with is its bits."""
         d = self.x.dialect
         packed = self.x.is_packed_half(buffer)
-        return f"{d.types['uint16'] if packed else d.storage_name(buffer.dtype)} {name}[{max(elements, 1)}]"
+        aligned = d.alignment_attribute.format(bytes=WIDEST_ACCESS) if buffer.scope == "shared" else ""
+        return f"{d.types['uint16'] if packed else d.storage_name(buffer.dtype)} {name}[{max(elements, 1)}]{aligned}"
 
     # -- statements ---------------------------------------------------------------------------
     def emit(self, s: Stmt) -> None:

@@ -18,9 +18,14 @@ from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, SYMBOLS, UNARY, Code, infix, literal
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, is_const, is_index, post_order
+from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Store, load
 
 __all__ = ["NotVector", "Vectors"]
+
+
+#: Bytes that a device reads or writes at once: four floats.
+WIDEST_ACCESS = 16
 
 
 class NotVector(Exception):
@@ -38,16 +43,34 @@ class Vectors:
     def store(self, s: Store) -> str:
         """The statement `s`, without semicolon. Raises NotVector."""
         lanes = max(s.indices[0].dtype.lanes, s.value.dtype.lanes)
-        pointer = self._pointer(s.buffer, s.indices[0], lanes)
+        pointer = self.pointer(s.buffer, s.indices[0], lanes)
         if self.x.is_packed_half(s.buffer):
             value = self.raw(s.value, lanes)
             return self.d.vector_half_store.format(x=value.text, pointer=pointer, lanes=lanes)
         value = self.value(s.value, lanes)
         if s.buffer.dtype.is_bool:
             value = self._zero_or_one(value, dtype("uint8").with_lanes(lanes))
+        aligned = self.aligned(s.buffer, s.indices[0], lanes)
+        if aligned:
+            return f"{aligned.format(pointer=pointer)} = {value.text}"
         return self.d.vector_store.format(x=value.text, pointer=pointer, lanes=lanes)
 
-    def _pointer(self, buffer: Buffer, index: Expr, lanes: int) -> str:
+    def aligned(self, buffer: Buffer, index: Expr, lanes: int) -> str:
+        """A template for the whole vector as one access of memory, or nothing where its address may not be a
+        multiple of its width. Devices have such accesses up to `WIDEST_ACCESS` bytes."""
+        width = lanes * buffer.dtype.bytes
+        if lanes & (lanes - 1) or width > WIDEST_ACCESS or buffer.scope == "local":
+            return ""
+        ramp = as_ramp(index)
+        if ramp is None or any(c % lanes for c in Analyzer().poly(ramp[0]).terms.values()):
+            return ""
+        if buffer.scope == "shared" and any(d.op != "const" for d in buffer.shape):
+            return ""  # an argument of the kernel: the host says where it lies
+        of = dtype("uint8" if buffer.dtype.is_bool else buffer.dtype).with_lanes(lanes)
+        scope = self.d.shared_scope if buffer.scope == "shared" else self.d.global_scope
+        return self.d.vector_aligned.replace("{scope}", scope).replace("{type}", self.d.type_name(of))
+
+    def pointer(self, buffer: Buffer, index: Expr, lanes: int) -> str:
         ramp = as_ramp(index)
         if lanes not in self.d.lanes or index.dtype.lanes != lanes or ramp is None or not is_const(ramp[1], 1):
             raise NotVector
@@ -320,14 +343,15 @@ def _load(v: Vectors, e: Expr) -> Code:
     ramp = as_ramp(e.args[0])
     if ramp is not None and is_const(ramp[1], 0):
         return v._splat(load(buffer, ramp[0]), lanes)
-    pointer = v._pointer(buffer, e.args[0], lanes)
+    pointer = v.pointer(buffer, e.args[0], lanes)
     if v.x.is_packed_half(buffer):
         return Code(v.d.vector_half_load.format(lanes=lanes, pointer=pointer), ATOM, v._float(lanes))
-    text = v.d.vector_load.format(lanes=lanes, pointer=pointer)
+    template = v.aligned(buffer, e.args[0], lanes) or v.d.vector_load
+    text = template.format(lanes=lanes, pointer=pointer)
     if not buffer.dtype.is_bool:
-        return Code(text, ATOM, buffer.dtype.with_lanes(lanes))
+        return Code(text, UNARY, buffer.dtype.with_lanes(lanes))
     ctype = f"uint8x{lanes}"
-    return replace(infix("!=", Code(text, ATOM, ctype), v.constant(0, ctype), f"int8x{lanes}"), mask=True)
+    return replace(infix("!=", Code(text, UNARY, ctype), v.constant(0, ctype), f"int8x{lanes}"), mask=True)
 
 
 def _math(v: Vectors, e: Expr) -> Code:

@@ -59,6 +59,9 @@ class Dialect:
     vector_type: str
     vector_load: str
     vector_store: str
+    #: where the address is a multiple of the vector's width, which this attribute gives an array
+    vector_aligned: str  #: the vector at {pointer} in memory qualified {scope}, to read or assign
+    alignment_attribute: str
     vector_half_load: str
     vector_half_store: str
     vector_splat: str
@@ -119,7 +122,7 @@ _OPENCL_PATTERN = (
 
 OPENCL = Dialect(
     name="opencl",
-    preamble="#pragma OPENCL FP_CONTRACT OFF",
+    preamble="#pragma OPENCL FP_CONTRACT ON",
     float64_preamble="#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
     float16_preamble="#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
     kernel="__kernel",
@@ -152,6 +155,8 @@ OPENCL = Dialect(
     vector_type="{type}{lanes}",
     vector_load="vload{lanes}(0, {pointer})",
     vector_store="vstore{lanes}({x}, 0, {pointer})",
+    vector_aligned="*({scope} {type}*)({pointer})",
+    alignment_attribute=" __attribute__((aligned({bytes})))",
     vector_half_load="vload_half{lanes}(0, {pointer})",
     vector_half_store="vstore_half{lanes}_rte({x}, 0, {pointer})",
     vector_splat="({type})({x})",

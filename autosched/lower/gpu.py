@@ -2,7 +2,7 @@
 
 Each nest at the root is one kernel. Its `thread` loops turn into the variables of the work-item,
 the largest extent of each axis becomes the launch size, and loops that are shorter are guarded.
-A shared buffer is written between two barriers.
+Barriers keep what is shared in step (`barriers`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from autosched.ir.expr import (
     likely,
     logical_and,
     maximum,
-    post_order,
     var,
     variables,
 )
@@ -22,7 +21,6 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     THREAD_TAGS,
     Allocate,
-    Barrier,
     Buffer,
     For,
     If,
@@ -31,12 +29,12 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
-    children,
     map_stmt,
     seq,
     substitute_stmt,
     walk,
 )
+from autosched.lower.barriers import check_uniform, insert_barriers
 from autosched.lower.storage import retarget
 
 __all__ = ["bind_threads", "demote_private"]
@@ -90,30 +88,11 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
 
     inside = map_stmt(body, on_stmt=unbind)
     items = frozenset(v for tag, v in threads.items() if tag.startswith("threadIdx"))
-    inside = _insert_barriers(_store_once(inside, items))
-    _check_uniform(inside, items)
+    inside = insert_barriers(_store_once(inside, items))
+    check_uniform(inside, items)
     one = const(1)
     dims = [extents.get(tag, one) for tag in THREAD_TAGS]
     return Launch(name, (dims[0], dims[1], dims[2]), (dims[3], dims[4], dims[5]), inside)
-
-
-def _insert_barriers(body: Stmt) -> Stmt:
-    """Around what writes a shared buffer: before, until the last readers are done; after, for the next."""
-    shared = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"}
-
-    def around(s: Stmt) -> Stmt:
-        if isinstance(s, Produce) and _stored_by(s.body) & shared:
-            return Seq((Barrier("shared"), s, Barrier("shared")))
-        return s
-
-    return map_stmt(body, on_stmt=around) if shared else body
-
-
-def _stored_by(s: Stmt) -> set[Buffer]:
-    """The buffers a stage stores to, those of the stages inside it left out."""
-    if isinstance(s, Store):
-        return {s.buffer}
-    return set().union(*(_stored_by(c) for c in children(s) if not isinstance(c, Produce)))
 
 
 def _store_once(body: Stmt, items: frozenset[Expr]) -> Stmt:
@@ -128,30 +107,6 @@ def _store_once(body: Stmt, items: frozenset[Expr]) -> Stmt:
         return If(logical_and(*(v <= 0 for v in sorted(idle, key=lambda v: v.serial))), s) if idle else s
 
     return map_stmt(body, on_stmt=once)
-
-
-def _check_uniform(s: Stmt, locals_: frozenset[Expr], where: str = "") -> None:
-    """A barrier that only some work-items of a group reach would hang the device."""
-    match s:
-        case Barrier() if where:
-            raise LowerError(
-                f"the barrier it needs is reached only where {where}",
-                asked="shared storage",
-                legal="compute the shared stage at a loop outside conditions on threadIdx",
-            )
-        case If(condition=c):
-            varies = bool(variables(c) & locals_) or any(e.op == "load" for e in post_order(c))
-            for branch in (s.then, s.otherwise):
-                if branch is not None:
-                    _check_uniform(branch, locals_, repr(c) if varies else where)
-        case For():
-            varies = bool((variables(s.start) | variables(s.extent)) & locals_)
-            _check_uniform(s.body, locals_, repr(s.extent) if varies else where)
-        case Seq(stmts=stmts):
-            for part in stmts:
-                _check_uniform(part, locals_, where)
-        case Allocate(body=body) | Produce(body=body):
-            _check_uniform(body, locals_, where)
 
 
 def demote_private(body: Stmt) -> Stmt:

@@ -3,7 +3,8 @@
 It is slow and obvious, shares no code with the code generators, and reports an access out of
 bounds or a read of an element that was never written, with the values of the loop variables.
 Vector statements run lane by lane; kernels run one work-item after the other, phase by phase
-between barriers.
+between barriers, and two work-items that touch an element of shared memory in the same phase, one of
+them writing, are reported.
 """
 
 from __future__ import annotations
@@ -45,10 +46,38 @@ class _Memory:
         self.values = values
         self.written = np.full(values.size, written)
 
+    def race(self, at: int, item: int, writes: bool) -> str:
+        """What makes this access of a work-item a race, or nothing."""
+        return ""
+
+
+class _Shared(_Memory):
+    """The elements of a work-group's buffer, and who touched them since the last barrier."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        super().__init__(values, written=False)
+        self.writer: dict[int, int] = {}
+        self.readers: dict[int, set[int]] = {}
+
+    def meet(self) -> None:
+        """A barrier: what was done before is done for all."""
+        self.writer.clear()
+        self.readers.clear()
+
+    def race(self, at: int, item: int, writes: bool) -> str:
+        if self.writer.get(at, item) != item:
+            return f"and work-item {self.writer[at]} wrote it with no barrier between"
+        others = self.readers.setdefault(at, set())
+        if not writes:
+            others.add(item)
+            return ""
+        self.writer[at] = item
+        return "and other work-items read it with no barrier between" if others - {item} else ""
+
 
 class _Interpreter:
-    def __init__(self, env: dict[Expr, int], memory: dict[Buffer, _Memory]) -> None:
-        self.env, self.memory = env, memory
+    def __init__(self, env: dict[Expr, int], memory: dict[Buffer, _Memory], item: int = 0) -> None:
+        self.env, self.memory, self.item = env, memory, item
 
     # -- expressions ----------------------------------------------------------------------------
     def index(self, e: Expr, lane: int) -> int:
@@ -119,7 +148,13 @@ class _Interpreter:
         memory = self.memory[e.value]
         if not memory.written[at]:
             self.fail(f"read of {e.value.name} element {at}, which was never written")
+        self._check_race(e.value, at, writes=False)
         return memory.values.flat[at]
+
+    def _check_race(self, buffer: Buffer, at: int, writes: bool) -> None:
+        race = self.memory[buffer].race(at, self.item, writes)
+        if race:
+            self.fail(f"work-item {self.item} {'writes' if writes else 'reads'} {buffer.name} element {at}, {race}")
 
     def fail(self, what: str) -> None:
         where = ", ".join(f"{v.name}={value}" for v, value in self.env.items() if v.value.role in ("loop", "thread"))
@@ -166,6 +201,8 @@ class _Interpreter:
             stores.append((self.offset(s.buffer, s.indices, lane, "write to"), self.value(s.value, lane)))
         memory = self.memory[s.buffer]
         for at, value in stores:
+            if not memory.written[at] or memory.values.flat[at] != value:  # blocks that overlap write the same
+                self._check_race(s.buffer, at, writes=True)
             memory.values.flat[at] = value
             memory.written[at] = True
 
@@ -174,15 +211,15 @@ class _Interpreter:
         tags = {v.name: v for v in _thread_variables(s.body)}
         shared = [x.buffer for x in walk(s.body) if isinstance(x, Allocate) and x.buffer.scope == "shared"]
         for group in product(*(range(n) for n in grid)):
-            common = {
-                b: _Memory(np.zeros([self.index(d, 0) for d in b.shape], b.dtype.numpy), written=False) for b in shared
-            }
+            common = {b: _Shared(np.zeros([self.index(d, 0) for d in b.shape], b.dtype.numpy)) for b in shared}
             items = []
-            for item in product(*(range(n) for n in block)):
+            for number, item in enumerate(product(*(range(n) for n in block))):
                 place = dict(zip(THREAD_TAGS, (*group, *item), strict=True))
                 env = {**self.env, **{v: place[tag] for tag, v in tags.items()}}
-                items.append(_WorkItem(env, {**self.memory, **common}).run(s.body))
+                items.append(_WorkItem(env, {**self.memory, **common}, number).run(s.body))
             while items:
+                for memory in common.values():
+                    memory.meet()
                 waiting = [item for item in items if next(item, _DONE) is not _DONE]
                 if waiting and len(waiting) != len(items):
                     self.fail(f"{len(waiting)} of {len(items)} work-items reach a barrier of {s.name}")

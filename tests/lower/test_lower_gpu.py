@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from autosched import te
+from autosched.errors import BuildError
 from autosched.ir.expr import Expr
 from autosched.ir.printer import format_function
-from autosched.ir.stmt import Allocate, Barrier, For, If, Launch, Stmt, Store, children, walk
+from autosched.ir.stmt import Allocate, Barrier, For, If, Launch, Produce, Seq, Stmt, Store, children, map_stmt, walk
 from autosched.lower import lower_structure
+from autosched.runtime.interpreter import interpret
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.testing.schedules import check_against_reference
@@ -60,11 +62,44 @@ def test_shared_tiles_that_do_not_divide(n: int) -> None:
     check_against_reference(args, s, "opencl", matrices(n), "interpreter")
 
 
-def test_barriers_stand_around_what_writes_shared_storage() -> None:
-    """Before: the last readers are done. After: the next ones can begin. Nowhere else."""
+def test_two_barriers_for_any_number_of_shared_tiles() -> None:
+    """Before the first is written: the last readers are done. After the last: the next ones can begin."""
     args, s = cooperative_matmul(12)
     f = lower_structure(s, args, "opencl").bind()
-    assert sum(isinstance(x, Barrier) for x in walk(f.body)) == 4
+    loop = next(x for x in walk(f.body) if isinstance(x, For) and any(isinstance(y, Barrier) for y in walk(x)))
+    kinds = [type(x).__name__ for x in walk(loop.body) if isinstance(x, (Barrier, Produce))]
+    assert kinds == ["Barrier", "Produce", "Produce", "Barrier"]
+    assert sum(isinstance(x, Barrier) for x in walk(f.body)) == 2
+
+
+def test_a_missing_barrier_is_found_by_the_interpreter() -> None:
+    """It reports two work-items that touch an element between the same barriers, one of them writing."""
+    args, s = cooperative_matmul(12)
+    f = lower_structure(s, args, "opencl").bind()
+    barriers = [x for x in walk(f.body) if isinstance(x, Barrier)]
+    out = np.zeros((12, 12), np.int32)
+    interpret(f, [*matrices(12), out])
+    for left_out in barriers:
+        g = f.with_body(map_stmt(f.body, on_stmt=lambda x, gone=left_out: Seq(()) if x is gone else x))
+        with pytest.raises(BuildError, match="no barrier between|never written"):
+            interpret(g, [*matrices(12), out])
+
+
+def test_a_shared_stage_inside_a_shared_stage() -> None:
+    """The inner one is read and replaced while the outer one is being added up."""
+    args, s = matmul(8)
+    c, total = s["C"], s[s.cache_write("C", "shared")]
+    c.bind("i", "blockIdx.x")
+    c.bind("j", "threadIdx.x")
+    total.compute_at(c, "i")
+    j, k = total.loops[1:]
+    outer, inner = total.split(k, factor=2)
+    total.reorder(outer, j, inner)
+    total.bind(j, "threadIdx.x")
+    fetch = s[s.cache_read("B", "shared", total)]
+    fetch.compute_at(total, outer)
+    fetch.bind(fetch.loops[1], "threadIdx.x")
+    check_against_reference(args, s, "opencl", matrices(8), "interpreter")
 
 
 @pytest.mark.parametrize("n", [5, 13, "n"])

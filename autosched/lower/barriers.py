@@ -1,0 +1,161 @@
+"""Barriers: where the work-items of a group must wait for one another.
+
+A shared buffer is written by the work-items together and read by them all. Between a write and a
+read of another work-item, and between a read and the write that replaces what was read, the group
+has to meet. Barriers stand as far out as they can and are as few as they can be:
+
+    for k.outer:                           for k.outer:
+      A.shared = ...                         barrier        the readers of the last round are done
+      B.shared = ...             ->          A.shared = ...
+      C += A.shared * B.shared               B.shared = ...
+                                             barrier        both tiles are complete
+                                             C += A.shared * B.shared
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from autosched.errors import LowerError
+from autosched.ir.expr import Expr, post_order, variables
+from autosched.ir.stmt import (
+    Allocate,
+    Barrier,
+    Buffer,
+    For,
+    If,
+    Let,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    children,
+    expressions,
+    seq,
+    walk,
+)
+
+__all__ = ["check_uniform", "insert_barriers"]
+
+
+@dataclass
+class _Touched:
+    """Shared buffers read and written."""
+
+    reads: set[Buffer] = field(default_factory=set)
+    writes: set[Buffer] = field(default_factory=set)
+
+    def conflicts(self, later: _Touched, own: frozenset[Buffer]) -> bool:
+        """Whether what comes later must wait for what these accesses do.
+
+        A stage may store to its `own` buffer again: each work-item stays with its elements.
+        """
+        written_again = (self.writes & later.writes) - own
+        return bool(written_again or self.writes & later.reads or self.reads & later.writes)
+
+    def add(self, other: _Touched) -> None:
+        self.reads |= other.reads
+        self.writes |= other.writes
+
+    def copy(self) -> _Touched:
+        return _Touched(set(self.reads), set(self.writes))
+
+
+def insert_barriers(body: Stmt) -> Stmt:
+    """`body`, one kernel's, with the barriers that its shared buffers need and no others."""
+    shared = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"}
+    return _Planner(frozenset(shared)).plan(body, _Touched(), frozenset()) if shared else body
+
+
+class _Planner:
+    def __init__(self, shared: frozenset[Buffer]) -> None:
+        self.shared = shared
+        self._stores: dict[Stmt, frozenset[Buffer]] = {}
+
+    def plan(self, s: Stmt, before: _Touched, own: frozenset[Buffer]) -> Stmt:
+        """`s` with barriers. `before` is what was touched since the last barrier, and is brought up to
+        date; `own` are the buffers of the stages that `s` is part of."""
+        produced = self._produced(s.body) if isinstance(s, Produce) else frozenset()
+        if self._is_step(s, own, produced):
+            touched = self._touched(s, own | produced)
+            if not before.conflicts(touched, own):
+                before.add(touched)
+                return s
+            before.reads, before.writes = touched.reads, touched.writes
+            return Seq((Barrier("shared"), s))
+        match s:
+            case Seq(stmts=stmts):
+                return seq(*(self.plan(c, before, own) for c in stmts))
+            case For():
+                return self._loop(s, before, own)
+            case If():
+                otherwise = before.copy()
+                then = self.plan(s.then, before, own)
+                other = None if s.otherwise is None else self.plan(s.otherwise, otherwise, own)
+                before.add(otherwise)
+                return If(s.condition, then, other)
+            case Produce() | Allocate() | Let():
+                return replace(s, body=self.plan(s.body, before, own | produced))
+            case _:
+                return s
+
+    def _loop(self, s: For, before: _Touched, own: frozenset[Buffer]) -> Stmt:
+        """What one iteration leaves open, the next one meets; a loop may also run not at all."""
+        skipped, once = before.copy(), before.copy()
+        self.plan(s.body, once, own)
+        before.add(once)
+        body = self.plan(s.body, before, own)
+        if s.extent.op != "const" or s.extent.value < 1:
+            before.add(skipped)
+        return replace(s, body=body)
+
+    def _is_step(self, s: Stmt, own: frozenset[Buffer], produced: frozenset[Buffer]) -> bool:
+        """Whether no barrier need stand inside `s`: it is all that one shared stage stores, and no other
+        shared stage is inside; or it stores to no shared buffer but the one it is part of."""
+        if produced:
+            return self._all_stores(s) == produced
+        return self._all_stores(s) <= own
+
+    def _all_stores(self, s: Stmt) -> frozenset[Buffer]:
+        """The shared buffers stored to anywhere in `s`."""
+        if s not in self._stores:
+            own = self.shared & {s.buffer} if isinstance(s, Store) else frozenset()
+            self._stores[s] = own.union(*(self._all_stores(c) for c in children(s)))
+        return self._stores[s]
+
+    def _produced(self, s: Stmt) -> frozenset[Buffer]:
+        """The shared buffers a stage stores to, those of the stages inside it left out."""
+        if isinstance(s, Store):
+            return self.shared & {s.buffer}
+        return frozenset().union(*(self._produced(c) for c in children(s) if not isinstance(c, Produce)))
+
+    def _touched(self, s: Stmt, own: frozenset[Buffer]) -> _Touched:
+        loads = {e.value for x in walk(s) for root in expressions(x) for e in post_order(root) if e.op == "load"}
+        return _Touched((loads & self.shared) - own, set(self._all_stores(s)))
+
+
+def check_uniform(s: Stmt, items: frozenset[Expr], where: str = "") -> None:
+    """A barrier that only some work-items of a group reach would hang the device.
+
+    `items` are the variables of a work-item's place in its group. Raises LowerError.
+    """
+    match s:
+        case Barrier() if where:
+            raise LowerError(
+                f"the barrier it needs is reached only where {where}",
+                asked="shared storage",
+                legal="compute the shared stage at a loop outside conditions on threadIdx",
+            )
+        case If(condition=c):
+            varies = bool(variables(c) & items) or any(e.op == "load" for e in post_order(c))
+            for branch in (s.then, s.otherwise):
+                if branch is not None:
+                    check_uniform(branch, items, repr(c) if varies else where)
+        case For():
+            varies = bool((variables(s.start) | variables(s.extent)) & items)
+            check_uniform(s.body, items, repr(s.extent) if varies else where)
+        case Seq(stmts=stmts):
+            for part in stmts:
+                check_uniform(part, items, where)
+        case Allocate(body=body) | Produce(body=body) | Let(body=body):
+            check_uniform(body, items, where)
