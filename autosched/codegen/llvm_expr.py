@@ -83,6 +83,10 @@ class Expressions:
             is_index(node)
             has_load(node)
 
+    def remember_loaded(self, load: Expr, value: Value) -> None:
+        """Let `load` be `value` until the statement ends."""
+        self._remember(load, value)
+
     @property
     def mask(self) -> Value | None:
         """Lanes that run; None for all."""

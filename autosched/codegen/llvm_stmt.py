@@ -11,6 +11,7 @@ from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_range import Interval, Ranges
 from autosched.codegen.llvm_storage import ALIGNMENT, Storage, buffer_bytes, constant_bytes, plus
 from autosched.codegen.llvm_text import Value, Writer, constant, memory_type
+from autosched.codegen.llvm_transpose import Transposed, transpose, transposed
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_index
@@ -20,6 +21,8 @@ __all__ = ["Statements"]
 
 _NO_VECTORS = '!{!"llvm.loop.vectorize.enable", i1 false}'
 _NO_COPIES = '!{!"llvm.loop.unroll.disable"}'
+#: stores in a loop that LLVM shall not unroll further
+_WRITTEN_OUT = 12
 _MOSTLY_TRUE = '!{!"branch_weights", i32 2000, i32 1}'
 
 
@@ -82,13 +85,23 @@ class Statements:
     def _sequence(self, stmts: Sequence[Stmt], used: Value) -> None:
         position = 0
         while position < len(stmts):
-            group = None if self.exprs.mask is not None else interleaved(stmts, position)
-            if group is None:
-                self.emit(stmts[position], used)
-                position += 1
-            else:
-                self._store_group(group)
-                position += len(group.values)
+            group = self._group(stmts, position)
+            match group:
+                case Interleaved():
+                    self._store_group(group)
+                    position += len(group.values)
+                case Transposed():
+                    self._store_transposed(group)
+                    position += len(group.stores)
+                case None:
+                    self.emit(stmts[position], used)
+                    position += 1
+
+    def _group(self, stmts: Sequence[Stmt], position: int) -> Interleaved | Transposed | None:
+        """The stores from `stmts[position]` on that are cheaper together."""
+        if self.exprs.mask is not None:
+            return None
+        return interleaved(stmts, position) or transposed(stmts, position)
 
     # -- stores -------------------------------------------------------------------------------
     def _store_group(self, group: Interleaved) -> None:
@@ -96,6 +109,20 @@ class Statements:
         e.begin_statement(group.base, *group.values)
         values = [self.w.splat(e.value(v), group.lanes) for v in group.values]
         self.memory.store_interleaved(group.buffer, e.index(group.base), values)
+
+    def _store_transposed(self, group: Transposed) -> None:
+        e = self.exprs
+        e.begin_statement(*(x for s in group.stores for x in (s.indices[0], s.value)))
+        for c in group.columns:
+            base = e.index(c.base)
+            rows = [
+                self.memory.load(c.buffer, plus(self.w, base, constant(i * c.stride, INT64)), len(c.loads))
+                for i in range(c.lanes)
+            ]
+            for load, column in zip(c.loads, transpose(self.w, rows), strict=True):
+                e.remember_loaded(load, column)
+        for s in group.stores:
+            self._store_value(s)
 
     def _store(self, s: Store) -> None:
         if len(s.indices) != 1:
@@ -111,8 +138,11 @@ class Statements:
                 asked="code generation",
                 legal=f"cast it to {s.buffer.dtype}",
             )
-        e = self.exprs
-        e.begin_statement(index, s.value)
+        self.exprs.begin_statement(index, s.value)
+        self._store_value(s)
+
+    def _store_value(self, s: Store) -> None:
+        e, index = self.exprs, s.indices[0]
         lanes = max(index.dtype.lanes, s.value.dtype.lanes)
         value = self.w.splat(e.value(s.value), lanes)
         if lanes == 1:
@@ -188,13 +218,16 @@ class Statements:
         """What LLVM must not do to the loop.
 
         A loop that partitioning cut off runs a few times: vector code for it is wasted compile
-        time, and so are the copies that unrolling a loop around it makes. A loop that divides stays
+        time, and so are the copies that unrolling a loop around it makes. A loop whose body the
+        schedule has written out is long enough: in copies of it, LLVM keeps what they share in
+        registers that the body needs for its sums. A loop that divides stays
         scalar because LLVM 22 gets it wrong: of a division that all lanes share and only some need,
         the vectorised loop computes it if the first lane does.
         """
         module = self.w.module
         ragged = any(isinstance(inner, For) and inner.ragged for inner in walk(s))
-        wanted = [(_NO_VECTORS, s.ragged or divides), (_NO_COPIES, ragged)]
+        written_out = sum(isinstance(inner, Store) for inner in walk(s.body)) >= _WRITTEN_OUT
+        wanted = [(_NO_VECTORS, s.ragged or divides), (_NO_COPIES, ragged or written_out)]
         hints = ", ".join(module.metadata(hint) for hint, applies in wanted if applies)
         if not hints:
             return ""

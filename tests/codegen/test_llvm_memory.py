@@ -337,6 +337,84 @@ def interpreted(loop: For, memory: dict[Buffer, np.ndarray]) -> dict[Buffer, np.
     return memory
 
 
+# -- columns --------------------------------------------------------------------------------------
+
+
+def transposing(rows: int, columns: int, of: str, pad: int = 3) -> tuple[Function, int]:
+    """out[c, r] = in[r, c] + c for a block of rows x columns, each row followed by `pad` elements."""
+    width = columns + pad
+    source, out = buffer("source", rows * width - pad, of), buffer("out", rows * columns, of)
+    stores = [
+        Store(out, (ramp(const(c * rows), 1, rows),), load(source, ramp(const(c), width, rows)) + const(c, of))
+        for c in range(columns)
+    ]
+    return Function("f", (source, out), (), Seq(tuple(stores)), (1,)), rows * width - pad
+
+
+@pytest.mark.parametrize("of", ["uint8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(4, 4), (8, 8), (16, 16), (14, 32), (7, 16), (16, 5), (6, 11), (33, 16), (5, 100)])
+def test_columns_are_read_as_rows(shape: tuple[int, int], of: str) -> None:
+    """Neighbouring columns come from one wide load for each row, and no lane is taken out alone."""
+    rows, columns = shape
+    function, count = transposing(rows, columns, of)
+    a, out = numbers(count, of), np.zeros(rows * columns, of)
+    run(function, a, out)
+    padded = np.resize(a, rows * (columns + 3)).reshape(rows, columns + 3)
+    expected = padded[:, :columns].T + np.arange(columns).astype(of)[:, None]
+    np.testing.assert_array_equal(out.reshape(columns, rows), expected)
+    text = compile_function(function, Target.parse("llvm")).text("source")
+    at_once = 64 // dtype(of).bytes
+    left = columns % at_once if columns % at_once < 4 else 0
+    assert text.count("insertelement") == left * rows
+    blocks = -(-(columns - left) // at_once)
+    reads = [line for line in text.splitlines() if " = load " in line and "alias.scope" in line]
+    assert len(reads) == rows * (blocks + left)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a, out, c: Store(out, (ramp(const(c * 8), 1, 8),), load(a, ramp(const(2 * c), 20, 8))),
+        lambda a, out, c: Store(out, (ramp(const(c * 8), 1, 8),), load(a, ramp(const(c), 19 + c % 2, 8))),
+        lambda a, out, c: Store(out, (ramp(const(c * 8), 1, 8),), load(out, ramp(const(c), 20, 8))),
+        lambda a, out, c: Store(a, (ramp(const(c * 8), 1, 8),), load(a, ramp(const(c), 20, 8))),
+        lambda a, out, c: Store(out, (ramp(const(160 - c * 8), 1, 8),), load(a, ramp(const(15 - c), 20, 8))),
+        lambda a, out, c: Store(out, (const(c),), load(a, const(c))),
+    ],
+)
+def test_columns_that_are_no_neighbours_stay_apart(change) -> None:
+    """Every second column, other strides, a buffer that is read and written, the wrong order, scalars."""
+    a, out, once = buffer("a", 200, "int32"), buffer("out", 200, "int32"), var("once", role="loop")
+    body = For(once, const(0), const(1), "serial", Seq(tuple(change(a, out, c) for c in range(8))))
+    data, result = np.arange(200, dtype=np.int32) + 1, np.zeros(200, np.int32)
+    expected = interpreted(body, {a: data.copy(), out: result.copy()})
+    run(Function("f", (a, out), (), body, (0, 1)), data, result)
+    np.testing.assert_array_equal(data, expected[a])
+    np.testing.assert_array_equal(result, expected[out])
+
+
+def test_rows_behind_a_condition_are_not_read() -> None:
+    """Columns that are read on demand may not exist: no wide load touches them."""
+    a, out = buffer("a", 8 * 20, "int32"), buffer("out", 64, "int32")
+    n = var("n", role="size")
+    stores = [
+        Store(
+            out,
+            (ramp(const(c * 8), 1, 8),),
+            if_then_else(
+                broadcast(make("lt", dtype("bool"), (const(c), n)), 8),
+                load(a, ramp(const(c), 20, 8)),
+                broadcast(const(-1), 8),
+            ),
+        )
+        for c in range(8)
+    ]
+    text = compile_function(Function("f", (a, out), (n,), Seq(tuple(stores)), (1,)), Target.parse("llvm")).text(
+        "source"
+    )
+    assert "load <8 x i32>" not in text
+
+
 # -- masks from comparisons -----------------------------------------------------------------------
 
 
