@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from autosched.ir.expr import Expr, is_index, variables
 from autosched.ir.poly import Monomial, Poly, has, join, without
 
-__all__ = ["Prover", "Range", "conjuncts", "is_integer_index", "variables_of"]
+__all__ = ["Memory", "Prover", "Range", "conjuncts", "is_integer_index"]
 
 Range = tuple[Poly | None, Poly | None]
 _COMPARE = frozenset(("lt", "le", "gt", "ge", "eq"))
@@ -33,6 +33,32 @@ class Conclusions:
     proven: set[Poly] = field(default_factory=set)
     #: (polynomial, whether facts were used) -> how deep inside proofs the shallowest attempt was
     unproven: dict[tuple[Poly, bool], int] = field(default_factory=dict)
+    #: variables -> the number of what is known of them
+    surroundings: dict[frozenset[Expr], int] = field(default_factory=dict)
+
+
+class Memory:
+    """Answers to questions from outside a proof, kept when ranges and facts change.
+
+    An answer depends only on what is known of the variables that the question mentions, directly or
+    through their ranges and facts: the question's surroundings, which have a number. The same question
+    comes back in the same surroundings: a pass visits a loop several times, and the next pass again.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[object, int] = {}
+        self.proofs: dict[tuple[Poly, int], bool] = {}
+        self.polys: dict[tuple[Expr, int], Poly] = {}
+        self.simple: dict[tuple[Expr, int], Expr] = {}
+
+    def clear(self) -> None:
+        """Remember nothing."""
+        for kept in (self._numbers, self.proofs, self.polys, self.simple):
+            kept.clear()
+
+    def number(self, ranges: frozenset[tuple[Expr, Range]], facts: tuple[Poly, ...]) -> int:
+        """The number of these surroundings."""
+        return self._numbers.setdefault((ranges, facts), len(self._numbers))
 
 
 class Prover(ABC):
@@ -50,7 +76,9 @@ class Prover(ABC):
     #: A product larger than this (see `Poly.size`) is not multiplied out, nor reasoned about.
     LARGEST = 600
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory | None = None) -> None:
+        """`memory` holds what other provers found; what this one finds is added to it."""
+        self.memory = Memory() if memory is None else memory
         self._ranges: dict[Expr, Range] = {}
         self._known = Conclusions()
         self._facts: list[Poly] = []
@@ -79,6 +107,8 @@ class Prover(ABC):
         """Let `var` lie in [low, high]; a later call for the same variable replaces the range."""
         if var in self._ranges:
             self.forget()
+        else:
+            self._known.surroundings.clear()
         self._ranges[var] = (self._as_poly(low), self._as_poly(high))
 
     def forget(self) -> None:
@@ -173,6 +203,32 @@ class Prover(ABC):
             None if high is None else Poly.of(high),
         )
 
+    def _surroundings(self, mentioned: frozenset[Expr]) -> int:
+        """The number of all that is known of some variables, and of those that it mentions in turn."""
+        found = self._known.surroundings.get(mentioned)
+        if found is None:
+            reached: set[Expr] = set()
+            self._reach(mentioned, reached)
+            ranges = frozenset((v, self._ranges[v]) for v in reached if v in self._ranges)
+            facts = tuple(f for f in self._facts if not reached.isdisjoint(f.variables))
+            found = self._known.surroundings[mentioned] = self.memory.number(ranges, facts)
+        return found
+
+    def _reach(self, mentioned: Iterable[Expr], reached: set[Expr]) -> None:
+        todo = list(mentioned)
+        facts = [f.variables for f in self._facts]
+        while todo:
+            v = todo.pop()
+            if v in reached:
+                continue
+            reached.add(v)
+            for bound in self._ranges.get(v, ()):
+                if bound is not None:
+                    todo.extend(bound.variables)
+            for connected in facts:
+                if v in connected:
+                    todo.extend(connected)
+
     # -- proof --------------------------------------------------------------------------------
     def prove_nonneg(self, p: Poly) -> bool:
         """Whether `p >= 0` for every value of the variables within their ranges."""
@@ -186,9 +242,17 @@ class Prover(ABC):
         attempt = p, bool(self._facts)
         if self._known.unproven.get(attempt, self.PROOF_DEPTH) <= self._depth:
             return False
-        outermost = self._depth == 0 and not self._in_extreme
-        if outermost:
+        if self._depth or self._in_extreme:
+            return self._prove(p, attempt)
+        question = p, self._surroundings(p.variables)
+        found = self.memory.proofs.get(question)
+        if found is None:
             self._effort = self.EFFORT
+            found = self.memory.proofs[question] = self._prove(p, attempt)
+        return found
+
+    def _prove(self, p: Poly, attempt: tuple[Poly, bool]) -> bool:
+        outermost = self._depth == 0 and not self._in_extreme
         self._depth += 1
         try:
             found = self._nonneg(p, [self.PROOF_STEPS])
@@ -204,10 +268,10 @@ class Prover(ABC):
 
     def _by_a_fact(self, p: Poly, steps: list[int]) -> bool:
         """`p >= 0` because `p` is a known non-negative polynomial plus something non-negative."""
-        mentioned = variables_of(p)
+        mentioned = p.variables
         facts, self._facts = self._facts, []
         try:
-            return any(variables_of(f) & mentioned and self._nonneg(p - f, steps) for f in facts)
+            return any(f.variables & mentioned and self._nonneg(p - f, steps) for f in facts)
         finally:
             self._facts = facts
 
@@ -228,7 +292,13 @@ class Prover(ABC):
 
     def _obviously_nonneg(self, p: Poly) -> bool:
         """All coefficients non-negative over atoms that are themselves non-negative."""
-        return all(c >= 0 and all(self._low_constant(a) >= 0 for a in m) for m, c in p.terms.items())
+        for m, c in p.terms.items():
+            if c < 0:
+                return False
+            for atom in m:
+                if self._low_constant(atom) < 0:
+                    return False
+        return True
 
     def _low_constant(self, atom: Expr) -> int:
         low = self.range(atom)[0]
@@ -298,7 +368,7 @@ class Prover(ABC):
             return True  # a//d >= 0
         if k < 0 and d.constant is None:
             # a//d <= max(a)//d
-            top = self.extreme(a, tuple(v for v in variables_of(a) if v in self._ranges), True)
+            top = self.extreme(a, tuple(v for v in a.variables if v in self._ranges), True)
             if top is not None and top != a:
                 return self._nonneg(slope * self.floordiv(top, d) + rest, steps)
         return False
@@ -337,7 +407,7 @@ class Prover(ABC):
             self._effort, self._in_extreme = self.EFFORT, True
         try:
             for v in sorted(over, key=lambda v: -v.serial):
-                if v not in variables_of(p):
+                if v not in p.variables:
                     continue
                 result = self._extreme_in(p, v, largest)
                 if result is None:
@@ -427,8 +497,3 @@ def conjuncts(condition: Expr) -> list[Expr]:
     if condition.op == "and":
         return [c for a in condition.args for c in conjuncts(a)]
     return [condition]
-
-
-def variables_of(p: Poly) -> frozenset[Expr]:
-    """The variables of a polynomial, those inside opaque nodes included."""
-    return frozenset().union(*(variables(a) for m in p.terms for a in m)) if p.terms else frozenset()

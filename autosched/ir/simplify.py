@@ -19,11 +19,12 @@ from autosched.ir.expr import (
     make,
     post_order,
     rebuild,
+    variables,
 )
 from autosched.ir.poly import Poly, common_type, join
-from autosched.ir.prove import Prover, conjuncts, is_integer_index, variables_of
+from autosched.ir.prove import Memory, Prover, conjuncts, is_integer_index
 
-__all__ = ["Analyzer", "conjuncts", "simplify", "to_poly", "variables_of"]
+__all__ = ["Analyzer", "conjuncts", "simplify", "to_poly"]
 
 _COMPARE = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
@@ -34,8 +35,8 @@ class Analyzer(Prover):
     #: An expression deeper than this is simplified a band of levels at a time, from below.
     BAND = 50
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, memory: Memory | None = None) -> None:
+        super().__init__(memory)
         self._in_bands = False
 
     # -- normal form --------------------------------------------------------------------------
@@ -45,13 +46,25 @@ class Analyzer(Prover):
         if found is not None:
             return found
         # inside a proof, less can be proven: what is found there is no answer to the same question outside
-        kept = self._known.polys_in_proofs if self._depth else self._known.polys
-        found = kept.get(e)
-        if found is None:
-            if e.depth > self.BAND and not self._in_bands:
-                self._from_below(e)
-            found = kept[e] = self._poly(e)
+        if self._depth:
+            found = self._known.polys_in_proofs.get(e)
+            if found is None:
+                found = self._known.polys_in_proofs[e] = self._new_poly(e)
+            return found
+        if self._in_extreme or not e.args:
+            found = self._new_poly(e)
+        else:
+            question = e, self._surroundings(variables(e))
+            found = self.memory.polys.get(question)
+            if found is None:
+                found = self.memory.polys[question] = self._new_poly(e)
+        self._known.polys[e] = found
         return found
+
+    def _new_poly(self, e: Expr) -> Poly:
+        if e.depth > self.BAND and not self._in_bands:
+            self._from_below(e)
+        return self._poly(e)
 
     def expr(self, p: Poly) -> Expr:
         """The simplest expression of the polynomial."""
@@ -195,18 +208,28 @@ class Analyzer(Prover):
     def simplify(self, e: Expr) -> Expr:
         """An equal expression of the same type, as simple as the ranges allow."""
         found = self._known.simple.get(e)
-        if found is None:
-            if e.depth > self.BAND and not self._in_bands:
-                self._from_below(e)
-                try:
-                    found = self._simplify(e)
-                except RecursionError:
-                    found = e
-            else:
-                found = self._simplify(e)
-            if not self._depth:  # see `poly`
-                self._known.simple[e] = found
+        if found is not None:
+            return found
+        if self._depth:  # see `poly`
+            return self._new_simple(e)
+        if self._in_extreme or not e.args:
+            found = self._new_simple(e)
+        else:
+            question = e, self._surroundings(variables(e))
+            found = self.memory.simple.get(question)
+            if found is None:
+                found = self.memory.simple[question] = self._new_simple(e)
+        self._known.simple[e] = found
         return found
+
+    def _new_simple(self, e: Expr) -> Expr:
+        if e.depth > self.BAND and not self._in_bands:
+            self._from_below(e)
+            try:
+                return self._simplify(e)
+            except RecursionError:
+                return e
+        return self._simplify(e)
 
     def _simplify(self, e: Expr) -> Expr:
         if e.op in ("const", "var") and e not in self._ranges:
@@ -281,6 +304,7 @@ def to_poly(e: Expr) -> Poly:
     """The normal form of an integer expression when nothing is known of its variables."""
     if len(_FREE._known.polys) > _FREE_KEEPS:  # a tuner runs for days
         _FREE.forget()
+        _FREE.memory.clear()
     return _FREE.poly(e)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from autosched.ir.expr import Expr, const, make, post_order, substitute, variables
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer, variables_of
+from autosched.ir.simplify import Analyzer
 from autosched.schedule.relations import fuse_values, loop_extents, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
@@ -52,7 +52,7 @@ class Realization:
 
 
 def _loop_free(p: Poly) -> bool:
-    return all(v.value.role in ("size", "knob") for v in variables_of(p))
+    return all(v.value.role in ("size", "knob") for v in p.variables)
 
 
 def interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None:

@@ -35,7 +35,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer, conjuncts, variables_of
+from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
     Allocate,
     For,
@@ -325,7 +325,7 @@ def _solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span, d
     opaque = [a for a in p.atoms() if a.op != "var" and variables(a) & (over | {v})]
     if opaque:
         return _solve_opaque(p, max(opaque, key=lambda a: a.serial), v, over, an, span, depth - 1, exact)
-    worst = an.extreme(p, [x for x in over if x in variables_of(p)], largest=False)
+    worst = an.extreme(p, [x for x in over if x in p.variables], largest=False)
     if worst is None:
         return False
     linear = worst.linear_in(v)

@@ -15,6 +15,7 @@ from autosched.errors import LowerError, UsageError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, substitute, variables
 from autosched.ir.printer import format_function
+from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, map_stmt, walk
 from autosched.lower import gpu, storage, verify
@@ -39,6 +40,11 @@ class Program:
     function: Function
     target: Target
     knobs: dict[str, int] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory, repr=False)  #: what passes have proven so far
+
+    def analyzer(self) -> Analyzer:
+        """An analyzer that knows of no range yet, and remembers what was proven before."""
+        return Analyzer(self.memory)
 
     def with_body(self, body: Stmt) -> Program:
         return replace(self, function=self.function.with_body(body))
@@ -81,27 +87,27 @@ def _open_knobs(f: Function) -> set[Expr]:
 
 def simplify(p: Program) -> Program:
     """Ranges of loops and facts of conditions resolve what they can."""
-    return p.with_body(simplify_stmt(p.function.body, Analyzer()))
+    return p.with_body(simplify_stmt(p.function.body, p.analyzer()))
 
 
 def partition(p: Program) -> Program:
     """Borders are cut off loops, so that interiors ask no questions. See `lower.partition`."""
-    return p.with_body(partition_loops(p.function.body, Analyzer()))
+    return p.with_body(partition_loops(p.function.body, p.analyzer()))
 
 
 def flatten(p: Program) -> Program:
     """One index for each access."""
-    return p.with_body(storage.flatten_buffers(p.function.body, p.function.params, Analyzer()))
+    return p.with_body(storage.flatten_buffers(p.function.body, p.function.params, p.analyzer()))
 
 
 def share_storage(p: Program) -> Program:
     """Intermediates whose lives do not overlap share memory."""
-    return p.with_body(storage.reuse_storage(p.function.body, Analyzer()))
+    return p.with_body(storage.reuse_storage(p.function.body, p.analyzer()))
 
 
 def vectorize(p: Program) -> Program:
     """Vector loops become vector statements."""
-    return p.with_body(vectorize_loops(p.function.body, Analyzer()))
+    return p.with_body(vectorize_loops(p.function.body, p.analyzer()))
 
 
 def unroll(p: Program) -> Program:
@@ -114,7 +120,7 @@ def bind_threads(p: Program) -> Program:
     if not p.target.is_gpu_style:
         verify.check_cpu(p.function)
         return p
-    body = gpu.bind_threads(p.function.body, Analyzer())
+    body = gpu.bind_threads(p.function.body, p.analyzer())
     return p.with_body(gpu.demote_private(body))
 
 

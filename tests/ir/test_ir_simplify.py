@@ -29,7 +29,7 @@ from autosched.ir.expr import (
     var,
 )
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer, conjuncts, simplify, to_poly, variables_of
+from autosched.ir.simplify import Analyzer, conjuncts, simplify, to_poly
 from autosched.ir.stmt import Buffer, load
 
 W, H = var("W", role="size"), var("H", role="size")
@@ -359,7 +359,7 @@ def test_extremes(an: Analyzer, e: Expr, over: list[Expr], smallest: str | None,
     low, high = (an.extreme(p, over, up) for up in (False, True))
     assert low is not None
     assert high is not None
-    assert not (variables_of(low) | variables_of(high)) & set(over)
+    assert not (low.variables | high.variables) & set(over)
     assert smallest is None or repr(low.expr()) == smallest
     assert largest is None or repr(high.expr()) == largest
 

@@ -1,0 +1,115 @@
+"""Answers that are remembered across scopes: the same as those found anew, and none for other ranges."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from autosched.ir.expr import Expr, floordiv, floormod, maximum, minimum, select, var
+from autosched.ir.prove import Memory
+from autosched.ir.simplify import Analyzer
+
+x, y, n, m = (var(name, role="loop") for name in ("x", "y", "n", "m"))
+
+
+def bound(memory: Memory, **ranges: tuple[Expr | int, Expr | int]) -> Analyzer:
+    an = Analyzer(memory)
+    for name, (low, high) in ranges.items():
+        an.bind({"x": x, "y": y, "n": n, "m": m}[name], low, high)
+    return an
+
+
+def test_other_ranges_are_another_question():
+    memory = Memory()
+    assert bound(memory, x=(0, 9)).prove(x >= 0)
+    assert not bound(memory, x=(-5, 9)).prove(x >= 0)
+    assert bound(memory, x=(0, 3)).simplify(floordiv(x, 4)) is bound(memory, y=(0, 3)).simplify(y * 0)
+    assert bound(memory, x=(0, 4)).simplify(floordiv(x, 4)) is floordiv(x, 4)
+
+
+def test_ranges_of_what_a_range_mentions_count():
+    memory = Memory()
+    assert bound(memory, n=(1, 5), x=(0, n - 1)).prove(x <= 4)
+    assert not bound(memory, n=(1, 6), x=(0, n - 1)).prove(x <= 4)
+
+
+def test_a_range_that_comes_later_counts():
+    an = Analyzer()
+    an.bind(x, 0, n)
+    assert not an.prove(x <= 4)
+    an.bind(n, 0, 4)
+    an.forget()
+    assert an.prove(x <= 4)
+
+
+def test_facts_hold_only_where_they_are_assumed():
+    memory = Memory()
+    an = bound(memory, x=(0, 9), y=(0, 9), n=(0, 9))
+    with an.assuming(x <= y):
+        assert an.prove(x - y <= 0)
+        with an.assuming(y <= n):
+            assert an.prove(y - n <= 0)
+        assert not an.prove(y - n <= 0)
+    assert not an.prove(x - y <= 0)
+    with bound(memory, x=(0, 9), y=(0, 9), n=(0, 9)).assuming(n >= 3):
+        pass
+    with an.assuming(x <= y):
+        assert an.prove(x - y <= 0)
+
+
+def test_what_is_not_mentioned_does_not_matter():
+    memory = Memory()
+    an = bound(memory, x=(0, 9))
+    an.prove(x + 5 >= 5)
+    known = len(memory.proofs)
+    for low in range(3):
+        other = bound(memory, y=(low, 9), x=(0, 9))
+        with other.assuming(y >= low + 1):
+            assert other.prove(x + 5 >= 5)
+    assert len(memory.proofs) == known
+
+
+def _random_expr(rng: random.Random, depth: int) -> Expr:
+    if depth == 0:
+        return rng.choice([x, y, n, m, x * 0 + rng.randint(-3, 9)])
+    a, b = _random_expr(rng, depth - 1), _random_expr(rng, depth - 1)
+    return rng.choice(
+        [a + b, a - b, a * rng.randint(1, 4), minimum(a, b), maximum(a, b)]
+        + [floordiv(a, rng.randint(1, 4)), floormod(a, rng.randint(1, 4)), select(a < b, a, b)]
+    )
+
+
+def _scoped(rng: random.Random, an: Analyzer, questions: list[Expr], depth: int, answers: list[Expr]) -> None:
+    """Ask all questions in scopes within scopes."""
+    answers += [an.simplify(q) for q in questions]
+    for _ in range(2 if depth else 0):
+        v, low = rng.choice([x, y, n, m]), rng.randint(-2, 2)
+        if rng.random() < 0.5:
+            with an.tightened({}):
+                an.bind(v, low, low + rng.randint(0, 5))
+                _scoped(rng, an, questions, depth - 1, answers)
+        else:
+            with an.assuming(_random_expr(rng, 1) <= v):
+                _scoped(rng, an, questions, depth - 1, answers)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_remembered_answers_are_those_found_anew(seed: int):
+    rng = random.Random(seed)
+    questions = [_random_expr(rng, 3) for _ in range(6)]
+    ranges = {name: (0, rng.randint(0, 9)) for name in "xyn"}
+    memory = Memory()
+    remembered: list[Expr] = []
+    for _ in range(3):  # the third time from memory alone
+        remembered = []
+        _scoped(random.Random(seed), bound(memory, **ranges), questions, 3, remembered)
+
+    class Forgetful(Memory):
+        def number(self, ranges: object, facts: object) -> int:  # type: ignore[override]
+            self.asked = getattr(self, "asked", 0) + 1
+            return self.asked
+
+    fresh: list[Expr] = []
+    _scoped(random.Random(seed), bound(Forgetful(), **ranges), questions, 3, fresh)
+    assert all(a is b for a, b in zip(remembered, fresh, strict=True))
