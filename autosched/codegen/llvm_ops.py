@@ -47,7 +47,7 @@ def _div(w: Writer, of: DType, args: Sequence[Value]) -> Value:
 
 
 def _extreme(name: str, on_bool: str, ordered: str) -> Row:
-    """NumPy's minimum / maximum: a NaN wins, the first one if both are."""
+    """NumPy's minimum / maximum: a NaN wins. Which of two zeros wins is left open, as it is there."""
 
     def row(w: Writer, of: DType, args: Sequence[Value]) -> Value:
         a, b = args
@@ -55,13 +55,11 @@ def _extreme(name: str, on_bool: str, ordered: str) -> Row:
             return w.binary(on_bool, a, b)
         if not of.is_float:
             return w.intrinsic(f"{'s' if of.kind == 'int' else 'u'}{name}", of, [a, b])
-        if b.const is not None and b.const == b.const:  # a known number first: one instruction
+        if b.const is not None:
             a, b = b, a
-        first = w.op(f"fcmp {ordered} {register_type(of)} {a.ref}, {b.ref}", _bool_of(of))
-        chosen = w.select(first, a, b)
-        if a.const is not None and a.const == a.const:
-            return chosen
-        return w.select(w.op(f"fcmp uno {register_type(of)} {a.ref}, {a.ref}", _bool_of(of)), a, chosen)
+        if a.const is not None and a.const == a.const:  # only one may be NaN: one instruction
+            return w.select(w.op(f"fcmp {ordered} {register_type(of)} {a.ref}, {b.ref}", _bool_of(of)), a, b)
+        return w.intrinsic(f"{name}imum", of, args, flags="nsz")
 
     return row
 

@@ -277,11 +277,12 @@ class Writer:
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         return self.op(f"select {typed(condition)}, {typed(a)}, {typed(b)}", a.dtype)
 
-    def intrinsic(self, base: str, of: DType, args: Sequence[Value], suffix: str = "") -> Value:
+    def intrinsic(self, base: str, of: DType, args: Sequence[Value], suffix: str = "", flags: str = "") -> Value:
         """Call `llvm.base.suffix`; the suffix defaults to the first argument's type."""
         name = f"llvm.{base}.{suffix or mangled(args[0].dtype)}"
         callee = self.module.declare(name, register_type(of), [register_type(a.dtype) for a in args])
-        return self.op(f"call {register_type(of)} {callee}({', '.join(map(typed, args))})", of)
+        call = f"call {flags} " if flags else "call "
+        return self.op(f"{call}{register_type(of)} {callee}({', '.join(map(typed, args))})", of)
 
     def extract(self, v: Value, lane: int) -> Value:
         if v.const is not None:
