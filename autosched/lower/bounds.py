@@ -73,6 +73,8 @@ def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | Non
     if e.op == "var":
         low, high = an.range(e)
         return None if low is None or high is None else Interval(low, high, high - low)
+    if not e.index:  # a value that may wrap in its type, of which the rules below know nothing
+        return None
     parts = [interval(a, relaxed, an) for a in e.args]
     if e.op in ("select", "if_then_else"):
         parts = parts[1:]

@@ -9,7 +9,19 @@ for y.outer:                       a leaf loop
 from __future__ import annotations
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, compare, const, is_const, likely, logical_and, rebuild, substitute, var, variables
+from autosched.ir.expr import (
+    Expr,
+    compare,
+    const,
+    is_const,
+    likely,
+    logical_and,
+    post_order,
+    rebuild,
+    substitute,
+    var,
+    variables,
+)
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, If, Produce, Stmt, Store, load, seq
 from autosched.lower.bounds import Realization
@@ -160,16 +172,39 @@ class _Nest:
         for i, a in enumerate(stage.axis):
             start, end = real.start[i], a.min + a.extent
             value = start + real.offsets[a]  # an offset is never negative, and less than the region's extent
+            outside: list[Expr] = []
             if not an.prove(compare("le", start + real.extent[i], end)):
-                found.append(compare("lt", value, end))
+                outside.append(compare("lt", value, end))
             if not an.prove(compare("ge", start, a.min)):
-                found.append(compare("ge", value, a.min))
+                outside.append(compare("ge", value, a.min))
+            if outside and not self._reads_stay_inside(a.var, value):
+                found += outside
         for condition in found:
             with an.assuming(logical_and(*kept)):
                 simple = an.simplify(condition)
             if not is_const(simple, True):
                 kept.append(simple)
         return kept
+
+    def _reads_stay_inside(self, axis: Expr, value: Expr) -> bool:
+        """Whether elements outside the tensor may be computed as well: nobody will read them, and what
+        they are computed from exists. So whole register tiles are summed over padded, packed operands.
+
+        Only for what is stored region by region: there is room for them.
+        """
+        if self.stage.attach.kind != "at":
+            return False
+        for e in post_order(self.real.body):
+            if e.op != "read":
+                continue
+            for index, extent in zip(e.args, e.value.shape, strict=True):
+                if axis in variables(index) and not self._inside(index, extent, {axis: value}):
+                    return False
+        return True
+
+    def _inside(self, index: Expr, extent: Expr, where: dict[Expr, Expr]) -> bool:
+        at = substitute(index, where)
+        return self.b.an.prove(compare("ge", at, 0)) and self.b.an.prove(compare("lt", at, extent))
 
     def build(self) -> Stmt:
         first_reduce = next((i for i, loop in enumerate(self.leaves) if loop.is_reduce), None)
@@ -202,8 +237,9 @@ class _Nest:
         pending = frozenset(x.var for x in self.leaves[i + 1 :])
         ready = [] if self.keep_inside else [g for g in guards if not (variables(g) & pending)]
         rest = [g for g in guards if g not in ready]
-        body = self._loops(i + 1, innermost, init, rest)
-        body = self.b.with_attached(loop, body)
+        with self.b.an.assuming(logical_and(*ready)):
+            body = self._loops(i + 1, innermost, init, rest)
+            body = self.b.with_attached(loop, body)
         body = _guarded(ready, body)
         return For(loop.var, const(0), self.real.extents[loop], loop.kind, body, loop.thread)
 

@@ -45,6 +45,7 @@ from autosched.ir.stmt import (
     Produce,
     Seq,
     Stmt,
+    children,
     expressions,
     map_stmt,
     seq,
@@ -106,6 +107,10 @@ def _partition_for(loop: For, an: Analyzer) -> Stmt:
             span = _interior(loop, an)
         if span is None:
             return replace(loop, body=partition_loops(loop.body, an))
+        if loop.kind == "serial":
+            site = _site(loop.body, span)
+            if _works_elsewhere(loop.body, site):
+                return replace(loop, body=partition_loops(_chosen_at(loop, site, span, an), an))
         clean = replace_exprs(loop.body, span.answers)
         clean = simplify_stmt(clean, an)
     if loop.kind != "serial":
@@ -170,7 +175,7 @@ def _limits(loop: For, span: _Span, an: Analyzer) -> tuple[Expr, Expr]:
 
 def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyzer) -> Stmt:
     end = loop.start + loop.extent
-    border = _scalar_border(loop, span)
+    border = _scalar_border(loop.body, span)
     pieces = [replace(loop, start=low, extent=high - low, body=inside)]
     for start, stop, first in ((loop.start, low, True), (high, end, False)):
         piece = simplify_stmt(replace(loop, start=start, extent=stop - start, body=border, ragged=True, lanes=0), an)
@@ -179,20 +184,20 @@ def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyz
     return seq(*(simplify_stmt(p, an) for p in pieces))
 
 
-def _scalar_border(loop: For, span: _Span) -> Stmt:
-    """The body for the border, where little time is spent and code should be short: loops over
+def _scalar_border(body: Stmt, span: _Span) -> Stmt:
+    """`body` for the border, where little time is spent and code should be short: loops over
     vector lanes that the questions mention become serial loops, to be cut in turn, and nothing is
     written out that need not be."""
     asked = frozenset(v for node in span.answers for v in variables(node))
 
     def scalar(s: Stmt) -> Stmt:
-        if isinstance(s, For) and s.kind == "unroll":
+        if isinstance(s, For) and s.kind == "unroll" and _asks(s, span):
             return replace(s, kind="serial", ragged=True)
         if isinstance(s, For) and s.kind == "vectorize" and s.var in asked:
             return replace(s, kind="serial", lanes=_half(s.extent))
         return s
 
-    return map_stmt(loop.body, on_stmt=scalar)
+    return map_stmt(body, on_stmt=scalar)
 
 
 def _half(extent: Expr) -> int:
@@ -202,19 +207,81 @@ def _half(extent: Expr) -> int:
 
 
 def _choose(loop: For, span: _Span, clean: Stmt, an: Analyzer) -> Stmt:
-    tests: list[Expr] = [*span.provided]
-    tests += [make("ge", const(True).dtype, (loop.var, e)) for e in span.low if e is not loop.start]
-    tests += [make("lt", const(True).dtype, (loop.var, e)) for e in span.high]
     with an.tightened({}):
         enter_loop(loop, an)
-        condition = an.simplify(logical_and(*tests))
+        condition = an.simplify(_holds(loop, span))
         if is_const(condition, True):
             body = partition_loops(clean, an)
         else:
             with an.assuming(condition):
                 inside = partition_loops(simplify_stmt(clean, an), an)
-            body = If(condition, inside, partition_loops(simplify_stmt(_scalar_border(loop, span), an), an))
+            body = If(condition, inside, partition_loops(simplify_stmt(_scalar_border(loop.body, span), an), an))
     return replace(loop, body=body)
+
+
+def _holds(loop: For, span: _Span) -> Expr:
+    """Whether an iteration belongs to the interior."""
+    tests: list[Expr] = [*span.provided]
+    tests += [make("ge", const(True).dtype, (loop.var, e)) for e in span.low if e is not loop.start]
+    tests += [make("lt", const(True).dtype, (loop.var, e)) for e in span.high]
+    return logical_and(*tests)
+
+
+# -- questions asked in one corner of a large body ------------------------------------------------
+
+
+def _asks(s: Stmt, span: _Span) -> bool:
+    """Whether one of the questions is asked somewhere in `s`."""
+    return any(_asks_itself(part, span) for part in walk(s))
+
+
+def _asks_itself(s: Stmt, span: _Span) -> bool:
+    return any(e in span.answers for e in post_order(expressions(s)))
+
+
+def _site(s: Stmt, span: _Span) -> Stmt:
+    """The smallest part of `s`, outside vectors and copies, in which all the questions are asked."""
+    while not _asks_itself(s, span) and not (isinstance(s, For) and _is_relaxed(s)):
+        asking = [c for c in children(s) if _asks(c, span)]
+        if len(asking) != 1:
+            break
+        s = asking[0]
+    return s
+
+
+def _works_elsewhere(s: Stmt, site: Stmt) -> bool:
+    """Whether a long loop of `s` lies beside `site`. Then one test before `site` costs nothing, and
+    cutting `s` would write that loop down once for each piece."""
+    if s is site:
+        return False
+    if isinstance(s, For) and not _is_relaxed(s) and all(part is not site for part in walk(s)):
+        return True
+    return any(_works_elsewhere(c, site) for c in children(s))
+
+
+def _chosen_at(loop: For, site: Stmt, span: _Span, an: Analyzer) -> Stmt:
+    """The loop's body with a choice in the one place where the questions are asked:
+
+    for k: f(x, k)                                   for k: f(x, k)
+    if x < n: g(x)             ->                    if <interior>: g(x) else: if x < n: g(x)
+    """
+    chosen = If(_holds(loop, span), replace_exprs(site, span.answers), _scalar_border(site, span))
+    return simplify_stmt(_replaced(loop.body, site, chosen), an)
+
+
+def _replaced(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
+    if s is old:
+        return new
+    match s:
+        case Seq():
+            return seq(*(_replaced(c, old, new) for c in s.stmts))
+        case If():
+            other = None if s.otherwise is None else _replaced(s.otherwise, old, new)
+            return replace(s, then=_replaced(s.then, old, new), otherwise=other)
+        case For() | Let() | Allocate() | Produce() | Launch():
+            return replace(s, body=_replaced(s.body, old, new))
+        case _:
+            return s
 
 
 # -- which questions -----------------------------------------------------------------------------

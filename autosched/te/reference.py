@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,15 @@ import numpy as np
 from autosched.errors import BuildError
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
+from autosched.te.contraction import contraction
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
 __all__ = ["reference"]
 
 Environment = dict[Expr, Any]
+
+#: Reductions of so many terms are done by `numpy.einsum` where they are sums of products.
+LONG = 32
 
 
 def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, int] | None = None) -> list[np.ndarray]:
@@ -91,26 +96,32 @@ def _compute(op: ComputeOp, env: Environment, values: dict[Tensor, np.ndarray]) 
     for position, (axis, length) in enumerate(zip(op.axis, shape, strict=True)):
         grid = np.arange(length, dtype=np.int64) + int(_evaluate(axis.min, env, values))
         local[axis.var] = grid.reshape([-1 if p == position else 1 for p in range(len(shape))])
-    evaluate = _reduce if op.body.op == "reduce" else _whole
-    result = evaluate(op.body, shape, local, values)
+    if op.body.op == "reduce":
+        result = _reduce(op, shape, local, values)
+    else:
+        result = _evaluate(op.body, local, values) if 0 not in shape else np.zeros(shape)
     return np.array(np.broadcast_to(np.asarray(result).astype(op.dtype.numpy, copy=False), shape), order="C")
 
 
-def _whole(body: Expr, shape: tuple[int, ...], env: Environment, values: dict[Tensor, np.ndarray]) -> Any:
-    return _evaluate(body, env, values) if 0 not in shape else np.zeros(shape)
-
-
-def _reduce(body: Expr, shape: tuple[int, ...], env: Environment, values: dict[Tensor, np.ndarray]) -> np.ndarray:
+def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: dict[Tensor, np.ndarray]) -> np.ndarray:
+    body = op.body
     reduction, (source, condition) = body.value, body.args
     combine = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[reduction.combiner]
     # float16 sums lose whole terms: accumulate wider, round once
     wide = np.dtype("float64") if body.dtype.is_float else body.dtype.numpy
-    identity = reduction.identity(body.dtype).value
-    total = np.full(shape, identity, dtype=wide)
     spans = []
     for axis in reduction.axes:
         start, length = (int(_evaluate(e, env, values)) for e in (axis.min, axis.extent))
         spans.append(range(start, start + max(length, 0)))
+    if prod(map(len, spans)) >= LONG:
+        starts = [int(_evaluate(a.min, env, values)) for a in op.axis]
+        grid = {a.var: range(m, m + n) for a, m, n in zip(op.axis, starts, shape, strict=True)}
+        grid.update({a.var: span for a, span in zip(reduction.axes, spans, strict=True)})
+        found = contraction(body, op.axis, grid, env, values)
+        if found is not None:
+            return found.astype(body.dtype.numpy)
+    identity = reduction.identity(body.dtype).value
+    total = np.full(shape, identity, dtype=wide)
     for point in product(*spans):
         local = dict(env)
         local.update({a.var: np.int64(v) for a, v in zip(reduction.axes, point, strict=True)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -247,3 +247,59 @@ def test_blocks_as_long_as_another_dimension() -> None:
         values = np.arange(shape[0] * shape[1], dtype=np.int32).reshape(shape)
         for backend in ("native", "interpreter"):
             check_against_reference([a, b], s, "llvm", [values], backend)  # type: ignore[arg-type]
+
+
+def tiled_matmul(m: int, n: int, k: int) -> tuple[list[te.Tensor], Schedule]:
+    """Tiles of 3 x 8 sums over panels of b, 8 columns wide and filled up with zeros."""
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((k, n), name="b")
+    r = te.reduce_axis((0, k), name="k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="c")
+    s = create_schedule(c)
+    copy = s.cache_read(b, "global", [c])
+    panel, column = s[copy].split(s[copy].op.axis[1], factor=8)
+    s[copy].reorder(panel, s[copy].op.axis[0], column)
+    s.cache_write(copy, "global")
+    s[copy].compute_inline()
+    sums = s.cache_write(c, "local")
+    _, panel, row, column = s[c].tile(*s[c].op.axis, 3, 8)
+    s[c].unroll(row)
+    s[c].vectorize(column)
+    s[sums].compute_at(s[c], panel)
+    row, column = s[sums].op.axis
+    s[sums].reorder(*s[sums].op.reduce_axis, row, column)
+    s[sums].unroll(row)
+    s[sums].vectorize(column)
+    return [a, b, c], s
+
+
+def test_whole_tiles_are_summed_where_operands_are_padded() -> None:
+    """The last panel is summed whole, and only storing the tile asks where the matrix ends: the loop
+    over k is not written down a second time for the border of j."""
+    args, s = tiled_matmul(6, 13, 40)
+    f = lower_structure(s, args, "llvm").after("partition")
+    long = [x for x in walk(f.body) if isinstance(x, For) and x.var.name == "k.c"]
+    assert len(long) == 1
+    assert not any(isinstance(x, If) for x in walk(long[0].body))
+    assert any(isinstance(x, If) for x in walk(f.body))
+
+
+@pytest.mark.parametrize("backend", ["native", "interpreter"])
+@pytest.mark.parametrize(("m", "n", "k"), [(6, 16, 9), (7, 13, 5), (1, 1, 1), (2, 9, 33), (5, 5, 5)])
+def test_tiles_at_borders(m: int, n: int, k: int, backend: str) -> None:
+    args, s = tiled_matmul(m, n, k)
+    rng = np.random.default_rng(m + n + k)
+    inputs = [rng.integers(-8, 9, shape).astype("float32") for shape in ((m, k), (k, n))]
+    check_against_reference(args, s, "llvm", inputs, backend=backend)
+
+
+@pytest.mark.parametrize("make", [lambda i: i.astype("uint8"), lambda i: (i * 3).astype("int8").astype("int32") + 128])
+def test_an_index_that_wraps_in_a_narrow_type(make: Callable[[Expr], Expr]) -> None:
+    """Its range is not what arithmetic on integers says: the producer is computed whole."""
+    a = te.placeholder((256,), "int32", name="a")
+    b = te.compute((256,), lambda i: a[i] + 1, name="b")
+    c = te.compute((600,), lambda i: b[make(i)], name="c")
+    s = create_schedule(c)
+    outer, _ = s[c].split("i", factor=50)
+    s[b].compute_at(s[c], outer)
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, c], s, "llvm", [np.arange(256, dtype="int32")], backend=backend)

@@ -1,0 +1,100 @@
+"""Long sums of products are computed by einsum: the same numbers as point by point."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from autosched import te
+from autosched.te.contraction import contraction
+from autosched.te.tensor import Tensor
+
+#: `te.reference` is the function; its module is asked for by name
+module = importlib.import_module("autosched.te.reference")
+
+
+def _matmul(dtype: str, sums: str) -> list[Tensor]:
+    a, b = te.placeholder((9, 40), dtype, name="a"), te.placeholder((40, 7), dtype, name="b")
+    k = te.reduce_axis((0, 40), name="k")
+    return [a, b, te.compute((9, 7), lambda i, j: te.sum(a[i, k].astype(sums) * b[k, j].astype(sums), axis=k))]
+
+
+def _strided_conv() -> list[Tensor]:
+    image, weights = te.placeholder((3, 17, 19), name="image"), te.placeholder((4, 3, 3, 5), name="weights")
+    c, y, x = (te.reduce_axis((0, n), name=v) for n, v in ((3, "c"), (3, "dy"), (5, "dx")))
+    taps = lambda o, i, j: image[c, 2 * i + y, 16 - (3 * j + x)] * weights[o, c, y, x]  # noqa: E731
+    return [image, weights, te.compute((4, 8, 5), lambda o, i, j: te.sum(taps(o, i, j), axis=[c, y, x]))]
+
+
+def _partial_axes() -> list[Tensor]:
+    """One reduce axis is mentioned nowhere, and an output axis neither."""
+    a = te.placeholder((6, 50), name="a")
+    k, more = te.reduce_axis((0, 50), name="k"), te.reduce_axis((0, 3), name="more")
+    return [a, te.compute((6, 4), lambda i, j: te.sum(a[i, k], axis=[k, more]))]
+
+
+def _from_two() -> list[Tensor]:
+    """Axes that do not start at 0, and a size variable in the index."""
+    n = te.var("n")
+    a = te.placeholder((n,), name="a")
+    k = te.reduce_axis((2, 50), name="k")
+    return [a, te.compute((5,), lambda i: te.sum(a[n - 1 - (i + k)] * a[k], axis=k))]
+
+
+CASES = {
+    "float32": lambda: _matmul("float32", "float32"),
+    "int8 in int32": lambda: _matmul("int8", "int32"),
+    "uint8 in int32": lambda: _matmul("uint8", "int32"),
+    "int16 wraps": lambda: _matmul("int16", "int16"),
+    "conv": _strided_conv,
+    "partial axes": _partial_axes,
+    "from two": _from_two,
+}
+
+
+def _inputs(args: list[Tensor]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = [[60 if d.op == "var" else int(d.value) for d in t.shape] for t in args[:-1]]
+    limits = {"int16": (-30000, 30000), "uint8": (0, 256)}
+    return [
+        rng.integers(*limits.get(str(t.dtype), (-9, 10)), shape).astype(t.dtype.numpy)
+        for t, shape in zip(args[:-1], shapes, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES)
+def test_both_ways_agree(make: Callable[[], list[Tensor]], monkeypatch: pytest.MonkeyPatch) -> None:
+    args = make()
+    inputs = _inputs(args)
+    calls: list[bool] = []
+    fast = module.contraction
+    monkeypatch.setattr(module, "contraction", lambda *given: calls.append(True) or fast(*given))
+    (quick,) = te.reference(args, inputs)
+    assert calls
+    monkeypatch.setattr(module, "LONG", 10**9)
+    (slow,) = te.reference(args, inputs)
+    assert quick.dtype == slow.dtype
+    np.testing.assert_array_equal(quick, slow)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda a, k, i: te.max(a[i, k], axis=k),
+        lambda a, k, i: te.sum(a[i, k] + 1, axis=k),
+        lambda a, k, i: te.sum(a[i, k * k % 50], axis=k),
+        lambda a, k, i: te.sum(a[i, k].astype("int8").astype("float32"), axis=k),
+    ],
+    ids=["max", "not a product", "not affine", "a narrowing cast"],
+)
+def test_what_is_no_contraction(body: Callable[..., object]) -> None:
+    a = te.placeholder((6, 50), name="a")
+    k = te.reduce_axis((0, 50), name="k")
+    out = te.compute((6,), lambda i: body(a, k, i))
+    op = out.op
+    spans = {op.axis[0].var: range(6), op.reduce_axis[0].var: range(50)}
+    values = {a: np.ones((6, 50), np.float32)}
+    assert contraction(op.body, op.axis, spans, {}, values) is None

@@ -1,0 +1,70 @@
+"""Every operator in `search_spaces/`: points of each template, at small and odd sizes, give the
+oracle's result. An operator is added to `SMALL` with arguments that do not divide by anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosched.codegen.llvm import compile_llvm
+from autosched.measure.verify import allowed_error, compare
+from autosched.runtime.module import Module
+from autosched.space.loading import find_workload, list_workloads
+from autosched.space.space import Sketch, template_space
+from autosched.space.workload import Workload
+from autosched.target import Target
+
+ROOT = Path(__file__).parents[1]
+
+#: workload -> argument sets; sizes of symbolic dimensions are among them
+SMALL: dict[str, list[dict[str, Any]]] = {
+    "box_blur": [{"height": 13, "width": 37}],
+    "matmul": [
+        {"m": 33, "n": 50, "k": 19},
+        {"m": 5, "n": 3, "k": 1},
+        {"m": 20, "n": 70, "k": 9, "dtype": "float64"},
+        {"m": 17, "n": 40, "k": 24, "dtype": "int8"},
+    ],
+    "batched_matmul": [{"batch": 3, "m": 17, "n": 35, "k": 8}],
+}
+
+CASES = [(name, given) for name, many in SMALL.items() for given in many]
+IDS = [f"{name}-{'x'.join(map(str, given.values()))}" for name, given in CASES]
+
+
+def test_every_operator_is_here() -> None:
+    assert set(SMALL) == set(list_workloads(ROOT / "search_spaces"))
+
+
+def _workload(name: str, given: dict[str, Any]) -> tuple[Workload, dict[str, int]]:
+    """The workload and the sizes among the arguments."""
+    function = find_workload(name, ROOT / "search_spaces")
+    arguments = {k: v for k, v in given.items() if k in function.parameters}
+    return function(**arguments), {k: v for k, v in given.items() if k not in arguments}
+
+
+def _points(sketch: Sketch, count: int) -> list[dict[str, int]]:
+    """Feasible points: random ones, with a fixed seed."""
+    rng = np.random.default_rng(0)
+    tries = np.stack([rng.integers(0, len(k.values), 300) for k in sketch.knobs], axis=1)
+    feasible = tries[sketch.mask(tries)]
+    assert len(feasible), f"no feasible point among 300 of {sketch}"
+    return [sketch.values(row) for row in feasible[:count]]
+
+
+@pytest.mark.parametrize(("name", "given"), CASES, ids=IDS)
+def test_points_of_every_template_on_llvm(name: str, given: dict[str, Any]) -> None:
+    work, sizes = _workload(name, given)
+    target = Target.parse("llvm")
+    inputs = work.sample_inputs(sizes)
+    wanted = work.reference(inputs)
+    for sketch in template_space(work, target, work.sizes_of(inputs)).sketches:
+        for point in _points(sketch, 2):
+            module = Module(compile_llvm(sketch.structure.bind(point), target), target)
+            got = module(*inputs)
+            for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
+                wrong = compare(a, b, *allowed_error(b, None, None))
+                assert not wrong, f"{sketch.name} with {point}: {wrong}"
