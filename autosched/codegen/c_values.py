@@ -228,4 +228,5 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     "reduce": _no_scalar,
     "ramp": _no_scalar,
     "broadcast": _no_scalar,
+    "combine_lanes": _no_scalar,
 }

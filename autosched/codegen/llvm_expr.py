@@ -160,6 +160,8 @@ class Expressions:
                 return self.w.select(*(self.value(a) for a in e.args))
             case "if_then_else":
                 return self._choose(e, *e.args)
+            case "combine_lanes":
+                return self._combine_lanes(e.value, self.value(e.args[0]))
             case "and":
                 return self._shortcut(e, e.args[0], e.args[1], const(False, e.dtype))
             case _:
@@ -188,6 +190,17 @@ class Expressions:
         if stride.const is not None:
             return self.w.binary("add", base, self.w.iota(e.dtype, int(stride.const)))
         return self.w.binary("add", base, self.w.binary("mul", steps, stride))
+
+    def _combine_lanes(self, op: str, v: Value) -> Value:
+        """Half on half, until one lane is left: see `ir.expr.combine_lanes`."""
+        w, of, lanes = self.w, v.dtype, v.dtype.lanes
+        if lanes % 2 or lanes == 2:
+            last = w.extract(v, lanes - 1)
+            first = w.extract(v, 0) if lanes == 2 else self._combine_lanes(op, w.shuffle(v, range(lanes - 1)))
+            return LLVM_OPS[op](w, of.scalar, [first, last])
+        half = lanes // 2
+        parts = [w.shuffle(v, range(half)), w.shuffle(v, range(half, lanes))]
+        return self._combine_lanes(op, LLVM_OPS[op](w, of.with_lanes(half), parts))
 
     # -- choice -------------------------------------------------------------------------------
     def _shortcut(self, e: Expr, left: Expr, then: Expr, otherwise: Expr) -> Value:

@@ -20,7 +20,9 @@ __all__ = ["LLVM_OPS", "STRUCTURAL", "Row"]
 Row = Callable[[Writer, DType, Sequence[Value]], Value]
 
 #: emitted by `llvm_expr`: leaves, memory, vectors, and what evaluates its operands on demand
-STRUCTURAL = frozenset(("const", "var", "load", "ramp", "broadcast", "select", "if_then_else", "and", "or"))
+STRUCTURAL = frozenset(
+    ("const", "var", "load", "ramp", "broadcast", "select", "if_then_else", "and", "or", "combine_lanes")
+)
 
 _FLOAT32 = dtype("float32")
 

@@ -38,6 +38,7 @@ __all__ = [
     "call",
     "cast",
     "ceildiv",
+    "combine_lanes",
     "compare",
     "const",
     "convert_pair",
@@ -664,6 +665,15 @@ def broadcast(x: object, lanes: int) -> Expr:
     return make("broadcast", e.dtype.with_lanes(lanes), (e,))
 
 
+def combine_lanes(op: str, vector: Expr) -> Expr:
+    """All lanes combined by `op` (add, mul, min, max) as a tree, half on half:
+
+    the first half of the lanes with the second, lane by lane, until one is left; of an odd number
+    the last lane comes in at the end. The order is fixed, so that results do not depend on the CPU.
+    """
+    return vector if vector.dtype.lanes == 1 else make("combine_lanes", vector.dtype.scalar, (vector,), op)
+
+
 def min_value(of: object) -> Expr:
     t = dtype(of)
     return const(t.min, t)
@@ -752,7 +762,7 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
         return broadcast(args[0], e.dtype.lanes)
     if op == "ramp":
         return ramp(args[0], args[1], e.dtype.lanes)
-    if op == "reduce":
+    if op in ("reduce", "combine_lanes"):
         return make(op, e.dtype, args, e.value)
     if op in OPS and OPS[op].arity == 2:
         args = convert_pair(*args)

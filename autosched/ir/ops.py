@@ -179,6 +179,8 @@ OPS: dict[str, OpInfo] = {
     # vectors: ramp(base, stride) and broadcast(x); the lane count is the dtype's
     "ramp": OpInfo("vector", 2),
     "broadcast": OpInfo("vector", 1),
+    # all lanes combined into a scalar by the operator that is the value: see `ir.expr.combine_lanes`
+    "combine_lanes": OpInfo("vector", 1),
     # a reduction over te reduce axes; value is the te Reduction
     "reduce": OpInfo("reduce", -1),
 }

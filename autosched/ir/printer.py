@@ -132,6 +132,8 @@ class _Formatter:
                 return f"ramp({self.top(base)}{step}, {e.dtype.lanes})", _ATOM
             case "broadcast":
                 return f"x{e.dtype.lanes}({self.top(e.args[0])})", _ATOM
+            case "combine_lanes":
+                return f"{e.value}_lanes({self.top(e.args[0])})", _ATOM
             case "reduce":
                 return e.value.describe(e, self.top), _ATOM
         return f"{e.op}({self._list(e.args)})", _ATOM

@@ -107,7 +107,7 @@ def share_storage(p: Program) -> Program:
 
 def vectorize(p: Program) -> Program:
     """Vector loops become vector statements."""
-    return p.with_body(vectorize_loops(p.function.body, p.analyzer()))
+    return p.with_body(vectorize_loops(p.function.body, p.analyzer(), combines=not p.target.is_gpu_style))
 
 
 def unroll(p: Program) -> Program:

@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, broadcast, ceildiv, const, make, minimum, post_order, ramp, rebuild, var, variables
+from autosched.ir.expr import (
+    Expr,
+    broadcast,
+    ceildiv,
+    combine_lanes,
+    const,
+    make,
+    minimum,
+    post_order,
+    ramp,
+    rebuild,
+    var,
+    variables,
+)
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     Allocate,
@@ -32,30 +45,33 @@ MAX_LANES = 1024
 MAX_UNROLLED = 8192
 
 
-def vectorize_loops(s: Stmt, an: Analyzer) -> Stmt:
-    """Replace each `vectorize` loop by statements on all its lanes at once. Indices must be flat."""
+def vectorize_loops(s: Stmt, an: Analyzer, combines: bool = True) -> Stmt:
+    """Replace each `vectorize` loop by statements on all its lanes at once. Indices must be flat.
+
+    `combines`: whether the target can combine the lanes of a vector; else such loops become serial.
+    """
     match s:
         case For():
             with an.tightened({}):
                 enter_loop(s, an)
-                body = vectorize_loops(s.body, an)
+                body = vectorize_loops(s.body, an, combines)
                 if s.lanes:
                     return _overlapping(replace(s, body=body), an)
                 if s.kind != "vectorize":
                     return replace(s, body=body)
-                return _vectorize(replace(s, body=body), an)
+                return _vectorize(replace(s, body=body), an, combines)
         case Seq():
-            return seq(*(vectorize_loops(c, an) for c in s.stmts))
+            return seq(*(vectorize_loops(c, an, combines) for c in s.stmts))
         case If():
-            otherwise = None if s.otherwise is None else vectorize_loops(s.otherwise, an)
-            return If(s.condition, vectorize_loops(s.then, an), otherwise)
+            otherwise = None if s.otherwise is None else vectorize_loops(s.otherwise, an, combines)
+            return If(s.condition, vectorize_loops(s.then, an, combines), otherwise)
         case Let() | Allocate() | Produce() | Launch():
-            return replace(s, body=vectorize_loops(s.body, an))
+            return replace(s, body=vectorize_loops(s.body, an, combines))
         case _:
             return s
 
 
-def _vectorize(loop: For, an: Analyzer) -> Stmt:
+def _vectorize(loop: For, an: Analyzer, combines: bool) -> Stmt:
     if loop.extent.op != "const":
         raise LowerError(
             f"its extent {loop.extent!r} is not a constant",
@@ -69,7 +85,7 @@ def _vectorize(loop: For, an: Analyzer) -> Stmt:
             asked=f"vectorize {loop.var.name}",
             legal="split the loop and vectorize an inner one of at most that extent",
         )
-    result = _Lanes(loop.var, loop.start, lanes, an).stmt(loop.body)
+    result = _Lanes(loop.var, loop.start, lanes, an, combines).stmt(loop.body)
     return replace(loop, kind="serial") if result is None else result
 
 
@@ -105,8 +121,8 @@ def _reads_back(s: Store) -> bool:
 class _Lanes:
     """One vector loop: `v` becomes `start + (0, 1, ..., lanes - 1)`."""
 
-    def __init__(self, v: Expr, start: Expr, lanes: int, an: Analyzer) -> None:
-        self.v, self.start, self.lanes, self.an = v, start, lanes, an
+    def __init__(self, v: Expr, start: Expr, lanes: int, an: Analyzer, combines: bool = False) -> None:
+        self.v, self.start, self.lanes, self.an, self.combines = v, start, lanes, an, combines
         self.is_scattered = False  #: some access is not to neighbouring elements
         self._done: dict[Expr, Expr] = {}
 
@@ -114,8 +130,10 @@ class _Lanes:
         """None where the statement cannot be a vector statement as a whole."""
         match s:
             case Store():
-                if any(i.dtype.lanes > 1 for i in (*s.indices, s.value)):
+                if any(e.dtype.lanes > 1 for e in post_order((*s.indices, s.value))):
                     return None  # a vector loop inside this one
+                if self.lanes > 1 and self.v not in variables(s.indices[0]):
+                    return self.combined(s)
                 value = self.expr(s.value)
                 return Store(s.buffer, (self.index(s.indices[0]),), broadcast(value, self.lanes))
             case Seq():
@@ -137,6 +155,21 @@ class _Lanes:
                 return None if body is None else Produce(s.name, body)
             case _:
                 return None
+
+    def combined(self, s: Store) -> Stmt | None:
+        """All lanes go to one element: a step of a reduction, or nothing that a vector could do.
+
+        B[i] = B[i] + f(v)   ->   B[i] = B[i] + combine_lanes(add, f(0, 1, ..., lanes - 1))
+        """
+        old = make("load", s.buffer.dtype, s.indices, s.buffer)
+        is_step = s.value.op in ("add", "mul", "min", "max") and any(a is old for a in s.value.args)
+        if not self.combines or not is_step:
+            return None
+        left, right = s.value.args
+        step = right if left is old else left
+        if self.v not in variables(step) or any(e.op == "load" and e.value is s.buffer for e in post_order(step)):
+            return None
+        return Store(s.buffer, s.indices, rebuild(s.value, (old, combine_lanes(s.value.op, self.expr(step)))))
 
     def index(self, i: Expr) -> Expr:
         """A ramp where the lanes advance by a constant, any vector otherwise, a scalar where they agree."""

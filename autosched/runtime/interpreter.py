@@ -122,6 +122,8 @@ class _Interpreter:
                 return self.load(e, lane)
             case "if_then_else":
                 return self.value(e.args[1 if self.value(e.args[0], lane) else 2], lane)
+            case "combine_lanes":
+                return _combined(e.value, [self.value(e.args[0], k) for k in range(e.args[0].dtype.lanes)])
             case "cast":
                 return _cast(self.value(e.args[0], lane), e.args[0].dtype, to)
         args = [self.value(a, lane) for a in e.args]
@@ -266,6 +268,18 @@ def _cast(value: Any, source: DType, to: DType) -> Any:
     if source.is_float and to.is_integer:
         return to.numpy.type(saturate(float(value), to))
     return np.asarray(value).astype(to.numpy)[()]
+
+
+def _combined(op: str, lanes: list[Any]) -> Any:
+    """The lanes of a vector, half on half; an odd one comes last."""
+    if len(lanes) == 1:
+        return lanes[0]
+    function = OPS[op].numpy
+    assert function is not None
+    if len(lanes) % 2:
+        return function(_combined(op, lanes[:-1]), lanes[-1])
+    half = len(lanes) // 2
+    return _combined(op, [function(a, b) for a, b in zip(lanes[:half], lanes[half:], strict=True)])
 
 
 def _shift(op: str, a: Any, b: Any) -> Any:

@@ -211,7 +211,7 @@ def reorder(s: Schedule, stage: Stage, *loops: Any) -> None:
 def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
     _computed(stage)
     loop = leaf(stage, handle)
-    if loop.is_reduce and kind in ("parallel", "vectorize", "thread"):
+    if loop.is_reduce and kind in ("parallel", "thread"):
         raise Illegal(
             f"{loop.full_name} is a reduce loop: its iterations depend on one another",
             f"{'bind' if thread else kind} a spatial loop of {stage.name}: "
@@ -229,11 +229,16 @@ def parallel(s: Schedule, stage: Stage, loop: Any) -> None:
 
 
 def vectorize(s: Schedule, stage: Stage, loop: Any) -> None:
-    """Compute all iterations of a spatial loop at once, one per vector lane.
+    """Compute all iterations of a loop at once, one per vector lane.
 
     for x in 8: B[x] = A[x] + 1   ->   B[0..7] = A[0..7] + 1
+    for k in 8: S += A[k]         ->   S += combine_lanes(A[0..7])
 
-    The extent must be a constant once the knobs are chosen; split first.
+    The extent must be a constant once the knobs are chosen; split first. The lanes of a reduce loop
+    are combined with one another, half on half, before they join what was there, so that a sum of
+    floats may round differently. That takes log2(extent) shuffles: where it is done often, keep
+    partial results apart with `rfactor` and vectorize the last reduction only. A reduction that
+    skips some lanes, and one on a GPU-style target, stays a plain loop.
     """
     chosen = leaf(stage, loop)
     inside = [x.name for x in s.attached_at(chosen)]

@@ -102,14 +102,12 @@ def _at_most(extent: Expr, limit: int) -> bool:
 
 
 def _fixed(stage: Stage, limit: int) -> list[Loop]:
-    """Serial spatial loops whose extent is a number whatever region the stage computes."""
+    """Serial loops whose extent is a number whatever region the stage computes."""
     inner = {r.inner for r in stage.relations if isinstance(r, Split) and r.factor is not None}
     extents = leaf_extents(stage)
     whole = stage.attach.kind == "root"
     return [
-        loop
-        for loop in _serial(stage)
-        if not loop.is_reduce and (whole or loop in inner) and _at_most(extents[loop], limit)
+        loop for loop in _serial(stage) if (whole or loop.is_reduce or loop in inner) and _at_most(extents[loop], limit)
     ]
 
 

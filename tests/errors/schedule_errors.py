@@ -213,11 +213,6 @@ def parallel_over_an_input() -> None:
     s["A"].parallel("i")
 
 
-def vectorize_a_reduction() -> None:
-    s = schedule()
-    s["S"].vectorize("k")
-
-
 def vectorize_a_loop_with_a_producer_in_it() -> None:
     s = schedule()
     s["B"].compute_at(s["C"], "j")
@@ -464,7 +459,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
     ],
     "reorder": [reorder_with_a_loop_given_twice],
     "parallel": [parallel_over_a_reduction, parallel_over_an_input],
-    "vectorize": [vectorize_a_reduction, vectorize_a_loop_with_a_producer_in_it],
+    "vectorize": [vectorize_a_loop_with_a_producer_in_it],
     "unroll": [unroll_an_input],
     "bind": [bind_to_no_axis, bind_a_reduction, bind_two_loops_to_one_axis],
     "compute_at": [

@@ -93,6 +93,11 @@ def vectorize(s: Schedule) -> None:
     s["C"].vectorize(inner)
 
 
+def vectorize_a_reduction(s: Schedule) -> None:
+    _, inner = s["S"].split("k", factor=8)
+    s["S"].vectorize(inner)
+
+
 def unroll(s: Schedule) -> None:
     _, inner = s["S"].split("k", factor=4)
     s["S"].unroll(inner)
@@ -176,7 +181,7 @@ CASES: dict[str, Callable[[Schedule], None]] = {
     for f in (
         split_by_factor, split_in_parts, split_shifting_inwards, split_by_a_size, split_by_a_formula,
         split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
-        reorder_reduction_outside, parallel, vectorize, unroll, bind, compute_at, compute_at_then_split,
+        reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, compute_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
         cache_read_of_an_input, rfactor, rfactor_of_a_part, knobs_and_constraints, a_choice,
     )
