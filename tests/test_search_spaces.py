@@ -28,6 +28,18 @@ SMALL: dict[str, list[dict[str, Any]]] = {
         {"m": 20, "n": 70, "k": 9, "dtype": "float64"},
         {"m": 17, "n": 40, "k": 24, "dtype": "int8"},
     ],
+    "exp_chain": [{"size": 1000}, {"size": 3, "dtype": "float64"}],
+    "tanh_chain": [{"size": 1000}, {"size": 1, "dtype": "float16"}],
+    "softmax": [
+        {"rows": 7, "columns": 50},
+        {"rows": 33, "columns": 1},
+        {"rows": 5, "columns": 300, "dtype": "float64"},
+    ],
+    "layer_norm": [
+        {"rows": 7, "columns": 50},
+        {"rows": 33, "columns": 1},
+        {"rows": 5, "columns": 300, "dtype": "float64"},
+    ],
     "batched_matmul": [{"batch": 3, "m": 17, "n": 35, "k": 8}],
 }
 
