@@ -19,6 +19,13 @@ from autosched.target import Target
 
 ROOT = Path(__file__).parents[1]
 
+_CONVOLUTIONS: list[dict[str, Any]] = [
+    {"height": 9, "width": 11, "cin": 3, "cout": 20},
+    {"batch": 2, "height": 6, "width": 31, "cin": 2, "cout": 33, "kernel": 2, "pad": 0},
+    {"height": 5, "width": 7, "cin": 18, "cout": 40, "kernel": 1, "pad": 0},
+    {"height": 15, "width": 13, "cin": 3, "cout": 6, "kernel": 7, "stride": 2, "pad": 3, "dtype": "float64"},
+]
+
 #: workload -> argument sets; sizes of symbolic dimensions are among them
 SMALL: dict[str, list[dict[str, Any]]] = {
     "box_blur": [{"height": 13, "width": 37}],
@@ -41,6 +48,12 @@ SMALL: dict[str, list[dict[str, Any]]] = {
         {"rows": 5, "columns": 300, "dtype": "float64"},
     ],
     "batched_matmul": [{"batch": 3, "m": 17, "n": 35, "k": 8}],
+    "conv2d_nchw": _CONVOLUTIONS,
+    "conv2d_nhwc": _CONVOLUTIONS,
+    "depthwise_conv2d": [
+        {"channels": 5, "height": 9, "width": 21},
+        {"batch": 2, "channels": 3, "height": 17, "width": 7, "kernel": 5, "stride": 2, "pad": 2, "dtype": "float64"},
+    ],
 }
 
 CASES = [(name, given) for name, many in SMALL.items() for given in many]

@@ -16,8 +16,7 @@ from autosched.ir.simplify import Analyzer
 from autosched.schedule.relations import fuse_values, loop_extents, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
-from autosched.te.scan import ScanOp
-from autosched.te.tensor import IterVar, Tensor
+from autosched.te.tensor import IterVar
 
 __all__ = ["Interval", "Realization", "infer_bounds", "interval"]
 
@@ -46,14 +45,6 @@ class Realization:
     extent: list[Expr]
     extents: dict[Loop, Expr]
     offsets: dict[IterVar, Expr]
-
-    def window(self, tensor: Tensor) -> tuple[list[Expr], list[Expr]]:
-        """What is stored of a tensor that this stage computes: its first index and its shape."""
-        if not isinstance(self.stage.op, ScanOp):
-            return self.start, self.extent
-        if not self.stage.op.is_uniform:
-            return [const(0)] * tensor.ndim, list(tensor.shape)
-        return [const(0), *self.start[1:]], [tensor.shape[0], *self.extent[1:]]
 
     def axis_value(self, position: int, analyzer: Analyzer) -> Expr:
         a = self.stage.axis[position]
@@ -167,6 +158,20 @@ def _provable_span(parts: list[Interval], an: Analyzer) -> Poly | None:
     return span
 
 
+def _tightest(index: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None:
+    """The range of an index as it stands or simplified, whichever is tighter.
+
+    As it stands, `f % 3` is 0..2, whatever it is added to; simplified, `f//3*3 + f%3` is `f`.
+    """
+    found = interval(index, relaxed, an)
+    simple = an.simplify(index)
+    other = None if simple is index else interval(simple, relaxed, an)
+    if found is None or other is None or not _loop_free(other.width):
+        return found if other is None or found is not None else other
+    tighter = not _loop_free(found.width) or an.prove_nonneg(found.width - other.width)
+    return other if tighter else found
+
+
 def infer_bounds(s: Schedule, bodies: dict[Stage, Expr], an: Analyzer) -> dict[Stage, Realization]:
     """The region of every stage that is computed, and the ranges of its loops (left in `an`)."""
     done: dict[Stage, Realization] = {}
@@ -187,51 +192,36 @@ def _realize(stage: Stage, body: Expr, start: list[Expr], extent: list[Expr], an
     extents = loop_extents(stage, of_axis, an)
     for loop, e in extents.items():
         an.bind(loop.var, 0, an.poly(e) - 1)
-    for a in _without_loops(stage):
-        an.bind(a.var, 0, an.poly(a.extent) - 1)
     values = values_of_leaves(stage, extents)
     offsets = {a: values[loop] for a, loop in stage.roots.items()}
     return Realization(stage, body, start, extent, extents, offsets)
 
 
-def _without_loops(stage: Stage) -> list[IterVar]:
-    """The spatial axes of a scan whose outputs have several shapes: each step computes them whole."""
-    op = stage.op
-    return list(op.spatial_axis_) if isinstance(op, ScanOp) and not op.is_uniform else []
-
-
-def _whole_axes(stage: Stage) -> list[bool]:
-    """The axes that are computed whole wherever the stage is: of a scan, time and what advances together."""
-    op = stage.op
-    if not isinstance(op, ScanOp):
-        return [stage.attach.kind == "init" and i == 0 for i in range(len(stage.axis))]
-    return [True, *(not free for free in op.independent)]
-
-
 def _required(s: Schedule, stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> tuple[list[Expr], list[Expr]]:
-    together = _work_items_around(stage) if stage.scope == "shared" else frozenset()
+    loop = stage.attach.loop
+    assert loop is not None
+    together = _work_items_around(loop) if stage.scope == "shared" else frozenset()
     hulls: list[list[Interval] | None] = [[] for _ in stage.axis]
     for user, real in done.items():
-        reads = [e for e in post_order(real.body) if e.op == "read" and e.value in stage.op.outputs]
+        reads = [e for e in post_order(real.body) if e.op == "read" and e.value is stage.tensor]
         if not reads:
             continue
-        offsets, relaxed = _collapsed(user, real.extents, _inside(user, stage) | together)
-        relaxed |= {a.var for a in _without_loops(user)}
+        offsets, relaxed = _collapsed(user, real.extents, _inside(user, loop) | together)
         values = {a.var: real.start[i] + offsets[a] for i, a in enumerate(user.axis)}
         values.update({a.var: a.min + offsets[a] for a in user.reduce_axis})
         for read in reads:
-            for d, index in enumerate(read.args[: len(stage.axis)]):
-                found = interval(substitute(index, values), relaxed, an)
+            for d, index in enumerate(read.args):
+                found = _tightest(substitute(index, values), relaxed, an)
                 hull = hulls[d]
                 if found is None or not _loop_free(found.width) or hull is None:
                     hulls[d] = None
                 else:
                     hull.append(found)
     start, extent = [], []
-    for a, parts, is_whole in zip(stage.axis, hulls, _whole_axes(stage), strict=True):
-        whole = _hull(parts, an) if parts and not is_whole else None
+    for a, parts in zip(stage.axis, hulls, strict=True):
+        whole = _hull(parts, an) if parts else None
         if whole is None or _covers(whole.width + 1, a.extent, an):
-            start.append(a.min)
+            start.append(const(0))
             extent.append(a.extent)
         else:
             start.append(whole.low.expr())
@@ -272,24 +262,35 @@ def _covers(width: Poly, full: Expr, an: Analyzer) -> bool:
     return an.prove_nonneg(width - an.poly(full))
 
 
-def _work_items_around(stage: Stage) -> frozenset[Expr]:
+def _work_items_around(loop: Loop) -> frozenset[Expr]:
     """The threadIdx loops around an attach point: a shared stage serves all work-items of a group at once."""
     found: set[Expr] = set()
-    host, around = stage.surroundings()
-    while host is not None:
-        found.update(x.var for x in around if x.thread.startswith("threadIdx"))
-        host, around = host.surroundings()
+    at: Loop | None = loop
+    while at is not None:
+        leaves = at.stage.loops
+        found.update(x.var for x in leaves[: leaves.index(at) + 1] if x.thread.startswith("threadIdx"))
+        at = at.stage.attach.loop
     return frozenset(found)
 
 
-def _inside(user: Stage, producer: Stage) -> frozenset[Expr]:
-    """The loop variables that run while one region of the producer is in use, as `user` sees them."""
-    place, around = producer.surroundings()
+def _inside(user: Stage, loop: Loop) -> frozenset[Expr]:
+    """The loop variables that run while one iteration of `loop` runs, as `user` sees them."""
     relaxed: set[Expr] = set()
-    stage: Stage | None = user
-    loops = user.loops
-    while stage is not None and stage is not place:  # schedule.check() has made sure that `place` is met
-        relaxed.update(x.var for x in loops)
-        stage, loops = stage.surroundings()
-    relaxed.update(x.var for x in loops if x not in around)
-    return frozenset(relaxed)
+    stage = user
+    while True:
+        leaves = stage.loops
+        if stage is loop.stage:
+            relaxed.update(x.var for x in leaves[leaves.index(loop) + 1 :])
+            return frozenset(relaxed)
+        at = stage.attach.loop
+        relaxed.update(x.var for x in leaves)
+        if at is None:  # schedule.check() has made sure that this does not happen
+            return frozenset(relaxed)
+        if at.stage is not loop.stage:
+            stage = at.stage
+            outer = stage.loops
+            relaxed.update(x.var for x in outer[: outer.index(at) + 1])
+            continue
+        outer = loop.stage.loops
+        relaxed.update(x.var for x in outer[outer.index(loop) + 1 : outer.index(at) + 1])
+        return frozenset(relaxed)

@@ -86,7 +86,7 @@ def _vectorize(loop: For, an: Analyzer, combines: bool) -> Stmt:
             legal="split the loop and vectorize an inner one of at most that extent",
         )
     result = _Lanes(loop.var, loop.start, lanes, an, combines).stmt(loop.body)
-    return replace(loop, kind="serial") if result is None else result
+    return replace(loop, kind="serial", ragged=True) if result is None else result
 
 
 def _overlapping(loop: For, an: Analyzer) -> Stmt:
@@ -135,7 +135,7 @@ class _Lanes:
                 if self.lanes > 1 and self.v not in variables(s.indices[0]):
                     return self.combined(s)
                 value = self.expr(s.value)
-                return Store(s.buffer, (self.index(s.indices[0]),), broadcast(value, self.lanes), s.streaming)
+                return Store(s.buffer, (self.index(s.indices[0]),), broadcast(value, self.lanes))
             case Seq():
                 parts = [self.stmt(c) for c in s.stmts]
                 return None if None in parts else seq(*parts)

@@ -25,10 +25,8 @@ from autosched.ir.expr import (
 )
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import THREAD_TAGS
-from autosched.schedule import scans
-from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
-from autosched.schedule.stage import PRAGMAS, SCOPES, TAILS, Attach, Fuse, Loop, Split, Stage
+from autosched.schedule.stage import SCOPES, TAILS, Attach, Fuse, Loop, Split, Stage
 from autosched.te.tensor import ComputeOp, IterVar, Reduction, Tensor
 
 if TYPE_CHECKING:
@@ -39,6 +37,14 @@ __all__ = ["PRIMITIVES", "Illegal"]
 
 #: The largest factor or nparts: loops count in 32 bits.
 MAX_FACTOR = 2**31 - 1
+
+
+class Illegal(Exception):
+    """Why a call is illegal, and what would be legal."""
+
+    def __init__(self, why: str, legal: str = "") -> None:
+        self.why, self.legal = why, legal
+        super().__init__(why)
 
 
 # -- resolving arguments --------------------------------------------------------------------------
@@ -90,8 +96,6 @@ def _factor(s: Schedule, value: Any, what: str) -> Expr:
 
 
 def _unmarked(loop: Loop, action: str) -> None:
-    if loop.pragmas:
-        raise Illegal(f"{loop!r} is marked; {action} would undo that", f"{action} before pragma")
     if loop.kind != "serial":
         state = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}.get(loop.kind)
         raise Illegal(
@@ -119,14 +123,11 @@ def split(
     `tail` says what becomes of the condition when the factor does not divide: see `TAILS`.
     """
     loop = leaf(stage, parent)
-    scans.forbid_on_time(loop, "split")
     _unmarked(loop, "split")
     if (factor is None) == (nparts is None):
         raise Illegal("exactly one of factor and nparts is needed", "split(loop, factor=8) or split(loop, nparts=4)")
     if tail not in TAILS:
         raise Illegal(f"no tail strategy {tail!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in TAILS.items()))
-    if tail == "shift_inwards" and stage.scan_loop is not None:
-        raise Illegal(f"{stage.name} is a scan: it cannot compute elements twice", "tail='guard' for loops of a scan")
     if tail == "shift_inwards" and loop.is_reduce:
         raise Illegal("a reduction cannot compute elements twice", "tail='guard' for reduce loops")
     if tail == "shift_inwards" and loop.root is None:
@@ -170,8 +171,6 @@ def fuse(s: Schedule, stage: Stage, *loops: Any) -> Any:
         raise Illegal("nothing to fuse", f"loops of {stage.name}: {stage.describe()}")
     fused = chosen[0]
     for inner in chosen[1:]:
-        scans.forbid_on_time(fused, "fuse")
-        scans.forbid_on_time(inner, "fuse")
         _unmarked(fused, "fuse")
         _unmarked(inner, "fuse")
         at = stage.loops.index(fused)
@@ -218,9 +217,6 @@ def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
             f"{'bind' if thread else kind} a spatial loop of {stage.name}: "
             + (", ".join(x.name for x in stage.loops if not x.is_reduce) or "there is none"),
         )
-    scans.forbid_on_time(loop, "bind" if thread else kind)
-    if stage.scan_loop is not None and kind == "vectorize":
-        raise Illegal(f"a lane of {loop.full_name} would run the whole scan", "vectorize a loop of the update")
     loop.kind, loop.thread = kind, thread
 
 
@@ -277,28 +273,6 @@ def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
     _mark(stage, loop, "thread", tag)
 
 
-def pragma(s: Schedule, stage: Stage, loop: Any, pragma_type: Any) -> None:
-    """Ask something of the code for a loop that does not change what is computed: see `PRAGMAS`.
-
-    for x in N: B[x] = f(x)   --pragma(x, "streaming_store")->   for x in N: stream B[x] = f(x)
-
-    `streaming_store` saves reading what is about to be overwritten, and leaves the caches to data
-    that is needed again. It is for whole vectors on x86; other stores, and other targets, take no
-    notice.
-    """
-    _computed(stage)
-    chosen = leaf(stage, loop)
-    if pragma_type not in PRAGMAS:
-        raise Illegal(f"no pragma {pragma_type!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in PRAGMAS.items()))
-    if stage.reduce_axis:
-        raise Illegal(
-            f"{stage.name} is a reduction: it reads back what it stores",
-            f"s.cache_write({stage.name!r}, 'local'), and the pragma on the copy that {stage.name} becomes",
-        )
-    if pragma_type not in chosen.pragmas:
-        chosen.pragmas += (pragma_type,)
-
-
 # -- where a stage is computed --------------------------------------------------------------------
 
 
@@ -311,7 +285,6 @@ def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
     """
     _computed(stage)
     consumer = s.stage(parent)
-    scans.forbid(stage, "compute_at")
     if stage.is_output:
         raise Illegal(f"{stage.name} is an output: it is computed at the root", "compute_at is for intermediates")
     if consumer is stage or s.depends_on(stage, consumer):
@@ -320,7 +293,6 @@ def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
             "legal consumers of " + stage.name + ": " + ", ".join(x.name for x in s.consumers(stage, deep=True)),
         )
     loop = leaf(consumer, scope)
-    scans.forbid_outside(stage, consumer, loop)
     if not s.depends_on(consumer, stage):
         raise Illegal(
             f"{consumer.name} does not use {stage.name}",
@@ -341,7 +313,6 @@ def compute_inline(s: Schedule, stage: Stage) -> None:
     A[i] = f(i); B[i] = g(A[i])   ->   B[i] = g(f(i))
     """
     _computed(stage)
-    scans.forbid(stage, "compute_inline")
     if stage.is_output:
         raise Illegal(f"{stage.name} is an output: it must be stored", "compute_inline is for intermediates")
     if stage.reduce_axis:
@@ -352,12 +323,11 @@ def compute_inline(s: Schedule, stage: Stage) -> None:
 def compute_root(s: Schedule, stage: Stage) -> None:
     """Compute the whole tensor before anything that needs it: the default."""
     _computed(stage)
-    stage.attach = s.scans.home(stage)
+    stage.attach = Attach()
 
 
 def set_scope(s: Schedule, stage: Stage, scope: str) -> None:
     """Say where an intermediate is stored: see `SCOPES`."""
-    scans.forbid(stage, "set_scope")
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     if stage.is_placeholder or (stage.is_output and scope != "global"):
@@ -380,12 +350,10 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
     `reorder(j, i)`), so layout and compute order can be chosen apart. Returns the cache's tensor.
     """
     _computed(stage)
-    if stage.scan_loop is not None:
-        scans.forbid(stage, "cache_write")
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     spatial = [loop for loop in stage.loops if not loop.is_reduce]
-    marked = [loop for loop in stage.loops if loop.mark]
+    marked = [loop for loop in stage.loops if loop.kind != "serial"]
     if marked:
         raise Illegal(
             f"{marked[0]!r} is marked, and the loops start anew", "cache_write first, then mark the new loops"
@@ -451,10 +419,6 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any]) ->
     if not users:
         raise Illegal(f"nothing reads {stage.name}", "cache_write keeps what a stage computes")
     for user in users:
-        if user.scan_loop is not None:
-            raise Illegal(
-                f"{user.name} does not read {stage.name}, which is stored with it", "readers other than a scan"
-            )
         if user not in direct:
             raise Illegal(
                 f"{user.name} does not read {stage.name}",
@@ -560,7 +524,7 @@ def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -
 PRIMITIVES: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
-        split, tile, fuse, reorder, parallel, vectorize, unroll, bind, pragma,
+        split, tile, fuse, reorder, parallel, vectorize, unroll, bind,
         compute_at, compute_inline, compute_root, set_scope, cache_write, cache_read, rfactor,
     )
 }  # fmt: skip

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.ir.expr import Expr, var
 from autosched.ir.stmt import THREAD_TAGS
-from autosched.te.scan import ScanOp
-from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Tensor
+from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["PRAGMAS", "SCOPES", "TAILS", "Attach", "Fuse", "Loop", "Split", "Stage"]
+__all__ = ["SCOPES", "TAILS", "Attach", "Fuse", "Loop", "Split", "Stage"]
 
 #: storage scope -> where it lives
 SCOPES = {
@@ -33,17 +32,11 @@ TAILS = {
     "shift_inwards": "the last block moves back to end at the edge, computing some elements twice",
 }
 
-#: pragma -> what it asks of a loop
-PRAGMAS = {
-    "streaming_store": "what the loop stores goes past the caches: for more than they hold, and read much later",
-}
-
 
 class Loop:
-    """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`; `thread` what it is bound to;
-    `pragmas` are some of `PRAGMAS`."""
+    """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`; `thread` what it is bound to."""
 
-    __slots__ = ("is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "var")
+    __slots__ = ("is_reduce", "kind", "name", "root", "stage", "thread", "var")
 
     def __init__(self, stage: Stage, name: str, is_reduce: bool, root: IterVar | None = None) -> None:
         self.stage = stage
@@ -52,19 +45,16 @@ class Loop:
         self.root = root
         self.kind = "serial"
         self.thread = ""
-        self.pragmas: tuple[str, ...] = ()
         self.var: Expr = var(name, role="loop")
 
     @property
     def full_name(self) -> str:
         """`stage.loop`, as errors and traces print it."""
-        prefix = f"{self.stage.name}."  # which the axes of a scan have already
-        return self.name if self.name.startswith(prefix) else prefix + self.name
+        return f"{self.stage.name}.{self.name}"
 
     @property
     def mark(self) -> str:
-        marks = [*([] if self.kind == "serial" else [self.thread or self.kind]), *self.pragmas]
-        return f" ({', '.join(marks)})" if marks else ""
+        return "" if self.kind == "serial" else f" ({self.thread or self.kind})"
 
     def __repr__(self) -> str:
         return self.full_name + self.mark
@@ -93,8 +83,7 @@ class Fuse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attach:
-    """Where a stage is computed: `root`, `inline`, `at` a loop of a consumer, or as `init` of a scan,
-    just outside its loop over time."""
+    """Where a stage is computed: `root`, `inline`, or `at` a loop of a consumer."""
 
     kind: str = "root"
     stage: Stage | None = None
@@ -113,7 +102,7 @@ class Stage:
         self.scope = "global"
         self.scope_given = False
         op = tensor.op
-        self.is_placeholder = isinstance(op, PlaceholderOp)
+        self.is_placeholder = not isinstance(op, ComputeOp)
         self.body: Expr | None = None
         self.axis: tuple[IterVar, ...] = ()
         self.reduce_axis: tuple[IterVar, ...] = ()
@@ -123,8 +112,6 @@ class Stage:
         self._names: set[str] = set()
         if isinstance(op, ComputeOp):
             self.define(op.axis, op.reduce_axis, op.body)
-        if isinstance(op, ScanOp):
-            self.define(op.axis if op.is_uniform else op.axis[:1], (), op.body)
 
     def define(self, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: Expr) -> None:
         """(Re)start the stage with these root loops and this element expression."""
@@ -165,21 +152,6 @@ class Stage:
     @property
     def op(self) -> Operation:
         return self.tensor.op
-
-    @property
-    def scan_loop(self) -> Loop | None:
-        """The loop over time of a scan, which is never split or fused."""
-        return self.roots[self.op.scan_axis] if isinstance(self.op, ScanOp) else None
-
-    def surroundings(self) -> tuple[Stage | None, list[Loop]]:
-        """The stage inside whose loops this one is computed, and those of its loops that are around it."""
-        host, at = self.attach.stage, self.attach.loop
-        if host is None:
-            return None, []
-        if self.attach.kind == "init":
-            assert host.scan_loop is not None
-            return host, host.loops[: host.loops.index(host.scan_loop)]
-        return host, host.loops[: host.loops.index(at) + 1] if at in host.loops else []
 
     @property
     def leaf_iter_vars(self) -> tuple[Loop, ...]:
@@ -229,10 +201,6 @@ class Stage:
     def bind(self, loop: Any, thread: Any) -> None:
         """See `primitives.bind`."""
         self._call("bind", loop, thread)
-
-    def pragma(self, loop: Any, pragma_type: str) -> None:
-        """See `primitives.pragma`."""
-        self._call("pragma", loop, pragma_type)
 
     def compute_at(self, parent: Any, scope: Any) -> Stage:
         """See `primitives.compute_at`."""

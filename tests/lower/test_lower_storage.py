@@ -163,6 +163,22 @@ def test_the_layout_of_a_cache_is_the_order_of_the_loops(order: tuple[str, str])
     assert sizes == {"B.global": f"int32[{', '.join('nm'['ij'.index(x)] for x in order)}]"}
 
 
+@pytest.mark.parametrize("width", [7, 16, 50])
+def test_a_cache_laid_out_along_a_fused_loop_holds_one_block(width: int) -> None:
+    """What a block of a fused loop reads is a block, wherever the rows of the tensor end."""
+    a = te.placeholder((6, width), "int32", name="A")
+    b = te.compute((6, width), lambda i, j: a[i, j] + 1, name="B")
+    s = create_schedule(b)
+    s[b].fuse("i", "j")
+    cache = s.cache_write(b, "local")
+    block, _ = s[b].split(s[b].fuse("i", "j"), factor=8)
+    s[cache].compute_at(s[b], block)
+    assert allocations(lower_structure(s, [a, b], "llvm").function) == {"B.local": "int32[8]"}
+    values = np.arange(6 * width, dtype=np.int32).reshape(6, width)
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, b], s, "llvm", [values], backend)
+
+
 def test_a_blocked_layout_is_padded_with_zeros() -> None:
     """`cache_write` after a split that does not divide: the last block is filled up."""
     a = te.placeholder((10,), "int32", name="A")

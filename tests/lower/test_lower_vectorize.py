@@ -187,3 +187,18 @@ def test_an_unrolled_ragged_loop_is_a_plain_one_at_the_border() -> None:
     assert sum(isinstance(x, Store) for x in walk(f.body)) == 5
     for length in (0, 1, 3, 4, 5, 9):
         check_against_reference([a, b], s, "llvm", [np.arange(length, dtype=np.int32)], "interpreter")
+
+
+def test_lanes_that_stay_apart_are_not_copied() -> None:
+    """What is left of a vector loop as a loop runs at a border: it is marked, so that code stays short."""
+    a = te.placeholder((21,), "int32", name="A")
+    b = te.compute((21,), lambda i: te.if_then_else(a[i] > 0, a[i], 0), name="B")
+    c = te.compute((21,), lambda i: b[i] + 1, name="C")
+    s = create_schedule(c)
+    outer, lane = s[c].split("i", factor=8)
+    s[c].unroll(outer)
+    s[c].vectorize(lane)
+    f = lower_structure(s, [a, c], "llvm").bind()
+    left = [x for x in walk(f.body) if isinstance(x, For) and any(isinstance(y, If) for y in walk(x.body))]
+    assert left
+    assert all(x.ragged for x in left)
