@@ -20,7 +20,16 @@ from autosched.errors import BuildError, TargetError
 from autosched.ir.stmt import For, Function, walk
 from autosched.target import Target
 
-__all__ = ["compile_llvm", "host", "render", "target_machine"]
+__all__ = [
+    "compile_llvm",
+    "cpu_of",
+    "host",
+    "object_code",
+    "optimised",
+    "render",
+    "source_of",
+    "target_machine",
+]
 
 _lock = threading.Lock()
 
@@ -38,7 +47,7 @@ def host() -> tuple[str, str]:
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def _cpu_of(target: Target) -> tuple[str, str]:
+def cpu_of(target: Target) -> tuple[str, str]:
     """CPU name and features to compile for: `-mcpu` alone brings its own features, else the host's."""
     name, features = host()
     if "mcpu" in target.options and target.options["mcpu"] != "native":
@@ -115,13 +124,9 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
 
     Raises BuildError when the function cannot be expressed.
     """
-    cpu, features = _cpu_of(target)
-    machine = target_machine(cpu, features)
-    triple = llvm.get_default_triple()
-    library = vector_library(triple, features)
-    source = module_text(function, triple, str(machine.target_data), library, _fuses(cpu, features))
-    with _lock:
-        code = machine.emit_object(_optimised(source, machine))
+    cpu, features = cpu_of(target)
+    source = source_of(function, target)
+    code = object_code(source, target)
     return Artifact(
         kind="llvm",
         target=str(target),
@@ -133,10 +138,26 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
             "parallel": any(isinstance(s, For) and s.kind == "parallel" for s in walk(function.body)),
             "cpu": cpu,
             "features": features,
-            "triple": triple,
+            "triple": llvm.get_default_triple(),
             "llvm": ".".join(map(str, llvm.llvm_version_info)),
         },
     )
+
+
+def source_of(function: Function, target: Target) -> str:
+    """LLVM assembly of a lowered function, not yet optimised. Raises BuildError for what has no code."""
+    cpu, features = cpu_of(target)
+    triple, machine = llvm.get_default_triple(), target_machine(cpu, features)
+    library = vector_library(triple, features)
+    return module_text(function, triple, str(machine.target_data), library, _fuses(cpu, features))
+
+
+def object_code(source: str, target: Target) -> bytes:
+    """The object file of LLVM assembly, optimised. Raises BuildError for text that LLVM refuses."""
+    machine = target_machine(*cpu_of(target))
+    with _lock:
+        code: bytes = machine.emit_object(optimised(source, machine))
+    return code
 
 
 def render(artifact: Artifact, kind: str) -> str:
@@ -146,14 +167,14 @@ def render(artifact: Artifact, kind: str) -> str:
     """
     machine = target_machine(artifact.meta["cpu"], artifact.meta["features"])
     with _lock:
-        module = _optimised(artifact.texts["source"], machine)
+        module = optimised(artifact.texts["source"], machine)
         if kind == "llvm":
             return str(module)
         machine.set_asm_verbosity(True)
         return readable(machine.emit_assembly(module), artifact.machine)
 
 
-def _optimised(source: str, machine: llvm.TargetMachine) -> Any:
+def optimised(source: str, machine: llvm.TargetMachine) -> Any:
     """Parse, verify and optimise. A context of its own per module: types and constants die with it."""
     try:
         module = llvm.parse_assembly(source, llvm.create_context())
