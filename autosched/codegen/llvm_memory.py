@@ -14,12 +14,17 @@ from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64, DType, dtype
 from autosched.ir.stmt import Buffer
 
-__all__ = ["WIDEST_STRIDE", "Memory"]
+__all__ = ["MOSTLY_TRUE", "WIDEST_STRIDE", "Memory"]
 
 #: up to this distance between lanes, one wide load and a shuffle beat a load per lane
 WIDEST_STRIDE = 4
 
+#: branch weights of a condition that holds nearly always
+MOSTLY_TRUE = '!{!"branch_weights", i32 2000, i32 1}'
+
 _BYTE = dtype("uint8")
+#: the width of a store past the caches: what NumPy aligns large arrays to
+_STREAM_BYTES = 16
 
 
 def _stored(of: DType) -> DType:
@@ -34,6 +39,7 @@ class Memory:
         self.w = writer
         self.scopes = scopes  #: the metadata suffix of an access to each buffer
         self.pointers: dict[Buffer, str] = {}
+        self.streams = False  #: whether there was a `stream`
 
     def pointer(self, buffer: Buffer) -> str:
         found = self.pointers.get(buffer)
@@ -137,6 +143,38 @@ class Memory:
         raw = self._as_memory(value)
         self.w.do(f"store {typed(raw)}, ptr {self.address(buffer, index)}{self._aligned(buffer)}")
 
+    def stream(self, buffer: Buffer, index: Value, value: Value) -> None:
+        """Neighbours, past the caches where that is possible; `fence` must follow before others read them.
+
+        x86 has such stores for whole, aligned vectors, and NumPy aligns to 16 bytes: where the
+        address is so aligned at run time, they are 16 bytes wide. (The address is asked for, never
+        made from a number.)
+        """
+        raw, w = self._as_memory(value), self.w
+        if not w.module.is_x86 or (raw.dtype.lanes * raw.dtype.scalar.bytes) % _STREAM_BYTES:
+            self.store(buffer, index, value)
+            return
+        address = self.address(buffer, index)
+        low = w.binary("and", w.fresh(f"ptrtoint ptr {address} to i64", INT64), constant(_STREAM_BYTES - 1, INT64))
+        aligned = w.fresh(f"icmp eq i64 {low.ref}, 0", BOOL)
+        past, through, joined = (w.label(wish) for wish in ("past", "through", "joined"))
+        w.branch(aligned.ref, past, through, f", !prof {w.module.metadata(MOSTLY_TRUE)}")
+        w.start(past)
+        hint = f", !nontemporal {w.module.metadata('!{i32 1}')}"
+        scopes = self.scopes.get(buffer, "")
+        w.do(f"store {typed(raw)}, ptr {address}, align {_STREAM_BYTES}{scopes}{hint}")
+        w.jump(joined)
+        w.start(through)
+        w.do(f"store {typed(raw)}, ptr {address}{self._aligned(buffer)}")
+        w.jump(joined)
+        w.start(joined)
+        self.streams = True
+
+    def fence(self) -> None:
+        """Let other threads see what was streamed."""
+        if self.streams:
+            self.w.do(f"call void {self.w.module.declare('llvm.x86.sse.sfence', 'void', [])}()")
+
     def store_line(self, buffer: Buffer, base: Value, stride: int, value: Value, mask: Value | None) -> None:
         """Lanes to base, base + stride, ...; of lanes at one place the last one stays."""
         lanes = value.dtype.lanes
@@ -156,13 +194,13 @@ class Memory:
             for i in range(lanes):
                 self.store(buffer, self._moved(base, i * stride), self.w.extract(value, i))
 
-    def store_interleaved(self, buffer: Buffer, base: Value, values: Sequence[Value]) -> None:
+    def store_interleaved(self, buffer: Buffer, base: Value, values: Sequence[Value], streaming: bool) -> None:
         """values[0][0], values[1][0], ..., values[0][1], ... to neighbouring elements from `base` on."""
         count, lanes = len(values), values[0].dtype.lanes
-        joined = self.w.join([self._as_memory(v) for v in values])
+        joined = self.w.join(values)
         order = [part * lanes + lane for lane in range(lanes) for part in range(count)]
-        raw = self.w.shuffle(joined, order)
-        self.w.do(f"store {typed(raw)}, ptr {self.address(buffer, base)}{self._aligned(buffer)}")
+        write = self.stream if streaming else self.store
+        write(buffer, base, self.w.shuffle(joined, order))
 
     def _masked_store(self, buffer: Buffer, base: Value, value: Value, mask: Value) -> None:
         raw = self._as_memory(value)

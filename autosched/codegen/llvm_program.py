@@ -123,6 +123,7 @@ class _Program:
             parameters.append(typed(value))
         parameters += [f"ptr noalias align {ALIGNMENT} {workspace}", typed(threads)]
         s.emit(self.function.body, constant(0, INT64))
+        s.memory.fence()
         w.do("ret void")
         w.finish(f"define internal void @{self.entry}.body({', '.join(parameters)}) noinline {_ATTRIBUTES}")
 
@@ -238,6 +239,7 @@ class _Program:
                 parameters.append(typed(inner))
         parameters += [typed(begin), typed(end), f"ptr noalias align {ALIGNMENT} {workspace}"]
         s.loop(loop, begin, end, constant(0, INT64))
+        s.memory.fence()
         w.do("ret void")
         w.finish(f"define internal void @{name}.range({', '.join(parameters)}) noinline {_ATTRIBUTES}")
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from autosched.codegen.llvm_expr import Expressions, line_of
 from autosched.codegen.llvm_interleave import Interleaved, interleaved
-from autosched.codegen.llvm_memory import Memory
+from autosched.codegen.llvm_memory import MOSTLY_TRUE, Memory
 from autosched.codegen.llvm_range import Interval, Ranges
 from autosched.codegen.llvm_storage import ALIGNMENT, Storage, buffer_bytes, constant_bytes, plus
 from autosched.codegen.llvm_text import Value, Writer, constant, memory_type
@@ -23,7 +23,6 @@ _NO_VECTORS = '!{!"llvm.loop.vectorize.enable", i1 false}'
 _NO_COPIES = '!{!"llvm.loop.unroll.disable"}'
 #: stores in a loop that LLVM shall not unroll further
 _WRITTEN_OUT = 12
-_MOSTLY_TRUE = '!{!"branch_weights", i32 2000, i32 1}'
 
 
 class Statements:
@@ -88,7 +87,8 @@ class Statements:
             group = self._group(stmts, position)
             match group:
                 case Interleaved():
-                    self._store_group(group)
+                    first = stmts[position]
+                    self._store_group(group, streaming=isinstance(first, Store) and first.streaming)
                     position += len(group.values)
                 case Transposed():
                     self._store_transposed(group)
@@ -104,11 +104,11 @@ class Statements:
         return interleaved(stmts, position) or transposed(stmts, position)
 
     # -- stores -------------------------------------------------------------------------------
-    def _store_group(self, group: Interleaved) -> None:
+    def _store_group(self, group: Interleaved, streaming: bool) -> None:
         e = self.exprs
         e.begin_statement(group.base, *group.values)
         values = [self.w.splat(e.value(v), group.lanes) for v in group.values]
-        self.memory.store_interleaved(group.buffer, e.index(group.base), values)
+        self.memory.store_interleaved(group.buffer, e.index(group.base), values, streaming)
 
     def _store_transposed(self, group: Transposed) -> None:
         e = self.exprs
@@ -160,6 +160,8 @@ class Statements:
             line = line_of(index)
             if line is None:
                 self.memory.scatter(s.buffer, e.index(index), value, e.mask)
+            elif s.streaming and line[1] == 1 and e.mask is None:
+                self.memory.stream(s.buffer, e.index(line[0]), value)
             else:
                 self.memory.store_line(s.buffer, e.index(line[0]), line[1], value, e.mask)
 
@@ -253,7 +255,7 @@ class Statements:
         otherwise = joined if s.otherwise is None else w.label("else")
         weights = ""
         if condition is not s.condition:
-            weights = f", !prof {w.module.metadata(_MOSTLY_TRUE)}"
+            weights = f", !prof {w.module.metadata(MOSTLY_TRUE)}"
         w.branch(holds.ref, then, otherwise, weights)
         for label, arm in ((then, s.then), (otherwise, s.otherwise)):
             if arm is not None:

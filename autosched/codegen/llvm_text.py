@@ -140,6 +140,7 @@ class ModuleText:
         self, triple: str, data_layout: str, vector_library: VectorLibrary | None = None, fuses: bool = False
     ) -> None:
         self.vector_library = vector_library
+        self.is_x86 = triple.startswith("x86_64")
         self.fuses = fuses  #: whether the CPU multiplies and adds in one instruction
         self._begun: set[str] = set()
         self._head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'

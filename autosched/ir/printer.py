@@ -233,7 +233,8 @@ def _emit(s: Stmt, depth: int, lines: list[str], name_of: _Names) -> None:
                 block(f"{word} ({name_of(s.var)}, {span}){bound}", s.body)
         case Store():
             indices = ", ".join(map(text, s.indices))
-            lines.append(f"{pad}{s.buffer.name}[{indices}] = {text(s.value)}")
+            word = "stream " if s.streaming else ""
+            lines.append(f"{pad}{word}{s.buffer.name}[{indices}] = {text(s.value)}")
         case If():
             block(f"if ({text(s.condition)})", s.then)
             if s.otherwise is not None:

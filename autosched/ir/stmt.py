@@ -97,11 +97,15 @@ class For:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
-    """`buffer[indices] = value`; a vector index or value stores all lanes."""
+    """`buffer[indices] = value`; a vector index or value stores all lanes.
+
+    `streaming` stores go past the caches where the target can do that.
+    """
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     value: Expr
+    streaming: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,7 +248,7 @@ def map_stmt(
             case For():
                 new = replace(s, start=on_expr(s.start), extent=on_expr(s.extent), body=go(s.body))
             case Store():
-                new = Store(s.buffer, tuple(on_expr(i) for i in s.indices), on_expr(s.value))
+                new = Store(s.buffer, tuple(on_expr(i) for i in s.indices), on_expr(s.value), s.streaming)
             case If():
                 new = If(on_expr(s.condition), go(s.then), None if s.otherwise is None else go(s.otherwise))
             case Seq():

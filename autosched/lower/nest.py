@@ -210,7 +210,8 @@ class _Nest:
         first_reduce = next((i for i, loop in enumerate(self.leaves) if loop.is_reduce), None)
         if self.real.body.op != "reduce":
             value = self.b.an.simplify(self.b.reads(substitute(self.real.body, self.values)))
-            return self._loops(0, Store(self.buffer, self.indices, value), None, self.guards)
+            streaming = any("streaming_store" in loop.pragmas for loop in self.leaves)
+            return self._loops(0, Store(self.buffer, self.indices, value, streaming), None, self.guards)
         self._check_overlap(len(self.leaves) if first_reduce is None else first_reduce)
         reduction, (source, condition) = self.real.body.value, self.real.body.args
         identity = reduction.identity(self.real.body.dtype)

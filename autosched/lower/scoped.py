@@ -48,7 +48,7 @@ def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
                 body = simplify_stmt(s.body, an)
             return body if is_empty(body) else replace(s, start=start, extent=extent, body=body)
         case Store():
-            return Store(s.buffer, tuple(an.simplify(i) for i in s.indices), an.simplify(s.value))
+            return Store(s.buffer, tuple(an.simplify(i) for i in s.indices), an.simplify(s.value), s.streaming)
         case If():
             return _simplify_if(s, an)
         case Seq():

@@ -57,7 +57,7 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
     def stores(s: Stmt) -> Stmt:
         match s:
             case Store():
-                return Store(target(s.buffer), (offset(s.buffer, s.indices),), s.value)
+                return Store(target(s.buffer), (offset(s.buffer, s.indices),), s.value, s.streaming)
             case Allocate():
                 return Allocate(target(s.buffer), s.body)
             case _:
@@ -130,6 +130,6 @@ def retarget(s: Stmt, owner: dict[Buffer, Buffer]) -> Stmt:
         return done[e]
 
     def stores(s: Stmt) -> Stmt:
-        return Store(owner.get(s.buffer, s.buffer), s.indices, s.value) if isinstance(s, Store) else s
+        return Store(owner.get(s.buffer, s.buffer), s.indices, s.value, s.streaming) if isinstance(s, Store) else s
 
     return map_stmt(s, loads, stores)

@@ -135,7 +135,7 @@ class _Lanes:
                 if self.lanes > 1 and self.v not in variables(s.indices[0]):
                     return self.combined(s)
                 value = self.expr(s.value)
-                return Store(s.buffer, (self.index(s.indices[0]),), broadcast(value, self.lanes))
+                return Store(s.buffer, (self.index(s.indices[0]),), broadcast(value, self.lanes), s.streaming)
             case Seq():
                 parts = [self.stmt(c) for c in s.stmts]
                 return None if None in parts else seq(*parts)

@@ -26,7 +26,7 @@ from autosched.ir.expr import (
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import THREAD_TAGS
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
-from autosched.schedule.stage import SCOPES, TAILS, Attach, Fuse, Loop, Split, Stage
+from autosched.schedule.stage import PRAGMAS, SCOPES, TAILS, Attach, Fuse, Loop, Split, Stage
 from autosched.te.tensor import ComputeOp, IterVar, Reduction, Tensor
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def _factor(s: Schedule, value: Any, what: str) -> Expr:
 
 
 def _unmarked(loop: Loop, action: str) -> None:
+    if loop.pragmas:
+        raise Illegal(f"{loop!r} is marked; {action} would undo that", f"{action} before pragma")
     if loop.kind != "serial":
         state = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}.get(loop.kind)
         raise Illegal(
@@ -273,6 +275,28 @@ def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
     _mark(stage, loop, "thread", tag)
 
 
+def pragma(s: Schedule, stage: Stage, loop: Any, pragma_type: Any) -> None:
+    """Ask something of the code for a loop that does not change what is computed: see `PRAGMAS`.
+
+    for x in N: B[x] = f(x)   --pragma(x, "streaming_store")->   for x in N: stream B[x] = f(x)
+
+    `streaming_store` saves reading what is about to be overwritten, and leaves the caches to data
+    that is needed again. It is for whole vectors on x86; other stores, and other targets, take no
+    notice.
+    """
+    _computed(stage)
+    chosen = leaf(stage, loop)
+    if pragma_type not in PRAGMAS:
+        raise Illegal(f"no pragma {pragma_type!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in PRAGMAS.items()))
+    if stage.reduce_axis:
+        raise Illegal(
+            f"{stage.name} is a reduction: it reads back what it stores",
+            f"s.cache_write({stage.name!r}, 'local'), and the pragma on the copy that {stage.name} becomes",
+        )
+    if pragma_type not in chosen.pragmas:
+        chosen.pragmas += (pragma_type,)
+
+
 # -- where a stage is computed --------------------------------------------------------------------
 
 
@@ -353,7 +377,7 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     spatial = [loop for loop in stage.loops if not loop.is_reduce]
-    marked = [loop for loop in stage.loops if loop.kind != "serial"]
+    marked = [loop for loop in stage.loops if loop.mark]
     if marked:
         raise Illegal(
             f"{marked[0]!r} is marked, and the loops start anew", "cache_write first, then mark the new loops"
@@ -524,7 +548,7 @@ def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -
 PRIMITIVES: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
-        split, tile, fuse, reorder, parallel, vectorize, unroll, bind,
+        split, tile, fuse, reorder, parallel, vectorize, unroll, bind, pragma,
         compute_at, compute_inline, compute_root, set_scope, cache_write, cache_read, rfactor,
     )
 }  # fmt: skip

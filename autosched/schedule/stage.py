@@ -17,7 +17,7 @@ from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["SCOPES", "TAILS", "Attach", "Fuse", "Loop", "Split", "Stage"]
+__all__ = ["PRAGMAS", "SCOPES", "TAILS", "Attach", "Fuse", "Loop", "Split", "Stage"]
 
 #: storage scope -> where it lives
 SCOPES = {
@@ -32,11 +32,17 @@ TAILS = {
     "shift_inwards": "the last block moves back to end at the edge, computing some elements twice",
 }
 
+#: pragma -> what it asks of a loop
+PRAGMAS = {
+    "streaming_store": "what the loop stores goes past the caches: for more than they hold, and read much later",
+}
+
 
 class Loop:
-    """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`; `thread` what it is bound to."""
+    """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`; `thread` what it is bound to;
+    `pragmas` are some of `PRAGMAS`."""
 
-    __slots__ = ("is_reduce", "kind", "name", "root", "stage", "thread", "var")
+    __slots__ = ("is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "var")
 
     def __init__(self, stage: Stage, name: str, is_reduce: bool, root: IterVar | None = None) -> None:
         self.stage = stage
@@ -45,6 +51,7 @@ class Loop:
         self.root = root
         self.kind = "serial"
         self.thread = ""
+        self.pragmas: tuple[str, ...] = ()
         self.var: Expr = var(name, role="loop")
 
     @property
@@ -54,7 +61,8 @@ class Loop:
 
     @property
     def mark(self) -> str:
-        return "" if self.kind == "serial" else f" ({self.thread or self.kind})"
+        marks = [*([] if self.kind == "serial" else [self.thread or self.kind]), *self.pragmas]
+        return f" ({', '.join(marks)})" if marks else ""
 
     def __repr__(self) -> str:
         return self.full_name + self.mark
@@ -201,6 +209,10 @@ class Stage:
     def bind(self, loop: Any, thread: Any) -> None:
         """See `primitives.bind`."""
         self._call("bind", loop, thread)
+
+    def pragma(self, loop: Any, pragma_type: str) -> None:
+        """See `primitives.pragma`."""
+        self._call("pragma", loop, pragma_type)
 
     def compute_at(self, parent: Any, scope: Any) -> Stage:
         """See `primitives.compute_at`."""

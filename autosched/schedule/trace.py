@@ -43,6 +43,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "vectorize": (("loop",), {}),
     "unroll": (("loop",), {}),
     "bind": (("loop", "name"), {}),
+    "pragma": (("loop", "name"), {}),
     "compute_at": (("name", "loop"), {}),
     "compute_inline": ((), {}),
     "compute_root": ((), {}),

@@ -25,7 +25,7 @@ from autosched.ir.stmt import For, Function, Stmt, map_stmt, substitute_stmt
 from autosched.lower.pipeline import lower_structure
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.schedule import Schedule, create_schedule, replay
-from autosched.schedule.stage import Loop, Split, Stage
+from autosched.schedule.stage import PRAGMAS, Loop, Split, Stage
 from autosched.target import Target
 from autosched.te.reference import reference
 from autosched.te.tensor import ComputeOp, Tensor
@@ -91,7 +91,7 @@ class _Draw:
 
 
 def _serial(stage: Stage) -> list[Loop]:
-    return [loop for loop in stage.loops if loop.kind == "serial"]
+    return [loop for loop in stage.loops if loop.kind == "serial" and not loop.pragmas]
 
 
 def _at_most(extent: Expr, limit: int) -> bool:
@@ -146,7 +146,7 @@ def _fuse(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     pairs = [
         (a, b)
         for a, b in zip(stage.loops, stage.loops[1:], strict=False)
-        if a.kind == b.kind == "serial" and a.is_reduce == b.is_reduce
+        if a.kind == b.kind == "serial" and not a.pragmas and not b.pragmas and a.is_reduce == b.is_reduce
     ]
     pair = draw.one(pairs)
     return None if pair is None else Step("fuse", stage.name, tuple(loop.name for loop in pair))
@@ -176,6 +176,13 @@ def _unroll(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return None if loop is None else Step("unroll", stage.name, (loop.name,))
 
 
+def _pragma(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loop = draw.one(stage.loops)
+    if loop is None or stage.reduce_axis:
+        return None
+    return Step("pragma", stage.name, (loop.name, draw.rng.choice(tuple(PRAGMAS))))
+
+
 def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     hosts = [x for x in s.consumers(stage, deep=True) if x.attach.kind != "inline" and x.loops]
     inner = {r.inner for r in stage.relations if isinstance(r, Split) and r.factor is not None}
@@ -197,7 +204,7 @@ def _compute_root(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 
 def _cache_write(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
-    marked = any(loop.kind != "serial" for loop in stage.loops)
+    marked = any(loop.kind != "serial" or loop.pragmas for loop in stage.loops)
     cut = any(loop.is_reduce and loop.root is None for loop in stage.loops)
     shifted = any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations)
     if marked or cut or shifted or _hosted(s, stage) or len(s.stages) >= MAX_STAGES:
@@ -228,7 +235,7 @@ def _set_scope(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 Proposer = Callable[[Schedule, Stage, _Draw], Step | None]
 _ON_INPUTS: tuple[Proposer, ...] = (_cache_read,)
 _ON_STAGES: tuple[Proposer, ...] = (
-    _split, _split, _split, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll,
+    _split, _split, _split, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll, _pragma,
     _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
     _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope,
 )  # fmt: skip

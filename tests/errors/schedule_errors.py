@@ -240,6 +240,22 @@ def bind_two_loops_to_one_axis() -> None:
     s["C"].bind("j", "threadIdx.x")
 
 
+def pragma_that_is_unknown() -> None:
+    s = schedule()
+    s["C"].pragma("i", "auto_unroll_max_step")
+
+
+def pragma_for_a_reduction() -> None:
+    s = schedule()
+    s["S"].pragma("i", "streaming_store")
+
+
+def split_a_loop_with_a_pragma() -> None:
+    s = schedule()
+    s["C"].pragma("i", "streaming_store")
+    s["C"].split("i", 4)
+
+
 # -- where a stage is computed ---------------------------------------------------------------------------
 
 
@@ -462,6 +478,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "vectorize": [vectorize_a_loop_with_a_producer_in_it],
     "unroll": [unroll_an_input],
     "bind": [bind_to_no_axis, bind_a_reduction, bind_two_loops_to_one_axis],
+    "pragma": [pragma_that_is_unknown, pragma_for_a_reduction, split_a_loop_with_a_pragma],
     "compute_at": [
         compute_an_output_at_a_loop, compute_at_a_stage_that_comes_before, compute_at_itself,
         compute_at_a_stage_that_does_not_use_it, compute_at_an_input, compute_at_a_vectorized_loop,

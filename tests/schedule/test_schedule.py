@@ -109,6 +109,11 @@ def bind(s: Schedule) -> None:
     s["C"].bind(inner, "threadIdx.x")
 
 
+def pragma(s: Schedule) -> None:
+    s["C"].parallel("i")
+    s["C"].pragma("i", "streaming_store")
+
+
 def compute_at(s: Schedule) -> None:
     s["B"].compute_at(s["C"], "j")
 
@@ -181,7 +186,7 @@ CASES: dict[str, Callable[[Schedule], None]] = {
     for f in (
         split_by_factor, split_in_parts, split_shifting_inwards, split_by_a_size, split_by_a_formula,
         split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
-        reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, compute_at, compute_at_then_split,
+        reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, pragma, compute_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
         cache_read_of_an_input, rfactor, rfactor_of_a_part, knobs_and_constraints, a_choice,
     )
