@@ -120,7 +120,8 @@ def _plan_schedule(s: Schedule, target: Target, args: Sequence[Tensor] | None, n
 
 def _arguments(s: Schedule) -> tuple[Tensor, ...]:
     """Inputs in order of first use, then outputs."""
-    return (*(x.tensor for x in s.stages if x.is_placeholder and s.consumers(x)), *s.outputs)
+    inputs = (x.tensor for x in s.stages if x.is_placeholder and x.tensor not in s.scans.storage and s.consumers(x))
+    return (*inputs, *s.outputs)
 
 
 def _plans(

@@ -226,6 +226,7 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     # tensor reads and reductions are lowered away; vectors are the other table's, or taken apart by lane
     "read": _no_scalar,
     "reduce": _no_scalar,
+    "scan": _no_scalar,
     "ramp": _no_scalar,
     "broadcast": _no_scalar,
     "combine_lanes": _no_scalar,

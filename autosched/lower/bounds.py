@@ -16,7 +16,8 @@ from autosched.ir.simplify import Analyzer
 from autosched.schedule.relations import fuse_values, loop_extents, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
-from autosched.te.tensor import IterVar
+from autosched.te.scan import ScanOp
+from autosched.te.tensor import IterVar, Tensor
 
 __all__ = ["Interval", "Realization", "infer_bounds", "interval"]
 
@@ -45,6 +46,14 @@ class Realization:
     extent: list[Expr]
     extents: dict[Loop, Expr]
     offsets: dict[IterVar, Expr]
+
+    def window(self, tensor: Tensor) -> tuple[list[Expr], list[Expr]]:
+        """What is stored of a tensor that this stage computes: its first index and its shape."""
+        if not isinstance(self.stage.op, ScanOp):
+            return self.start, self.extent
+        if not self.stage.op.is_uniform:
+            return [const(0)] * tensor.ndim, list(tensor.shape)
+        return [const(0), *self.start[1:]], [tensor.shape[0], *self.extent[1:]]
 
     def axis_value(self, position: int, analyzer: Analyzer) -> Expr:
         a = self.stage.axis[position]
@@ -192,25 +201,40 @@ def _realize(stage: Stage, body: Expr, start: list[Expr], extent: list[Expr], an
     extents = loop_extents(stage, of_axis, an)
     for loop, e in extents.items():
         an.bind(loop.var, 0, an.poly(e) - 1)
+    for a in _without_loops(stage):
+        an.bind(a.var, 0, an.poly(a.extent) - 1)
     values = values_of_leaves(stage, extents)
     offsets = {a: values[loop] for a, loop in stage.roots.items()}
     return Realization(stage, body, start, extent, extents, offsets)
 
 
+def _without_loops(stage: Stage) -> list[IterVar]:
+    """The spatial axes of a scan whose outputs have several shapes: each step computes them whole."""
+    op = stage.op
+    return list(op.spatial_axis_) if isinstance(op, ScanOp) and not op.is_uniform else []
+
+
+def _whole_axes(stage: Stage) -> list[bool]:
+    """The axes that are computed whole wherever the stage is: of a scan, time and what advances together."""
+    op = stage.op
+    if not isinstance(op, ScanOp):
+        return [stage.attach.kind == "init" and i == 0 for i in range(len(stage.axis))]
+    return [True, *(not free for free in op.independent)]
+
+
 def _required(s: Schedule, stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> tuple[list[Expr], list[Expr]]:
-    loop = stage.attach.loop
-    assert loop is not None
-    together = _work_items_around(loop) if stage.scope == "shared" else frozenset()
+    together = _work_items_around(stage) if stage.scope == "shared" else frozenset()
     hulls: list[list[Interval] | None] = [[] for _ in stage.axis]
     for user, real in done.items():
-        reads = [e for e in post_order(real.body) if e.op == "read" and e.value is stage.tensor]
+        reads = [e for e in post_order(real.body) if e.op == "read" and e.value in stage.op.outputs]
         if not reads:
             continue
-        offsets, relaxed = _collapsed(user, real.extents, _inside(user, loop) | together)
+        offsets, relaxed = _collapsed(user, real.extents, _inside(user, stage) | together)
+        relaxed |= {a.var for a in _without_loops(user)}
         values = {a.var: real.start[i] + offsets[a] for i, a in enumerate(user.axis)}
         values.update({a.var: a.min + offsets[a] for a in user.reduce_axis})
         for read in reads:
-            for d, index in enumerate(read.args):
+            for d, index in enumerate(read.args[: len(stage.axis)]):
                 found = _tightest(substitute(index, values), relaxed, an)
                 hull = hulls[d]
                 if found is None or not _loop_free(found.width) or hull is None:
@@ -218,10 +242,10 @@ def _required(s: Schedule, stage: Stage, done: dict[Stage, Realization], an: Ana
                 else:
                     hull.append(found)
     start, extent = [], []
-    for a, parts in zip(stage.axis, hulls, strict=True):
-        whole = _hull(parts, an) if parts else None
+    for a, parts, is_whole in zip(stage.axis, hulls, _whole_axes(stage), strict=True):
+        whole = _hull(parts, an) if parts and not is_whole else None
         if whole is None or _covers(whole.width + 1, a.extent, an):
-            start.append(const(0))
+            start.append(a.min)
             extent.append(a.extent)
         else:
             start.append(whole.low.expr())
@@ -262,35 +286,24 @@ def _covers(width: Poly, full: Expr, an: Analyzer) -> bool:
     return an.prove_nonneg(width - an.poly(full))
 
 
-def _work_items_around(loop: Loop) -> frozenset[Expr]:
+def _work_items_around(stage: Stage) -> frozenset[Expr]:
     """The threadIdx loops around an attach point: a shared stage serves all work-items of a group at once."""
     found: set[Expr] = set()
-    at: Loop | None = loop
-    while at is not None:
-        leaves = at.stage.loops
-        found.update(x.var for x in leaves[: leaves.index(at) + 1] if x.thread.startswith("threadIdx"))
-        at = at.stage.attach.loop
+    host, around = stage.surroundings()
+    while host is not None:
+        found.update(x.var for x in around if x.thread.startswith("threadIdx"))
+        host, around = host.surroundings()
     return frozenset(found)
 
 
-def _inside(user: Stage, loop: Loop) -> frozenset[Expr]:
-    """The loop variables that run while one iteration of `loop` runs, as `user` sees them."""
+def _inside(user: Stage, producer: Stage) -> frozenset[Expr]:
+    """The loop variables that run while one region of the producer is in use, as `user` sees them."""
+    place, around = producer.surroundings()
     relaxed: set[Expr] = set()
-    stage = user
-    while True:
-        leaves = stage.loops
-        if stage is loop.stage:
-            relaxed.update(x.var for x in leaves[leaves.index(loop) + 1 :])
-            return frozenset(relaxed)
-        at = stage.attach.loop
-        relaxed.update(x.var for x in leaves)
-        if at is None:  # schedule.check() has made sure that this does not happen
-            return frozenset(relaxed)
-        if at.stage is not loop.stage:
-            stage = at.stage
-            outer = stage.loops
-            relaxed.update(x.var for x in outer[: outer.index(at) + 1])
-            continue
-        outer = loop.stage.loops
-        relaxed.update(x.var for x in outer[outer.index(loop) + 1 : outer.index(at) + 1])
-        return frozenset(relaxed)
+    stage: Stage | None = user
+    loops = user.loops
+    while stage is not None and stage is not place:  # schedule.check() has made sure that `place` is met
+        relaxed.update(x.var for x in loops)
+        stage, loops = stage.surroundings()
+    relaxed.update(x.var for x in loops if x not in around)
+    return frozenset(relaxed)

@@ -25,6 +25,7 @@ from autosched.ir.expr import (
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, If, Produce, Stmt, Store, load, seq
 from autosched.lower.bounds import Realization
+from autosched.lower.scan import check_work_items
 from autosched.schedule.relations import ragged, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
@@ -42,17 +43,26 @@ class _Builder:
 
     # -- buffers --------------------------------------------------------------------------------
     def buffer(self, tensor: Tensor) -> Buffer:
+        tensor = self.s.scans.storage.get(tensor, tensor)
         found = self.buffers.get(tensor)
         if found is None:
             stage = self.s.stage(tensor)
             real = self.real.get(stage)
-            shape = tensor.shape if real is None or stage.is_output else tuple(real.extent)
+            shape = tensor.shape if real is None or tensor in self.s.outputs else tuple(real.window(tensor)[1])
             shape = tuple(self.an.simplify(d) for d in shape)
-            found = self.buffers[tensor] = Buffer(stage.name, shape, tensor.dtype, self.scope(stage))
+            name = stage.name if stage.op.num_outputs == 1 else f"{stage.name}.v{tensor.value_index}"
+            found = self.buffers[tensor] = Buffer(name, shape, tensor.dtype, self.scope(stage))
         return found
+
+    def origin(self, tensor: Tensor) -> list[Expr]:
+        """The index of the first element that is stored."""
+        tensor = self.s.scans.storage.get(tensor, tensor)
+        real = self.real.get(self.s.stage(tensor))
+        return real.window(tensor)[0] if real is not None else [const(0)] * tensor.ndim
 
     def scope(self, stage: Stage) -> str:
         """The scope given, or on GPU-style targets the one that the attach point calls for."""
+        stage = self.s.stage(self.s.scans.storage.get(stage.tensor, stage.tensor))
         if not self.target.is_gpu_style:
             return stage.scope
         if stage.attach.kind != "at":
@@ -80,8 +90,7 @@ class _Builder:
             if e not in done:
                 args = tuple(go(a) for a in e.args)
                 if e.op == "read":
-                    real = self.real.get(self.s.stage(e.value))
-                    start = real.start if real is not None else [const(0)] * len(args)
+                    start = self.origin(e.value)
                     done[e] = load(self.buffer(e.value), *(i - b for i, b in zip(args, start, strict=True)))
                 else:
                     done[e] = rebuild(e, args)
@@ -92,13 +101,20 @@ class _Builder:
     # -- one stage ------------------------------------------------------------------------------
     def produce(self, stage: Stage) -> Stmt:
         real = self.real[stage]
-        nest = _Nest(self, stage, real)
+        nest = _Nest(self, stage, real) if stage.scan_loop is None else _ScanNest(self, stage, real)
         return Produce(stage.name, nest.build())
+
+    def allocated(self, stage: Stage, body: Stmt) -> Stmt:
+        """`body` with the memory of what this stage computes, unless it is passed or another's."""
+        for tensor in reversed(stage.op.outputs):
+            if tensor not in self.s.outputs and tensor not in self.s.scans.storage:
+                body = Allocate(self.buffer(tensor), body)
+        return body
 
     def with_attached(self, loop: Loop, inner: Stmt) -> Stmt:
         """The producers computed at this loop, each allocated around its use."""
         for stage in reversed(self.s.attached_at(loop)):
-            inner = Allocate(self.buffer(stage.tensor), seq(self.produce(stage), inner))
+            inner = self.allocated(stage, seq(self.produce(stage), inner))
         return inner
 
 
@@ -112,14 +128,19 @@ class _Nest:
         values = {a.var: real.axis_value(i, builder.an) for i, a in enumerate(stage.axis)}
         values.update({a.var: builder.an.simplify(a.min + real.offsets[a]) for a in stage.reduce_axis})
         self.values = values
-        self.indices = tuple(builder.an.simplify(real.offsets[a]) for a in stage.axis)
+        first = builder.origin(stage.tensor)
+        shift = [const(0) if a is b else a - b for a, b in zip(real.start, first, strict=True)]
+        self.indices = tuple(builder.an.simplify(d + real.offsets[a]) for d, a in zip(shift, stage.axis, strict=True))
         self.buffer = builder.buffer(stage.tensor)
-        if builder.target.is_gpu_style and stage.attach.kind == "at":
+        if builder.target.is_gpu_style and stage.attach.kind in ("at", "init"):
             self._check_bindings()
         self.keep_inside = self._barriers_below(stage)
 
     def _check_bindings(self) -> None:
-        """A stage inside a kernel is computed whole by its work-item or, if shared, by its work-group."""
+        """A stage inside a kernel is computed whole by its work-item or, if shared, by its work-group;
+        `check_work_items` has seen to the parts of a scan in main memory."""
+        if self.stage.tensor in self.b.s.scans.storage and self.buffer.scope == "global":
+            return
         for loop in self.leaves:
             if not loop.thread or (loop.thread.startswith("threadIdx") and self.buffer.scope == "shared"):
                 continue
@@ -169,8 +190,11 @@ class _Nest:
         splits = [ragged(r, real.extents, values) for r in stage.relations if isinstance(r, Split)]
         kept = [c for c in (an.simplify(c) for c in splits if c is not None) if not is_const(c, True)]
         found: list[Expr] = []
+        room = self.b.s.scans.storage.get(stage.tensor, stage.tensor).shape
         for i, a in enumerate(stage.axis):
             start, end = real.start[i], a.min + a.extent
+            if stage.attach.kind == "init" and i == 0:
+                end = room[0]  # a scan may be shorter than its init
             value = start + real.offsets[a]  # an offset is never negative, and less than the region's extent
             outside: list[Expr] = []
             if not an.prove(compare("le", start + real.extent[i], end)):
@@ -192,7 +216,7 @@ class _Nest:
 
         Only for what is stored region by region: there is room for them.
         """
-        if self.stage.attach.kind != "at":
+        if self.stage.attach.kind != "at" or self.stage.tensor in self.b.s.scans.storage:
             return False
         for e in post_order(self.real.body):
             if e.op != "read":
@@ -269,14 +293,40 @@ def _guarded(conditions: list[Expr], body: Stmt) -> Stmt:
     return If(likely(logical_and(*conditions)), body) if conditions else body
 
 
+class _ScanNest(_Nest):
+    """The loops around a recurrence, its first times, and the loop over the others with a step inside.
+
+    What is inside the loop over time is the updates' own.
+    """
+
+    def __init__(self, builder: _Builder, stage: Stage, real: Realization) -> None:
+        assert stage.scan_loop is not None
+        self.b, self.stage, self.real = builder, stage, real
+        self.leaves = stage.loops[: stage.loops.index(stage.scan_loop) + 1]
+        inner = frozenset(x.var for x in stage.loops if x not in self.leaves)
+        self.guards = [g for g in self._conditions() if not variables(g) & inner]
+        self.keep_inside = self._barriers_below(stage)
+        if builder.target.is_gpu_style and builder.buffer(stage.tensor).scope == "global":
+            check_work_items(builder.s, stage, builder.real, builder.an)
+
+    def build(self) -> Stmt:
+        return self._loops(0, seq(), None, self.guards)
+
+    def _loops(self, i: int, innermost: Stmt, init: tuple[int, Store] | None, guards: list[Expr]) -> Stmt:
+        steps = super()._loops(i, innermost, init, guards)
+        if i != len(self.leaves) - 1:
+            return steps
+        first = [self.b.produce(x) for x in self.b.s.stages if x.attach.kind == "init" and x.attach.stage is self.stage]
+        return seq(*first, steps)
+
+
 def _threads_around(stage: Stage) -> list[str]:
     """The hardware axes of the loops around a stage's attach point."""
     tags: list[str] = []
-    loop = stage.attach.loop
-    while loop is not None:
-        consumer = loop.stage
-        tags += [x.thread for x in consumer.loops[: consumer.loops.index(loop) + 1] if x.thread]
-        loop = consumer.attach.loop
+    host, around = stage.surroundings()
+    while host is not None:
+        tags += [x.thread for x in around if x.thread]
+        host, around = host.surroundings()
     return tags
 
 
@@ -288,6 +338,5 @@ def build_nests(
     roots = [x for x in s.stages if x in real and x.attach.kind == "root"]
     body: Stmt = seq(*(builder.produce(x) for x in roots))
     for stage in reversed(roots):
-        if not stage.is_output:
-            body = Allocate(builder.buffer(stage.tensor), body)
+        body = builder.allocated(stage, body)
     return builder.buffers, body

@@ -244,7 +244,8 @@ def _parameters(s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffe
             asked=f"lower(s, [{', '.join(a.name for a in args)}])",
             legal="each tensor once",
         )
-    needed = [x.tensor for x in s.stages if x.is_output or (x.is_placeholder and x.tensor in buffers)]
+    needed = [x.tensor for x in s.stages if x.is_placeholder and x.tensor in buffers]
+    needed += [t for x in s.stages for t in x.op.outputs if t in s.outputs]
     for t in needed:
         if t not in args:
             kind = "an output" if t in s.outputs else "an input"
@@ -256,7 +257,13 @@ def _parameters(s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffe
     params = []
     for t in args:
         stage = s._stage_of.get(t)
-        if stage is not None and not stage.is_placeholder and not stage.is_output:
+        if t in s.scans.storage:
+            raise LowerError(
+                f"{t.name} is part of a scan: it has no memory of its own",
+                asked=f"lower(s, [{', '.join(a.name for a in args)}])",
+                legal=f"arguments needed: {', '.join(x.name for x in needed)}",
+            )
+        if stage is not None and not stage.is_placeholder and t not in s.outputs:
             raise LowerError(
                 f"{t.name} is an intermediate: it is allocated inside, not passed",
                 asked=f"lower(s, [{', '.join(a.name for a in args)}])",

@@ -25,6 +25,8 @@ from autosched.ir.expr import (
 )
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import THREAD_TAGS
+from autosched.schedule import scans
+from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
 from autosched.schedule.stage import PRAGMAS, SCOPES, TAILS, Attach, Fuse, Loop, Split, Stage
 from autosched.te.tensor import ComputeOp, IterVar, Reduction, Tensor
@@ -37,14 +39,6 @@ __all__ = ["PRIMITIVES", "Illegal"]
 
 #: The largest factor or nparts: loops count in 32 bits.
 MAX_FACTOR = 2**31 - 1
-
-
-class Illegal(Exception):
-    """Why a call is illegal, and what would be legal."""
-
-    def __init__(self, why: str, legal: str = "") -> None:
-        self.why, self.legal = why, legal
-        super().__init__(why)
 
 
 # -- resolving arguments --------------------------------------------------------------------------
@@ -125,11 +119,14 @@ def split(
     `tail` says what becomes of the condition when the factor does not divide: see `TAILS`.
     """
     loop = leaf(stage, parent)
+    scans.forbid_on_time(loop, "split")
     _unmarked(loop, "split")
     if (factor is None) == (nparts is None):
         raise Illegal("exactly one of factor and nparts is needed", "split(loop, factor=8) or split(loop, nparts=4)")
     if tail not in TAILS:
         raise Illegal(f"no tail strategy {tail!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in TAILS.items()))
+    if tail == "shift_inwards" and stage.scan_loop is not None:
+        raise Illegal(f"{stage.name} is a scan: it cannot compute elements twice", "tail='guard' for loops of a scan")
     if tail == "shift_inwards" and loop.is_reduce:
         raise Illegal("a reduction cannot compute elements twice", "tail='guard' for reduce loops")
     if tail == "shift_inwards" and loop.root is None:
@@ -173,6 +170,8 @@ def fuse(s: Schedule, stage: Stage, *loops: Any) -> Any:
         raise Illegal("nothing to fuse", f"loops of {stage.name}: {stage.describe()}")
     fused = chosen[0]
     for inner in chosen[1:]:
+        scans.forbid_on_time(fused, "fuse")
+        scans.forbid_on_time(inner, "fuse")
         _unmarked(fused, "fuse")
         _unmarked(inner, "fuse")
         at = stage.loops.index(fused)
@@ -219,6 +218,9 @@ def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
             f"{'bind' if thread else kind} a spatial loop of {stage.name}: "
             + (", ".join(x.name for x in stage.loops if not x.is_reduce) or "there is none"),
         )
+    scans.forbid_on_time(loop, "bind" if thread else kind)
+    if stage.scan_loop is not None and kind == "vectorize":
+        raise Illegal(f"a lane of {loop.full_name} would run the whole scan", "vectorize a loop of the update")
     loop.kind, loop.thread = kind, thread
 
 
@@ -309,6 +311,7 @@ def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
     """
     _computed(stage)
     consumer = s.stage(parent)
+    scans.forbid(stage, "compute_at")
     if stage.is_output:
         raise Illegal(f"{stage.name} is an output: it is computed at the root", "compute_at is for intermediates")
     if consumer is stage or s.depends_on(stage, consumer):
@@ -317,6 +320,7 @@ def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
             "legal consumers of " + stage.name + ": " + ", ".join(x.name for x in s.consumers(stage, deep=True)),
         )
     loop = leaf(consumer, scope)
+    scans.forbid_outside(stage, consumer, loop)
     if not s.depends_on(consumer, stage):
         raise Illegal(
             f"{consumer.name} does not use {stage.name}",
@@ -337,6 +341,7 @@ def compute_inline(s: Schedule, stage: Stage) -> None:
     A[i] = f(i); B[i] = g(A[i])   ->   B[i] = g(f(i))
     """
     _computed(stage)
+    scans.forbid(stage, "compute_inline")
     if stage.is_output:
         raise Illegal(f"{stage.name} is an output: it must be stored", "compute_inline is for intermediates")
     if stage.reduce_axis:
@@ -347,11 +352,12 @@ def compute_inline(s: Schedule, stage: Stage) -> None:
 def compute_root(s: Schedule, stage: Stage) -> None:
     """Compute the whole tensor before anything that needs it: the default."""
     _computed(stage)
-    stage.attach = Attach()
+    stage.attach = s.scans.home(stage)
 
 
 def set_scope(s: Schedule, stage: Stage, scope: str) -> None:
     """Say where an intermediate is stored: see `SCOPES`."""
+    scans.forbid(stage, "set_scope")
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     if stage.is_placeholder or (stage.is_output and scope != "global"):
@@ -374,6 +380,8 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
     `reorder(j, i)`), so layout and compute order can be chosen apart. Returns the cache's tensor.
     """
     _computed(stage)
+    if stage.scan_loop is not None:
+        scans.forbid(stage, "cache_write")
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     spatial = [loop for loop in stage.loops if not loop.is_reduce]
@@ -443,6 +451,10 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any]) ->
     if not users:
         raise Illegal(f"nothing reads {stage.name}", "cache_write keeps what a stage computes")
     for user in users:
+        if user.scan_loop is not None:
+            raise Illegal(
+                f"{user.name} does not read {stage.name}, which is stored with it", "readers other than a scan"
+            )
         if user not in direct:
             raise Illegal(
                 f"{user.name} does not read {stage.name}",

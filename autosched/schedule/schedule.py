@@ -9,7 +9,10 @@ from typing import Any
 
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, post_order, var, variables
-from autosched.schedule.primitives import MAX_FACTOR, PRIMITIVES, Illegal
+from autosched.schedule import scans
+from autosched.schedule.illegal import Illegal
+from autosched.schedule.primitives import MAX_FACTOR, PRIMITIVES
+from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import (
     DEFAULTS,
@@ -24,7 +27,7 @@ from autosched.schedule.trace import (
     factor_to_json,
     is_knob_name,
 )
-from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, Tensor
+from autosched.te.tensor import Graph, IterVar, Operation, PlaceholderOp, Tensor
 
 __all__ = ["Constraint", "Knob", "Schedule", "create_schedule", "replay"]
 
@@ -78,22 +81,27 @@ class Schedule:
         self._choices: dict[str, Any] = {}
         self.choices_seen: dict[str, tuple[Any, ...]] = {}
         for op in Graph.of(outputs).ops:
-            self._add(op.output_tensor, len(self.stages), op.output_tensor in self.outputs)
+            self._add(op.output_tensor, len(self.stages), any(t in self.outputs for t in op.outputs))
+        self.scans = Scans(self)
+        for stage in self.stages if self.scans.stages else ():
+            stage.attach = self.scans.home(stage)
 
     def _add(self, tensor: Tensor, at: int, is_output: bool) -> Stage:
-        name, count = tensor.name, 0
+        name, count = tensor.op.name, 0
         while name in self._by_name:
             count += 1
-            name = f"{tensor.name}_{count}"
+            name = f"{tensor.op.name}_{count}"
         stage = Stage(self, tensor, name, is_output)
         self.stages.insert(at, stage)
-        self._stage_of[tensor] = stage
+        self._stage_of.update(dict.fromkeys(tensor.op.outputs, stage))
         self._by_name[name] = stage
         return stage
 
     def insert_stage(self, tensor: Tensor, before: Stage) -> Stage:
         """A stage for a tensor that a cache primitive made."""
-        return self._add(tensor, self.stages.index(before), is_output=False)
+        stage = self._add(tensor, self.stages.index(before), is_output=False)
+        stage.attach = self.scans.home(stage)
+        return stage
 
     # -- looking up -----------------------------------------------------------------------------
     def stage(self, handle: Stage | Tensor | Operation | str) -> Stage:
@@ -295,6 +303,7 @@ class Schedule:
 
     def check(self) -> None:
         """Raise ScheduleError for what later calls could have repaired but did not."""
+        scans.check(self)
         for stage in self.stages:
             loop = stage.attach.loop
             if loop is None:
@@ -337,12 +346,12 @@ class Schedule:
 
     def _lies_under(self, user: Stage, consumer: Stage, loop: Loop) -> bool:
         while user is not consumer:
-            at = user.attach.loop
-            if at is None:
+            host, around = user.surroundings()
+            if host is None:
                 return False
-            if at.stage is consumer:
-                return at in consumer.loops and consumer.loops.index(at) >= consumer.loops.index(loop)
-            user = at.stage
+            if host is consumer:
+                return loop in around
+            user = host
         return True
 
     def __repr__(self) -> str:
@@ -364,7 +373,7 @@ def create_schedule(ops: Any) -> Schedule:
         tensor = item.output_tensor if isinstance(item, Operation) else item
         if not isinstance(tensor, Tensor):
             raise UsageError(f"{item!r} is not a tensor", asked="create_schedule", legal="tensors or operations")
-        if isinstance(tensor.op, ComputeOp):
+        if not isinstance(tensor.op, PlaceholderOp):
             outputs.append(tensor)
     if not outputs:
         raise UsageError("no computed tensor among the outputs", asked="create_schedule")

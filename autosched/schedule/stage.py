@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.ir.expr import Expr, var
 from autosched.ir.stmt import THREAD_TAGS
-from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
+from autosched.te.scan import ScanOp
+from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Tensor
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
@@ -57,7 +58,8 @@ class Loop:
     @property
     def full_name(self) -> str:
         """`stage.loop`, as errors and traces print it."""
-        return f"{self.stage.name}.{self.name}"
+        prefix = f"{self.stage.name}."  # which the axes of a scan have already
+        return self.name if self.name.startswith(prefix) else prefix + self.name
 
     @property
     def mark(self) -> str:
@@ -91,7 +93,8 @@ class Fuse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attach:
-    """Where a stage is computed: `root`, `inline`, or `at` a loop of a consumer."""
+    """Where a stage is computed: `root`, `inline`, `at` a loop of a consumer, or as `init` of a scan,
+    just outside its loop over time."""
 
     kind: str = "root"
     stage: Stage | None = None
@@ -110,7 +113,7 @@ class Stage:
         self.scope = "global"
         self.scope_given = False
         op = tensor.op
-        self.is_placeholder = not isinstance(op, ComputeOp)
+        self.is_placeholder = isinstance(op, PlaceholderOp)
         self.body: Expr | None = None
         self.axis: tuple[IterVar, ...] = ()
         self.reduce_axis: tuple[IterVar, ...] = ()
@@ -120,6 +123,8 @@ class Stage:
         self._names: set[str] = set()
         if isinstance(op, ComputeOp):
             self.define(op.axis, op.reduce_axis, op.body)
+        if isinstance(op, ScanOp):
+            self.define(op.axis if op.is_uniform else op.axis[:1], (), op.body)
 
     def define(self, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: Expr) -> None:
         """(Re)start the stage with these root loops and this element expression."""
@@ -160,6 +165,21 @@ class Stage:
     @property
     def op(self) -> Operation:
         return self.tensor.op
+
+    @property
+    def scan_loop(self) -> Loop | None:
+        """The loop over time of a scan, which is never split or fused."""
+        return self.roots[self.op.scan_axis] if isinstance(self.op, ScanOp) else None
+
+    def surroundings(self) -> tuple[Stage | None, list[Loop]]:
+        """The stage inside whose loops this one is computed, and those of its loops that are around it."""
+        host, at = self.attach.stage, self.attach.loop
+        if host is None:
+            return None, []
+        if self.attach.kind == "init":
+            assert host.scan_loop is not None
+            return host, host.loops[: host.loops.index(host.scan_loop)]
+        return host, host.loops[: host.loops.index(at) + 1] if at in host.loops else []
 
     @property
     def leaf_iter_vars(self) -> tuple[Loop, ...]:

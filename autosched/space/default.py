@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autosched.schedule.schedule import Schedule, create_schedule
+from autosched.schedule.stage import Loop, Stage
 from autosched.target import Target
+from autosched.te.scan import ScanOp
 from autosched.te.tensor import Tensor
 
 __all__ = ["default_schedule"]
@@ -20,11 +22,23 @@ def default_schedule(args: Sequence[Tensor], target: Target) -> Schedule:
     if not target.is_gpu_style:
         return s
     for stage in s.stages:
-        spatial = [loop for loop in stage.loops if not loop.is_reduce]
-        if stage.is_placeholder or not spatial:
+        if s.scans.step_of(stage) and not s.scans.part(stage) and not stage.reduce_axis:
+            stage.compute_inline()  # a step inside a kernel has no memory of a size known at run time only
+        spatial = _free_loops(stage)
+        if stage.is_placeholder or stage.attach.kind != "root" or not spatial:
             continue
         fused = stage.fuse(*spatial)
         group, item = stage.split(fused, factor=WORK_GROUP)
         stage.bind(group, "blockIdx.x")
         stage.bind(item, "threadIdx.x")
+        if stage.scan_loop is not None:
+            stage.reorder(group, item, stage.scan_loop)
     return s
+
+
+def _free_loops(stage: Stage) -> list[Loop]:
+    """The loops whose iterations are independent: of a scan, those along which no step looks aside."""
+    if isinstance(stage.op, ScanOp):
+        axes = zip(stage.op.spatial_axes[0], stage.op.independent, strict=False)
+        return [stage.roots[a] for a, is_free in axes if is_free]
+    return [loop for loop in stage.loops if not loop.is_reduce]

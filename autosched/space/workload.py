@@ -22,7 +22,7 @@ from autosched.errors import AutoschedError, WorkloadError
 from autosched.ir.expr import variables
 from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
-from autosched.te.tensor import ComputeOp, PlaceholderOp, Tensor
+from autosched.te.tensor import PlaceholderOp, Tensor
 
 __all__ = ["Template", "Workload", "WorkloadFunction", "template", "workload"]
 
@@ -112,7 +112,7 @@ class Workload:
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        return tuple(t for t in self.args if isinstance(t.op, ComputeOp))
+        return tuple(t for t in self.args if not isinstance(t.op, PlaceholderOp))
 
     @property
     def templates(self) -> tuple[Template, ...]:

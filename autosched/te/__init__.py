@@ -38,6 +38,7 @@ from autosched.te.functions import (
 )
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
 from autosched.te.reference import reference
+from autosched.te.scan import ScanOp, scan
 from autosched.te.tensor import (
     ComputeOp,
     Graph,
@@ -57,6 +58,7 @@ __all__ = [
     "IterVar",
     "Operation",
     "PlaceholderOp",
+    "ScanOp",
     "Tensor",
     "all",
     "any",
@@ -78,6 +80,7 @@ __all__ = [
     "prod",
     "reduce_axis",
     "reference",
+    "scan",
     "select",
     "size_var",
     "sum",

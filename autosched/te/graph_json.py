@@ -2,8 +2,11 @@
 
     {"vars": [["height", "int32", "size"], ...],
      "exprs": [[op, dtype, args, value], ...],              args are earlier positions
-     "ops": [{"name", "kind", "shape", "dtype", "axis", "body"}, ...],
-     "args": [positions in ops]}
+     "ops": [{"name", "shape", "dtype", "axis", "body", "tag"} | {"name", "shape", "dtype"} | {.., "scan"}, ...],
+     "args": [tensors]}
+
+A computation, an input, a scan (`{"init", "update", "state", "inputs"}`, lists of tensors). A tensor
+is the position of its operation, or [position, output] where that is not the first output.
 
 Reading it builds expressions from a fixed table of operators; nothing in it is ever run as code.
 """
@@ -19,6 +22,7 @@ from typing import Any
 from autosched.errors import RecordError, UsageError
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, const, is_const, make, post_order, var
+from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Reduction, Tensor, is_size
 
 __all__ = ["graph_from_json", "graph_to_json", "workload_key"]
@@ -51,7 +55,7 @@ class _Writer:
         if e.op == "var":
             return self.variable(e)
         if e.op == "read":
-            return self.op_at[e.value.op]
+            return self.tensor(e.value)
         if e.op == "reduce":
             return [e.value.combiner, [self.axis(a) for a in e.value.axes]]
         return None
@@ -62,6 +66,10 @@ class _Writer:
             at = self._var_at[v] = len(self.vars)
             self.vars.append([v.value.name, str(v.dtype), v.value.role])
         return at
+
+    def tensor(self, t: Tensor) -> int | list[int]:
+        at = self.op_at[t.op]
+        return [at, t.value_index] if t.value_index else at
 
     def axis(self, a: IterVar) -> int:
         at = self._axis_at.get(a)
@@ -93,6 +101,12 @@ def graph_to_json(args: Sequence[Tensor]) -> dict[str, Any]:
             entry["body"] = writer.expr(op.body)
             entry["axis"] = [writer.axis(a) for a in op.axis]
             entry["tag"] = op.tag
+        if isinstance(op, ScanOp):
+            parts = {"init": op.init, "update": op.update, "state": op.state_placeholder, "inputs": op.inputs}
+            entry["scan"] = {
+                part: [writer.tensor(t) for t in tensors if t.op in writer.op_at] for part, tensors in parts.items()
+            }
+            entry["tag"] = op.tag
         ops.append(entry)
     return {
         "v": VERSION,
@@ -100,7 +114,7 @@ def graph_to_json(args: Sequence[Tensor]) -> dict[str, Any]:
         "exprs": writer.exprs,
         "axes": writer.axes,
         "ops": ops,
-        "args": [writer.op_at[t.op] for t in args],
+        "args": [writer.tensor(t) for t in args],
     }
 
 
@@ -132,7 +146,12 @@ class _Reader:
     def tensors(self) -> list[Tensor]:
         for entry in self._data["ops"]:
             self._ops.append(self._operation(entry))
-        return [_at(self._ops, position).output_tensor for position in self._data["args"]]
+        return [self._tensor(at) for at in self._data["args"]]
+
+    def _tensor(self, at: Any) -> Tensor:
+        """A tensor from the position of its operation, or from that and the number of the output."""
+        position, output = at if isinstance(at, list) else (at, 0)
+        return _at(_at(self._ops, position).outputs, output)
 
     def _variable(self, name: Any, of: Any, role: Any) -> Expr:
         if role not in ("size", "scalar", "loop"):
@@ -145,6 +164,8 @@ class _Reader:
     def _operation(self, entry: Any) -> Operation:
         name, of = _text(entry["name"]), dtype(_text(entry["dtype"]))
         shape = [self._expr(d) for d in entry["shape"]]
+        if "scan" in entry:
+            return self._scan(name, shape, of, entry)
         if "body" not in entry:
             return PlaceholderOp(name, shape, of)
         axes = [self._axis(a) for a in entry["axis"]]
@@ -156,6 +177,14 @@ class _Reader:
         op = ComputeOp(name, shape, axes, self._expr(entry["body"]), _text(entry.get("tag", "")))
         if op.dtype != of:
             raise ValueError(f"{name} is a {op.dtype}, not a {of}")
+        return op
+
+    def _scan(self, name: str, shape: list[Expr], of: DType, entry: Any) -> Operation:
+        kept = ("init", "update", "state", "inputs")
+        init, update, state, inputs = ([self._tensor(at) for at in entry["scan"][part]] for part in kept)
+        op = ScanOp(name, init, update, state, inputs, _text(entry.get("tag", "")))
+        if op.dtype != of or list(op.shape) != shape:
+            raise ValueError(f"{name} is not like its update")
         return op
 
     def _axis(self, at: Any) -> IterVar:
@@ -206,7 +235,7 @@ class _Reader:
         if op == "const":
             return _literal(to, value)
         if op == "read":
-            tensor = _at(self._ops, value).output_tensor
+            tensor = self._tensor(value)
             if tensor.dtype != to or len(args) != tensor.ndim or not all(a.dtype.is_integer for a in args):
                 raise ValueError(f"bad read of {tensor.name}")
             return make(op, to, args, tensor)

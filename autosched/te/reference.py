@@ -19,11 +19,14 @@ from autosched.errors import BuildError
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.te.contraction import contraction
+from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
 __all__ = ["reference"]
 
 Environment = dict[Expr, Any]
+#: What is known of each tensor: its elements, or how to compute those at some indices
+Values = dict[Tensor, Any]
 
 #: Reductions of so many terms are done by `numpy.einsum` where they are sums of products.
 LONG = 32
@@ -48,16 +51,20 @@ def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, in
     if len(placeholders) != len(inputs):
         raise BuildError(f"{len(placeholders)} inputs needed, {len(inputs)} given", asked="reference")
     graph = Graph.of(args)
+    states = graph.states
     for op in graph.ops:
-        if isinstance(op, PlaceholderOp) and op.output_tensor not in placeholders:
+        if isinstance(op, PlaceholderOp) and op.output_tensor not in placeholders and op.output_tensor not in states:
             raise BuildError(f"{op.name} is read and is not among the arguments", asked="reference")
-    values = {t: np.asarray(given) for t, given in zip(placeholders, inputs, strict=True)}
+    values: Values = {t: np.asarray(given) for t, given in zip(placeholders, inputs, strict=True)}
     env = _sizes(graph, values, sizes or {})
+    parts = {part for op in graph.ops if isinstance(op, ScanOp) for part in (*op.steps, *(t.op for t in op.init))}
     with np.errstate(all="ignore"):
         for op in graph.ops:
-            if isinstance(op, ComputeOp):
+            if isinstance(op, ScanOp):
+                values.update(zip(op.outputs, _scan(op, env, values), strict=True))
+            elif isinstance(op, ComputeOp) and op not in parts:
                 values[op.output_tensor] = _compute(op, env, values)
-    return [values[t] for t in args if isinstance(t.op, ComputeOp)]
+    return [values[t] for t in args if not isinstance(t.op, PlaceholderOp)]
 
 
 def _sizes(graph: Graph, inputs: dict[Tensor, np.ndarray], given: dict[str, int]) -> Environment:
@@ -88,44 +95,97 @@ def _mentioned(graph: Graph) -> frozenset[Expr]:
     return frozenset(v for e in exprs for v in variables(e) if v.value.role == "size")
 
 
-def _compute(op: ComputeOp, env: Environment, values: dict[Tensor, np.ndarray]) -> np.ndarray:
-    shape = tuple(int(_evaluate(d, env, values)) for d in op.shape)
+def _shape(tensor: Tensor, env: Environment) -> tuple[int, ...]:
+    shape = tuple(int(_evaluate(d, env, {})) for d in tensor.shape)
     if any(length < 0 for length in shape):
-        raise BuildError(f"its shape is {shape}", asked=f"reference of {op.name}", legal="lengths of 0 or more")
+        raise BuildError(f"its shape is {shape}", asked=f"reference of {tensor.name}", legal="lengths of 0 or more")
+    return shape
+
+
+def _compute(op: ComputeOp, env: Environment, values: Values) -> np.ndarray:
+    shape = _shape(op.output_tensor, env)
     local = dict(env)
     for position, (axis, length) in enumerate(zip(op.axis, shape, strict=True)):
         grid = np.arange(length, dtype=np.int64) + int(_evaluate(axis.min, env, values))
         local[axis.var] = grid.reshape([-1 if p == position else 1 for p in range(len(shape))])
-    if op.body.op == "reduce":
-        result = _reduce(op, shape, local, values)
-    else:
-        result = _evaluate(op.body, local, values) if 0 not in shape else np.zeros(shape)
+    result = _reduce(op, shape, local, values) if op.body.op == "reduce" else _elements(op.body, shape, local, values)
     return np.array(np.broadcast_to(np.asarray(result).astype(op.dtype.numpy, copy=False), shape), order="C")
 
 
-def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: dict[Tensor, np.ndarray]) -> np.ndarray:
-    body = op.body
+def _scan(op: ScanOp, env: Environment, values: Values) -> list[np.ndarray]:
+    """One time after the other: the elements that a step reads are computed where it reads them."""
+    results = [np.zeros(_shape(t, env), t.dtype.numpy) for t in op.outputs]
+    known = {**values, **dict(zip(op.state_placeholder, results, strict=True))}
+    for step in (*op.steps, *(t.op for t in op.init)):
+        known[step.output_tensor] = _OnDemand(step, env, known)
+    length = results[0].shape[0]
+    begin = int(_evaluate(op.init[0].shape[0], env, {}))
+    for time in range(length):
+        for result, part in zip(results, op.init if time < begin else op.update, strict=True):
+            grids = np.indices((1, *result.shape[1:]), dtype=np.int64)
+            grids[0] += time
+            if result[time].size:
+                result[time] = known[part](list(grids))[0]
+    return results
+
+
+class _OnDemand:
+    """A tensor that exists only while a step of a scan runs: its elements at the indices asked for."""
+
+    def __init__(self, op: Any, env: Environment, values: Values) -> None:
+        self.op, self.env, self.values = op, env, values
+
+    def __call__(self, indices: list[Any], where: np.ndarray | None = None) -> np.ndarray:
+        grids = _checked(indices, _shape(self.op.output_tensor, self.env), where, self.op.name)
+        shape = np.broadcast_shapes(*(np.shape(g) for g in grids))
+        local = {**self.env, **{a.var: np.asarray(g) for a, g in zip(self.op.axis, grids, strict=True)}}
+        evaluate = _point_by_point if self.op.body.op == "reduce" else _elements
+        result = evaluate(self.op.body, shape, local, self.values, where)
+        return np.broadcast_to(np.asarray(result).astype(self.op.dtype.numpy, copy=False), shape)
+
+
+def _elements(
+    body: Expr, shape: tuple[int, ...], env: Environment, values: Values, where: np.ndarray | None = None
+) -> Any:
+    return _evaluate(body, env, values, where) if 0 not in shape else np.zeros(shape)
+
+
+def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Values) -> np.ndarray:
+    spans = _spans(op.body, env, values)
+    if prod(map(len, spans)) >= LONG:
+        starts = [int(_evaluate(a.min, env, values)) for a in op.axis]
+        grid = {a.var: range(m, m + n) for a, m, n in zip(op.axis, starts, shape, strict=True)}
+        grid.update({a.var: span for a, span in zip(op.reduce_axis, spans, strict=True)})
+        found = contraction(op.body, op.axis, grid, env, values)
+        if found is not None:
+            return found.astype(op.dtype.numpy)
+    return _point_by_point(op.body, shape, env, values)
+
+
+def _spans(body: Expr, env: Environment, values: Values) -> list[range]:
+    """The ranges of the reduce axes."""
+    spans = []
+    for axis in body.value.axes:
+        start, length = (int(_evaluate(e, env, values)) for e in (axis.min, axis.extent))
+        spans.append(range(start, start + max(length, 0)))
+    return spans
+
+
+def _point_by_point(
+    body: Expr, shape: tuple[int, ...], env: Environment, values: Values, where: np.ndarray | None = None
+) -> np.ndarray:
     reduction, (source, condition) = body.value, body.args
     combine = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[reduction.combiner]
     # float16 sums lose whole terms: accumulate wider, round once
     wide = np.dtype("float64") if body.dtype.is_float else body.dtype.numpy
-    spans = []
-    for axis in reduction.axes:
-        start, length = (int(_evaluate(e, env, values)) for e in (axis.min, axis.extent))
-        spans.append(range(start, start + max(length, 0)))
-    if prod(map(len, spans)) >= LONG:
-        starts = [int(_evaluate(a.min, env, values)) for a in op.axis]
-        grid = {a.var: range(m, m + n) for a, m, n in zip(op.axis, starts, shape, strict=True)}
-        grid.update({a.var: span for a, span in zip(reduction.axes, spans, strict=True)})
-        found = contraction(body, op.axis, grid, env, values)
-        if found is not None:
-            return found.astype(body.dtype.numpy)
     identity = reduction.identity(body.dtype).value
     total = np.full(shape, identity, dtype=wide)
-    for point in product(*spans):
+    for point in product(*_spans(body, env, values)):
         local = dict(env)
         local.update({a.var: np.int64(v) for a, v in zip(reduction.axes, point, strict=True)})
-        takes_part = np.broadcast_to(_evaluate(condition, local, values), shape)
+        takes_part = np.broadcast_to(_evaluate(condition, local, values, where), shape)
+        if where is not None:
+            takes_part = takes_part & where
         if not takes_part.any():
             continue
         term = np.asarray(_evaluate(source, local, values, takes_part)).astype(wide)
@@ -133,7 +193,7 @@ def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: dic
     return total.astype(body.dtype.numpy)
 
 
-def _evaluate(root: Expr, env: Environment, values: dict[Tensor, np.ndarray], where: np.ndarray | None = None) -> Any:
+def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | None = None) -> Any:
     """`root` as NumPy arrays that broadcast over the index grids.
 
     `where` says at which points the value is needed: below an `if_then_else`, a read outside its
@@ -177,20 +237,27 @@ def _evaluate(root: Expr, env: Environment, values: dict[Tensor, np.ndarray], wh
             return np.where(condition, *sides)
         args = [known(a, where) for a in e.args]
         if e.op == "read":
-            return _gather(values[e.value], args, where, e.value.name)
+            source = values[e.value]
+            return source(args, where) if callable(source) else _gather(source, args, where, e.value.name)
         return _apply(e, [_typed(a, v, e) for a, v in zip(e.args, args, strict=True)])
 
     return go(root, where)
 
 
 def _gather(source: np.ndarray, indices: list[Any], where: np.ndarray | None, name: str) -> Any:
+    if where is not None and not np.any(where):
+        return np.zeros(np.broadcast_shapes(*(np.shape(x) for x in (*indices, where))), source.dtype)
+    grids = _checked(indices, source.shape, where, name)
+    return source[tuple(np.asarray(g, dtype=np.intp) for g in grids)]
+
+
+def _checked(indices: list[Any], shape: tuple[int, ...], where: np.ndarray | None, name: str) -> list[Any]:
+    """The indices, 0 where they do not count. Raises BuildError for one outside the shape."""
     grids = indices
     if where is not None:
         *grids, mask = np.broadcast_arrays(*indices, where)
         grids = [np.where(mask, g, 0) for g in grids]
-        if not mask.any():
-            return np.zeros(mask.shape, source.dtype)
-    for axis, (index, length) in enumerate(zip(grids, source.shape, strict=True)):
+    for axis, (index, length) in enumerate(zip(grids, shape, strict=True)):
         low, high = np.min(index, initial=0), np.max(index, initial=0)
         if np.size(index) and (low < 0 or high >= length):
             raise BuildError(
@@ -198,7 +265,7 @@ def _gather(source: np.ndarray, indices: list[Any], where: np.ndarray | None, na
                 asked=f"read of {name}",
                 legal="guard the read with te.if_then_else, or clamp the index with te.min and te.max",
             )
-    return source[tuple(np.asarray(g, dtype=np.intp) for g in grids)]
+    return grids
 
 
 def _typed(arg: Expr, value: Any, user: Expr) -> Any:

@@ -37,7 +37,8 @@ MAX_DEPTH = 400
 class IterVar:
     """One axis of a computation: a variable that runs over `[min, min + extent)`.
 
-    It stands for its variable wherever an expression is expected. `kind` is `spatial` or `reduce`.
+    It stands for its variable wherever an expression is expected. `kind` is `spatial`, `reduce` or
+    `scan` (the times of a recurrence).
     """
 
     __slots__ = ("extent", "kind", "min", "var")
@@ -134,6 +135,9 @@ class Reduction:
 class Operation:
     """What defines a tensor. `name` need not be unique; the schedule makes it so."""
 
+    #: Placeholders that stand for this operation's own result so far: of a `scan`, not inputs.
+    state_placeholder: tuple[Tensor, ...] = ()
+
     def __init__(self, name: str, shape: Sequence[object], of: DType) -> None:
         self.name = name
         self.shape = tuple(as_expr(d) for d in shape)
@@ -151,25 +155,30 @@ class Operation:
             if d.op == "const" and d.value < 0:
                 raise UsageError(f"dimension {d.value} is negative", asked=f"shape of {name}")
         self.dtype = of
-        self._tensor = Tensor(self)
+        self.outputs: tuple[Tensor, ...] = (Tensor(self, name, self.shape, of),)
 
     @property
     def output_tensor(self) -> Tensor:
-        return self._tensor
+        """The first output; most operations have no other."""
+        return self.outputs[0]
 
     def output(self, index: int) -> Tensor:
-        if index != 0:
-            raise UsageError(f"{self.name} has one output, not {index + 1}", asked=f"{self.name}.output({index})")
-        return self._tensor
+        if not 0 <= index < len(self.outputs):
+            count = "one output" if len(self.outputs) == 1 else f"{len(self.outputs)} outputs"
+            raise UsageError(f"{self.name} has {count}, not {index + 1}", asked=f"{self.name}.output({index})")
+        return self.outputs[index]
 
     @property
     def num_outputs(self) -> int:
-        return 1
+        return len(self.outputs)
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The tensors this operation reads, in order of first appearance."""
         return ()
+
+    def check_in(self, graph: Graph) -> None:
+        """Raise UsageError if this operation cannot be part of that graph."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
@@ -226,24 +235,16 @@ class ComputeOp(Operation):
 class Tensor:
     """A multi-dimensional value; index it with one expression per dimension to read an element."""
 
-    def __init__(self, op: Operation) -> None:
+    def __init__(self, op: Operation, name: str, shape: tuple[Expr, ...], of: DType, value_index: int = 0) -> None:
         self.op = op
-
-    @property
-    def name(self) -> str:
-        return self.op.name
-
-    @property
-    def shape(self) -> tuple[Expr, ...]:
-        return self.op.shape
-
-    @property
-    def dtype(self) -> DType:
-        return self.op.dtype
+        self.name = name
+        self.shape = shape
+        self.dtype = of
+        self.value_index = value_index
 
     @property
     def ndim(self) -> int:
-        return len(self.op.shape)
+        return len(self.shape)
 
     def __getitem__(self, indices: object) -> Expr | TensorSlice:
         return TensorSlice(self, ())[indices]
@@ -367,6 +368,11 @@ class Graph:
     ops: tuple[Operation, ...]
     consumers: dict[Operation, tuple[Operation, ...]] = field(hash=False)
 
+    @property
+    def states(self) -> frozenset[Tensor]:
+        """The placeholders that are states of scans: no inputs of the program."""
+        return frozenset(t for op in self.ops for t in op.state_placeholder)
+
     @staticmethod
     def of(outputs: Iterable[Tensor]) -> Graph:
         order: list[Operation] = []
@@ -384,4 +390,7 @@ class Graph:
         for op in order:
             for t in op.input_tensors:
                 consumers[t.op].append(op)
-        return Graph(tuple(order), {op: tuple(users) for op, users in consumers.items()})
+        graph = Graph(tuple(order), {op: tuple(users) for op, users in consumers.items()})
+        for op in order:
+            op.check_in(graph)
+        return graph

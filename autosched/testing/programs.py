@@ -354,10 +354,34 @@ def spread(m: _Maker) -> Tensor | None:
     return m.stage(a.shape, lambda *i: m.read(a, i) + m.read(v, i[-1:][: v.ndim]), m.size_of(a) + m.size_of(v))
 
 
+def scanned(m: _Maker) -> Tensor | None:
+    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row."""
+    a = m.pick(least_rank=2)
+    whole, back = m.rng.random() < 0.3, m.rng.choice((1, 1, 2))
+    if a.dtype.is_bool or not m.fits(a.shape) or m.lengths(a.shape[:1])[0] < back:
+        return None
+    state = te.placeholder(a.shape, a.dtype, f"s{len(m.stages)}")
+
+    def step(t: Expr, *i: Expr) -> object:
+        last = [a.shape[-1] - 1 - i[-1] if whole else i[-1]]
+        before = state(t - back, *i[:-1], *last)
+        return te.min(before, te.const(8, a.dtype)) + m.read(a, [t, *i])
+
+    init = te.compute((back, *a.shape[1:]), lambda *i: m.read(a, i), name=f"i{len(m.stages)}")
+    middle = te.compute(a.shape, step, name=f"m{len(m.stages)}")
+    least = te.const(1 if a.dtype.kind == "uint" else -8, a.dtype)
+    update = te.compute(a.shape, lambda *i: te.max(middle(*i), least), name=f"u{len(m.stages)}")
+    made = te.scan(init, update, state, name=f"t{len(m.stages)}")
+    m.stages.append(made)
+    m.bound[made] = m.size_of(a) + 8
+    return made
+
+
 #: What stages are drawn from.
 KINDS: tuple[Callable[[_Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, row_reduced, matmul, convolved, spread,
+    scanned,
 )  # fmt: skip
 
 

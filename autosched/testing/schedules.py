@@ -26,9 +26,10 @@ from autosched.lower.pipeline import lower_structure
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.schedule import Schedule, create_schedule, replay
 from autosched.schedule.stage import PRAGMAS, Loop, Split, Stage
+from autosched.space.default import default_schedule
 from autosched.target import Target
 from autosched.te.reference import reference
-from autosched.te.tensor import ComputeOp, Tensor
+from autosched.te.tensor import PlaceholderOp, Tensor
 
 __all__ = [
     "OpenFactor",
@@ -94,6 +95,18 @@ def _serial(stage: Stage) -> list[Loop]:
     return [loop for loop in stage.loops if loop.kind == "serial" and not loop.pragmas]
 
 
+def _free(stage: Stage) -> list[Loop]:
+    """Serial loops that may be taken apart: not the time of a scan or of its steps."""
+    scans = stage.schedule.scans
+    loops = [loop for loop in _serial(stage) if loop is not stage.scan_loop]
+    return [loop for loop in loops if loop.root is None or not scans.follows_time(stage, loop.root)]
+
+
+def _is_part(s: Schedule, stage: Stage) -> bool:
+    """Whether a scan decides where this stage is computed and stored."""
+    return s.scans.part(stage) in ("init", "update")
+
+
 def _at_most(extent: Expr, limit: int) -> bool:
     """Whether an extent is a number, or a knob, that stays within the limit."""
     if extent.op == "const":
@@ -120,33 +133,38 @@ def _hosted(s: Schedule, stage: Stage) -> list[Stage]:
 
 
 def _split(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
-    loop = draw.one(_serial(stage))
+    loop = draw.one(_free(stage))
     if loop is None or len(stage.loops) > MAX_LOOPS:
         return None
     amount: Any = draw.rng.choice(FACTORS)
     if draw.knobs and len(s.knobs) < 3 and draw.rng.random() < 0.6:
         amount = OpenFactor(f"k{len(s.knobs)}", tuple(sorted(draw.rng.sample(FACTORS, 3))))
     options: dict[str, Any] = {draw.rng.choice(("factor", "factor", "nparts")): amount}
-    if draw.rng.random() < 0.2 and loop.root is not None and not stage.reduce_axis:
+    if draw.rng.random() < 0.2 and _may_shift(stage, loop):
         options["tail"] = "shift_inwards"
     return Step("split", stage.name, (loop.name,), options)
 
 
+def _may_shift(stage: Stage, *loops: Loop) -> bool:
+    return all(x.root is not None for x in loops) and not stage.reduce_axis and stage.scan_loop is None
+
+
 def _tile(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
-    loops = _serial(stage)
+    loops = _free(stage)
     if len(loops) < 2 or len(stage.loops) > MAX_LOOPS:
         return None
     x, y = draw.rng.sample(loops, 2)
-    shift = draw.rng.random() < 0.15 and x.root is not None and y.root is not None and not stage.reduce_axis
+    shift = draw.rng.random() < 0.15 and _may_shift(stage, x, y)
     factors = (draw.rng.choice(FACTORS), draw.rng.choice(FACTORS))
     return Step("tile", stage.name, (x.name, y.name, *factors), {"tail": "shift_inwards"} if shift else {})
 
 
 def _fuse(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    free = _free(stage)
     pairs = [
         (a, b)
         for a, b in zip(stage.loops, stage.loops[1:], strict=False)
-        if a.kind == b.kind == "serial" and not a.pragmas and not b.pragmas and a.is_reduce == b.is_reduce
+        if a in free and b in free and a.is_reduce == b.is_reduce
     ]
     pair = draw.one(pairs)
     return None if pair is None else Step("fuse", stage.name, tuple(loop.name for loop in pair))
@@ -160,12 +178,13 @@ def _reorder(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 
 def _parallel(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
-    loop = draw.one([x for x in _serial(stage) if not x.is_reduce])
+    loop = draw.one([x for x in _free(stage) if not x.is_reduce])
     return None if loop is None or draw.target.is_gpu_style else Step("parallel", stage.name, (loop.name,))
 
 
 def _vectorize(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
-    loop = draw.one([x for x in _fixed(stage, MAX_LANES) if not s.attached_at(x)])
+    usable = [x for x in _fixed(stage, MAX_LANES) if not s.attached_at(x)] if stage.scan_loop is None else []
+    loop = draw.one(usable)
     return None if loop is None else Step("vectorize", stage.name, (loop.name,))
 
 
@@ -178,16 +197,19 @@ def _unroll(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 def _pragma(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     loop = draw.one(stage.loops)
-    if loop is None or stage.reduce_axis:
+    if loop is None or stage.reduce_axis or stage.scan_loop is not None:
         return None
     return Step("pragma", stage.name, (loop.name, draw.rng.choice(tuple(PRAGMAS))))
 
 
 def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     hosts = [x for x in s.consumers(stage, deep=True) if x.attach.kind != "inline" and x.loops]
+    scan = s.scans.step_of(stage)
+    if scan is not None:
+        hosts = [x for x in hosts if s.scans.step_of(x) is scan]
     inner = {r.inner for r in stage.relations if isinstance(r, Split) and r.factor is not None}
     whole = any(x.kind in ("vectorize", "unroll") and x not in inner for x in stage.loops)
-    if stage.is_output or not hosts or whole:
+    if stage.is_output or not hosts or whole or _is_part(s, stage):
         return None
     host = draw.rng.choice(hosts)
     loop = draw.rng.choice(host.loops)
@@ -196,6 +218,7 @@ def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 def _compute_inline(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     allowed = not stage.is_output and not stage.reduce_axis and not _hosted(s, stage)
+    allowed = allowed and stage.scan_loop is None and not _is_part(s, stage)
     return Step("compute_inline", stage.name) if allowed else None
 
 
@@ -207,13 +230,13 @@ def _cache_write(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     marked = any(loop.kind != "serial" or loop.pragmas for loop in stage.loops)
     cut = any(loop.is_reduce and loop.root is None for loop in stage.loops)
     shifted = any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations)
-    if marked or cut or shifted or _hosted(s, stage) or len(s.stages) >= MAX_STAGES:
+    if marked or cut or shifted or _hosted(s, stage) or len(s.stages) >= MAX_STAGES or stage.scan_loop is not None:
         return None
     return Step("cache_write", stage.name, ("local",))
 
 
 def _cache_read(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
-    readers = [x.name for x in s.consumers(stage)]
+    readers = [x.name for x in s.consumers(stage) if x.scan_loop is None]
     if not readers or len(s.stages) >= MAX_STAGES:
         return None
     return Step("cache_read", stage.name, ("local", draw.rng.sample(readers, draw.rng.randint(1, len(readers)))))
@@ -229,7 +252,8 @@ def _rfactor(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 
 def _set_scope(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
-    return None if stage.is_output else Step("set_scope", stage.name, (draw.rng.choice(("global", "local")),))
+    fixed = stage.is_output or _is_part(s, stage)
+    return None if fixed else Step("set_scope", stage.name, (draw.rng.choice(("global", "local")),))
 
 
 Proposer = Callable[[Schedule, Stage, _Draw], Step | None]
@@ -280,7 +304,7 @@ def random_schedule(
             step.apply(s)
         if not to.is_gpu_style or _fits_device(s, args, rng, to):
             return s
-    return create_schedule(list(args))
+    return default_schedule(args, to)
 
 
 # -- GPU-style targets --------------------------------------------------------------------------------
@@ -289,7 +313,7 @@ def random_schedule(
 def _fits_device(s: Schedule, args: Sequence[Tensor], rng: random.Random, target: Target) -> bool:
     """Bind loops at random; False where the device would refuse sizes that only lowering knows."""
     for stage in s.stages:
-        if stage.is_placeholder or stage.attach.kind == "inline":
+        if stage.is_placeholder or stage.attach.kind == "inline" or _is_part(s, stage):
             continue
         if stage.attach.kind == "root":
             if stage.scope != "global":
@@ -311,7 +335,10 @@ def _bind(stage: Stage, rng: random.Random, tags: Sequence[str]) -> None:
     """Give some spatial loops to hardware axes, keeping work-groups small."""
     small = _fixed(stage, 8)
     for tag in rng.sample(tags, rng.randint(0, len(tags))):
-        spatial = [x for x in _serial(stage) if not x.is_reduce]
+        spatial = [x for x in _free(stage) if not x.is_reduce]
+        if stage.scan_loop is not None:
+            spatial = [x for x in stage.loops[: stage.loops.index(stage.scan_loop)] if x in spatial]
+            small = [x for x in small if x in spatial]
         loop = rng.choice([x for x in spatial if x in small or tag.startswith("block")] or [None])
         if loop is not None:
             stage.bind(loop, tag)
@@ -371,12 +398,12 @@ def check_against_reference(
     for given in (inputs, *more):
         expected = reference(args, given)
         left, wanted = iter(given), iter(expected)
-        places = [_Fenced(next(wanted if isinstance(t.op, ComputeOp) else left)) for t in args]
+        places = [_Fenced(next(wanted if not isinstance(t.op, PlaceholderOp) else left)) for t in args]
         for t, place in zip(args, places, strict=True):
-            if isinstance(t.op, ComputeOp):
+            if not isinstance(t.op, PlaceholderOp):
                 place.poison()
         run([place.array for place in places])
-        computed = [(t, place) for t, place in zip(args, places, strict=True) if isinstance(t.op, ComputeOp)]
+        computed = [(t, place) for t, place in zip(args, places, strict=True) if not isinstance(t.op, PlaceholderOp)]
         for (t, place), right in zip(computed, expected, strict=True):
             found = place.array
             if not np.array_equal(found, right, equal_nan=found.dtype.kind == "f"):

@@ -423,6 +423,103 @@ def rfactor_to_an_unknown_place() -> None:
     s.rfactor("S", "k", factor_axis=s.define_knob("at", [1]))
 
 
+# -- scans -----------------------------------------------------------------------------------------------
+
+
+def scanned() -> Schedule:
+    """X[n, m] -> S, along whose rows a step looks aside (through M), and T, along whose it does not."""
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), name="X")
+    states = [te.placeholder((n, m), name=name) for name in ("s", "t")]
+    inits = [te.compute((1, m), lambda _, i: x[0, i], name=name) for name in ("S0", "T0")]
+    middle = te.compute((n, m), lambda t, i: states[0][t - 1, m - 1 - i] * 2, name="M")
+    step = te.compute((n, m), lambda t, i: middle[t, i] + x[t, i], name="S1")
+    aside = te.scan(inits[0], step, states[0], name="S")
+    straight = te.compute((n, m), lambda t, i: states[1][t - 1, i] + aside[t, i], name="T1")
+    total = te.scan(inits[1], straight, states[1], name="T")
+    return create_schedule(te.compute((m, n), lambda i, j: total[j, i], name="Z"))
+
+
+def split_of_a_scans_time() -> None:
+    s = scanned()
+    s["T"].split("T.idx", 4)
+
+
+def split_of_a_steps_time() -> None:
+    s = scanned()
+    s["T1"].split("t", 4)
+
+
+def split_of_the_time_of_what_a_step_reads() -> None:
+    s = scanned()
+    s["M"].split("t", 4)
+
+
+def fuse_of_a_scans_time() -> None:
+    s = scanned()
+    s["T"].fuse("T.idx", "T.i1")
+
+
+def parallel_of_a_scans_time() -> None:
+    s = scanned()
+    s["T"].parallel("T.idx")
+
+
+def bind_of_a_scans_time() -> None:
+    s = scanned()
+    s["T"].bind("T.idx", "blockIdx.x")
+
+
+def vectorize_of_a_scan() -> None:
+    s = scanned()
+    s["T"].vectorize("T.i1")
+
+
+def shift_inwards_of_a_scan() -> None:
+    s = scanned()
+    s["T"].split("T.i1", 4, tail="shift_inwards")
+
+
+def compute_at_of_an_update() -> None:
+    s = scanned()
+    s["T1"].compute_at(s["Z"], "i")
+
+
+def compute_at_of_an_init() -> None:
+    s = scanned()
+    s["T0"].compute_at(s["Z"], "i")
+
+
+def compute_at_outside_the_step() -> None:
+    s = scanned()
+    s["M"].compute_at(s["Z"], "i")
+
+
+def compute_inline_of_an_update() -> None:
+    s = scanned()
+    s["T1"].compute_inline()
+
+
+def compute_inline_of_a_scan() -> None:
+    s = scanned()
+    s["T"].compute_inline()
+
+
+def set_scope_of_an_update() -> None:
+    s = scanned()
+    s["T1"].set_scope("local")
+
+
+def cache_write_of_a_scan() -> None:
+    s = scanned()
+    s.cache_write("T", "local")
+
+
+def cache_read_of_an_update_by_its_scan() -> None:
+    s = scanned()
+    s.cache_read("T1", "local", ["T"])
+
+
 # -- what a template adds ------------------------------------------------------------------------------------
 
 
@@ -499,6 +596,12 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "rfactor": [
         rfactor_of_a_spatial_loop, rfactor_of_no_reduction, rfactor_of_a_marked_loop,
         rfactor_after_computing_something_there, rfactor_to_no_place, rfactor_to_an_unknown_place,
+    ],
+    "scan": [
+        split_of_a_scans_time, split_of_a_steps_time, split_of_the_time_of_what_a_step_reads, fuse_of_a_scans_time,
+        parallel_of_a_scans_time, bind_of_a_scans_time, vectorize_of_a_scan, shift_inwards_of_a_scan,
+        compute_at_of_an_update, compute_at_of_an_init, compute_at_outside_the_step, compute_inline_of_an_update,
+        compute_inline_of_a_scan, set_scope_of_an_update, cache_write_of_a_scan, cache_read_of_an_update_by_its_scan,
     ],
     "define_knob": [a_knob_without_values, a_knob_with_other_values, a_knob_called_like_the_schedule],
     "choose": [a_choice_of_nothing, a_choice_of_objects],

@@ -1,0 +1,68 @@
+"""A scan in main memory whose places are shared out among work-items.
+
+Nothing makes the work-items of a device wait for one another between two steps. So a step may read
+only what its own work-item wrote: along a bound axis every place must be a recurrence of its own,
+and init and updates must give each place to the same work-item.
+"""
+
+from __future__ import annotations
+
+from autosched.errors import LowerError
+from autosched.ir.expr import Expr, substitute, var, variables
+from autosched.ir.simplify import Analyzer
+from autosched.lower.bounds import Realization
+from autosched.schedule.schedule import Schedule
+from autosched.schedule.stage import Stage
+from autosched.te.scan import ScanOp
+
+__all__ = ["check_work_items"]
+
+
+def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], an: Analyzer) -> None:
+    """Raise LowerError where init and updates of a scan in main memory may not be bound as they are."""
+    op = scan.op
+    assert isinstance(op, ScanOp)
+    parts = [s.stage(t) for t in (*op.init, *op.update)]
+    bound = next((x for part in parts for x in part.loops if x.thread), None)
+    if bound is None:
+        return
+    asked = f"bind {bound.full_name} to {bound.thread}"
+    stand_ins: dict[tuple[str, int], Expr] = {}
+    plans = [_owners(part, real[part], an, stand_ins) for part in parts]
+    for part, plan in zip(parts, plans, strict=True):
+        for d, (place, threads) in enumerate(plan):
+            if threads and (d == 0 or not op.is_uniform or not op.independent[d - 1]):
+                raise LowerError(
+                    f"a step reads what other work-items wrote along {part.axis[d].name} of {part.name}, "
+                    "and nothing makes them wait for one another",
+                    asked=asked,
+                    legal=f"bind axes along which a step reads its own place, or compute {scan.name} at a loop "
+                    "bound to blockIdx, in shared memory",
+                )
+            if d and place != plans[0][d][0]:
+                raise LowerError(
+                    f"{part.name} and {parts[0].name} give the same place to different work-items",
+                    asked=asked,
+                    legal=f"split and bind the axes of {part.name} as those of {parts[0].name}",
+                )
+
+
+def _owners(
+    stage: Stage, real: Realization, an: Analyzer, stand_ins: dict[tuple[str, int], Expr]
+) -> list[tuple[object, bool]]:
+    """For each axis, its value over hardware axes and unbound loops, in a form that two stages can
+    be compared by; and whether it is shared out among work-items."""
+    names: dict[Expr, Expr] = {}
+    spans: dict[Expr, object] = {}
+    for loop in stage.loops:
+        extent = an.poly(real.extents[loop])
+        key = (loop.thread, 0 if loop.thread else len(names))
+        names[loop.var] = stand_ins.setdefault(key, var(loop.thread or "serial", role="loop"))
+        spans[loop.var] = extent
+    found: list[tuple[object, bool]] = []
+    for i, a in enumerate(stage.axis):
+        value = an.simplify(real.start[i] + real.offsets[a])
+        used = [x for x in stage.loops if x.var in variables(value)]
+        place = (an.poly(substitute(value, names)), [spans[x.var] for x in used])
+        found.append((place, any(x.thread for x in used)))
+    return found
