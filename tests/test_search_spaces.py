@@ -47,6 +47,12 @@ SMALL: dict[str, list[dict[str, Any]]] = {
         {"rows": 33, "columns": 1},
         {"rows": 5, "columns": 300, "dtype": "float64"},
     ],
+    "cumsum": [
+        {"rows": 7, "columns": 50, "axis": 1},
+        {"rows": 33, "columns": 50, "axis": 0},
+        {"rows": 5, "columns": 3, "axis": 1, "dtype": "float64"},
+        {"rows": 1, "columns": 1, "axis": 0, "dtype": "int32"},
+    ],
     "batched_matmul": [{"batch": 3, "m": 17, "n": 35, "k": 8}],
     "conv2d_nchw": _CONVOLUTIONS,
     "conv2d_nhwc": _CONVOLUTIONS,
