@@ -24,6 +24,7 @@ VERBS = {
     "show": "print a schedule, its loops, source or assembly",
     "list": "list workloads, strategies, cost models, targets and passes",
     "records": "summarise, check or export what tuning recorded",
+    "roofline": "measure how fast this machine can be at best",
     "doctor": "say what autosched finds on this machine",
 }
 

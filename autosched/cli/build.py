@@ -18,6 +18,7 @@ from autosched.cli.workloads import choose_workload, sizes_of
 from autosched.errors import UsageError, WorkloadError
 
 if TYPE_CHECKING:
+    from autosched.report.standing import Standing
     from autosched.runtime.module import Module
     from autosched.space.workload import Workload
 
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from autosched.building import build
+    from autosched.report.standing import Standing, standing
 
     workload = choose_workload(args)
     sizes = sizes_of(args, workload)
@@ -50,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         _save(module, Path(args.output).expanduser())
     measured = _time(module, workload, sizes or module.provenance.get("sizes") or {})
-    _tell(args, workload, module, build_s, measured)
+    near = standing(workload.args, module.target, measured["sizes"], measured["seconds"] or 0.0)
+    measured["roofline"] = near.to_json() if isinstance(near, Standing) else None
+    _tell(args, workload, module, build_s, measured, near)
     return 0
 
 
@@ -79,7 +83,12 @@ def _time(module: Module, workload: Workload, sizes: dict[str, int]) -> dict[str
 
 
 def _tell(
-    args: argparse.Namespace, workload: Workload, module: Module, build_s: float, measured: dict[str, Any]
+    args: argparse.Namespace,
+    workload: Workload,
+    module: Module,
+    build_s: float,
+    measured: dict[str, Any],
+    near: Standing | str,
 ) -> None:
     from autosched.report.text import duration, knobs, seconds
 
@@ -95,7 +104,10 @@ def _tell(
     )
     print(provenance_line(repr(workload), str(module.target), module.provenance))
     print(f"signature {module.signature}")
-    print(f"compiled in {duration(build_s)}; {call}")
+    known = f", {near}" if near and not isinstance(near, str) else ""
+    print(f"compiled in {duration(build_s)}; {call}{known}")
+    if isinstance(near, str) and near:
+        print(f"note: {near}", file=sys.stderr)
     if "not_timed" in measured:
         print(f"note: {measured['not_timed']}", file=sys.stderr)
     if args.output is not None:

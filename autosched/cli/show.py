@@ -61,9 +61,22 @@ def run(args: argparse.Namespace) -> int:
         options.emit({"workload": repr(workload), "target": str(chosen.target), "what": what, "text": content}
                      | {"after": args.after, "provenance": chosen.provenance} | more)  # fmt: skip
         return 0
-    print(provenance_line(repr(workload), str(chosen.target), chosen.provenance), file=sys.stderr)
+    line = provenance_line(repr(workload), str(chosen.target), chosen.provenance)
+    print(line + _standing(chosen), file=sys.stderr)
     print(content.rstrip("\n"))
     return 0
+
+
+def _standing(chosen: Plan) -> str:
+    """Where the record's time stands below the roofline, if it was measured on this machine."""
+    from autosched.report.standing import Standing, standing
+    from autosched.runtime.device import describe_device
+
+    p = chosen.provenance
+    if p["kind"] != "record" or p["device"] != describe_device(chosen.target)["name"]:
+        return ""
+    near = standing(chosen.args, chosen.target, p["sizes"], p["seconds"])
+    return f"; {near}" if isinstance(near, Standing) else ""
 
 
 def _text(chosen: Plan, what: str, after: str | None) -> str:

@@ -99,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
     from autosched.cli.images import read_image
     from autosched.measure import MeasureOptions
     from autosched.report.progress import make_display
+    from autosched.report.standing import Standing, standing
     from autosched.report.summary import summary_lines
     from autosched.target import Target
     from autosched.tuning import tune
@@ -125,10 +126,12 @@ def run(args: argparse.Namespace) -> int:
             measure=MeasureOptions(**_measuring(args)),
             progress=display,
         )
+    near = standing(workload.args, target, result.sizes, result.seconds if result.best else result.default_seconds)
     if args.json:
-        options.emit(result.to_json())
+        options.emit({**result.to_json(), "roofline": near.to_json() if isinstance(near, Standing) else None})
     else:
-        print("\n".join(summary_lines(result, build=command("build", args), resume=_resume(args, result))))
+        resume = _resume(args, result)
+        print("\n".join(summary_lines(result, build=command("build", args), resume=resume, standing=str(near))))
     return _status(result)
 
 

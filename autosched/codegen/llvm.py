@@ -21,6 +21,7 @@ from autosched.ir.stmt import For, Function, walk
 from autosched.target import Target
 
 __all__ = [
+    "assembled",
     "compile_llvm",
     "cpu_of",
     "host",
@@ -160,6 +161,16 @@ def object_code(source: str, target: Target) -> bytes:
     return code
 
 
+def assembled(source: str, cpu: str, features: str) -> bytes:
+    """The object file of LLVM assembly as it stands: instructions are selected, nothing is optimised.
+
+    Raises BuildError for text that LLVM refuses.
+    """
+    with _lock:
+        code: bytes = target_machine(cpu, features).emit_object(_parsed(source))
+    return code
+
+
 def render(artifact: Artifact, kind: str) -> str:
     """The optimised IR (`llvm`) or the assembly (`asm`) of an artifact, made again from its source.
 
@@ -175,7 +186,20 @@ def render(artifact: Artifact, kind: str) -> str:
 
 
 def optimised(source: str, machine: llvm.TargetMachine) -> Any:
-    """Parse, verify and optimise. A context of its own per module: types and constants die with it."""
+    """The optimised module of LLVM assembly. Raises BuildError for text that LLVM refuses."""
+    module = _parsed(source)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    options.loop_interleaving = True
+    options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _parsed(source: str) -> Any:
+    """Parse and verify. A context of its own per module: types and constants die with it."""
     try:
         module = llvm.parse_assembly(source, llvm.create_context())
         module.verify()
@@ -185,13 +209,6 @@ def optimised(source: str, machine: llvm.TargetMachine) -> Any:
             asked="code generation",
             legal="this is a bug in autosched; the IR that was refused is in the error's __notes__",
         ) from _noted(error, source)
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = True
-    options.slp_vectorization = True
-    options.loop_interleaving = True
-    options.loop_unrolling = True
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
     return module
 
 

@@ -16,9 +16,10 @@ __all__ = ["summary_lines"]
 _TIES = 4
 
 
-def summary_lines(result: TuneResult, *, build: str, resume: str) -> list[str]:
-    """Lines for standard output. `build` and `resume` are commands to paste."""
-    lines = [_outcome(result), *_ties(result), _effort(result)]
+def summary_lines(result: TuneResult, *, build: str, resume: str, standing: str = "") -> list[str]:
+    """Lines for standard output. `build` and `resume` are commands to paste, `standing` says where the
+    time stands below the roofline."""
+    lines = [_outcome(result), *([standing] if standing else []), *_ties(result), _effort(result)]
     lines += [f"note: {note}" for note in result.notes]
     if result.best is not None and result.schedule_python:
         values = text.knobs(result.best.knobs)

@@ -19,7 +19,7 @@ from autosched.runtime import openmp
 from autosched.runtime.arguments import check_arrays
 from autosched.target import Target
 
-__all__ = ["CpuBoundCall", "CpuKernel"]
+__all__ = ["CpuBoundCall", "CpuKernel", "LoadedCode"]
 
 Array = np.ndarray[Any, Any]
 
@@ -129,6 +129,30 @@ class _Arena(threading.local):
 _arena = _Arena()
 
 
+class LoadedCode:
+    """An object file in this process, and the addresses of what it exports. It lives as long as this."""
+
+    def __init__(self, name: str, code: bytes, exports: Sequence[str], parallel: bool = True) -> None:
+        """`parallel` code calls the OpenMP runtime. Raises BuildError for code that does not link."""
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for symbol in exports:
+            library.export_symbol(symbol)
+        self._openmp: object = None
+        if parallel:
+            addresses, self._openmp = _openmp_addresses()
+            for symbol, address in addresses.items():
+                library.import_symbol(symbol, address)
+        try:
+            self._library = library.link(_jit(), f"{name}_{next(_serial)}")
+        except RuntimeError as error:
+            raise BuildError(
+                f"the machine code cannot be loaded: {error}",
+                asked=name,
+                legal="build it again; the missing symbols are on standard error",
+            ) from None
+        self.addresses: list[int] = [self._library[symbol] for symbol in exports]
+
+
 class CpuKernel:
     """Machine code loaded into this process. The code lives as long as the kernel."""
 
@@ -139,24 +163,8 @@ class CpuKernel:
         self.threads = target.num_threads
         name = str(artifact.meta.get("entry", artifact.signature.name))
         exports = [name, f"{name}_workspace", f"{name}_time"]
-        library = llvm.JITLibraryBuilder().add_object_img(artifact.code).add_current_process()
-        for symbol in exports:
-            library.export_symbol(symbol)
-        self._keep: list[object] = []
-        if artifact.meta.get("parallel", True):
-            addresses, owner = _openmp_addresses()
-            self._keep.append(owner)
-            for symbol, address in addresses.items():
-                library.import_symbol(symbol, address)
-        try:
-            self._library = library.link(_jit(), f"{name}_{next(_serial)}")
-        except RuntimeError as error:
-            raise BuildError(
-                f"the machine code cannot be loaded: {error}",
-                asked=self._signature.name,
-                legal="build it again; the missing symbols are on standard error",
-            ) from None
-        entry, workspace, timed = (self._library[symbol] for symbol in exports)
+        self._code = LoadedCode(name, artifact.code, exports, parallel=artifact.meta.get("parallel", True))
+        entry, workspace, timed = self._code.addresses
         self.entry: Callable[[int, int, int, int], int] = _ENTRY(entry)
         self.workspace_bytes: Callable[[int, int], int] = _WORKSPACE(workspace)
         self.timed: Callable[[int, int, int, int, int], int] = _TIME(timed)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from dataclasses import asdict
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from autosched.target import Target
 
-__all__ = ["describe_device", "host_cpu", "resolve_target", "versions"]
+__all__ = ["Cache", "data_caches", "describe_device", "host_cpu", "resolve_target", "versions"]
 
 #: Packages whose versions can change what a time means.
 PACKAGES = ("autosched", "llvmlite", "numpy", "pyopencl", "pocl-binary-distribution")
@@ -30,6 +32,51 @@ def host_cpu() -> str:
     except OSError:
         pass
     return f"{platform.processor() or platform.machine()} ({core})"
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One level of data caches: bytes of one of them, and how many CPUs share it."""
+
+    level: int
+    size: int
+    shared_by: int
+
+
+def data_caches() -> list[Cache]:
+    """The caches of the first CPU, as the operating system describes them, smallest first.
+
+    Where it does not, what most CPUs of today have: 32 KiB and 512 KiB for each core.
+    """
+    found = _linux_caches() or _macos_caches()
+    return sorted(found or [Cache(1, 32 << 10, 1), Cache(2, 512 << 10, 1)], key=lambda c: c.level)
+
+
+def _linux_caches() -> list[Cache]:
+    found = []
+    for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            kind, size, cpus = ((folder / f).read_text().strip() for f in ("type", "size", "shared_cpu_list"))
+            level = int((folder / "level").read_text())
+            bytes_ = int(size[:-1]) * {"K": 1 << 10, "M": 1 << 20}[size[-1]]
+            ranges = [part.partition("-") for part in cpus.split(",")]
+            sharing = sum(int(last or first) - int(first) + 1 for first, _, last in ranges)
+        except (OSError, ValueError, KeyError, IndexError):
+            continue
+        if kind != "Instruction" and bytes_ > 0:
+            found.append(Cache(level, bytes_, sharing))
+    return found
+
+
+def _macos_caches() -> list[Cache]:
+    if sys.platform != "darwin":
+        return []
+    found = []
+    for level, name in ((1, "hw.l1dcachesize"), (2, "hw.l2cachesize"), (3, "hw.l3cachesize")):
+        done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False)
+        if done.stdout.strip().isdecimal() and int(done.stdout):
+            found.append(Cache(level, int(done.stdout), 1))
+    return found
 
 
 def resolve_target(spec: str | Target) -> Target:

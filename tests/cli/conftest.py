@@ -37,6 +37,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AUTOSCHED_PATH", str(Path(__file__).parent))
     monkeypatch.setenv("AUTOSCHED_RECORDS", str(tmp_path / "records"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "argv", ["autosched"])
     monkeypatch.chdir(tmp_path)
 

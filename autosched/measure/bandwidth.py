@@ -1,0 +1,171 @@
+"""Measuring a machine's roofline: bandwidths of its memory levels and peaks of its multiply-adds.
+
+Every rate is the best of a few samples: what disturbs a sample only makes it slower. The whole takes
+some seconds; `BUDGET_S` bounds it on machines with many cores, where numbers of threads are left out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from autosched.codegen.llvm import assembled, host
+from autosched.measure.roofline import Level, Roofline
+from autosched.measure.roofline_kernels import CHAINS, UNROLLED, kernels
+from autosched.runtime.cpu import LoadedCode
+from autosched.runtime.device import Cache, data_caches, host_cpu
+from autosched.target import cpu_count
+
+__all__ = ["BUDGET_S", "measure_roofline", "plan_levels"]
+
+#: after so many seconds no further number of threads is begun
+BUDGET_S = 10.0
+_SAMPLES = 4
+#: a sample lasts at least this long
+_SAMPLE_S = 0.008
+_MIB = 1 << 20
+#: bounds of what is gone through to measure main memory
+_SMALLEST_MEMORY, _LARGEST_MEMORY = 256 * _MIB, 1024 * _MIB
+
+_Kernel = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class _LevelPlan:
+    """A level to measure: `working_set` is in bytes for each thread if `private`, else for all."""
+
+    name: str
+    capacity: int | None
+    private: bool
+    working_set: int
+
+
+def plan_levels(caches: list[Cache], cores: int, available: int) -> list[_LevelPlan]:
+    """What to measure, for caches of these sizes and so many bytes of free memory.
+
+    Half of a private cache is used, so that nothing else has to leave it. A shared cache is
+    measured beyond what the private ones hold; one that is huge, as on servers of which a virtual
+    machine sees a few cores, a second time at half its size, where it may be anything.
+    """
+    private = [c for c in caches if c.shared_by <= 2 and c.level < 3]
+    shared = [c for c in caches if c not in private]
+    plans = [_LevelPlan(f"L{c.level}", c.size, True, c.size // 2) for c in private]
+    inside = 4 * cores * max((c.size for c in private), default=_MIB)
+    for c in shared:
+        near = min(inside, c.size // 2)
+        if c.size // 2 >= 4 * near:
+            plans.append(_LevelPlan(f"L{c.level}", 2 * near, False, near))
+            plans.append(_LevelPlan(f"far L{c.level}", c.size, False, c.size // 2))
+        else:
+            plans.append(_LevelPlan(f"L{c.level}", c.size, False, near))
+    last = max((c.size for c in caches), default=0)
+    memory = min(max(4 * last, _SMALLEST_MEMORY), _LARGEST_MEMORY, max(available // 4, 32 * _MIB))
+    return [*plans, _LevelPlan("memory", None, False, memory)]
+
+
+def _available_memory() -> int:
+    """Bytes that can be had without swapping; 1 GiB where nobody tells."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    except (OSError, ValueError, IndexError):
+        pass
+    return 1 << 30
+
+
+class _Machine:
+    """The kernels, compiled and loaded, and memory for them to go through."""
+
+    NAMES = ("read", "copy", "stream", "float32", "float64")
+
+    def __init__(self, largest: int) -> None:
+        features = llvm.get_host_cpu_features()
+        wide = bool(features.get("avx512f"))
+        self.vector = 64 if wide else 32 if features.get("avx") else 16
+        on_arm = llvm.get_default_triple().startswith(("aarch64", "arm64"))
+        self.chains = CHAINS[32 if wide or on_arm else 16]
+        text = kernels(self.vector, 32 if wide or on_arm else 16)
+        self._code = LoadedCode("roofline", assembled(text, *host()), self.NAMES)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)
+        self._kernels: dict[str, _Kernel] = dict(zip(self.NAMES, map(kind, self._code.addresses), strict=True))
+        self._memory = np.full(largest + 64 * 4096, 1, np.uint8)
+        self._address = -(-self._memory.ctypes.data // 4096) * 4096
+
+    def seconds(self, name: str, part: int, apart: int, gap: int, threads: int) -> float:
+        """Seconds of a round of a kernel: each thread goes through `part` bytes of its own, `apart`
+        bytes from the next thread's; what it writes lies `gap` bytes behind what it reads."""
+        rounds, best = 1, float("inf")
+        kernel = self._kernels[name]
+        words = np.array([self._address, self._address + gap, part, apart, rounds], np.int64)
+        kernel(words.ctypes.data, threads)
+        samples = 0
+        while samples < _SAMPLES:
+            begun = time.perf_counter()
+            kernel(words.ctypes.data, threads)
+            spent = time.perf_counter() - begun
+            if spent < _SAMPLE_S and samples == 0:
+                rounds = max(rounds * 2, min(int(1.3 * rounds * _SAMPLE_S / max(spent, 1e-9)), rounds * 1000))
+                words[4] = rounds
+                continue
+            samples += 1
+            best = min(best, spent / rounds)
+        return best
+
+    def bandwidth(self, plan: _LevelPlan, threads: int) -> tuple[float, float]:
+        """Bytes per second (reading, copying) of one level."""
+        step = UNROLLED * self.vector
+        total = plan.working_set if plan.private else plan.working_set // threads
+        whole, half = (size // step * step for size in (total, total // 2))
+        # half a page off, so that a store is not taken for the load that follows at the same offset
+        gap = -(-half // 4096) * 4096 + 2048
+        apart = max(gap + half + 4096, whole) // 4096 * 4096
+        reading = whole * threads / self.seconds("read", whole, apart, gap, threads)
+        copying = max(2 * half * threads / self.seconds(k, half, apart, gap, threads) for k in ("copy", "stream"))
+        return reading, copying
+
+    def peak(self, name: str, threads: int) -> float:
+        """Floating-point operations per second; a multiply-add counts two."""
+        steps = 1 << 14
+        flops = 2 * self.chains * self.vector // (4 if name == "float32" else 8)
+        return steps * flops * threads / self.seconds(name, steps, 65536, 65536 // 2, threads)
+
+
+def _thread_counts(cores: int) -> list[int]:
+    """One, all, and those between: every number up to 8, then powers of two."""
+    between = [t for t in range(2, cores) if t <= 8 or t & (t - 1) == 0]
+    return list(dict.fromkeys([1, cores, *between]))
+
+
+def measure_roofline(tell: Callable[[str], None] = lambda what: None) -> Roofline:
+    """Measure this machine, in about ten seconds; `tell` hears what is being measured.
+
+    Raises BuildError where the kernels cannot be compiled or loaded.
+    """
+    cores, begun = cpu_count(), time.monotonic()
+    plans = plan_levels(data_caches(), cores, _available_memory())
+    largest = max(cores * p.working_set if p.private else p.working_set for p in plans)
+    machine = _Machine(largest + cores * 16384)
+    read: list[dict[int, float]] = [{} for _ in plans]
+    copy: list[dict[int, float]] = [{} for _ in plans]
+    fma: dict[str, dict[int, float]] = {"float32": {}, "float64": {}}
+    for threads in _thread_counts(cores):
+        if threads > 1 and threads != cores and time.monotonic() - begun > BUDGET_S:
+            break
+        tell(f"{threads} thread{'' if threads == 1 else 's'}")
+        for name, peaks in fma.items():
+            peaks[threads] = machine.peak(name, threads)
+        for at, plan in enumerate(plans):
+            read[at][threads], copy[at][threads] = machine.bandwidth(plan, threads)
+    levels = tuple(
+        Level(p.name, p.capacity, p.private, p.working_set, read[at], copy[at]) for at, p in enumerate(plans)
+    )
+    today = datetime.now(UTC).date().isoformat()
+    return Roofline(host_cpu(), cores, today, levels, fma)

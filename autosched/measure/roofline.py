@@ -1,0 +1,168 @@
+"""The roofline of a machine: how fast a program can be at best, from what it computes and moves.
+
+The model is that of S. Williams, A. Waterman and D. Patterson ("Roofline: an insightful visual
+performance model", 2009): a program takes at least as long as its arithmetic takes at the peak rate,
+and at least as long as moving its data takes. The machine is measured once (`autosched roofline`)
+and remembered in the user's cache folder; nothing here measures.
+
+    roof = cached()
+    roof.bound(work_of(args, sizes), threads=2).seconds
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autosched.runtime.device import host_cpu
+from autosched.target import cpu_count
+from autosched.te.work import Work
+
+__all__ = ["Bound", "Level", "Roofline", "cache_file", "cached", "store"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least time that something can take, and what forbids less: `L2`, `memory`, `FMA`..."""
+
+    seconds: float
+    limit: str
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of the memory hierarchy: bandwidths in bytes per second by number of threads.
+
+    `capacity` is what fits, in bytes for each thread if `private`; None for main memory. `working_set`
+    is how many bytes were gone through to measure it. `copy` counts bytes read and bytes written.
+    """
+
+    name: str
+    capacity: int | None
+    private: bool
+    working_set: int
+    read: dict[int, float]
+    copy: dict[int, float]
+
+    def holds(self, size: int, threads: int) -> bool:
+        return self.capacity is None or size <= self.capacity * (threads if self.private else 1)
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What a machine was measured to reach. `fma`: type -> threads -> floating-point operations per second."""
+
+    cpu: str
+    cores: int
+    measured: str
+    levels: tuple[Level, ...]
+    fma: dict[str, dict[int, float]]
+
+    def bound(self, work: Work, threads: int) -> Bound:
+        """The least time of a call that does this work, its data where a repeated call finds them.
+
+        The smallest level that holds all arguments counts. Bytes that are read cost what they cost
+        when reading alone; bytes written what they cost beyond that in a copy.
+        """
+        level = next(x for x in self.levels if x.holds(work.moved, threads))
+        read, copy = _at(level.read, threads), _at(level.copy, threads)
+        memory = work.loaded / read + work.stored * max(2 / copy - 1 / read, 0.5 / copy)
+        arithmetic = work.flops / _at(self.fma["float64" if work.wide else "float32"], threads)
+        return Bound(arithmetic, "FMA") if arithmetic > memory else Bound(memory, level.name)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"v": _VERSION, **asdict(self)}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Roofline:
+        """Read what `to_json` gave. Raises ValueError for anything else."""
+        try:
+            if data["v"] != _VERSION:
+                raise ValueError(f"version {data['v']} is not {_VERSION}")
+            levels = tuple(
+                Level(**{**x, "read": _numbers(x["read"]), "copy": _numbers(x["copy"])}) for x in data["levels"]
+            )
+            if not levels or levels[-1].capacity is not None:
+                raise ValueError("the last level must be main memory")
+            fma = {name: _numbers(data["fma"][name]) for name in ("float32", "float64")}
+            return Roofline(data["cpu"], data["cores"], data["measured"], levels, fma)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a roofline: {error!r}") from None
+
+
+def _numbers(by_threads: Mapping[Any, Any]) -> dict[int, float]:
+    """Rates by threads: keys as integers again, which JSON makes strings."""
+    found = {int(threads): float(rate) for threads, rate in by_threads.items()}
+    if not found or min(found.values()) <= 0:
+        raise ValueError("a rate must be above 0")
+    return found
+
+
+def _at(rates: dict[int, float], threads: int) -> float:
+    """The rate for a number of threads, between those measured where it was not."""
+    known = sorted(rates)
+    return float(np.interp(threads, known, [rates[t] for t in known]))
+
+
+# -- the cache ------------------------------------------------------------------------------------
+def cache_file() -> Path:
+    """Where this machine's roofline is kept: a file for each combination of CPU, cores and system."""
+    facts = json.dumps([host_cpu(), cpu_count(), sys.platform])
+    return _cache_folder() / f"roofline-{hashlib.sha256(facts.encode()).hexdigest()[:12]}.json"
+
+
+def _cache_folder() -> Path:
+    """The user's cache folder, by the rules of the platform."""
+    explicit = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(explicit):
+        return Path(explicit) / "autosched"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "autosched"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "autosched" / "Cache"
+    return Path.home() / ".cache" / "autosched"
+
+
+def cached() -> Roofline | None:
+    """This machine's roofline, if it has been measured. A damaged file counts as none."""
+    try:
+        file = cache_file()
+        return _read(str(file), file.stat().st_mtime_ns)
+    except (OSError, RuntimeError):  # no such file; or no home folder
+        return None
+
+
+@lru_cache(maxsize=4)
+def _read(path: str, changed: int) -> Roofline | None:
+    try:
+        return Roofline.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def store(roofline: Roofline) -> Path:
+    """Keep it for later; returns the file. Raises OSError where that cannot be written."""
+    file = cache_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".roofline.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump(roofline.to_json(), out, indent=2)
+        os.replace(temporary, file)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return file
