@@ -53,6 +53,31 @@ SMALL: dict[str, list[dict[str, Any]]] = {
         {"rows": 5, "columns": 3, "axis": 1, "dtype": "float64"},
         {"rows": 1, "columns": 1, "axis": 0, "dtype": "int32"},
     ],
+    "row_sum": [
+        {"rows": 13, "columns": 301},
+        {"rows": 5, "columns": 1, "dtype": "float64"},
+        {"rows": 9, "columns": 77, "dtype": "int16"},
+    ],
+    "column_sum": [
+        {"rows": 301, "columns": 13},
+        {"rows": 1, "columns": 700, "dtype": "float64"},
+        {"rows": 9, "columns": 77, "dtype": "int16"},
+    ],
+    "add": [
+        {"rows": 13, "columns": 301},
+        {"rows": 1, "columns": 1, "dtype": "float64"},
+        {"rows": 9, "columns": 77, "dtype": "uint8"},
+    ],
+    "gemv": [
+        {"rows": 13, "columns": 301},
+        {"rows": 5, "columns": 1, "dtype": "float64"},
+        {"rows": 9, "columns": 77, "dtype": "int32"},
+    ],
+    "max_pool": [
+        {"channels": 3, "height": 13, "width": 41},
+        {"channels": 1, "height": 1, "width": 1},
+        {"batch": 2, "channels": 2, "height": 6, "width": 70, "dtype": "uint8"},
+    ],
     "batched_matmul": [{"batch": 3, "m": 17, "n": 35, "k": 8}],
     "conv2d_nchw": _CONVOLUTIONS,
     "conv2d_nhwc": _CONVOLUTIONS,

@@ -11,7 +11,10 @@ from autosched.ir.expr import (
     ceildiv,
     combine_lanes,
     const,
+    floordiv,
+    is_const,
     make,
+    maximum,
     minimum,
     post_order,
     ramp,
@@ -41,6 +44,8 @@ __all__ = ["unroll_loops", "vectorize_loops"]
 
 #: Lanes beyond this are refused: the code would be longer than any cache.
 MAX_LANES = 1024
+#: Up to this distance between lanes, one wide load and a shuffle beat a load for each lane.
+MAX_STRIDE = 4
 #: Unrolling may not make a program longer than this many statements.
 MAX_UNROLLED = 8192
 
@@ -56,7 +61,7 @@ def vectorize_loops(s: Stmt, an: Analyzer, combines: bool = True) -> Stmt:
                 enter_loop(s, an)
                 body = vectorize_loops(s.body, an, combines)
                 if s.lanes:
-                    return _overlapping(replace(s, body=body), an)
+                    return _leftover(replace(s, body=body), an, combines)
                 if s.kind != "vectorize":
                     return replace(s, body=body)
                 return _vectorize(replace(s, body=body), an, combines)
@@ -89,18 +94,45 @@ def _vectorize(loop: For, an: Analyzer, combines: bool) -> Stmt:
     return replace(loop, kind="serial", ragged=True) if result is None else result
 
 
+def _leftover(loop: For, an: Analyzer, combines: bool) -> Stmt:
+    """What is left of a vector loop, in vectors of `loop.lanes` and less."""
+    if any(isinstance(s, Allocate) for s in walk(loop.body)):
+        return replace(loop, lanes=0, ragged=True)
+    if any(isinstance(s, Store) and _reads_back(s) for s in walk(loop.body)):
+        return _fewer_and_fewer(loop, an, combines)
+    return _overlapping(loop, an)
+
+
+def _fewer_and_fewer(loop: For, an: Analyzer, combines: bool) -> Stmt:
+    """As many whole vectors as there are, then narrower ones, and the last few elements one by one:
+
+    for i in [a, a + n): f(i)   ->   for j in n//V: f(a + j*V + 0..V-1)
+                                     for i in [a + n//V*V, a + n): f(i), with a quarter of the lanes
+    """
+    one_by_one = replace(loop, lanes=0, ragged=True)
+    if loop.lanes < 4:
+        return one_by_one
+    block = var(f"{loop.var.name}.block", role="loop")
+    lanes = _Lanes(loop.var, loop.start + block * loop.lanes, loop.lanes, an, combines)
+    body = lanes.stmt(loop.body)
+    if body is None or lanes.is_scattered:
+        return one_by_one
+    count = an.simplify(floordiv(maximum(loop.extent, 0), loop.lanes))
+    start, extent = an.simplify(loop.start + count * loop.lanes), an.simplify(loop.extent - count * loop.lanes)
+    rest = replace(loop, start=start, extent=extent, lanes=loop.lanes // 4)
+    return seq(For(block, const(0), count, "serial", body, ragged=True), _fewer_and_fewer(rest, an, combines))
+
+
 def _overlapping(loop: For, an: Analyzer) -> Stmt:
-    """What is left of a vector loop, in vectors of `loop.lanes`; the last moves back to end at the edge:
+    """Whole vectors, of which the last moves back to end at the edge:
 
     for i in [a, a + n): f(i)   ->   if n >= V: for j in ceil(n/V): f(a + min(j*V, n - V) + 0..V-1)
                                      else:      for i in [a, a + n): f(i)
 
     Elements in the overlap are computed twice, which a store that does not read what it writes
-    does not mind. Anything else, or an access that is not contiguous, runs one by one.
+    does not mind. Accesses that are far apart run one by one.
     """
     one_by_one = replace(loop, lanes=0, ragged=True)
-    if any(isinstance(s, Allocate) or (isinstance(s, Store) and _reads_back(s)) for s in walk(loop.body)):
-        return one_by_one
     block = var(f"{loop.var.name}.block", role="loop")
     start = loop.start + minimum(block * loop.lanes, loop.extent - loop.lanes)
     lanes = _Lanes(loop.var, start, loop.lanes, an)
@@ -123,7 +155,7 @@ class _Lanes:
 
     def __init__(self, v: Expr, start: Expr, lanes: int, an: Analyzer, combines: bool = False) -> None:
         self.v, self.start, self.lanes, self.an, self.combines = v, start, lanes, an, combines
-        self.is_scattered = False  #: some access is not to neighbouring elements
+        self.is_scattered = False  #: some access is worth no vector: a load from afar, a store not to neighbours
         self._done: dict[Expr, Expr] = {}
 
     def stmt(self, s: Stmt) -> Stmt | None:
@@ -135,7 +167,9 @@ class _Lanes:
                 if self.lanes > 1 and self.v not in variables(s.indices[0]):
                     return self.combined(s)
                 value = self.expr(s.value)
-                return Store(s.buffer, (self.index(s.indices[0]),), broadcast(value, self.lanes), s.streaming)
+                index = self.index(s.indices[0])
+                self.is_scattered |= index.op == "ramp" and not is_const(index.args[1], 1)
+                return Store(s.buffer, (index,), broadcast(value, self.lanes), s.streaming)
             case Seq():
                 parts = [self.stmt(c) for c in s.stmts]
                 return None if None in parts else seq(*parts)
@@ -180,7 +214,7 @@ class _Lanes:
             inside = any(self.v in variables(a) for m in rest.terms for a in m)
             if slope.constant is not None and not inside:
                 base = (rest + self.an.poly(self.start) * slope.constant).expr()
-                self.is_scattered |= slope.constant not in (0, 1)
+                self.is_scattered |= abs(slope.constant) > MAX_STRIDE
                 return ramp(base, slope.constant, self.lanes) if slope.constant else base
         self.is_scattered = True
         return self.expr(i)

@@ -1,0 +1,78 @@
+"""Sums over the rows and over the columns of a matrix.
+
+Both read every element once and do next to nothing with it: what counts is that loads are wide,
+that they follow one another as the prefetchers expect, and that no sum waits for the one before.
+"""
+
+import numpy as np
+
+from autosched import te, template, workload
+
+
+def matrix(rows=4096, columns=4096, dtype="float32"):
+    """Numbers between 0 and 1, or the integers that a byte can hold."""
+    draw = np.random.default_rng(0)
+    if np.dtype(dtype).kind == "f":
+        return [draw.random((rows, columns)).astype(dtype)]
+    return [draw.integers(0, 100, (rows, columns)).astype(dtype)]
+
+
+@workload(inputs=matrix)
+def row_sum(rows=4096, columns=4096, dtype="float32"):
+    """data[rows, columns] -> sums[rows]; integers wrap."""
+    data = te.placeholder((rows, columns), dtype, name="data")
+    k = te.reduce_axis((0, columns), "k")
+    sums = te.compute((rows,), lambda i: te.sum(data[i, k], axis=k), name="row_sum")
+    return data, sums
+
+
+@workload(inputs=matrix)
+def column_sum(rows=4096, columns=4096, dtype="float32"):
+    """data[rows, columns] -> sums[columns]; integers wrap."""
+    data = te.placeholder((rows, columns), dtype, name="data")
+    k = te.reduce_axis((0, rows), "k")
+    sums = te.compute((columns,), lambda j: te.sum(data[k, j], axis=k), name="column_sum")
+    return data, sums
+
+
+@template(row_sum, target="llvm")
+def lanes_of_sums(s):
+    """A row is added up in as many independent sums as fill a few vector registers, then these."""
+    total = s["row_sum"]
+    block, row = total.split("i", factor=s.define_knob("rows", [4, 8, 16, 32, 64]))
+    lanes = s.define_knob("lanes", [16, 32, 64, 128])
+    total.split("k", factor=lanes)
+    partial = s[s.rfactor("row_sum", "k.inner", factor_axis=-1)]
+    partial.reorder("k.outer", "k.inner")
+    partial.vectorize("k.inner")
+    partial.compute_at(total, row)
+    total.vectorize("k.inner.v")
+    total.parallel(block)
+
+
+@template(column_sum, target="llvm")
+def bands_of_rows(s):
+    """A block of columns, short enough for its sums to stay in the L1 cache, a few rows at a time.
+
+    Each element of the block is read and written once for a whole band of rows.
+    """
+    total = s["column_sum"]
+    block, column = total.split("j", factor=s.define_knob("columns", [256, 512, 1024, 2048]))
+    vector, lane = total.split(column, factor=s.define_knob("lanes", [16, 32, 64]))
+    band, row = total.split("k", factor=s.define_knob("rows", [1, 2, 4, 8, 16]))
+    total.reorder(block, band, vector, row, lane)
+    total.unroll(row)
+    total.vectorize(lane)
+    total.parallel(block)
+
+
+@template(column_sum, target="llvm")
+def sums_in_registers(s):
+    """A few vectors of neighbouring columns from top to bottom, their sums in registers all the way."""
+    total = s["column_sum"]
+    block, lane = total.split("j", factor=s.define_knob("lanes", [32, 64, 128, 256]))
+    band, row = total.split("k", factor=s.define_knob("rows", [1, 2, 4]))
+    total.reorder(block, band, row, lane)
+    total.unroll(row)
+    total.vectorize(lane)
+    total.parallel(block)
