@@ -51,6 +51,7 @@ def rows_in_cache(s):
     _, lane = result.split(j, factor=s.define_knob("lanes", [16, 32, 64]))
     result.parallel(task)
     result.vectorize(lane)
+    result.prefetch("x", group, s.define_knob("ahead", [1, 2]))
     s["distance"].compute_inline()
     for name in ("mean", "scale"):
         s[name].compute_at(result, group)

@@ -42,6 +42,7 @@ def rows_in_cache(s):
     _, lane = result.split(j, factor=lanes)
     result.parallel(task)
     result.vectorize(lane)
+    result.prefetch("x", group, s.define_knob("ahead", [1, 2]))
     power = s["power"]
     power.compute_at(result, group)
     _, lane = power.split(power.op.axis[1], factor=lanes)

@@ -21,6 +21,7 @@ from autosched.ir.stmt import (
     If,
     Launch,
     Let,
+    Prefetch,
     Produce,
     Seq,
     Stmt,
@@ -90,6 +91,8 @@ class Statements:
             case Produce(name=name, body=body):
                 self.line(f"// {name}")
                 self.emit(body)
+            case Prefetch():
+                pass  # a hint, and devices hide latency by other work-items
             case Barrier(scope=scope):
                 self.line(f"{self.x.dialect.barriers[scope]};")
             case Launch(name=name):

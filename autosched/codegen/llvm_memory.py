@@ -14,10 +14,12 @@ from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64, DType, dtype
 from autosched.ir.stmt import Buffer
 
-__all__ = ["MOSTLY_TRUE", "WIDEST_STRIDE", "Memory"]
+__all__ = ["CACHE_LINE", "MOSTLY_TRUE", "WIDEST_STRIDE", "Memory"]
 
 #: up to this distance between lanes, one wide load and a shuffle beat a load per lane
 WIDEST_STRIDE = 4
+#: bytes that memory hands to the caches at a time: x86-64 and most AArch64 processors
+CACHE_LINE = 64
 
 #: branch weights of a condition that holds nearly always
 MOSTLY_TRUE = '!{!"branch_weights", i32 2000, i32 1}'
@@ -62,6 +64,11 @@ class Memory:
 
     def _aligned(self, buffer: Buffer) -> str:
         return f", align {buffer.dtype.bytes}{self.scopes.get(buffer, '')}"
+
+    def prefetch(self, buffer: Buffer, index: Value, by: int) -> None:
+        """Ask for the cache line of an element, which need not exist."""
+        callee = self.w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+        self.w.do(f"call void {callee}(ptr {self.address(buffer, self._moved(index, by))}, i32 0, i32 3, i32 1)")
 
     # -- loads --------------------------------------------------------------------------------
     def load(self, buffer: Buffer, index: Value, lanes: int = 1) -> Value:

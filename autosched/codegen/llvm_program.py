@@ -33,7 +33,7 @@ from autosched.codegen.llvm_storage import (
 from autosched.codegen.llvm_text import ModuleText, Value, Writer, constant, identifier, register_type, typed
 from autosched.ir.dtype import BOOL, INT64, dtype
 from autosched.ir.expr import Expr, post_order
-from autosched.ir.stmt import Allocate, Buffer, For, Function, Let, Stmt, Store, expressions, walk
+from autosched.ir.stmt import Allocate, Buffer, For, Function, Let, Prefetch, Stmt, Store, expressions, walk
 
 __all__ = ["CHUNKS_PER_THREAD", "entry_name", "module_text"]
 
@@ -85,7 +85,7 @@ def _captures(loop: For) -> _Captures:
                 inner.add(buffer)
             case For(var=var) | Let(var=var):
                 inner.add(var)
-            case Store(buffer=buffer):
+            case Store(buffer=buffer) | Prefetch(buffer=buffer):
                 buffers[buffer] = None
     for node in post_order([e for s in walk(loop.body) for e in expressions(s)]):
         if node.op == "var":

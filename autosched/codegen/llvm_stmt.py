@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from autosched.codegen.llvm_expr import Expressions, line_of
 from autosched.codegen.llvm_interleave import Interleaved, interleaved
-from autosched.codegen.llvm_memory import MOSTLY_TRUE, Memory
+from autosched.codegen.llvm_memory import CACHE_LINE, MOSTLY_TRUE, Memory
 from autosched.codegen.llvm_range import Interval, Ranges
 from autosched.codegen.llvm_storage import ALIGNMENT, Storage, buffer_bytes, constant_bytes, plus
 from autosched.codegen.llvm_text import Value, Writer, constant, memory_type
@@ -15,7 +15,7 @@ from autosched.codegen.llvm_transpose import Transposed, transpose, transposed
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_index
-from autosched.ir.stmt import Allocate, Barrier, Buffer, For, If, Launch, Let, Produce, Seq, Stmt, Store, walk
+from autosched.ir.stmt import Allocate, Barrier, Buffer, For, If, Launch, Let, Prefetch, Produce, Seq, Stmt, Store, walk
 
 __all__ = ["Statements"]
 
@@ -61,6 +61,8 @@ class Statements:
                 self._sequence(stmts, used)
             case If():
                 self._if(s, used)
+            case Prefetch():
+                self._prefetch(s)
             case Let():
                 self._let(s, used)
             case Allocate():
@@ -123,6 +125,18 @@ class Statements:
                 e.remember_loaded(load, column)
         for s in group.stores:
             self._store_value(s)
+
+    def _prefetch(self, s: Prefetch) -> None:
+        """Once for each cache line that the lanes touch; what they gather from anywhere is left alone."""
+        index = s.indices[0]
+        self.exprs.begin_statement(index)
+        line = (index, 0) if index.dtype.lanes == 1 else line_of(index)
+        if line is not None:
+            base, stride = line
+            apart = max(1, CACHE_LINE // max(abs(stride) * s.buffer.dtype.bytes, 1))
+            first = self.exprs.index(base)
+            for lane in range(0, index.dtype.lanes if stride else 1, apart):
+                self.memory.prefetch(s.buffer, first, lane * stride)
 
     def _store(self, s: Store) -> None:
         if len(s.indices) != 1:

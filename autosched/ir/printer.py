@@ -19,6 +19,7 @@ from autosched.ir.stmt import (
     If,
     Launch,
     Let,
+    Prefetch,
     Produce,
     Seq,
     Stmt,
@@ -235,6 +236,8 @@ def _emit(s: Stmt, depth: int, lines: list[str], name_of: _Names) -> None:
             indices = ", ".join(map(text, s.indices))
             word = "stream " if s.streaming else ""
             lines.append(f"{pad}{word}{s.buffer.name}[{indices}] = {text(s.value)}")
+        case Prefetch():
+            lines.append(f"{pad}prefetch {s.buffer.name}[{', '.join(map(text, s.indices))}]")
         case If():
             block(f"if ({text(s.condition)})", s.then)
             if s.otherwise is not None:

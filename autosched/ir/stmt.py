@@ -7,6 +7,7 @@
              | Let(var, value, body)
              | Allocate(buffer, body)                           buffer lives while body runs
              | Produce(name, body)                              a label: these loops compute `name`
+             | Prefetch(buffer, indices)                 buffer[indices] will be read: a hint, anywhere
              | Barrier(scope)                                   all work-items of the group meet here
              | Launch(name, grid, block, body)                  one device kernel (GPU-style targets)
     Function ::= (name, params, sizes, body, outputs)
@@ -36,6 +37,7 @@ __all__ = [
     "If",
     "Launch",
     "Let",
+    "Prefetch",
     "Produce",
     "Seq",
     "Stmt",
@@ -140,6 +142,14 @@ class Produce:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Prefetch:
+    """`buffer[indices]` will be read soon: a hint, which may name elements that do not exist."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Barrier:
     scope: str = "shared"
 
@@ -157,7 +167,7 @@ class Launch:
     body: Stmt
 
 
-Stmt = For | Store | If | Seq | Let | Allocate | Produce | Barrier | Launch
+Stmt = For | Store | If | Seq | Let | Allocate | Produce | Prefetch | Barrier | Launch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,6 +223,8 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
             return (start, extent)
         case Store(indices=indices, value=value):
             return (*indices, value)
+        case Prefetch(indices=indices):
+            return indices
         case If(condition=condition):
             return (condition,)
         case Let(value=value):
@@ -249,6 +261,8 @@ def map_stmt(
                 new = replace(s, start=on_expr(s.start), extent=on_expr(s.extent), body=go(s.body))
             case Store():
                 new = Store(s.buffer, tuple(on_expr(i) for i in s.indices), on_expr(s.value), s.streaming)
+            case Prefetch():
+                new = Prefetch(s.buffer, tuple(on_expr(i) for i in s.indices))
             case If():
                 new = If(on_expr(s.condition), go(s.then), None if s.otherwise is None else go(s.otherwise))
             case Seq():

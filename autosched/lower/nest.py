@@ -23,7 +23,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, For, If, Produce, Stmt, Store, load, seq
+from autosched.ir.stmt import Allocate, Buffer, For, If, Prefetch, Produce, Stmt, Store, load, map_stmt, seq, walk
 from autosched.lower.bounds import Realization
 from autosched.lower.scan import check_work_items
 from autosched.schedule.relations import ragged, values_of_leaves
@@ -266,6 +266,10 @@ class _Nest:
             body = self._loops(i + 1, innermost, init, rest)
             body = self.b.with_attached(loop, body)
         body = _guarded(ready, body)
+        for fetch in self.stage.fetches:
+            if fetch.loop is loop and not self.b.target.is_gpu_style:
+                later = {loop.var: loop.var + fetch.offset}
+                body = _fetching(body, self.b.buffer(fetch.tensor), later)
         return For(loop.var, const(0), self.real.extents[loop], loop.kind, body, loop.thread)
 
     def _init_loops(self, spatial: list[Loop], init: Store, guards: list[Expr]) -> Stmt:
@@ -283,6 +287,33 @@ class _Nest:
         for loop in reversed(spatial):
             body = For(fresh[loop.var], const(0), self.real.extents[loop], loop.kind, body, loop.thread)
         return body
+
+
+def _fetching(body: Stmt, buffer: Buffer, later: dict[Expr, Expr]) -> Stmt:
+    """`body`, whose last store that reads the buffer asks for what it will read later."""
+    reading = [n for n, s in enumerate(_stores(body)) if _loads(s, buffer)]
+    count = iter(range(len(_stores(body))))
+
+    def on_stmt(s: Stmt) -> Stmt:
+        if not isinstance(s, Store) or next(count) != reading[-1]:
+            return s
+        places = dict.fromkeys(tuple(substitute(i, later) for i in e.args) for e in _loads(s, buffer))
+        plain = [p for p in places if all(e.op in _PLAIN for e in post_order(p))]
+        return seq(*(Prefetch(buffer, p) for p in plain), s)
+
+    return map_stmt(body, on_stmt=on_stmt) if reading else body
+
+
+#: what the index of a prefetched element is made of: anything else would make loops ask questions
+_PLAIN = frozenset(("const", "var", "cast", "add", "sub", "mul", "neg", "floordiv", "floormod"))
+
+
+def _stores(body: Stmt) -> list[Store]:
+    return [s for s in walk(body) if isinstance(s, Store)]
+
+
+def _loads(s: Store, buffer: Buffer) -> list[Expr]:
+    return [e for e in post_order(s.value) if e.op == "load" and e.value is buffer]
 
 
 def _copy_var(loop: Loop) -> Expr:

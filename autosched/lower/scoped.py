@@ -12,6 +12,7 @@ from autosched.ir.stmt import (
     If,
     Launch,
     Let,
+    Prefetch,
     Produce,
     Seq,
     Stmt,
@@ -49,6 +50,8 @@ def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
             return body if is_empty(body) else replace(s, start=start, extent=extent, body=body)
         case Store():
             return Store(s.buffer, tuple(an.simplify(i) for i in s.indices), an.simplify(s.value), s.streaming)
+        case Prefetch():
+            return Prefetch(s.buffer, tuple(an.simplify(i) for i in s.indices))
         case If():
             return _simplify_if(s, an)
         case Seq():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, const, make, maximum, post_order, rebuild, variables
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, Seq, Stmt, Store, expressions, map_stmt, walk
+from autosched.ir.stmt import Allocate, Buffer, Prefetch, Seq, Stmt, Store, expressions, map_stmt, walk
 
 __all__ = ["flatten_buffers", "reuse_storage"]
 
@@ -58,6 +60,8 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
         match s:
             case Store():
                 return Store(target(s.buffer), (offset(s.buffer, s.indices),), s.value, s.streaming)
+            case Prefetch():
+                return Prefetch(target(s.buffer), (offset(s.buffer, s.indices),))
             case Allocate():
                 return Allocate(target(s.buffer), s.body)
             case _:
@@ -110,7 +114,7 @@ def _live(b: Buffer, stmts: tuple[Stmt, ...]) -> tuple[int, int]:
 def _buffers(s: Stmt) -> set[Buffer]:
     found: set[Buffer] = set()
     for part in walk(s):
-        if isinstance(part, Store):
+        if isinstance(part, Store | Prefetch):
             found.add(part.buffer)
         for root in expressions(part):
             found.update(e.value for e in post_order(root) if e.op == "load")
@@ -130,6 +134,12 @@ def retarget(s: Stmt, owner: dict[Buffer, Buffer]) -> Stmt:
         return done[e]
 
     def stores(s: Stmt) -> Stmt:
-        return Store(owner.get(s.buffer, s.buffer), s.indices, s.value, s.streaming) if isinstance(s, Store) else s
+        match s:
+            case Store():
+                return replace(s, buffer=owner.get(s.buffer, s.buffer))
+            case Prefetch():
+                return replace(s, buffer=owner.get(s.buffer, s.buffer))
+            case _:
+                return s
 
     return map_stmt(s, loads, stores)

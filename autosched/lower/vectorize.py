@@ -29,6 +29,7 @@ from autosched.ir.stmt import (
     If,
     Launch,
     Let,
+    Prefetch,
     Produce,
     Seq,
     Stmt,
@@ -170,6 +171,8 @@ class _Lanes:
                 index = self.index(s.indices[0])
                 self.is_scattered |= index.op == "ramp" and not is_const(index.args[1], 1)
                 return Store(s.buffer, (index,), broadcast(value, self.lanes), s.streaming)
+            case Prefetch():
+                return Prefetch(s.buffer, tuple(self.expr(i) for i in s.indices))
             case Seq():
                 parts = [self.stmt(c) for c in s.stmts]
                 return None if None in parts else seq(*parts)

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, post_order, variables
-from autosched.ir.stmt import Allocate, For, Function, If, Launch, Let, Stmt, Store, children, expressions, walk
+from autosched.ir.stmt import (
+    Allocate,
+    For,
+    Function,
+    If,
+    Launch,
+    Let,
+    Prefetch,
+    Stmt,
+    Store,
+    children,
+    expressions,
+    walk,
+)
 from autosched.target import Target
 
 __all__ = ["check_cpu", "check_sizes", "verify"]
@@ -69,6 +82,9 @@ def _verify(s: Stmt, bound: frozenset[Expr], target: Target, inside_launch: bool
                 _fail(f"{s.value.dtype} stored to {s.buffer.dtype} {s.buffer.name}", s)
             if s.indices[0].dtype.lanes not in (1, s.value.dtype.lanes):
                 _fail("index and value have different lanes", s)
+        case Prefetch():
+            if len(s.indices) != 1:
+                _fail(f"the prefetch of {s.buffer.name} is not flat", s)
         case If(condition=c):
             if c.dtype.lanes != 1:
                 _fail("a vector condition", s)

@@ -28,6 +28,7 @@ from autosched.ir.stmt import (
     If,
     Launch,
     Let,
+    Prefetch,
     Produce,
     Seq,
     Stmt,
@@ -191,6 +192,8 @@ class _Interpreter:
                 yield from self.run(s.body)
             case Produce():
                 yield from self.run(s.body)
+            case Prefetch():
+                pass
             case Barrier():
                 yield
             case Launch():

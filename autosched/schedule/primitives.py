@@ -28,7 +28,7 @@ from autosched.ir.stmt import THREAD_TAGS
 from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
-from autosched.schedule.stage import PRAGMAS, SCOPES, TAILS, Attach, Fuse, Loop, Split, Stage
+from autosched.schedule.stage import PRAGMAS, SCOPES, TAILS, Attach, Fetch, Fuse, Loop, Split, Stage
 from autosched.te.tensor import ComputeOp, IterVar, Reduction, Tensor
 
 if TYPE_CHECKING:
@@ -299,6 +299,26 @@ def pragma(s: Schedule, stage: Stage, loop: Any, pragma_type: Any) -> None:
         chosen.pragmas += (pragma_type,)
 
 
+def prefetch(s: Schedule, stage: Stage, tensor: Any, loop: Any, offset: Any) -> None:
+    """While one iteration of a loop runs, bring what a later one reads of a tensor into the cache.
+
+    for i: B[i] = f(A[i])   --prefetch(A, i, 2)->   for i: prefetch A[i + 2]; B[i] = f(A[i])
+
+    offset: by how many iterations; a positive integer or a knob
+
+    The last stage inside the loop that reads the tensor asks along with each of its reads, in vectors
+    if it reads vectors. Reads from clamped, conditional or data-dependent places are left alone.
+    Hardware sees regular accesses coming by itself: this is for reads that pause while the iteration
+    does something else. It never changes a result, and means nothing on GPU-style targets.
+    """
+    _computed(stage)
+    source = s.stage(tensor)
+    if source is stage or not s.depends_on(stage, source):
+        read = [x.name for x in s.stages if x is not stage and s.depends_on(stage, x)]
+        raise Illegal(f"{stage.name} does not read {source.name}", f"tensors it is computed from: {', '.join(read)}")
+    stage.fetches.append(Fetch(source.tensor, leaf(stage, loop), _factor(s, offset, "distance")))
+
+
 # -- where a stage is computed --------------------------------------------------------------------
 
 
@@ -560,7 +580,7 @@ def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -
 PRIMITIVES: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
-        split, tile, fuse, reorder, parallel, vectorize, unroll, bind, pragma,
+        split, tile, fuse, reorder, parallel, vectorize, unroll, bind, prefetch, pragma,
         compute_at, compute_inline, compute_root, set_scope, cache_write, cache_read, rfactor,
     )
 }  # fmt: skip

@@ -13,7 +13,7 @@ from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.primitives import MAX_FACTOR, PRIMITIVES
 from autosched.schedule.scans import Scans
-from autosched.schedule.stage import Loop, Stage
+from autosched.schedule.stage import Fetch, Loop, Stage
 from autosched.schedule.trace import (
     DEFAULTS,
     ON_TENSORS,
@@ -305,6 +305,8 @@ class Schedule:
         """Raise ScheduleError for what later calls could have repaired but did not."""
         scans.check(self)
         for stage in self.stages:
+            for fetch in stage.fetches:
+                self._check_fetch(stage, fetch)
             loop = stage.attach.loop
             if loop is None:
                 continue
@@ -337,6 +339,24 @@ class Schedule:
                         asked=asked,
                         legal=f"compute {stage.name} at the root, or {user.name} inside {loop.full_name}",
                     )
+
+    def _check_fetch(self, stage: Stage, fetch: Fetch) -> None:
+        source, loop = self.stage(fetch.tensor), fetch.loop
+        why, legal = "", f"loops of {stage.name}: {stage.describe()}"
+        users = self._users_through_inlining(source)
+        if stage.attach.kind == "inline":
+            why, legal = f"{stage.name} is inlined: it has no loops", "prefetch in a stage that is stored"
+        elif loop not in stage.loops:
+            why = f"{loop.full_name} was split or fused away afterwards"
+        elif source.attach.kind == "inline":
+            why, legal = f"{source.name} is inlined: it is nowhere in memory", "prefetch what it is computed from"
+        elif self._lies_under(source, stage, loop):
+            why, legal = f"{source.name} is computed inside {loop.full_name}", "prefetch what it is computed from"
+        elif not any(self._lies_under(user, stage, loop) for user in users):
+            why = f"nothing inside {loop.full_name} reads {source.name}"
+            legal = f"loops of the stages that do: {', '.join(x.name for x in users)}"
+        if why:
+            raise ScheduleError(why, asked=f"{stage.name}.prefetch({source.name}, {loop.name})", legal=legal)
 
     def _users_through_inlining(self, stage: Stage) -> list[Stage]:
         users: list[Stage] = []
@@ -403,9 +423,9 @@ def perform(s: Schedule, i: Instruction) -> None:
             s.constrain(constraint_from_json(i.args[0], names), *i.args[1:])
         case "choose":
             s.with_choices({**s._choices, i.args[0]: i.args[1]}).choose(i.args[0], [i.args[1]])
-        case "tile":
-            factors = [factor_from_json(a, names) for a in i.args[2:4]]
-            s.apply("tile", s[i.stage], *i.args[:2], *factors, **i.options)
+        case "tile" | "prefetch":
+            factors = [factor_from_json(a, names) for a in i.args[2:]]
+            s.apply(i.kind, s[i.stage], *i.args[:2], *factors, **i.options)
         case "split":
             options = {k: factor_from_json(v, names) if k in ("factor", "nparts") else v for k, v in i.options.items()}
             s.apply("split", s[i.stage], *i.args, **options)

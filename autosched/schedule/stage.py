@@ -18,7 +18,7 @@ from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Te
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["PRAGMAS", "SCOPES", "TAILS", "Attach", "Fuse", "Loop", "Split", "Stage"]
+__all__ = ["PRAGMAS", "SCOPES", "TAILS", "Attach", "Fetch", "Fuse", "Loop", "Split", "Stage"]
 
 #: storage scope -> where it lives
 SCOPES = {
@@ -101,6 +101,15 @@ class Attach:
     loop: Loop | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Fetch:
+    """What iteration `loop + offset` reads of `tensor` is to be in the cache by then."""
+
+    tensor: Tensor
+    loop: Loop
+    offset: Expr
+
+
 class Stage:
     """One tensor of a schedule. Its methods are the schedule primitives on it."""
 
@@ -120,6 +129,7 @@ class Stage:
         self.loops: list[Loop] = []
         self.relations: list[Split | Fuse] = []
         self.roots: dict[IterVar, Loop] = {}
+        self.fetches: list[Fetch] = []
         self._names: set[str] = set()
         if isinstance(op, ComputeOp):
             self.define(op.axis, op.reduce_axis, op.body)
@@ -225,6 +235,10 @@ class Stage:
     def unroll(self, loop: Any) -> None:
         """See `primitives.unroll`."""
         self._call("unroll", loop)
+
+    def prefetch(self, tensor: Any, loop: Any, offset: Any) -> None:
+        """See `primitives.prefetch`."""
+        self._call("prefetch", tensor, loop, offset)
 
     def bind(self, loop: Any, thread: Any) -> None:
         """See `primitives.bind`."""

@@ -43,6 +43,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "vectorize": (("loop",), {}),
     "unroll": (("loop",), {}),
     "bind": (("loop", "name"), {}),
+    "prefetch": (("name", "loop", "factor"), {}),
     "pragma": (("loop", "name"), {}),
     "compute_at": (("name", "loop"), {}),
     "compute_inline": ((), {}),
@@ -173,8 +174,9 @@ class Instruction:
             text = f"{factor_to_python(a)} {_COMPARE[op]} {factor_to_python(b)}"
             return f"s.constrain({text}{', ' + args[1] if len(args) > 1 else ''})"
         stage = _python(self.stage)
-        if self.kind == "tile":
-            args = [*args[:2], *(factor_to_python(a) for a in self.args[2:4]), *args[4:]]
+        if self.kind in ("tile", "prefetch"):
+            args = [*args[:2], *map(factor_to_python, self.args[2:])]
+            args += [f"{k}={_python(v)}" for k, v in self.options.items()]
         if self.kind in ON_TENSORS:
             return f"s.{self.kind}({', '.join([stage, *args])})"
         if self.kind == "compute_at":

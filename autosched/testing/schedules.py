@@ -202,6 +202,13 @@ def _pragma(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("pragma", stage.name, (loop.name, draw.rng.choice(tuple(PRAGMAS))))
 
 
+def _prefetch(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    read = [x for x in s.stages if x is not stage and x.attach.kind == "root" and s.depends_on(stage, x)]
+    if not read or not stage.loops or any(x.fetches for x in s.stages):
+        return None
+    return Step("prefetch", stage.name, (draw.one(read).name, draw.one(stage.loops).name, draw.rng.choice(FACTORS)))
+
+
 def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     hosts = [x for x in s.consumers(stage, deep=True) if x.attach.kind != "inline" and x.loops]
     scan = s.scans.step_of(stage)
@@ -260,7 +267,7 @@ Proposer = Callable[[Schedule, Stage, _Draw], Step | None]
 _ON_INPUTS: tuple[Proposer, ...] = (_cache_read,)
 _ON_STAGES: tuple[Proposer, ...] = (
     _split, _split, _split, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll, _pragma,
-    _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
+    _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
     _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope,
 )  # fmt: skip
 

@@ -520,6 +520,21 @@ def cache_read_of_an_update_by_its_scan() -> None:
     s.cache_read("T1", "local", ["T"])
 
 
+def prefetch_what_is_not_read() -> None:
+    s = schedule()
+    s["T"].prefetch("B", "i", 1)
+
+
+def prefetch_nothing_ahead() -> None:
+    s = schedule()
+    s["C"].prefetch("B", "i", 0)
+
+
+def prefetch_for_an_input() -> None:
+    s = schedule()
+    s["A"].prefetch("B", "i", 1)
+
+
 # -- what a template adds ------------------------------------------------------------------------------------
 
 
@@ -603,6 +618,9 @@ CASES: dict[str, list[Callable[[], None]]] = {
         compute_at_of_an_update, compute_at_of_an_init, compute_at_outside_the_step, compute_inline_of_an_update,
         compute_inline_of_a_scan, set_scope_of_an_update, cache_write_of_a_scan, cache_read_of_an_update_by_its_scan,
     ],
+
+
+    "prefetch": [prefetch_what_is_not_read, prefetch_nothing_ahead, prefetch_for_an_input],
     "define_knob": [a_knob_without_values, a_knob_with_other_values, a_knob_called_like_the_schedule],
     "choose": [a_choice_of_nothing, a_choice_of_objects],
     "constrain": [a_constraint_that_is_none],

@@ -114,6 +114,17 @@ def pragma(s: Schedule) -> None:
     s["C"].pragma("i", "streaming_store")
 
 
+def prefetch(s: Schedule) -> None:
+    """B, which reads A inside the loop, asks."""
+    s["C"].prefetch("A", "i", s.define_knob("ahead", [1, 2]))
+    s["B"].compute_at(s["C"], "i")
+    s["B"].split("j", factor=4)
+
+
+def prefetch_what_is_stored(s: Schedule) -> None:
+    s["S"].prefetch("C", "k", 4)
+
+
 def compute_at(s: Schedule) -> None:
     s["B"].compute_at(s["C"], "j")
 
@@ -186,7 +197,8 @@ CASES: dict[str, Callable[[Schedule], None]] = {
     for f in (
         split_by_factor, split_in_parts, split_shifting_inwards, split_by_a_size, split_by_a_formula,
         split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
-        reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, pragma, compute_at, compute_at_then_split,
+        reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, pragma,
+        prefetch, prefetch_what_is_stored, compute_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
         cache_read_of_an_input, rfactor, rfactor_of_a_part, knobs_and_constraints, a_choice,
     )
