@@ -95,10 +95,10 @@ def _line(load: Expr) -> tuple[Expr, int]:
 def _strided(s: Store) -> list[Expr]:
     """The loads whose lanes are equally spaced, further apart than one wide load reaches. None where
     some are evaluated on demand: the rows would be read whether or not they are there."""
-    if any(e.op in ("if_then_else", "and", "or") for e in post_order(s.value)):
-        return []
     found = []
     for e in post_order(s.value):
+        if e.op in ("if_then_else", "and", "or"):
+            return []
         if e.op == "load" and e.dtype.lanes >= FEWEST and len(e.args) == 1 and not e.dtype.is_bool:
             line = line_of(e.args[0])
             if line is not None and line[1] > WIDEST_STRIDE:

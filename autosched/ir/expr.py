@@ -689,18 +689,20 @@ def max_value(of: object) -> Expr:
 
 def post_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
     """Every distinct node below `roots`, arguments before their users."""
-    seen: set[int] = set()
+    seen: set[Expr] = set()
     order: list[Expr] = []
-    stack: list[tuple[Expr, bool]] = [(r, False) for r in ([roots] if isinstance(roots, Expr) else list(roots))]
-    stack.reverse()
+    stack: list[Expr | None] = [roots] if isinstance(roots, Expr) else list(roots)[::-1]
     while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args))
+        node = stack.pop()
+        if node is None:  # all below the next one is done
+            order.append(stack.pop())  # type: ignore[arg-type]
+        elif node not in seen:
+            seen.add(node)
+            if node.args:
+                stack += (node, None)
+                stack += node.args[::-1]
+            else:
+                order.append(node)
     return order
 
 
@@ -773,15 +775,23 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
 
 def substitute(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
     """`e` with variables replaced, everywhere at once."""
-    if not mapping:
+    mentioned = mapping.keys()
+    if mentioned.isdisjoint(variables(e)):
         return e
-    done: dict[int, Expr] = {}
-    for node in post_order(e):
-        if node.args:
-            done[id(node)] = rebuild(node, tuple([done[id(a)] for a in node.args]))
-        else:
-            done[id(node)] = mapping.get(node, node) if node.op == "var" else node
-    return done[id(e)]
+    done: dict[Expr, Expr] = dict(mapping)
+    stack: list[Expr] = [e]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        todo = [a for a in node.args if a not in done and not mentioned.isdisjoint(variables(a))]
+        if todo:
+            stack += todo[::-1]
+            continue
+        stack.pop()
+        done[node] = rebuild(node, tuple([done.get(a, a) for a in node.args]))
+    return done[e]
 
 
 def is_index(e: Expr) -> bool:
