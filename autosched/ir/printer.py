@@ -254,7 +254,8 @@ def _emit(s: Stmt, depth: int, lines: list[str], name_of: _Names) -> None:
                 _emit(s.body, depth, lines, name_of)
         case Allocate():
             shape = ", ".join(map(text, s.buffer.shape))
-            lines.append(f"{pad}allocate {s.buffer.name}: {s.buffer.dtype}[{shape}] {s.buffer.scope}")
+            strides = f" strides [{', '.join(map(text, s.buffer.strides))}]" if s.buffer.strides else ""
+            lines.append(f"{pad}allocate {s.buffer.name}: {s.buffer.dtype}[{shape}] {s.buffer.scope}{strides}")
             _emit(s.body, depth, lines, name_of)
         case Produce():
             block(f"produce {s.name}", s.body)

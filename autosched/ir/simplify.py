@@ -194,6 +194,10 @@ class Analyzer(Prover):
             if g > 1:  # (g*p + c) // (g*d) == (p + c//g) // d
                 reduced = Poly({m: (c // g) for m, c in a.terms.items()})
                 return self.floordiv(Poly({m: c for m, c in reduced.terms.items() if c}), Poly.of(d // g))
+            for g in sorted({gcd(d, c) for c in coefficients} - {1}, reverse=True):
+                small = Poly({m: c % g for m, c in a.terms.items() if c % g})
+                if self.prove_nonneg(small) and self.prove_nonneg(-small + (g - 1)):  # (g*p + r) // (g*d) == p // d
+                    return self.floordiv(Poly({m: c // g for m, c in a.terms.items() if c // g}), Poly.of(d // g))
             inner = [m for m in a.terms if m]
             if len(inner) == 1 and len(inner[0]) == 1 and a.terms[inner[0]] == 1:
                 atom = inner[0][0]

@@ -28,6 +28,7 @@ __all__ = [
     "LOOP_KINDS",
     "ONE",
     "THREAD_TAGS",
+    "VTHREAD",
     "ZERO",
     "Allocate",
     "Barrier",
@@ -53,6 +54,8 @@ __all__ = [
 
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "thread")
 THREAD_TAGS = tuple(f"{level}Idx.{axis}" for level in ("block", "thread") for axis in "xyz")
+#: what a loop of virtual threads is bound to: one work-item does the work of all of them
+VTHREAD = "vthread"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,13 +63,25 @@ class Buffer:
     """Memory of one element type. Identity is identity: two buffers are never equal.
 
     `shape` in elements, outermost first, row-major. `scope`: `global`, `shared` (one per
-    work-group) or `local` (one per thread or work-item).
+    work-group) or `local` (one per thread or work-item). `strides`, in elements, are those of a
+    buffer whose rows are padded; none means that the elements lie close together.
     """
 
     name: str
     shape: tuple[Expr, ...]
     dtype: DType
     scope: str = "global"
+    strides: tuple[Expr, ...] = ()
+
+    @property
+    def elements(self) -> Expr:
+        """How many elements of memory it takes, padding included."""
+        if self.strides:
+            return self.strides[0] * self.shape[0]
+        total: Expr = const(1)
+        for d in self.shape:
+            total = total * d
+        return total
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}] {self.scope}"
@@ -81,7 +96,7 @@ def load(buffer: Buffer, *indices: Expr) -> Expr:
 class For:
     """`for var in [start, start + extent): body`; iterations of `parallel` and `thread` commute.
 
-    `thread` is the hardware index a `thread` loop is bound to (one of `THREAD_TAGS`).
+    `thread` is the hardware index a `thread` loop is bound to (one of `THREAD_TAGS`, or `VTHREAD`).
     `ragged` marks a piece that partitioning cut off: rarely run, so not worth vector code.
     `lanes` marks a serial loop that was part of a vector loop: it may be run this many iterations
     at a time, in vectors that overlap if they must.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from autosched.ir.expr import Expr, const, make, post_order, substitute, variables
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import VTHREAD
 from autosched.schedule.relations import fuse_values, loop_extents, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
@@ -287,11 +288,11 @@ def _covers(width: Poly, full: Expr, an: Analyzer) -> bool:
 
 
 def _work_items_around(stage: Stage) -> frozenset[Expr]:
-    """The threadIdx loops around an attach point: a shared stage serves all work-items of a group at once."""
+    """The loops of work-items, virtual ones too, around an attach point: a shared stage serves a group at once."""
     found: set[Expr] = set()
     host, around = stage.surroundings()
     while host is not None:
-        found.update(x.var for x in around if x.thread.startswith("threadIdx"))
+        found.update(x.var for x in around if x.thread.startswith("threadIdx") or x.thread == VTHREAD)
         host, around = host.surroundings()
     return frozenset(found)
 

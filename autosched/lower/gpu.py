@@ -7,6 +7,8 @@ Barriers keep what is shared in step (`barriers`).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autosched.errors import LowerError
 from autosched.ir.expr import (
     Expr,
@@ -21,10 +23,10 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     THREAD_TAGS,
     Allocate,
-    Buffer,
     For,
     If,
     Launch,
+    Let,
     Produce,
     Seq,
     Stmt,
@@ -86,27 +88,42 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
             return inner
         return If(likely(threads[s.thread] < s.extent), inner)
 
-    inside = map_stmt(body, on_stmt=unbind)
-    items = frozenset(v for tag, v in threads.items() if tag.startswith("threadIdx"))
-    inside = insert_barriers(_store_once(inside, items))
-    check_uniform(inside, items)
+    items = {tag: threads[tag] for tag in THREAD_TAGS if tag in threads and tag.startswith("threadIdx")}
+    inside = map_stmt(_store_once(body, items), on_stmt=unbind)
+    inside = insert_barriers(inside)
+    check_uniform(inside, frozenset(items.values()))
     one = const(1)
     dims = [extents.get(tag, one) for tag in THREAD_TAGS]
     return Launch(name, (dims[0], dims[1], dims[2]), (dims[3], dims[4], dims[5]), inside)
 
 
-def _store_once(body: Stmt, items: frozenset[Expr]) -> Stmt:
-    """What a work-group stores for all to see is stored by one work-item of those whose place makes no
-    difference: all of them would write the same, and a reduction would add up once for each."""
+def _store_once(body: Stmt, items: dict[str, Expr]) -> Stmt:
+    """What a work-group stores for all to see is stored by one work-item of those that its stage does not
+    tell apart: all of them would write the same, and a reduction would add up once for each.
+
+    `items` are the group's axes; a stage tells work-items apart along those that its own loops are bound to.
+    """
     private = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope != "shared"}
 
-    def once(s: Stmt) -> Stmt:
-        if not isinstance(s, Store) or s.buffer in private:
-            return s
-        idle = items - frozenset(v for i in s.indices for v in variables(i))
-        return If(logical_and(*(v <= 0 for v in sorted(idle, key=lambda v: v.serial))), s) if idle else s
+    def once(s: Stmt, bound: frozenset[str]) -> Stmt:
+        match s:
+            case Store() if s.buffer not in private:
+                idle = [v for tag, v in items.items() if tag not in bound]
+                return If(logical_and(*(v <= 0 for v in idle)), s) if idle else s
+            case Produce():
+                return Produce(s.name, once(s.body, frozenset()))
+            case For():
+                return replace(s, body=once(s.body, bound | {s.thread}))
+            case Let() | Allocate():
+                return replace(s, body=once(s.body, bound))
+            case If():
+                return If(s.condition, once(s.then, bound), None if s.otherwise is None else once(s.otherwise, bound))
+            case Seq(stmts=stmts):
+                return seq(*(once(c, bound) for c in stmts))
+            case _:
+                return s
 
-    return map_stmt(body, on_stmt=once)
+    return once(body, frozenset())
 
 
 def demote_private(body: Stmt) -> Stmt:
@@ -115,7 +132,7 @@ def demote_private(body: Stmt) -> Stmt:
     def demote(s: Stmt) -> Stmt:
         if isinstance(s, Launch):
             owner = {
-                x.buffer: Buffer(x.buffer.name, x.buffer.shape, x.buffer.dtype, "local")
+                x.buffer: replace(x.buffer, scope="local")
                 for x in walk(s.body)
                 if isinstance(x, Allocate) and x.buffer.scope == "global"
             }

@@ -13,6 +13,7 @@ from autosched.ir.expr import (
     Expr,
     compare,
     const,
+    floormod,
     is_const,
     likely,
     logical_and,
@@ -23,7 +24,21 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, For, If, Prefetch, Produce, Stmt, Store, load, map_stmt, seq, walk
+from autosched.ir.stmt import (
+    VTHREAD,
+    Allocate,
+    Buffer,
+    For,
+    If,
+    Prefetch,
+    Produce,
+    Stmt,
+    Store,
+    load,
+    map_stmt,
+    seq,
+    walk,
+)
 from autosched.lower.bounds import Realization
 from autosched.lower.scan import check_work_items
 from autosched.schedule.relations import ragged, values_of_leaves
@@ -51,7 +66,8 @@ class _Builder:
             shape = tensor.shape if real is None or tensor in self.s.outputs else tuple(real.window(tensor)[1])
             shape = tuple(self.an.simplify(d) for d in shape)
             name = stage.name if stage.op.num_outputs == 1 else f"{stage.name}.v{tensor.value_index}"
-            found = self.buffers[tensor] = Buffer(name, shape, tensor.dtype, self.scope(stage))
+            scope, strides = self.scope(stage), self.padded(stage, shape)
+            found = self.buffers[tensor] = Buffer(name, shape, tensor.dtype, scope, strides)
         return found
 
     def origin(self, tensor: Tensor) -> list[Expr]:
@@ -59,6 +75,19 @@ class _Builder:
         tensor = self.s.scans.storage.get(tensor, tensor)
         real = self.real.get(self.s.stage(tensor))
         return real.window(tensor)[0] if real is not None else [const(0)] * tensor.ndim
+
+    def padded(self, stage: Stage, shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The strides of a stage with `storage_align`; none where rows lie close together."""
+        if not stage.alignments:
+            return ()
+        strides: list[Expr] = []
+        step: Expr = const(1)
+        for axis, extent in zip(reversed(stage.axis), reversed(shape), strict=True):
+            factor, offset = stage.alignments.get(axis, (const(1), const(0)))
+            step = self.an.simplify(step + floormod(factor + offset - floormod(step, factor), factor))
+            strides.insert(0, step)
+            step = step * extent
+        return tuple(strides)
 
     def scope(self, stage: Stage) -> str:
         """The scope given, or on GPU-style targets the one that the attach point calls for."""
@@ -142,7 +171,7 @@ class _Nest:
         if self.stage.tensor in self.b.s.scans.storage and self.buffer.scope == "global":
             return
         for loop in self.leaves:
-            if not loop.thread or (loop.thread.startswith("threadIdx") and self.buffer.scope == "shared"):
+            if loop.thread in ("", VTHREAD) or (loop.thread.startswith("threadIdx") and self.buffer.scope == "shared"):
                 continue
             outside = loop.thread.startswith("blockIdx")
             raise LowerError(

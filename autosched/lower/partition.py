@@ -37,6 +37,7 @@ from autosched.ir.expr import (
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
+    VTHREAD,
     Allocate,
     For,
     If,
@@ -121,8 +122,9 @@ def _partition_for(loop: For, an: Analyzer) -> Stmt:
     without_asking = _limits(loop, span, an)
     with an.assuming(runs):
         low, high = _limits(loop, span, an)
-        if (low, high) == without_asking:
-            runs = const(True)
+    if (low, high) == without_asking:
+        runs = const(True)
+    with an.assuming(runs):
         with an.tightened({}):
             enter_loop(loop, an)
             an.bind(loop.var, low, an.poly(high) - 1)
@@ -299,7 +301,7 @@ def _interior(loop: For, an: Analyzer) -> _Span | None:
         return None
     relaxed = [s for s in inner if _is_relaxed(s)]
     serial = frozenset(s.var for s in inner if not _is_relaxed(s))
-    lanes = frozenset(s.var for s in inner if s.kind == "vectorize" or s.thread.startswith("threadIdx"))
+    lanes = frozenset(s.var for s in inner if s.kind == "vectorize" or _is_work_item(s))
     small = frozenset(s.var for s in relaxed if s.kind == "serial")
     innermost = not serial
     if sum(1 for _ in walk(loop.body)) > MAX_STATEMENTS:
@@ -323,8 +325,12 @@ def _interior(loop: For, an: Analyzer) -> _Span | None:
     return span if span.answers else None
 
 
+def _is_work_item(s: For) -> bool:
+    return s.thread.startswith("threadIdx") or s.thread == VTHREAD
+
+
 def _is_relaxed(s: For) -> bool:
-    if s.kind in ("vectorize", "unroll") or s.thread.startswith("threadIdx"):
+    if s.kind in ("vectorize", "unroll") or _is_work_item(s):
         return True
     return s.kind == "serial" and s.extent.op == "const" and (s.ragged or s.extent.value <= SMALL)
 

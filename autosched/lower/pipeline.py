@@ -18,7 +18,7 @@ from autosched.ir.printer import format_function
 from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, map_stmt, walk
-from autosched.lower import gpu, storage, verify
+from autosched.lower import gpu, storage, verify, vthread
 from autosched.lower.bounds import infer_bounds
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
@@ -58,11 +58,13 @@ def bind_knobs(p: Program) -> Program:
     names = {v.name: v for v in _open_knobs(p.function)}
     mapping = {v: const(p.knobs[name]) for name, v in names.items()}
     owner = {
-        s.buffer: Buffer(
-            s.buffer.name, tuple(substitute(d, mapping) for d in s.buffer.shape), s.buffer.dtype, s.buffer.scope
+        s.buffer: replace(
+            s.buffer,
+            shape=tuple(substitute(d, mapping) for d in s.buffer.shape),
+            strides=tuple(substitute(d, mapping) for d in s.buffer.strides),
         )
         for s in _allocations(p.function.body)
-        if any(variables(d) & mapping.keys() for d in s.buffer.shape)
+        if any(variables(d) & mapping.keys() for d in (*s.buffer.shape, *s.buffer.strides))
     }
     body = replace_exprs(p.function.body, mapping)
     if owner:
@@ -98,6 +100,11 @@ def partition(p: Program) -> Program:
 def flatten(p: Program) -> Program:
     """One index for each access."""
     return p.with_body(storage.flatten_buffers(p.function.body, p.function.params, p.analyzer()))
+
+
+def inject_vthreads(p: Program) -> Program:
+    """The work of virtual threads is interleaved, statement by statement."""
+    return p.with_body(vthread.inject(p.function.body))
 
 
 def share_storage(p: Program) -> Program:
@@ -136,6 +143,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify),
     ("partition", partition),
     ("flatten", flatten),
+    ("inject_vthreads", inject_vthreads),
     ("share_storage", share_storage),
     ("simplify_flat", simplify),
     ("vectorize", vectorize),

@@ -10,9 +10,10 @@ from __future__ import annotations
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, substitute, var, variables
 from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import VTHREAD
 from autosched.lower.bounds import Realization
 from autosched.schedule.schedule import Schedule
-from autosched.schedule.stage import Stage
+from autosched.schedule.stage import Loop, Stage
 from autosched.te.scan import ScanOp
 
 __all__ = ["check_work_items"]
@@ -23,7 +24,7 @@ def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], a
     op = scan.op
     assert isinstance(op, ScanOp)
     parts = [s.stage(t) for t in (*op.init, *op.update)]
-    bound = next((x for part in parts for x in part.loops if x.thread), None)
+    bound = next((x for part in parts for x in part.loops if _hardware(x)), None)
     if bound is None:
         return
     asked = f"bind {bound.full_name} to {bound.thread}"
@@ -56,13 +57,19 @@ def _owners(
     spans: dict[Expr, object] = {}
     for loop in stage.loops:
         extent = an.poly(real.extents[loop])
-        key = (loop.thread, 0 if loop.thread else len(names))
-        names[loop.var] = stand_ins.setdefault(key, var(loop.thread or "serial", role="loop"))
+        tag = _hardware(loop)
+        key = (tag, 0 if tag else len(names))
+        names[loop.var] = stand_ins.setdefault(key, var(tag or "serial", role="loop"))
         spans[loop.var] = extent
     found: list[tuple[object, bool]] = []
     for i, a in enumerate(stage.axis):
         value = an.simplify(real.start[i] + real.offsets[a])
         used = [x for x in stage.loops if x.var in variables(value)]
         place = (an.poly(substitute(value, names)), [spans[x.var] for x in used])
-        found.append((place, any(x.thread for x in used)))
+        found.append((place, any(_hardware(x) for x in used)))
     return found
+
+
+def _hardware(loop: Loop) -> str:
+    """The axis whose work-items share out a loop: virtual threads are one work-item's."""
+    return "" if loop.thread == VTHREAD else loop.thread

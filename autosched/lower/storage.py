@@ -19,10 +19,7 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
 
     def target(b: Buffer) -> Buffer:
         if b not in flat:
-            size: Expr = const(1)
-            for d in b.shape:
-                size = size * d
-            size = an.simplify(size)
+            size = an.simplify(b.elements)
             if any(v.value.role != "size" for v in variables(size)):
                 raise LowerError(
                     f"its size {size!r} depends on a loop",
@@ -37,7 +34,7 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
             steps: list[Expr] = [const(1)]
             for d in reversed(b.shape[1:]):
                 steps.insert(0, an.simplify(steps[0] * d))
-            strides[b] = steps
+            strides[b] = list(b.strides) or steps
         total: Expr = const(0)
         for i, step in zip(indices, strides[b], strict=False):
             total = total + i * step

@@ -17,6 +17,7 @@ from autosched.ir.expr import (
     as_expr,
     const,
     if_then_else,
+    is_const,
     logical_and,
     make,
     maximum,
@@ -24,7 +25,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.simplify import simplify
-from autosched.ir.stmt import THREAD_TAGS
+from autosched.ir.stmt import THREAD_TAGS, VTHREAD
 from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
@@ -267,11 +268,17 @@ def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
     """Give each iteration of a spatial loop to a work-group or work-item of a GPU-style target.
 
     for x in N: f(x)   ->   f(blockIdx.x)   on a grid of N work-groups
+
+    `vthread` makes virtual threads: each work-item does the work of N, interleaved statement by
+    statement, so that its elements lie apart and those of neighbouring work-items side by side.
+    What is shared among the work-group is computed once for all of them.
+
+    for v in 2: for k: C[v] += A[k, v]   --bind(v, "vthread")->   for k: C[0] += A[k, 0]; C[1] += A[k, 1]
     """
     tag = getattr(thread, "thread_tag", thread)
-    if tag not in THREAD_TAGS:
-        raise Illegal(f"no hardware axis {tag!r}", f"legal: {', '.join(THREAD_TAGS)}")
-    taken = [x for x in stage.loops if x.thread == tag]
+    if tag not in (*THREAD_TAGS, VTHREAD):
+        raise Illegal(f"no hardware axis {tag!r}", f"legal: {', '.join((*THREAD_TAGS, VTHREAD))}")
+    taken = [x for x in stage.loops if x.thread == tag != VTHREAD]
     if taken and taken[0] is not leaf(stage, loop):
         raise Illegal(f"{taken[0].full_name} is bound to {tag} already", "one loop of a stage for each hardware axis")
     _mark(stage, loop, "thread", tag)
@@ -385,6 +392,30 @@ def set_scope(s: Schedule, stage: Stage, scope: str) -> None:
         reader = f"s.cache_{'read' if stage.is_placeholder else 'write'}({stage.name!r}, {scope!r})"
         raise Illegal(f"{stage.name} is {what}: it is global memory", f"{reader} makes a {scope} copy")
     stage.scope, stage.scope_given = scope, True
+
+
+def storage_align(s: Schedule, stage: Stage, axis: Any, factor: Any, offset: Any = 0) -> None:
+    """Pad an intermediate so that the stride of a dimension is a multiple of `factor`, plus `offset`.
+
+    allocate B[8, 32]   --storage_align(i, 32, 1)->   allocate B[8, 32] strides [33, 1]
+
+    Elements of one column then lie in different banks of shared memory (or sets of a cache).
+    `axis` is an axis of the operation: its stride is how far apart two elements are whose indices
+    differ by one in that dimension. TVM's primitive of that name.
+    """
+    _computed(stage)
+    if stage.is_output:
+        raise Illegal(f"{stage.name} is an output: its layout is the caller's", "storage_align is for intermediates")
+    scans.forbid(stage, "storage_align")
+    name = axis.name if isinstance(axis, (Loop, IterVar)) else axis
+    found = next((a for a, loop in stage.roots.items() if loop.name == name or a is axis), None)
+    legal = f"axes of {stage.name}: {', '.join(stage.roots[a].name for a in stage.axis) or 'none'}"
+    if found is None:
+        raise Illegal(f"{name!r} is not an axis of {stage.name}", legal)
+    if found not in stage.axis:
+        raise Illegal(f"{name} is a reduce axis: {stage.name} has no such dimension", legal)
+    shift = _factor(s, offset, "offset") if not is_const(as_expr(offset), 0) else const(0)
+    stage.alignments[found] = (_factor(s, factor, "factor"), shift)
 
 
 # -- caches ---------------------------------------------------------------------------------------
@@ -581,6 +612,6 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
         split, tile, fuse, reorder, parallel, vectorize, unroll, bind, prefetch, pragma,
-        compute_at, compute_inline, compute_root, set_scope, cache_write, cache_read, rfactor,
+        compute_at, compute_inline, compute_root, set_scope, storage_align, cache_write, cache_read, rfactor,
     )
 }  # fmt: skip

@@ -423,11 +423,9 @@ def perform(s: Schedule, i: Instruction) -> None:
             s.constrain(constraint_from_json(i.args[0], names), *i.args[1:])
         case "choose":
             s.with_choices({**s._choices, i.args[0]: i.args[1]}).choose(i.args[0], [i.args[1]])
-        case "tile" | "prefetch":
-            factors = [factor_from_json(a, names) for a in i.args[2:]]
-            s.apply(i.kind, s[i.stage], *i.args[:2], *factors, **i.options)
-        case "split":
-            options = {k: factor_from_json(v, names) if k in ("factor", "nparts") else v for k, v in i.options.items()}
-            s.apply("split", s[i.stage], *i.args, **options)
         case _:
-            s.apply(i.kind, s[i.stage], *i.args, **i.options)
+            shape, options = SHAPES[i.kind]
+            kinds = zip(i.args, argument_kinds(shape, len(i.args)), strict=True)
+            args = [factor_from_json(a, names) if kind == "factor" else a for a, kind in kinds]
+            factors = {k: factor_from_json(v, names) for k, v in i.options.items() if options[k] == "factor"}
+            s.apply(i.kind, s[i.stage], *args, **{**i.options, **factors})

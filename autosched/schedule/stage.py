@@ -121,6 +121,7 @@ class Stage:
         self.attach = Attach()
         self.scope = "global"
         self.scope_given = False
+        self.alignments: dict[IterVar, tuple[Expr, Expr]] = {}  #: axis -> factor and offset of its stride
         op = tensor.op
         self.is_placeholder = isinstance(op, PlaceholderOp)
         self.body: Expr | None = None
@@ -261,6 +262,11 @@ class Stage:
     def compute_root(self) -> Stage:
         """See `primitives.compute_root`."""
         self._call("compute_root")
+        return self
+
+    def storage_align(self, axis: Any, factor: Any, offset: Any = 0) -> Stage:
+        """See `primitives.storage_align`."""
+        self._call("storage_align", axis, factor, offset)
         return self
 
     def set_scope(self, scope: str) -> Stage:

@@ -49,6 +49,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "compute_inline": ((), {}),
     "compute_root": ((), {}),
     "set_scope": (("name",), {}),
+    "storage_align": (("axis", "factor", "factor"), {}),
     "cache_write": (("name",), {}),
     "cache_read": (("name", "names"), {}),
     "rfactor": (("loop",), {"factor_axis": "number"}),
@@ -115,6 +116,7 @@ def _is_constraint(data: Any) -> bool:
 _IS_A = {
     "name": lambda x: isinstance(x, str),
     "loop": lambda x: isinstance(x, str),
+    "axis": lambda x: isinstance(x, str),
     "names": lambda x: isinstance(x, list) and all(isinstance(n, str) for n in x),
     "factor": _is_factor,
     "number": lambda x: isinstance(x, int) and not isinstance(x, bool),
@@ -162,9 +164,12 @@ class Instruction:
 
     def as_python(self) -> str:
         """The call as source, on a schedule named `s`."""
-        args = [_python(a) for a in self.args]
-        factors = ("factor", "nparts")
-        args += [f"{k}={factor_to_python(v) if k in factors else _python(v)}" for k, v in self.options.items()]
+        shape, options = SHAPES.get(self.kind, (("value",) * len(self.args), {}))
+        kinds = zip(self.args, argument_kinds(shape, len(self.args)), strict=True)
+        args = [factor_to_python(a) if kind == "factor" else _python(a) for a, kind in kinds]
+        args += [
+            f"{k}={factor_to_python(v) if options[k] == 'factor' else _python(v)}" for k, v in self.options.items()
+        ]
         if self.kind == "define_knob":
             return f"{self.args[0]} = s.define_knob({', '.join(args)})"
         if self.kind == "choose":
@@ -174,9 +179,6 @@ class Instruction:
             text = f"{factor_to_python(a)} {_COMPARE[op]} {factor_to_python(b)}"
             return f"s.constrain({text}{', ' + args[1] if len(args) > 1 else ''})"
         stage = _python(self.stage)
-        if self.kind in ("tile", "prefetch"):
-            args = [*args[:2], *map(factor_to_python, self.args[2:])]
-            args += [f"{k}={_python(v)}" for k, v in self.options.items()]
         if self.kind in ON_TENSORS:
             return f"s.{self.kind}({', '.join([stage, *args])})"
         if self.kind == "compute_at":

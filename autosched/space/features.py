@@ -35,7 +35,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, Store, children
+from autosched.ir.stmt import VTHREAD, Allocate, Buffer, For, If, Stmt, Store, children
 from autosched.lower.bounds import interval
 from autosched.lower.pipeline import Structure
 from autosched.lower.scoped import enter_loop
@@ -107,7 +107,7 @@ class _Site:
     def product(self, *kinds: str) -> Expr:
         result: Expr = const(1)
         for loop in self.loops:
-            if not kinds or loop.kind in kinds:
+            if not kinds or loop.kind in kinds or loop.thread in kinds:
                 result = result * loop.extent
         return result
 
@@ -284,7 +284,7 @@ def _surroundings(site: _Site, an: Analyzer, sums: dict[str, Expr]) -> None:
     sums["threads"] = threads
     sums["lanes"] = lanes
     sums["vector_bytes"] = lanes * const(site.store.buffer.dtype.bytes)
-    sums["unrolled"] = site.product("unroll")
+    sums["unrolled"] = site.product("unroll", VTHREAD)
     sums["innermost_extent"] = _of_the_last(serial, lambda at: serial[at].extent, const(1))
     for x in serial:
         sums["loops"] = sums["loops"] + select(x.extent > 1, 1, 0)
@@ -301,10 +301,7 @@ def _surroundings(site: _Site, an: Analyzer, sums: dict[str, Expr]) -> None:
 
 def _storage(body: Stmt, sums: dict[str, Expr]) -> None:
     def size_of(b: Buffer) -> Expr:
-        size: Expr = const(b.dtype.bytes)
-        for d in b.shape:
-            size = size * d
-        return size
+        return b.elements * b.dtype.bytes
 
     def visit(s: Stmt, times: Expr) -> None:
         if isinstance(s, Allocate):

@@ -6,9 +6,11 @@ device. A candidate that breaks one is masked out before anything is built.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from autosched.ir.expr import Expr, compare, const, is_const, maximum, variables
 from autosched.ir.simplify import simplify
-from autosched.ir.stmt import Allocate, Buffer, For, Seq, Stmt, Store, children, walk
+from autosched.ir.stmt import VTHREAD, Allocate, Buffer, For, Seq, Stmt, Store, children, walk
 from autosched.lower.pipeline import Structure
 
 __all__ = ["implied_constraints"]
@@ -48,11 +50,15 @@ def implied_constraints(structure: Structure) -> list[tuple[Expr, str]]:
     return kept
 
 
+def _is_written_out(s: Stmt) -> TypeGuard[For]:
+    return isinstance(s, For) and (s.kind == "unroll" or s.thread == VTHREAD)
+
+
 def _unrolled(s: Stmt, product: Expr) -> list[tuple[Expr, int]]:
     """For each innermost unrolled nest: how often its body is written out, and its stores."""
-    if isinstance(s, For) and s.kind == "unroll":
+    if _is_written_out(s):
         product = product * s.extent
-        if not any(isinstance(x, For) and x.kind == "unroll" for x in walk(s.body)):
+        if not any(_is_written_out(x) for x in walk(s.body)):
             return [(product, sum(isinstance(x, Store) for x in walk(s.body)))]
     return [pair for c in children(s) for pair in _unrolled(c, product)]
 
@@ -90,7 +96,4 @@ def _kernels(s: Stmt) -> list[Stmt]:
 
 
 def _size(b: Buffer) -> Expr:
-    size: Expr = const(b.dtype.bytes)
-    for d in b.shape:
-        size = size * d
-    return size
+    return b.elements * b.dtype.bytes

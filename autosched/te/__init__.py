@@ -34,6 +34,7 @@ from autosched.te.functions import (
     reduce_axis,
     size_var,
     sum,
+    thread_axis,
     var,
 )
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
@@ -84,6 +85,7 @@ __all__ = [
     "select",
     "size_var",
     "sum",
+    "thread_axis",
     "truncdiv",
     "truncmod",
     "var",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import UsageError
@@ -22,6 +23,7 @@ __all__ = [
     "reduce_axis",
     "size_var",
     "sum",
+    "thread_axis",
     "var",
 ]
 
@@ -29,6 +31,24 @@ __all__ = [
 def var(name: str = "tindex", dtype: object = "int32") -> Expr:
     """A symbolic integer; as a dimension it is non-negative."""
     return ir.var(name, dtype, "size" if to_dtype(dtype).is_integer else "scalar")
+
+
+@dataclass(frozen=True)
+class ThreadAxis:
+    """A hardware axis that `bind` gives a loop to; see `thread_axis`."""
+
+    thread_tag: str
+    name: str = ""
+
+
+def thread_axis(dom: object = None, thread_tag: object = "", name: str = "") -> ThreadAxis:
+    """The axis `thread_tag` of a GPU-style target, as TVM writes it: `te.thread_axis("threadIdx.x")`.
+
+    Tags are blockIdx and threadIdx with .x, .y or .z, and `vthread`, of which there may be several.
+    Extents come from the loops that are bound, so `dom` is not looked at. `bind` takes the tag itself, too.
+    """
+    tag = dom if isinstance(dom, str) else thread_tag
+    return ThreadAxis(str(tag), name or str(tag))
 
 
 def size_var(name: str = "size", dtype: object = "int32") -> Expr:

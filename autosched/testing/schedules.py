@@ -21,7 +21,7 @@ import numpy as np
 
 from autosched.errors import LowerError, ScheduleError
 from autosched.ir.expr import Expr
-from autosched.ir.stmt import For, Function, Stmt, map_stmt, substitute_stmt
+from autosched.ir.stmt import VTHREAD, For, Function, Stmt, map_stmt, substitute_stmt
 from autosched.lower.pipeline import lower_structure
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.schedule import Schedule, create_schedule, replay
@@ -263,12 +263,27 @@ def _set_scope(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return None if fixed else Step("set_scope", stage.name, (draw.rng.choice(("global", "local")),))
 
 
+def _storage_align(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    if stage.is_output or not stage.axis or stage.scan_loop is not None or s.scans.part(stage):
+        return None
+    axis = stage.roots[draw.rng.choice(stage.axis)].name
+    return Step("storage_align", stage.name, (axis, draw.rng.choice(FACTORS), draw.rng.choice((0, 0, 1, 3))))
+
+
+def _vthread(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    if sum(x.thread == VTHREAD for y in s.stages for x in y.loops) >= 3:
+        return None
+    loop = draw.one([x for x in _fixed(stage, 4) if not x.is_reduce and x is not stage.scan_loop])
+    return None if loop is None else Step("bind", stage.name, (loop.name, VTHREAD))
+
+
 Proposer = Callable[[Schedule, Stage, _Draw], Step | None]
 _ON_INPUTS: tuple[Proposer, ...] = (_cache_read,)
 _ON_STAGES: tuple[Proposer, ...] = (
     _split, _split, _split, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll, _pragma,
     _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
-    _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope,
+    _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
+    _vthread,
 )  # fmt: skip
 
 

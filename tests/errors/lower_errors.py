@@ -147,6 +147,12 @@ def bind_on_a_cpu() -> None:
     lower_structure(s, args, "llvm").bind()
 
 
+def virtual_threads_of_unknown_number() -> None:
+    args, s = program()
+    s["C"].bind("j", "vthread")
+    lower_structure(s, args, "opencl").bind()
+
+
 def parallel_on_a_gpu() -> None:
     args, s = program()
     s["C"].parallel("i")
@@ -209,7 +215,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
     ],
     "reductions": [shift_inwards_inside_the_reduction, shift_inwards_across_threads],
     "gpu": [
-        bind_on_a_cpu, parallel_on_a_gpu, local_storage_between_kernels, private_storage_of_unknown_size,
+        bind_on_a_cpu, virtual_threads_of_unknown_number, parallel_on_a_gpu, local_storage_between_kernels, private_storage_of_unknown_size,
         a_private_stage_spread_over_work_items, a_stage_in_a_kernel_spread_over_work_groups,
         a_barrier_that_some_work_items_miss,
     ],

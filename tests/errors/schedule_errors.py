@@ -535,6 +535,48 @@ def prefetch_for_an_input() -> None:
     s["A"].prefetch("B", "i", 1)
 
 
+def storage_align_of_an_output() -> None:
+    s = schedule()
+    s["S"].storage_align("i", 8)
+
+
+def storage_align_of_an_input() -> None:
+    s = schedule()
+    s["A"].storage_align("i", 8)
+
+
+def storage_align_along_no_axis() -> None:
+    s = schedule()
+    s["C"].split("j", factor=8)
+    s["C"].storage_align("j.outer", 8)
+
+
+def storage_align_along_a_reduction() -> None:
+    s = schedule()
+    total = s.cache_write("S", "local")
+    s[total].storage_align("k.c", 8)
+
+
+def storage_align_to_nothing() -> None:
+    s = schedule()
+    s["C"].storage_align("i", 0)
+
+
+def storage_align_with_a_negative_offset() -> None:
+    s = schedule()
+    s["C"].storage_align("i", 8, -1)
+
+
+def storage_align_of_an_update() -> None:
+    s = scanned()
+    s["S1"].storage_align("t", 8)
+
+
+def storage_align_of_a_scan() -> None:
+    s = scanned()
+    s["S"].storage_align("S.i1", 8)
+
+
 # -- what a template adds ------------------------------------------------------------------------------------
 
 
@@ -618,9 +660,12 @@ CASES: dict[str, list[Callable[[], None]]] = {
         compute_at_of_an_update, compute_at_of_an_init, compute_at_outside_the_step, compute_inline_of_an_update,
         compute_inline_of_a_scan, set_scope_of_an_update, cache_write_of_a_scan, cache_read_of_an_update_by_its_scan,
     ],
-
-
     "prefetch": [prefetch_what_is_not_read, prefetch_nothing_ahead, prefetch_for_an_input],
+    "storage_align": [
+        storage_align_of_an_output, storage_align_of_an_input, storage_align_along_no_axis,
+        storage_align_along_a_reduction, storage_align_to_nothing, storage_align_with_a_negative_offset,
+        storage_align_of_an_update, storage_align_of_a_scan,
+    ],
     "define_knob": [a_knob_without_values, a_knob_with_other_values, a_knob_called_like_the_schedule],
     "choose": [a_choice_of_nothing, a_choice_of_objects],
     "constrain": [a_constraint_that_is_none],

@@ -149,6 +149,18 @@ def test_a_reduction_in_a_group_adds_up_once() -> None:
     assert "shared" in str(lower_structure(s, args, "opencl"))
 
 
+def test_who_stores_is_told_by_loops_and_not_by_indices() -> None:
+    """Found by random schedules: an index that was simplified to a number looked like everybody's."""
+    a = te.placeholder((4, 1), "int32", name="A")
+    b = te.compute((4, 2), lambda i, j: te.if_then_else(j < 1, a[i, j], 0), name="B")
+    s = create_schedule(b)
+    s[b].reorder("j", "i")
+    s[b].bind("i", "blockIdx.x")
+    s[b].bind("j", "threadIdx.x")
+    values = np.arange(4, dtype=np.int32).reshape(4, 1)
+    check_against_reference([a, b], s, "opencl", [values], "interpreter")
+
+
 def test_a_root_stage_is_computed_by_one_of_the_idle_work_items() -> None:
     """The work-items that a shared stage asks for have nothing to do in its reader."""
     n = te.var("n")

@@ -125,6 +125,22 @@ def prefetch_what_is_stored(s: Schedule) -> None:
     s["S"].prefetch("C", "k", 4)
 
 
+def bind_virtual_threads(s: Schedule) -> None:
+    outer, inner = s["C"].split("j", nparts=2)
+    s["C"].bind(outer, te.thread_axis("vthread", name="vx"))
+    s["C"].split(inner, factor=4)
+    s["C"].bind("j.inner.inner", "vthread")
+
+
+def storage_align(s: Schedule) -> None:
+    s["B"].compute_at(s["C"], "i")
+    s["B"].storage_align("i", 32, 1)
+
+
+def storage_align_by_a_knob(s: Schedule) -> None:
+    s["B"].storage_align(s["B"].op.axis[1], s.define_knob("bank", [1, 4]))
+
+
 def compute_at(s: Schedule) -> None:
     s["B"].compute_at(s["C"], "j")
 
@@ -197,8 +213,8 @@ CASES: dict[str, Callable[[Schedule], None]] = {
     for f in (
         split_by_factor, split_in_parts, split_shifting_inwards, split_by_a_size, split_by_a_formula,
         split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
-        reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, pragma,
-        prefetch, prefetch_what_is_stored, compute_at, compute_at_then_split,
+        reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, bind_virtual_threads,
+        storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
         cache_read_of_an_input, rfactor, rfactor_of_a_part, knobs_and_constraints, a_choice,
     )
