@@ -35,6 +35,8 @@ class Conclusions:
     unproven: dict[tuple[Poly, bool], int] = field(default_factory=dict)
     #: variables -> the number of what is known of them
     surroundings: dict[frozenset[Expr], int] = field(default_factory=dict)
+    #: atom -> its smallest value if that is a known number, else -1
+    least: dict[Expr, int] = field(default_factory=dict)
 
 
 class Memory:
@@ -80,6 +82,7 @@ class Prover(ABC):
         """`memory` holds what other provers found; what this one finds is added to it."""
         self.memory = Memory() if memory is None else memory
         self._ranges: dict[Expr, Range] = {}
+        self._declared: dict[Expr, Range] = {}  # of those that are not bound: what they were made with
         self._known = Conclusions()
         self._facts: list[Poly] = []
         self._depth = 0
@@ -109,6 +112,7 @@ class Prover(ABC):
             self.forget()
         else:
             self._known.surroundings.clear()
+            self._known.least.pop(var, None)
         self._ranges[var] = (self._as_poly(low), self._as_poly(high))
 
     def forget(self) -> None:
@@ -189,19 +193,11 @@ class Prover(ABC):
 
     def range(self, var: Expr) -> Range:
         found = self._ranges.get(var)
-        if found is not None:
-            return found
-        if var.op != "var":
-            return None, None
-        info = var.value
-        low = info.lower if info.lower is not None else 0 if info.role in ("size", "thread") else None
-        if low is None and var.dtype.kind == "uint":
-            low = 0
-        high = info.upper
-        return (
-            None if low is None else Poly.of(low),
-            None if high is None else Poly.of(high),
-        )
+        if found is None:
+            found = self._declared.get(var)
+            if found is None:
+                found = self._declared[var] = _declared_range(var)
+        return found
 
     def _surroundings(self, mentioned: frozenset[Expr]) -> int:
         """The number of all that is known of some variables, and of those that it mentions in turn."""
@@ -301,10 +297,12 @@ class Prover(ABC):
         return True
 
     def _low_constant(self, atom: Expr) -> int:
-        low = self.range(atom)[0]
-        if low is not None and low.constant is not None:
-            return low.constant
-        return -1
+        found = self._known.least.get(atom)
+        if found is None:
+            low = self.range(atom)[0]
+            value = None if low is None else low.constant
+            found = self._known.least[atom] = -1 if value is None else value
+        return found
 
     def _next_atom(self, p: Poly) -> Expr | None:
         """Opaque nodes first, then the innermost (latest) variable that has a usable range."""
@@ -484,6 +482,17 @@ def _inside_atoms(m: Monomial, v: Expr) -> frozenset[Expr]:
 def _both_cases(p: Poly, atom: Expr) -> bool:
     positive = any(c > 0 for m, c in p.terms.items() if has(m, atom))
     return atom.op == ("min" if positive else "max")
+
+
+def _declared_range(var: Expr) -> Range:
+    """What a variable was made with; nothing is known of other atoms."""
+    if var.op != "var":
+        return None, None
+    info = var.value
+    low = info.lower if info.lower is not None else 0 if info.role in ("size", "thread") else None
+    if low is None and var.dtype.kind == "uint":
+        low = 0
+    return (None if low is None else Poly.of(low)), (None if info.upper is None else Poly.of(info.upper))
 
 
 def is_integer_index(e: Expr) -> bool:
