@@ -3,7 +3,7 @@
     python experiments/compile_time.py [WORKLOAD ...] [--rounds N]
 
 For each workload of `search_spaces/` that has a template for the CPU: one candidate, the best record of
-its default sizes or else a point of its first template, is compiled again and again, and each
+its default sizes or else a vectorized point of its first template, is compiled again and again, and each
 stage timed on its own. `structure` is done once for a sketch; a candidate of a tuning run costs the
 rest, which the column `candidate` adds up. Times are medians of rounds that go over all workloads, in
 milliseconds of CPU time, which other programs hardly disturb. Results go to
@@ -37,6 +37,7 @@ from autosched.lower.pipeline import CONCRETE, Program, lower_structure
 from autosched.report.text import table
 from autosched.runtime.cpu import CpuKernel
 from autosched.schedule.schedule import Schedule, replay
+from autosched.space.features import FEATURE_NAMES
 from autosched.space.loading import find_workload, list_workloads
 from autosched.space.space import template_space
 from autosched.space.workload import Workload
@@ -54,6 +55,8 @@ COLUMNS = {
     "load": ("load",),
 }
 TARGET = Target.parse("llvm")
+#: what a candidate that somebody would keep has little of
+LITTLE = ("vector_arithmetic", "guards", "choices", "waste", "strided_loads")
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,8 @@ def candidate_of(name: str) -> Candidate | None:
     rng = np.random.default_rng(0)
     points = np.stack([rng.integers(0, len(k.values), 512) for k in sketch.knobs], axis=1)
     feasible = points[sketch.mask(points)]
-    # as far from both ends as can be: very small and very large tiles are what nobody uses
-    middle = np.array([(len(k.values) - 1) / 2 for k in sketch.knobs])
-    point = feasible[np.abs(feasible - middle).sum(axis=1).argmin()]
+    features = dict(zip(FEATURE_NAMES, sketch.features(feasible).T, strict=True))
+    point = feasible[sum(features[name] for name in LITTLE).argmin()]
     return Candidate(workload, replay(sketch.trace, workload.args), sketch.values(point), sketch.name)
 
 
