@@ -8,19 +8,32 @@ loop becomes 0..2, and never on `%` taken apart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from autosched.ir.expr import Expr, const, make, post_order, substitute, variables
+from autosched.ir.expr import (
+    Expr,
+    compare,
+    const,
+    floormod,
+    is_const,
+    logical_and,
+    make,
+    post_order,
+    substitute,
+    variables,
+)
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
-from autosched.schedule.relations import fuse_values, loop_extents, split_value, values_of_leaves
+from autosched.lower.sliding import Slide, find_slide, loop_free
+from autosched.schedule.relations import fuse_values, loop_extents, ragged, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
 
-__all__ = ["Interval", "Realization", "infer_bounds", "interval"]
+__all__ = ["Interval", "Realization", "conditions", "infer_bounds", "interval"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +51,9 @@ class Realization:
 
     `start[i]` is the first index computed along dimension i (an expression over the loops around
     the attach point) and `extent[i]` how many (over sizes and knobs only). `offsets[i]` is the
-    axis' value relative to start, over the stage's own leaf loops.
+    axis' value relative to start, over the stage's own leaf loops. `guards` are what the loops
+    must satisfy. `storage` is where the elements are kept. If there is a `slide`, only a part of the
+    region is computed in each iteration; the region is still all that is read.
     """
 
     stage: Stage
@@ -47,22 +62,48 @@ class Realization:
     extent: list[Expr]
     extents: dict[Loop, Expr]
     offsets: dict[IterVar, Expr]
+    storage: Storage
+    slide: Slide | None = None
+    guards: list[Expr] = field(default_factory=list)
 
-    def window(self, tensor: Tensor) -> tuple[list[Expr], list[Expr]]:
-        """What is stored of a tensor that this stage computes: its first index and its shape."""
+    def window(self, tensor: Tensor) -> Storage:
+        """What is stored of a tensor that this stage computes."""
         if not isinstance(self.stage.op, ScanOp):
-            return self.start, self.extent
+            return self.storage
         if not self.stage.op.is_uniform:
-            return [const(0)] * tensor.ndim, list(tensor.shape)
-        return [const(0), *self.start[1:]], [tensor.shape[0], *self.extent[1:]]
+            return Storage.of(tensor)
+        return Storage([const(0), *self.start[1:]], [tensor.shape[0], *self.extent[1:]])
 
     def axis_value(self, position: int, analyzer: Analyzer) -> Expr:
         a = self.stage.axis[position]
         return analyzer.simplify(self.start[position] + self.offsets[a])
 
 
-def _loop_free(p: Poly) -> bool:
-    return all(v.value.role in ("size", "knob") for v in p.variables)
+@dataclass(frozen=True, slots=True, eq=False)
+class Storage:
+    """The elements that a buffer has room for: `extent[i]` from `start[i]` on along dimension i.
+
+    Along dimension `folded`, if any, element k is kept at `k % extent`: a circular buffer.
+    """
+
+    start: list[Expr]
+    extent: list[Expr]
+    folded: int | None = None
+
+    @staticmethod
+    def of(tensor: Tensor) -> Storage:
+        """The whole tensor."""
+        return Storage([const(0)] * tensor.ndim, list(tensor.shape))
+
+    def place(self, first: Sequence[Expr], offsets: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Where the element is kept that is so far behind the first one."""
+        places: list[Expr] = []
+        for i, (a, offset, low) in enumerate(zip(first, offsets, self.start, strict=True)):
+            if i == self.folded:
+                places.append(floormod(a + offset, self.extent[i]))
+            else:
+                places.append(offset if a is low else a - low + offset)
+        return tuple(places)
 
 
 def interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None:
@@ -76,7 +117,7 @@ def interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None
     if found is None:
         return None
     width = found.high - found.low
-    return Interval(found.low, found.high, width) if _loop_free(width) else found
+    return Interval(found.low, found.high, width) if loop_free(width) else found
 
 
 def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None:
@@ -143,7 +184,7 @@ def _hull(parts: list[Interval], an: Analyzer) -> Interval | None:
     for p in parts[1:]:
         low, high = _pick("min", low, p.low, an), _pick("max", high, p.high, an)
         width = high - low
-        if not _loop_free(width):
+        if not loop_free(width):
             wider = _provable_span(parts, an)
             if wider is None:
                 return None
@@ -157,7 +198,7 @@ def _provable_span(parts: list[Interval], an: Analyzer) -> Poly | None:
     span = first.width
     for p in parts:
         shift = p.low - first.low
-        if not _loop_free(shift):
+        if not loop_free(shift):
             bound = next((k for k in range(65) if an.prove_nonneg(shift + k) and an.prove_nonneg(-shift + k)), None)
             if bound is None:
                 return None
@@ -176,9 +217,9 @@ def _tightest(index: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval |
     found = interval(index, relaxed, an)
     simple = an.simplify(index)
     other = None if simple is index else interval(simple, relaxed, an)
-    if found is None or other is None or not _loop_free(other.width):
+    if found is None or other is None or not loop_free(other.width):
         return found if other is None or found is not None else other
-    tighter = not _loop_free(found.width) or an.prove_nonneg(found.width - other.width)
+    tighter = not loop_free(found.width) or an.prove_nonneg(found.width - other.width)
     return other if tighter else found
 
 
@@ -189,15 +230,44 @@ def infer_bounds(s: Schedule, bodies: dict[Stage, Expr], an: Analyzer) -> dict[S
         if stage.is_placeholder or stage.attach.kind == "inline":
             continue
         if stage.attach.kind == "root":
-            start = [a.min for a in stage.axis]
-            extent = [a.extent for a in stage.axis]
+            start, extent = [a.min for a in stage.axis], [a.extent for a in stage.axis]
         else:
-            start, extent = _required(s, stage, done, an)
-        done[stage] = _realize(stage, bodies[stage], start, extent, an)
+            start, extent = _required(stage, done, an)
+        storage, slide = Storage(start, extent), None
+        inner, outer = stage.attach.loop, stage.store.loop
+        if inner is not None and outer is not None and outer is not inner:
+            storage = Storage(*_required(stage, done, an, outer))
+            consumer = done[outer.stage]
+            if consumer.stage.scan_loop is None:
+                slide = find_slide(start, extent, outer, inner, consumer.extents, consumer.guards, an)
+            if slide is not None and slide.folds:
+                storage = _folded(storage, slide.dimension, extent, an)
+        done[stage] = _realize(stage, bodies[stage], start, extent, storage, slide, an)
     return done
 
 
-def _realize(stage: Stage, body: Expr, start: list[Expr], extent: list[Expr], an: Analyzer) -> Realization:
+def _folded(storage: Storage, dimension: int, window: list[Expr], an: Analyzer) -> Storage:
+    """Room for one window along the dimension that slides, unless the storage is no longer than that.
+
+    The innermost dimension stays as it is: vectors along it would be torn at the seam.
+    """
+    extent = storage.extent[dimension]
+    if dimension == len(window) - 1 or an.prove(compare("le", extent, window[dimension])):
+        return storage
+    return Storage(
+        storage.start, [*storage.extent[:dimension], window[dimension], *storage.extent[dimension + 1 :]], dimension
+    )
+
+
+def _realize(
+    stage: Stage,
+    body: Expr,
+    start: list[Expr],
+    extent: list[Expr],
+    storage: Storage,
+    slide: Slide | None,
+    an: Analyzer,
+) -> Realization:
     of_axis = dict(zip(stage.axis, extent, strict=True))
     extents = loop_extents(stage, of_axis, an)
     for loop, e in extents.items():
@@ -206,7 +276,9 @@ def _realize(stage: Stage, body: Expr, start: list[Expr], extent: list[Expr], an
         an.bind(a.var, 0, an.poly(a.extent) - 1)
     values = values_of_leaves(stage, extents)
     offsets = {a: values[loop] for a, loop in stage.roots.items()}
-    return Realization(stage, body, start, extent, extents, offsets)
+    made = Realization(stage, body, start, extent, extents, offsets, storage, slide)
+    made.guards = conditions(made, an)
+    return made
 
 
 def _without_loops(stage: Stage) -> list[IterVar]:
@@ -223,14 +295,75 @@ def _whole_axes(stage: Stage) -> list[bool]:
     return [True, *(not free for free in op.independent)]
 
 
-def _required(s: Schedule, stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> tuple[list[Expr], list[Expr]]:
+def conditions(real: Realization, an: Analyzer) -> list[Expr]:
+    """What the leaves must satisfy: ragged splits stay in range, and so does a region that may
+    reach past its tensor or its storage.
+
+    The condition of a split is kept even where that of another one implies it, because it may
+    stand further out.
+    """
+    stage, storage = real.stage, real.storage
+    values = values_of_leaves(stage, real.extents)
+    splits = [ragged(r, real.extents, values) for r in stage.relations if isinstance(r, Split)]
+    kept = [c for c in (an.simplify(c) for c in splits if c is not None) if not is_const(c, True)]
+    found: list[Expr] = []
+    room = stage.schedule.scans.storage.get(stage.tensor, stage.tensor).shape
+    for i, a in enumerate(stage.axis):
+        of_init = stage.attach.kind == "init" and i == 0  # a scan may be shorter than its init
+        limits = [(a.min, room[0] if of_init else a.min + a.extent, False)]
+        if i != storage.folded and storage.start[i] is not real.start[i]:
+            limits.append((storage.start[i], storage.start[i] + storage.extent[i], True))
+        start = real.start[i]
+        value = start + real.offsets[a]  # an offset is never negative, and less than the region's extent
+        for low, end, of_storage in limits:
+            outside: list[Expr] = []
+            if not an.prove(compare("le", start + real.extent[i], end)):
+                outside.append(compare("lt", value, end))
+            if not an.prove(compare("ge", start, low)):
+                outside.append(compare("ge", value, low))
+            if outside and (of_storage or not _reads_stay_inside(real, a.var, value, an)):
+                found += outside
+    for condition in found:
+        with an.assuming(logical_and(*kept)):
+            simple = an.simplify(condition)
+        if not is_const(simple, True):
+            kept.append(simple)
+    return kept
+
+
+def _reads_stay_inside(real: Realization, axis: Expr, value: Expr, an: Analyzer) -> bool:
+    """Whether elements outside the tensor may be computed as well: nobody will read them, and what
+    they are computed from exists. So whole register tiles are summed over padded, packed operands.
+
+    Only for what is stored region by region: there is room for them.
+    """
+    stage = real.stage
+    if stage.attach.kind != "at" or stage.tensor in stage.schedule.scans.storage:
+        return False
+    for e in post_order(real.body):
+        if e.op != "read":
+            continue
+        for index, extent in zip(e.args, e.value.shape, strict=True):
+            if axis not in variables(index):
+                continue
+            at = substitute(index, {axis: value})
+            if not (an.prove(compare("ge", at, 0)) and an.prove(compare("lt", at, extent))):
+                return False
+    return True
+
+
+def _required(
+    stage: Stage, done: dict[Stage, Realization], an: Analyzer, outer: Loop | None = None
+) -> tuple[list[Expr], list[Expr]]:
+    """First index and length along each dimension of what is read while one region is in use: where
+    the stage is computed, or in one iteration of `outer`, a loop around that."""
     together = _work_items_around(stage) if stage.scope == "shared" else frozenset()
     hulls: list[list[Interval] | None] = [[] for _ in stage.axis]
     for user, real in done.items():
         reads = [e for e in post_order(real.body) if e.op == "read" and e.value in stage.op.outputs]
         if not reads:
             continue
-        offsets, relaxed = _collapsed(user, real.extents, _inside(user, stage) | together)
+        offsets, relaxed = _collapsed(user, real.extents, _inside(user, stage, outer) | together)
         relaxed |= {a.var for a in _without_loops(user)}
         values = {a.var: real.start[i] + offsets[a] for i, a in enumerate(user.axis)}
         values.update({a.var: a.min + offsets[a] for a in user.reduce_axis})
@@ -238,7 +371,7 @@ def _required(s: Schedule, stage: Stage, done: dict[Stage, Realization], an: Ana
             for d, index in enumerate(read.args[: len(stage.axis)]):
                 found = _tightest(substitute(index, values), relaxed, an)
                 hull = hulls[d]
-                if found is None or not _loop_free(found.width) or hull is None:
+                if found is None or not loop_free(found.width) or hull is None:
                     hulls[d] = None
                 else:
                     hull.append(found)
@@ -297,9 +430,11 @@ def _work_items_around(stage: Stage) -> frozenset[Expr]:
     return frozenset(found)
 
 
-def _inside(user: Stage, producer: Stage) -> frozenset[Expr]:
+def _inside(user: Stage, producer: Stage, outer: Loop | None) -> frozenset[Expr]:
     """The loop variables that run while one region of the producer is in use, as `user` sees them."""
     place, around = producer.surroundings()
+    if outer is not None:
+        around = around[: around.index(outer) + 1]
     relaxed: set[Expr] = set()
     stage: Stage | None = user
     loops = user.loops

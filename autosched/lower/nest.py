@@ -37,11 +37,11 @@ from autosched.ir.stmt import (
     load,
     map_stmt,
     seq,
+    substitute_stmt,
     walk,
 )
-from autosched.lower.bounds import Realization
+from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.scan import check_work_items
-from autosched.schedule.relations import ragged, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.target import Target
@@ -54,7 +54,6 @@ class _Builder:
     def __init__(self, s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer) -> None:
         self.s, self.real, self.target, self.an = s, real, target, an
         self.buffers: dict[Tensor, Buffer] = {}
-        self.loop_names: list[str] = []
 
     # -- buffers --------------------------------------------------------------------------------
     def buffer(self, tensor: Tensor) -> Buffer:
@@ -63,18 +62,18 @@ class _Builder:
         if found is None:
             stage = self.s.stage(tensor)
             real = self.real.get(stage)
-            shape = tensor.shape if real is None or tensor in self.s.outputs else tuple(real.window(tensor)[1])
+            shape = tensor.shape if real is None or tensor in self.s.outputs else tuple(real.window(tensor).extent)
             shape = tuple(self.an.simplify(d) for d in shape)
             name = stage.name if stage.op.num_outputs == 1 else f"{stage.name}.v{tensor.value_index}"
             scope, strides = self.scope(stage), self.padded(stage, shape)
             found = self.buffers[tensor] = Buffer(name, shape, tensor.dtype, scope, strides)
         return found
 
-    def origin(self, tensor: Tensor) -> list[Expr]:
-        """The index of the first element that is stored."""
+    def window(self, tensor: Tensor) -> Storage:
+        """The elements that the tensor's buffer has room for."""
         tensor = self.s.scans.storage.get(tensor, tensor)
         real = self.real.get(self.s.stage(tensor))
-        return real.window(tensor)[0] if real is not None else [const(0)] * tensor.ndim
+        return real.window(tensor) if real is not None else Storage.of(tensor)
 
     def padded(self, stage: Stage, shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The strides of a stage with `storage_align`; none where rows lie close together."""
@@ -102,15 +101,24 @@ class _Builder:
                     legal=f"compute_at a loop of what reads {stage.name}, or set_scope('global')",
                 )
             return stage.scope
-        if stage.scope_given:
-            return stage.scope
-        tags = _threads_around(stage)
-        if any(t.startswith("threadIdx") for t in tags):
-            return "local"
-        return "shared" if tags else "global"
+        if not stage.scope_given:
+            tags = _threads_around(stage)
+            if any(t.startswith("threadIdx") for t in tags):
+                return "local"
+            scope = "shared" if tags else "global"
+        else:
+            scope = stage.scope
+        if scope == "shared" and stage.store.loop not in (None, stage.attach.loop):
+            raise LowerError(
+                f"{stage.name} is shared by the work-items of a group, which would have to meet between any two "
+                "iterations that share its storage",
+                asked=f"{stage.name}.store_at({stage.store.loop!r})",
+                legal="set_scope('local'), or leave store_at out",
+            )
+        return scope
 
     def reads(self, e: Expr) -> Expr:
-        """Reads of tensors become loads from their buffers, relative to the region's start."""
+        """Reads of tensors become loads from where their buffers keep the elements."""
         done: dict[Expr, Expr] = {}
 
         def go(e: Expr) -> Expr:
@@ -119,8 +127,7 @@ class _Builder:
             if e not in done:
                 args = tuple(go(a) for a in e.args)
                 if e.op == "read":
-                    start = self.origin(e.value)
-                    done[e] = load(self.buffer(e.value), *(i - b for i, b in zip(args, start, strict=True)))
+                    done[e] = load(self.buffer(e.value), *self.window(e.value).place([const(0)] * len(args), args))
                 else:
                     done[e] = rebuild(e, args)
             return done[e]
@@ -130,8 +137,14 @@ class _Builder:
     # -- one stage ------------------------------------------------------------------------------
     def produce(self, stage: Stage) -> Stmt:
         real = self.real[stage]
-        nest = _Nest(self, stage, real) if stage.scan_loop is None else _ScanNest(self, stage, real)
-        return Produce(stage.name, nest.build())
+        slide = real.slide
+        if slide is None:
+            nest = _Nest(self, stage, real) if stage.scan_loop is None else _ScanNest(self, stage, real)
+            return Produce(stage.name, nest.build())
+        warm_up, steady = (_Nest(self, stage, real, part).build() for part in (slide.warm_up, slide.steady))
+        zero = {v: const(0, v.dtype) for v in slide.loops}
+        first = logical_and(*(compare("eq", v, zero[v]) for v in slide.loops))
+        return seq(If(first, Produce(stage.name, substitute_stmt(warm_up, zero))), Produce(stage.name, steady))
 
     def allocated(self, stage: Stage, body: Stmt) -> Stmt:
         """`body` with the memory of what this stage computes, unless it is passed or another's."""
@@ -141,29 +154,52 @@ class _Builder:
         return body
 
     def with_attached(self, loop: Loop, inner: Stmt) -> Stmt:
-        """The producers computed at this loop, each allocated around its use."""
+        """The producers computed at this loop, each allocated around its use or at the loop that it
+        is stored at."""
         for stage in reversed(self.s.attached_at(loop)):
-            inner = self.allocated(stage, seq(self.produce(stage), inner))
+            inner = seq(self.produce(stage), inner)
+            if stage.store.loop in (None, loop):
+                inner = self.allocated(stage, inner)
+        for stage in self.s.stored_at(loop):
+            inner = self.allocated(stage, inner)
         return inner
 
 
 class _Nest:
-    """The loops of one stage."""
+    """The loops of one stage, or of a part of its region: first offset and length along the
+    dimension that slides."""
 
-    def __init__(self, builder: _Builder, stage: Stage, real: Realization) -> None:
+    def __init__(
+        self, builder: _Builder, stage: Stage, real: Realization, part: tuple[Expr, Expr] | None = None
+    ) -> None:
         self.b, self.stage, self.real = builder, stage, real
         self.leaves = stage.loops
-        self.guards = self._conditions()
+        self.guards = conditions(real, builder.an)  # fewer than before: it is known which guards hold around
+        self.spans = {loop: (const(0), real.extents[loop]) for loop in self.leaves}
+        if part is not None:
+            self._restrict(*part)
         values = {a.var: real.axis_value(i, builder.an) for i, a in enumerate(stage.axis)}
         values.update({a.var: builder.an.simplify(a.min + real.offsets[a]) for a in stage.reduce_axis})
         self.values = values
-        first = builder.origin(stage.tensor)
-        shift = [const(0) if a is b else a - b for a, b in zip(real.start, first, strict=True)]
-        self.indices = tuple(builder.an.simplify(d + real.offsets[a]) for d, a in zip(shift, stage.axis, strict=True))
+        places = builder.window(stage.tensor).place(real.start, [real.offsets[a] for a in stage.axis])
+        self.indices = tuple(builder.an.simplify(i) for i in places)
         self.buffer = builder.buffer(stage.tensor)
         if builder.target.is_gpu_style and stage.attach.kind in ("at", "init"):
             self._check_bindings()
         self.keep_inside = self._barriers_below(stage)
+
+    def _restrict(self, first: Expr, length: Expr) -> None:
+        """Compute a part along the dimension that slides: fewer iterations of its loop, or where the
+        loop has been split or fused, guards."""
+        assert self.real.slide is not None
+        a = self.stage.axis[self.real.slide.dimension]
+        loop = self.stage.roots[a]
+        if loop in self.spans:
+            self.spans[loop] = (first, length)
+            return
+        offset = self.real.offsets[a]
+        guards = (compare("ge", offset, first), compare("lt", offset, first + length))
+        self.guards += [g for g in map(self.b.an.simplify, guards) if not is_const(g, True)]
 
     def _check_bindings(self) -> None:
         """A stage inside a kernel is computed whole by its work-item or, if shared, by its work-group;
@@ -207,58 +243,6 @@ class _Nest:
         guests = [x for x in self.b.s.stages if x.attach.stage is stage]
         return any(self.b.scope(x) == "shared" or self._barriers_below(x) for x in guests)
 
-    def _conditions(self) -> list[Expr]:
-        """What the leaves must satisfy: ragged splits stay in range, and so does a region that may
-        reach past its tensor.
-
-        The condition of a split is kept even where that of another one implies it, because it may
-        stand further out.
-        """
-        an, stage, real = self.b.an, self.stage, self.real
-        values = values_of_leaves(stage, real.extents)
-        splits = [ragged(r, real.extents, values) for r in stage.relations if isinstance(r, Split)]
-        kept = [c for c in (an.simplify(c) for c in splits if c is not None) if not is_const(c, True)]
-        found: list[Expr] = []
-        room = self.b.s.scans.storage.get(stage.tensor, stage.tensor).shape
-        for i, a in enumerate(stage.axis):
-            start, end = real.start[i], a.min + a.extent
-            if stage.attach.kind == "init" and i == 0:
-                end = room[0]  # a scan may be shorter than its init
-            value = start + real.offsets[a]  # an offset is never negative, and less than the region's extent
-            outside: list[Expr] = []
-            if not an.prove(compare("le", start + real.extent[i], end)):
-                outside.append(compare("lt", value, end))
-            if not an.prove(compare("ge", start, a.min)):
-                outside.append(compare("ge", value, a.min))
-            if outside and not self._reads_stay_inside(a.var, value):
-                found += outside
-        for condition in found:
-            with an.assuming(logical_and(*kept)):
-                simple = an.simplify(condition)
-            if not is_const(simple, True):
-                kept.append(simple)
-        return kept
-
-    def _reads_stay_inside(self, axis: Expr, value: Expr) -> bool:
-        """Whether elements outside the tensor may be computed as well: nobody will read them, and what
-        they are computed from exists. So whole register tiles are summed over padded, packed operands.
-
-        Only for what is stored region by region: there is room for them.
-        """
-        if self.stage.attach.kind != "at" or self.stage.tensor in self.b.s.scans.storage:
-            return False
-        for e in post_order(self.real.body):
-            if e.op != "read":
-                continue
-            for index, extent in zip(e.args, e.value.shape, strict=True):
-                if axis in variables(index) and not self._inside(index, extent, {axis: value}):
-                    return False
-        return True
-
-    def _inside(self, index: Expr, extent: Expr, where: dict[Expr, Expr]) -> bool:
-        at = substitute(index, where)
-        return self.b.an.prove(compare("ge", at, 0)) and self.b.an.prove(compare("lt", at, extent))
-
     def build(self) -> Stmt:
         first_reduce = next((i for i, loop in enumerate(self.leaves) if loop.is_reduce), None)
         if self.real.body.op != "reduce":
@@ -299,7 +283,7 @@ class _Nest:
             if fetch.loop is loop and not self.b.target.is_gpu_style:
                 later = {loop.var: loop.var + fetch.offset}
                 body = _fetching(body, self.b.buffer(fetch.tensor), later)
-        return For(loop.var, const(0), self.real.extents[loop], loop.kind, body, loop.thread)
+        return For(loop.var, *self.spans[loop], loop.kind, body, loop.thread)
 
     def _init_loops(self, spatial: list[Loop], init: Store, guards: list[Expr]) -> Stmt:
         """The identity goes into every element before the first reduce loop starts.
@@ -314,7 +298,7 @@ class _Nest:
             self.b.an.bind(fresh[loop.var], 0, self.b.an.poly(self.real.extents[loop]) - 1)
         body = _guarded(conditions, body)
         for loop in reversed(spatial):
-            body = For(fresh[loop.var], const(0), self.real.extents[loop], loop.kind, body, loop.thread)
+            body = For(fresh[loop.var], *self.spans[loop], loop.kind, body, loop.thread)
         return body
 
 
@@ -363,8 +347,9 @@ class _ScanNest(_Nest):
         assert stage.scan_loop is not None
         self.b, self.stage, self.real = builder, stage, real
         self.leaves = stage.loops[: stage.loops.index(stage.scan_loop) + 1]
+        self.spans = {loop: (const(0), real.extents[loop]) for loop in self.leaves}
         inner = frozenset(x.var for x in stage.loops if x not in self.leaves)
-        self.guards = [g for g in self._conditions() if not variables(g) & inner]
+        self.guards = [g for g in conditions(real, builder.an) if not variables(g) & inner]
         self.keep_inside = self._barriers_below(stage)
         if builder.target.is_gpu_style and builder.buffer(stage.tensor).scope == "global":
             check_work_items(builder.s, stage, builder.real, builder.an)

@@ -336,11 +336,42 @@ def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
     for y: B[y] = g(A[y])     ->         A[y] = ..
                                          B[y] = g(A[y])
     """
+    consumer, loop = _loop_of_a_consumer(s, stage, parent, scope, "compute")
+    if loop.kind == "vectorize":
+        outside = [x.name for x in consumer.loops if x.kind != "vectorize"]
+        raise Illegal(
+            f"{loop.full_name} is vectorized; a producer cannot be computed inside a vector lane",
+            f"legal for {stage.name}: {', '.join(outside) or 'no loop of ' + consumer.name}\n  {consumer!r}",
+        )
+    stage.attach = Attach("at", consumer, loop)
+
+
+def store_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
+    """Keep what is computed through all iterations of a loop outside the one of `compute_at`.
+
+    for t:                                 for t:
+      for y:                                 allocate A: 3 rows
+        allocate A: 3 rows                   for y:
+        A[y - 1 .. y + 1] = ..       ->        if y == 0: A[y - 1 .. y] = ..
+        B[t, y] = g(A[y - 1 .. y + 1])         A[y + 1] = ..
+                                               B[t, y] = g(A[y - 1 .. y + 1])
+
+    Where the region that is needed moves one way as the loops in between advance, an iteration
+    computes only what earlier ones have not: a sliding window. Rows that are needed no more make
+    room for new ones: the storage is folded to the rows of one window. The innermost dimension is
+    never folded, so that vectors stay whole.
+    """
+    consumer, loop = _loop_of_a_consumer(s, stage, parent, scope, "store")
+    stage.store = Attach("at", consumer, loop)
+
+
+def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb: str) -> tuple[Stage, Loop]:
+    """The loop that `compute_at` or `store_at` names, of a stage that uses this one."""
     _computed(stage)
     consumer = s.stage(parent)
-    scans.forbid(stage, "compute_at")
+    scans.forbid(stage, f"{verb}_at")
     if stage.is_output:
-        raise Illegal(f"{stage.name} is an output: it is computed at the root", "compute_at is for intermediates")
+        raise Illegal(f"{stage.name} is an output: it is {verb}d at the root", f"{verb}_at is for intermediates")
     if consumer is stage or s.depends_on(stage, consumer):
         raise Illegal(
             f"{consumer.name} does not come after {stage.name}",
@@ -353,13 +384,7 @@ def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
             f"{consumer.name} does not use {stage.name}",
             "legal consumers: " + ", ".join(x.name for x in s.consumers(stage, deep=True)),
         )
-    if loop.kind == "vectorize":
-        outside = [x.name for x in consumer.loops if x.kind != "vectorize"]
-        raise Illegal(
-            f"{loop.full_name} is vectorized; a producer cannot be computed inside a vector lane",
-            f"legal for {stage.name}: {', '.join(outside) or 'no loop of ' + consumer.name}\n  {consumer!r}",
-        )
-    stage.attach = Attach("at", consumer, loop)
+    return consumer, loop
 
 
 def compute_inline(s: Schedule, stage: Stage) -> None:
@@ -373,13 +398,13 @@ def compute_inline(s: Schedule, stage: Stage) -> None:
         raise Illegal(f"{stage.name} is an output: it must be stored", "compute_inline is for intermediates")
     if stage.reduce_axis:
         raise Illegal(f"{stage.name} is a reduction: it cannot be one expression", "compute_at puts it near its use")
-    stage.attach = Attach("inline")
+    stage.attach, stage.store = Attach("inline"), Attach()
 
 
 def compute_root(s: Schedule, stage: Stage) -> None:
     """Compute the whole tensor before anything that needs it: the default."""
     _computed(stage)
-    stage.attach = s.scans.home(stage)
+    stage.attach, stage.store = s.scans.home(stage), Attach()
 
 
 def set_scope(s: Schedule, stage: Stage, scope: str) -> None:
@@ -612,6 +637,6 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
         split, tile, fuse, reorder, parallel, vectorize, unroll, bind, prefetch, pragma,
-        compute_at, compute_inline, compute_root, set_scope, storage_align, cache_write, cache_read, rfactor,
+        compute_at, store_at, compute_inline, compute_root, set_scope, storage_align, cache_write, cache_read, rfactor,
     )
 }  # fmt: skip

@@ -164,6 +164,10 @@ class Schedule:
         """The stages computed at this loop, in order of computation."""
         return [x for x in self.stages if x.attach.loop is loop]
 
+    def stored_at(self, loop: Loop) -> list[Stage]:
+        """The stages computed further inside whose storage belongs to one iteration of this loop."""
+        return [x for x in self.stages if x.store.loop is loop and x.attach.loop is not loop]
+
     def size(self, name: str) -> Expr:
         """The size variable of that name, for use in factors."""
         found = self.sizes().get(name)
@@ -186,7 +190,7 @@ class Schedule:
         options = {k: v for k, v in options.items() if v is not None}
         options = {k: v for k, v in options.items() if (k, v) not in DEFAULTS}
         try:
-            owner = self.stage(args[0]) if kind == "compute_at" else stage  # of the loops that are named
+            owner = self.stage(args[0]) if kind in ("compute_at", "store_at") else stage  # of the loops that are named
             kinds = argument_kinds(SHAPES[kind][0], len(args))
             encoded = tuple(self._encode(a, owner if k == "loop" else None) for a, k in zip(args, kinds, strict=True))
             encoded_options = {k: self._encode(v) for k, v in options.items()}
@@ -307,6 +311,7 @@ class Schedule:
         for stage in self.stages:
             for fetch in stage.fetches:
                 self._check_fetch(stage, fetch)
+            self._check_storage(stage)
             loop = stage.attach.loop
             if loop is None:
                 continue
@@ -357,6 +362,44 @@ class Schedule:
             legal = f"loops of the stages that do: {', '.join(x.name for x in users)}"
         if why:
             raise ScheduleError(why, asked=f"{stage.name}.prefetch({source.name}, {loop.name})", legal=legal)
+
+    def _check_storage(self, stage: Stage) -> None:
+        """The storage of a stage belongs to a loop around its computation, with no race in between."""
+        outer, inner = stage.store.loop, stage.attach.loop
+        if outer is None:
+            return
+        asked = f"{stage.name}.store_at({outer.stage.name}, {outer.name})"
+        if inner is None or inner.stage is not outer.stage:
+            where = "at the root" if inner is None else f"at {inner.full_name}"
+            raise ScheduleError(
+                f"{stage.name} is computed {where}, not inside {outer.full_name}",
+                asked=asked,
+                legal=f"{stage.name}.compute_at({outer.stage.name}, ..), or store_at a loop of the same stage",
+            )
+        loops = outer.stage.loops
+        described = f"loops of {outer.stage.name}: {outer.stage.describe()}"
+        if outer not in loops:
+            raise ScheduleError(
+                f"{outer.full_name} was split or fused away after {stage.name} was put there",
+                asked=asked,
+                legal=described,
+            )
+        if inner not in loops:
+            return  # the attach point itself is wrong, and `check` says so
+        if loops.index(outer) > loops.index(inner):
+            raise ScheduleError(
+                f"{outer.full_name} is inside {inner.full_name}, where {stage.name} is computed",
+                asked=asked,
+                legal=described,
+            )
+        between = loops[loops.index(outer) + 1 : loops.index(inner) + 1]
+        racing = next((x for x in between if x.kind in ("parallel", "thread")), None)
+        if racing is not None:
+            raise ScheduleError(
+                f"the iterations of {racing!r} run at the same time, and would write one copy of {stage.name}",
+                asked=asked,
+                legal=f"store_at {racing.name} or a loop inside it, or a serial {racing.name}",
+            )
 
     def _users_through_inlining(self, stage: Stage) -> list[Stage]:
         users: list[Stage] = []

@@ -94,7 +94,7 @@ class Fuse:
 @dataclass(frozen=True, slots=True, eq=False)
 class Attach:
     """Where a stage is computed: `root`, `inline`, `at` a loop of a consumer, or as `init` of a scan,
-    just outside its loop over time."""
+    just outside its loop over time. Also where it is stored, if `at` another loop than that."""
 
     kind: str = "root"
     stage: Stage | None = None
@@ -119,6 +119,7 @@ class Stage:
         self.name = name
         self.is_output = is_output
         self.attach = Attach()
+        self.store = Attach()
         self.scope = "global"
         self.scope_given = False
         self.alignments: dict[IterVar, tuple[Expr, Expr]] = {}  #: axis -> factor and offset of its stride
@@ -252,6 +253,11 @@ class Stage:
     def compute_at(self, parent: Any, scope: Any) -> Stage:
         """See `primitives.compute_at`."""
         self._call("compute_at", parent, scope)
+        return self
+
+    def store_at(self, parent: Any, scope: Any) -> Stage:
+        """See `primitives.store_at`."""
+        self._call("store_at", parent, scope)
         return self
 
     def compute_inline(self) -> Stage:

@@ -46,6 +46,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "prefetch": (("name", "loop", "factor"), {}),
     "pragma": (("loop", "name"), {}),
     "compute_at": (("name", "loop"), {}),
+    "store_at": (("name", "loop"), {}),
     "compute_inline": ((), {}),
     "compute_root": ((), {}),
     "set_scope": (("name",), {}),
@@ -181,8 +182,8 @@ class Instruction:
         stage = _python(self.stage)
         if self.kind in ON_TENSORS:
             return f"s.{self.kind}({', '.join([stage, *args])})"
-        if self.kind == "compute_at":
-            return f"s[{stage}].compute_at(s[{args[0]}], {args[1]})"
+        if self.kind in ("compute_at", "store_at"):
+            return f"s[{stage}].{self.kind}(s[{args[0]}], {args[1]})"
         return f"s[{stage}].{self.kind}({', '.join(args)})"
 
 

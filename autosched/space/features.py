@@ -34,7 +34,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer
+from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import VTHREAD, Allocate, Buffer, For, If, Stmt, Store, children
 from autosched.lower.bounds import interval
 from autosched.lower.pipeline import Structure
@@ -120,10 +120,16 @@ def _sites(s: Stmt, around: _Site | None = None) -> list[_Site]:
         case For():
             base = _Site(base.store, [*base.loops, s], base.guards, base.allocated)
         case If():
-            base = _Site(base.store, base.loops, base.guards + 1, base.allocated)
+            base = _Site(base.store, _loops_that_run(s, base.loops), base.guards + 1, base.allocated)
         case Allocate():
             base = _Site(base.store, base.loops, base.guards, [*base.allocated, s.buffer])
     return [site for c in children(s) for site in _sites(c, base)]
+
+
+def _loops_that_run(s: If, loops: list[For]) -> list[For]:
+    """The loops around that repeat the body of an `if`: not those of whose first iteration it is a part."""
+    first = {c.args[0] for c in conjuncts(s.condition) if c.op == "eq"} if s.otherwise is None else set()
+    return [x for x in loops if x.var not in first]
 
 
 def _accesses(site: _Site) -> list[tuple[Buffer, tuple[Expr, ...]]]:

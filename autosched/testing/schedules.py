@@ -223,6 +223,17 @@ def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return None if loop.kind == "vectorize" else Step("compute_at", stage.name, (host.name, loop.name))
 
 
+def _store_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    inner = stage.attach.loop
+    if inner is None or inner not in inner.stage.loops or stage.store.loop is not None or draw.target.is_gpu_style:
+        return None
+    if _is_part(s, stage) or stage.scan_loop is not None:
+        return None
+    loops = inner.stage.loops
+    loop = draw.rng.choice(loops[: max(loops.index(inner), 1)])
+    return Step("store_at", stage.name, (inner.stage.name, loop.name))
+
+
 def _compute_inline(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     allowed = not stage.is_output and not stage.reduce_axis and not _hosted(s, stage)
     allowed = allowed and stage.scan_loop is None and not _is_part(s, stage)
@@ -281,6 +292,7 @@ Proposer = Callable[[Schedule, Stage, _Draw], Step | None]
 _ON_INPUTS: tuple[Proposer, ...] = (_cache_read,)
 _ON_STAGES: tuple[Proposer, ...] = (
     _split, _split, _split, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll, _pragma,
+    _store_at, _store_at, _store_at, _store_at, _store_at,
     _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
     _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
     _vthread,

@@ -296,6 +296,21 @@ def compute_an_input_at_a_loop() -> None:
     s["A"].compute_at(s["B"], "i")
 
 
+def store_an_output_at_a_loop() -> None:
+    s = schedule()
+    s["T"].store_at(s["S"], "i")
+
+
+def store_at_a_stage_that_does_not_use_it() -> None:
+    s = schedule()
+    s["B"].store_at(s["T"], "i")
+
+
+def store_at_no_such_loop() -> None:
+    s = schedule()
+    s["B"].store_at(s["C"], "y")
+
+
 def inline_an_output() -> None:
     s = schedule()
     s["T"].compute_inline()
@@ -638,6 +653,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
         compute_at_a_stage_that_does_not_use_it, compute_at_an_input, compute_at_a_vectorized_loop,
         compute_an_input_at_a_loop,
     ],
+    "store_at": [store_an_output_at_a_loop, store_at_a_stage_that_does_not_use_it, store_at_no_such_loop],
     "compute_inline": [inline_an_output, inline_a_reduction, inline_an_input],
     "compute_root": [compute_an_input_at_the_root],
     "set_scope": [no_such_scope, scope_of_an_input, scope_of_an_output],

@@ -145,6 +145,10 @@ def compute_at(s: Schedule) -> None:
     s["B"].compute_at(s["C"], "j")
 
 
+def store_at(s: Schedule) -> None:
+    s["B"].compute_at(s["C"], "j").store_at(s["C"], "i")
+
+
 def compute_at_then_split(s: Schedule) -> None:
     s["B"].compute_at(s["C"], "i")
     s["B"].split("j", factor=4)
@@ -214,7 +218,7 @@ CASES: dict[str, Callable[[Schedule], None]] = {
         split_by_factor, split_in_parts, split_shifting_inwards, split_by_a_size, split_by_a_formula,
         split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
         reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, bind_virtual_threads,
-        storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, compute_at_then_split,
+        storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, store_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
         cache_read_of_an_input, rfactor, rfactor_of_a_part, knobs_and_constraints, a_choice,
     )
