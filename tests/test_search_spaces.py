@@ -29,6 +29,8 @@ _CONVOLUTIONS: list[dict[str, Any]] = [
 #: workload -> argument sets; sizes of symbolic dimensions are among them
 SMALL: dict[str, list[dict[str, Any]]] = {
     "box_blur": [{"height": 13, "width": 37}],
+    "gaussian_blur": [{"height": 13, "width": 37}, {"height": 1, "width": 1, "channels": 1}],
+    "sobel": [{"height": 13, "width": 137}, {"height": 1, "width": 2}],
     "matmul": [
         {"m": 33, "n": 50, "k": 19},
         {"m": 5, "n": 3, "k": 1},
