@@ -66,14 +66,15 @@ def _lanes(s):
 
 def _tile_sizes(s):
     """Knobs: pixels and vectors of channels of a tile, whose sums fit into 32 registers beside a few others."""
-    pixels = s.define_knob("pixels", [2, 4, 6, 7, 8, 12, 14, 28])
-    vectors = s.define_knob("vectors", [1, 2, 3, 4])
+    pixels = s.define_knob("pixels", [4, 6, 7, 8, 12, 14, 28])
+    vectors = s.define_knob("vectors", [1, 2, 4])
     s.constrain(pixels * vectors <= 28, "the sums do not fit into registers")
+    s.constrain(pixels * vectors >= 6, "too few sums to keep the multipliers busy")
     return pixels, vectors
 
 
 def _rows(s):
-    return s.define_knob("rows", [1, 2, 4, 7, 8, 14, 28, 56])
+    return s.define_knob("rows", [1, 2, 4, 7, 14, 28])
 
 
 def _keep_in_registers(s, sums, reduce, spatial, vectorized):
@@ -110,8 +111,8 @@ def _place_padded(s, conv, task, by):
 
 @template(conv2d_nhwc, target="llvm")
 def tiles(s):
-    """Tiles of neighbouring pixels of a row. A tile reads rows of weights as they lie in memory; where
-    they are so far apart that they share cache lines' places, packed weights are faster."""
+    """Tiles of neighbouring pixels of a row, over packed weights: as they come, rows of weights may be
+    so far apart that they compete for few places of the cache."""
     conv, lanes = s["conv2d"], _lanes(s)
     pixels, vectors = _tile_sizes(s)
     sums = s[s.cache_write("conv2d", "local")]
@@ -123,9 +124,8 @@ def tiles(s):
         band, line = conv.split("y", factor=_rows(s))
         keep = s.choose("keep", ["weights", "pixels"])  # in the nearest cache while the other passes by
         inner = [block, line, tile] if keep == "weights" else [line, tile, block]
-        pack = s.choose("pack", [False, True])
     else:
-        band, inner, pack = block, ["y", tile], True
+        band, inner = block, ["y", tile]
     conv.reorder("n", band, *inner, pixel, vector, lane)
     task = conv.fuse("n", band)
     conv.parallel(task)
@@ -136,15 +136,14 @@ def tiles(s):
     sums.compute_at(conv, inner[-1])
     n, y, x, co = sums.op.axis
     _keep_in_registers(s, sums, sums.op.reduce_axis, [n, y, x], co)
-    if pack:
-        packed = _packed_weight(s, sums, 3, lanes * vectors)
-        block, *window, _, channel = packed.op.axis
-        _, lane = packed.split(channel, factor=lanes)
-        packed.vectorize(lane)
-        if by == "rows":
-            packed.parallel(packed.fuse(block, *window))
-        else:
-            packed.compute_at(conv, task)
+    packed = _packed_weight(s, sums, 3, lanes * vectors)
+    block, *window, _, channel = packed.op.axis
+    _, lane = packed.split(channel, factor=lanes)
+    packed.vectorize(lane)
+    if by == "rows":
+        packed.parallel(packed.fuse(block, *window))
+    else:
+        packed.compute_at(conv, task)
     _place_padded(s, conv, task, by)
     if "padded" in s:
         row = s["padded"].fuse(*s["padded"].loops[-2:])  # pixels and channels are one axis
@@ -201,9 +200,10 @@ def lines(s):
     """Vectors of neighbouring pixels, each multiplied with one weight, broadcast: nothing is packed
     or transposed. Best for windows of one pixel, where the whole image is one line."""
     conv, lanes = s["conv2d"], _lanes(s)
-    channels = s.define_knob("channels", [4, 6, 7, 8, 12, 14])
+    channels = s.define_knob("channels", [4, 6, 8, 12, 14])
     vectors = s.define_knob("vectors", [1, 2, 3, 4])
     s.constrain(channels * vectors <= 28, "the sums do not fit into registers")
+    s.constrain(channels * vectors >= 6, "too few sums to keep the multipliers busy")
     pointwise = [d.value for d in s["image"].tensor.shape[2:]] == [d.value for d in conv.tensor.shape[2:]]
     pointwise = pointwise and "padded" not in s
     if pointwise:

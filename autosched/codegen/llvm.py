@@ -16,6 +16,7 @@ from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.asm import readable
 from autosched.codegen.llvm_libm import vector_library
 from autosched.codegen.llvm_program import entry_name, module_text
+from autosched.codegen.llvm_text import Abilities
 from autosched.errors import BuildError, TargetError
 from autosched.ir.stmt import For, Function, walk
 from autosched.target import Target
@@ -89,17 +90,22 @@ def target_machine(cpu: str, features: str) -> llvm.TargetMachine:
 
 
 @lru_cache(maxsize=8)
-def _fuses(cpu: str, features: str) -> bool:
-    """Whether the CPU multiplies and adds in one instruction: LLVM is asked, for a name may imply it."""
+def _abilities(cpu: str, features: str) -> Abilities:
+    """What the CPU does in one instruction: LLVM is asked, for a name may imply it."""
     source = """
         declare float @llvm.fma.f32(float, float, float)
-        define float @f(float %a, float %b, float %c) {
+        declare void @llvm.masked.store.v16f32.p0(<16 x float>, ptr, <16 x i1>)
+        define float @fused(float %a, float %b, float %c) {
           %r = call float @llvm.fma.f32(float %a, float %b, float %c)
           ret float %r
+        }
+        define void @masked(<16 x float> %v, ptr %p, <16 x i1> %m) {
+          call void @llvm.masked.store.v16f32.p0(<16 x float> %v, ptr align 4 %p, <16 x i1> %m)
+          ret void
         }"""
     with _lock:
         assembly = target_machine(cpu, features).emit_assembly(llvm.parse_assembly(source, llvm.create_context()))
-    return "fmaf" not in assembly
+    return Abilities(fuses="fmaf" not in assembly, masks="{%k" in assembly)
 
 
 def _heard(action: Callable[[], llvm.TargetMachine]) -> tuple[llvm.TargetMachine, list[str]]:
@@ -150,7 +156,7 @@ def source_of(function: Function, target: Target) -> str:
     cpu, features = cpu_of(target)
     triple, machine = llvm.get_default_triple(), target_machine(cpu, features)
     library = vector_library(triple, features)
-    return module_text(function, triple, str(machine.target_data), library, _fuses(cpu, features))
+    return module_text(function, triple, str(machine.target_data), library, _abilities(cpu, features))
 
 
 def object_code(source: str, target: Target) -> bytes:

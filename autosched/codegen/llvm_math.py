@@ -34,7 +34,7 @@ def inlined(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value | N
     There is none on a CPU without fused multiply-add, where the exact steps would be calls.
     """
     formula = INLINE.get((name, of.bits))
-    if formula is None or not w.module.fuses:
+    if formula is None or not w.module.abilities.fuses:
         return None
     symbol, kind = f"math.{name}.{mangled(of)}", register_type(of)
     if w.module.first(symbol):

@@ -6,7 +6,7 @@ that LLVM may keep values in registers across stores to other buffers, in outlin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from autosched.codegen.llvm_cast import extend
 from autosched.codegen.llvm_text import Value, Writer, constant, mangled, memory_type, register_type, typed
@@ -27,6 +27,8 @@ MOSTLY_TRUE = '!{!"branch_weights", i32 2000, i32 1}'
 _BYTE = dtype("uint8")
 #: the width of a store past the caches: what NumPy aligns large arrays to
 _STREAM_BYTES = 16
+#: the register of which some lanes can be stored
+_MASKED_BYTES = 64
 
 
 def _stored(of: DType) -> DType:
@@ -37,8 +39,9 @@ def _stored(of: DType) -> DType:
 class Memory:
     """The buffers that one function sees, and the accesses to them."""
 
-    def __init__(self, writer: Writer, scopes: Mapping[Buffer, str]) -> None:
+    def __init__(self, writer: Writer, scopes: Mapping[Buffer, str], on_stack: Set[Buffer] = frozenset()) -> None:
         self.w = writer
+        self.on_stack = on_stack  #: buffers that LLVM may keep in registers, if their accesses are plain
         self.scopes = scopes  #: the metadata suffix of an access to each buffer
         self.pointers: dict[Buffer, str] = {}
         self.streams = False  #: whether there was a `stream`
@@ -148,7 +151,24 @@ class Memory:
     def store(self, buffer: Buffer, index: Value, value: Value) -> None:
         """One element, or neighbours when the value is a vector."""
         raw = self._as_memory(value)
-        self.w.do(f"store {typed(raw)}, ptr {self.address(buffer, index)}{self._aligned(buffer)}")
+        full = self._whole_registers(raw.dtype)
+        if full == raw.dtype.lanes or buffer in self.on_stack:
+            self.w.do(f"store {typed(raw)}, ptr {self.address(buffer, index)}{self._aligned(buffer)}")
+            return
+        lanes = range(raw.dtype.lanes)
+        whole = self.w.shuffle(raw, [*lanes, *([-1] * (full - len(lanes)))])
+        bits = ", ".join("i1 true" if i in lanes else "i1 false" for i in range(full))
+        self._masked_store(buffer, index, whole, Value(f"<{bits}>", BOOL.with_lanes(full)))
+
+    def _whole_registers(self, of: DType) -> int:
+        """Lanes of the registers that hold a vector of this type, if storing some lanes of the last
+        of them is one instruction, where LLVM makes pieces of 8, 4, 2 and 1; else its own lanes."""
+        size, register = of.scalar.bytes, _MASKED_BYTES // of.scalar.bytes
+        if not self.w.module.abilities.masks or size < 4 or of.lanes * size <= _STREAM_BYTES:
+            return of.lanes
+        if of.lanes < register:
+            return 1 << (of.lanes - 1).bit_length()
+        return -(-of.lanes // register) * register
 
     def stream(self, buffer: Buffer, index: Value, value: Value) -> None:
         """Neighbours, past the caches where that is possible; `fence` must follow before others read them.

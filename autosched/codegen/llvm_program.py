@@ -30,7 +30,17 @@ from autosched.codegen.llvm_storage import (
     thread_area,
     workspace_need,
 )
-from autosched.codegen.llvm_text import ModuleText, Value, Writer, constant, identifier, register_type, typed
+from autosched.codegen.llvm_text import (
+    FEWEST_ABILITIES,
+    Abilities,
+    ModuleText,
+    Value,
+    Writer,
+    constant,
+    identifier,
+    register_type,
+    typed,
+)
 from autosched.ir.dtype import BOOL, INT64, dtype
 from autosched.ir.expr import Expr, post_order
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Let, Prefetch, Stmt, Store, expressions, walk
@@ -49,13 +59,14 @@ def entry_name(function: Function) -> str:
 
 
 def module_text(
-    function: Function, triple: str, data_layout: str, library: VectorLibrary | None = None, fuses: bool = False
+    function: Function,
+    triple: str,
+    data_layout: str,
+    library: VectorLibrary | None = None,
+    abilities: Abilities = FEWEST_ABILITIES,
 ) -> str:
-    """LLVM assembly of `function`, not yet optimised. Raises BuildError for what has no code.
-
-    `fuses`: the CPU multiplies and adds in one instruction.
-    """
-    module = ModuleText(triple, data_layout, library, fuses)
+    """LLVM assembly of `function`, not yet optimised. Raises BuildError for what has no code."""
+    module = ModuleText(triple, data_layout, library, abilities)
     storage = plan_storage(function.body)
     allocated = [s.buffer for s in walk(function.body) if isinstance(s, Allocate)]
     scopes = alias_scopes(module, function, allocated, storage)

@@ -44,7 +44,7 @@ class Statements:
         self.w = writer
         self.storage = storage
         self.ranges = ranges
-        self.memory = Memory(writer, scopes)
+        self.memory = Memory(writer, scopes, storage.on_stack)
         self.exprs = Expressions(writer, self.memory, ranges)
         self.workspace = workspace
         self._launch = launch

@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
@@ -21,6 +22,8 @@ from autosched.codegen.llvm_libm import VectorLibrary
 from autosched.ir.dtype import INT64, DType
 
 __all__ = [
+    "FEWEST_ABILITIES",
+    "Abilities",
     "ModuleText",
     "Scoped",
     "Value",
@@ -133,15 +136,30 @@ class Scoped(dict[K, V], Generic[K, V]):
         del self._log[mark:]
 
 
+@dataclass(frozen=True)
+class Abilities:
+    """What a CPU does in one instruction: multiply and add; store some lanes of a register."""
+
+    fuses: bool = False
+    masks: bool = False
+
+
+FEWEST_ABILITIES = Abilities()
+
+
 class ModuleText:
     """Functions, declarations and metadata of one LLVM module."""
 
     def __init__(
-        self, triple: str, data_layout: str, vector_library: VectorLibrary | None = None, fuses: bool = False
+        self,
+        triple: str,
+        data_layout: str,
+        vector_library: VectorLibrary | None = None,
+        abilities: Abilities = FEWEST_ABILITIES,
     ) -> None:
         self.vector_library = vector_library
         self.is_x86 = triple.startswith("x86_64")
-        self.fuses = fuses  #: whether the CPU multiplies and adds in one instruction
+        self.abilities = abilities
         self._begun: set[str] = set()
         self._head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'
         self._declared: dict[str, str] = {}
@@ -294,8 +312,9 @@ class Writer:
         return self.op(f"insertelement {register_type(of)} {v}, {typed(x)}, i64 {lane}", of)
 
     def shuffle(self, v: Value, lanes: Sequence[int]) -> Value:
+        """The given lanes of a vector; any value for lane -1."""
         of = v.dtype.with_lanes(len(lanes))
-        mask = ", ".join(f"i32 {i}" for i in lanes)
+        mask = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in lanes)
         source = register_type(v.dtype)
         return self.op(f"shufflevector {source} {v.ref}, {source} poison, <{len(lanes)} x i32> <{mask}>", of)
 

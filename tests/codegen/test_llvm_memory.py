@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,7 @@ from autosched.ir.expr import (
     ramp,
     var,
 )
-from autosched.ir.stmt import Buffer, For, Function, If, Seq, Stmt, Store, load
+from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq, Stmt, Store, load
 from autosched.runtime import load as load_kernel
 from autosched.target import Target
 
@@ -413,6 +414,73 @@ def test_rows_behind_a_condition_are_not_read() -> None:
         "source"
     )
     assert "load <8 x i32>" not in text
+
+
+# -- parts of registers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["int16", "int32", "float32", "float64"])
+@pytest.mark.parametrize("lanes", [5, 7, 12, 14, 16, 17, 28, 47])
+def test_a_store_of_part_of_a_register_leaves_the_rest_alone(lanes: int, of: str) -> None:
+    size = 3 * lanes
+    a, out = copy_with(ramp(const(0), 1, lanes), ramp(const(lanes), 1, lanes), of, size)
+    np.testing.assert_array_equal(out, np.concatenate([np.zeros(lanes, of), a[:lanes], np.zeros(lanes, of)]))
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of x86 processors")
+@pytest.mark.parametrize(
+    ("cpu", "lanes", "of", "masked"),
+    [
+        ("skylake-avx512", 14, "float32", "v16f32"),
+        ("skylake-avx512", 7, "float32", "v8f32"),
+        ("skylake-avx512", 28, "float32", "v32f32"),
+        ("skylake-avx512", 5, "float64", "v8f64"),
+        ("skylake-avx512", 16, "float32", None),
+        ("skylake-avx512", 3, "float32", None),
+        ("skylake-avx512", 14, "int16", None),
+        ("haswell", 14, "float32", None),
+    ],
+)
+def test_where_a_part_of_a_register_is_stored_under_a_mask(cpu: str, lanes: int, of: str, masked: str | None) -> None:
+    """Only where that is one instruction, and saves some."""
+    a, out = buffer("a", lanes, of), buffer("out", lanes, of)
+    body = Store(out, (ramp(const(0), 1, lanes),), load(a, ramp(const(0), 1, lanes)))
+    f = Function("f", (a, out), (), body, (1,))
+    text = compile_function(f, Target.parse(f"llvm -mcpu={cpu}")).text("source")
+    assert [w.removeprefix("@llvm.masked.store.").partition(".")[0] for w in text.split() if "masked.store" in w][
+        :1
+    ] == ([] if masked is None else [masked])
+
+
+def test_sums_in_registers_are_stored_whole() -> None:
+    """A store under a mask would keep a buffer of the stack in memory."""
+    out, sums, i = (
+        buffer("out", 14, "float32"),
+        Buffer("sums", (const(14),), dtype("float32"), "local"),
+        var("i", role="loop"),
+    )
+    lanes = ramp(const(0), 1, 14)
+    body = Allocate(
+        sums,
+        Seq(
+            (
+                Store(sums, (lanes,), broadcast(const(0.0, "float32"), 14)),
+                For(
+                    i,
+                    const(0),
+                    const(9),
+                    "serial",
+                    Store(sums, (lanes,), load(sums, lanes) + broadcast(cast("float32", i), 14)),
+                ),
+                Store(out, (lanes,), load(sums, lanes)),
+            )
+        ),
+    )
+    f = Function("f", (out,), (), body, (0,))
+    result = np.zeros(14, np.float32)
+    run(f, result)
+    np.testing.assert_array_equal(result, np.full(14, 36, np.float32))
+    assert "alloca [14 x float]" not in compile_function(f, Target.parse("llvm")).text("llvm")
 
 
 # -- masks from comparisons -----------------------------------------------------------------------
