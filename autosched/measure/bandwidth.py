@@ -99,6 +99,17 @@ class _Machine:
         self._memory = np.full(largest + 64 * 4096, 1, np.uint8)
         self._address = -(-self._memory.ctypes.data // 4096) * 4096
 
+    def runs(self, threads: int) -> bool:
+        """Whether the OpenMP runtime gives as many: there may be none, or a limit in the environment."""
+        step, apart = UNROLLED * self.vector, 8192
+        last = self._address + (threads - 1) * apart + 4096
+        ctypes.memset(last, 0, self.vector)
+        words = np.array([self._address, self._address + 4096, step, apart, 1], np.int64)
+        self._kernels["read"](words.ctypes.data, threads)
+        found = ctypes.string_at(last, self.vector) != bytes(self.vector)
+        ctypes.memset(last, 1, self.vector)
+        return found
+
     def seconds(self, name: str, part: int, apart: int, gap: int, threads: int) -> float:
         """Seconds of a round of a kernel: each thread goes through `part` bytes of its own, `apart`
         bytes from the next thread's; what it writes lies `gap` bytes behind what it reads."""
@@ -159,6 +170,8 @@ def measure_roofline(tell: Callable[[str], None] = lambda what: None) -> Rooflin
     for threads in _thread_counts(cores):
         if threads > 1 and threads != cores and time.monotonic() - begun > BUDGET_S:
             break
+        if not machine.runs(threads):
+            continue
         tell(f"{threads} thread{'' if threads == 1 else 's'}")
         for name, peaks in fma.items():
             peaks[threads] = machine.peak(name, threads)

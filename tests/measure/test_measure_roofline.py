@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -194,3 +197,14 @@ def test_a_small_machine_is_measured(monkeypatch: pytest.MonkeyPatch):
     assert [x.name for x in found.levels] == ["L1", "L2", "memory"]
     assert all(rate > 0 for x in found.levels for rates in (x.read, x.copy) for rate in rates.values())
     assert Roofline.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_threads_that_nobody_gives_are_left_out(tmp_path: Path):
+    """With a limit in the environment, rates of two threads would be twice what they are."""
+    code = "from autosched.measure.bandwidth import _Machine; m = _Machine(1 << 20); print(m.runs(1), m.runs(2))"
+    for limit, expected in (("1", "True False"), ("8", "True True")):
+        environment = {**os.environ, "OMP_THREAD_LIMIT": limit, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+        assert done.stdout.strip() == expected, done.stderr
