@@ -112,6 +112,24 @@ def atanh(terms: int) -> tuple[list[Any], Any]:
     return remez(ratio, list(range(terms)), 0, bound, lambda z: z if z else TINY)
 
 
+def sine(terms: int) -> tuple[list[Any], Any]:
+    """sin(r) = r + r^3*P(r^2) for |r| <= pi/4."""
+
+    def ratio(z: Any) -> Any:
+        return (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z if z else -ONE / 6
+
+    return remez(ratio, list(range(terms)), 0, (mp.pi / 4 * mp.mpf("1.001")) ** 2, lambda z: z if z else TINY)
+
+
+def cosine(terms: int) -> tuple[list[Any], Any]:
+    """cos(r) = 1 + r^2*P(r^2) for |r| <= pi/4."""
+
+    def ratio(z: Any) -> Any:
+        return (mp.cos(mp.sqrt(z)) - 1) / z if z else -ONE / 2
+
+    return remez(ratio, list(range(terms)), 0, (mp.pi / 4 * mp.mpf("1.001")) ** 2, lambda z: z if z else TINY)
+
+
 def erf_near(terms: int, bound: float) -> tuple[list[Any], Any]:
     """erf(x)/x - 1 = P(x^2) for |x| <= bound."""
 
@@ -147,14 +165,21 @@ def polynomials() -> dict[str, dict[int, tuple[list[Any], Any]]]:
         "ATANH": {64: atanh(7)},
         "ERF_NEAR": {32: erf_near(6, near)},
         "ERF_FAR": {32: erf_far(6, near)},
+        "SIN": {32: sine(3)},
+        "COS": {32: cosine(4)},
         "EXP2_HALF": {32: power(mp.mpf(2), 6, ONE / 2)},
     }
 
 
 def constants() -> dict[str, dict[int, list[float]]]:
-    """Logarithms of 2 in two parts, of which the first has a few bits less than the type."""
+    """Logarithms of 2 in two parts, of which the first has a few bits less than the type; pi/2 in three."""
     bits = {32: 15, 64: 41}
+    quarter = mp.pi / 2
+    parts = [float(np.float32(float(quarter)))]
+    for _ in range(2):
+        parts.append(float(np.float32(float(quarter - sum(map(mp.mpf, parts))))))
     return {
+        "QUARTER_TURN": {32: parts},
         "LOG_2": {b: split(mp.log(2), n, TYPES[b]) for b, n in bits.items()},
         "LOG10_2": {b: split(mp.log(2, 10), n, TYPES[b]) for b, n in bits.items()},
     }

@@ -1,4 +1,4 @@
-"""Mathematical functions as code of whole vectors: no call, no table, no branch.
+"""Mathematical functions as code of whole vectors: no table, and no call or branch but for far angles.
 
 Each function becomes one small LLVM function for each type that asks for it, which LLVM inlines. The
 same formula serves one lane and any number of them, so a loop's scalar rest gives the bits its vectors
@@ -8,7 +8,7 @@ Arguments are reduced to a short interval (W. J. Cody, W. Waite, "Software Manua
 Functions", 1980), where a polynomial is as exact as the type; `experiments/fit_math.py` fits it. Largest
 errors seen, in units of the last place (float32 over its whole range, float64 at random):
 
-    exp 1.5, exp2 1.6, exp10 1.8, log 1.0, log2 1.7, log10 2.8, log1p 1.5, tanh 2.5, erf 1.2
+    exp 1.5, exp2 1.6, exp10 1.8, log 1.0, log2 1.7, log10 2.8, log1p 1.5, tanh 2.5, erf 1.2, sin 1.5, cos 1.5
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from autosched.codegen import llvm_math_tables as tables
 from autosched.codegen.llvm_text import Value, Writer, constant, mangled, register_type, typed
 from autosched.ir.dtype import BOOL, DType, dtype
 
-__all__ = ["INLINE", "inlined"]
+__all__ = ["INLINE", "by_lanes", "call", "inlined"]
 
 _Numbers = Mapping[int, Sequence[float]]  #: bits of the type -> numbers
 _INTS = {32: dtype("int32"), 64: dtype("int64")}
@@ -44,6 +44,21 @@ def inlined(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value | N
         header = f"define internal {kind} @{symbol}({', '.join(map(typed, parameters))})"
         f.w.finish(f"{header} alwaysinline nounwind willreturn memory(none)")
     return w.op(f"call {kind} @{symbol}({', '.join(map(typed, args))})", of)
+
+
+def call(w: Writer, symbol: str, of: DType, args: Sequence[Value]) -> Value:
+    """Call a function of a mathematics library, which depends on nothing but its operands."""
+    kind = register_type(of)
+    callee = w.module.declare(symbol, kind, [kind] * len(args), "nounwind willreturn memory(none)")
+    return w.op(f"call {kind} {callee}({', '.join(map(typed, args))})", of)
+
+
+def by_lanes(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value:
+    """C's function of that name, called for each lane."""
+    symbol = name if of.bits == 64 else f"{name}f"
+    if of.lanes == 1:
+        return call(w, symbol, of, args)
+    return w.concat([call(w, symbol, of.scalar, [w.extract(a, i) for a in args]) for i in range(of.lanes)], of)
 
 
 class _Formula:
@@ -103,6 +118,24 @@ class _Formula:
 
     def copysign(self, x: Value, sign: Value) -> Value:
         return self.w.intrinsic("copysign", self.of, [x, sign])
+
+    def rarely(self, condition: Value, name: str, x: Value, usual: Value) -> Value:
+        """`usual`, but C's function `name` of x in the lanes where the condition holds: next to never."""
+        w, kind, symbol = self.w, register_type(self.of), f"math.{name}.rare.{mangled(self.of)}"
+        if w.module.first(symbol):
+            inner = Writer(w.module)
+            inner.do(f"ret {typed(by_lanes(inner, name, self.of, [Value('%x', self.of)]))}")
+            inner.finish(f"define internal {kind} @{symbol}({kind} %x) noinline cold nounwind willreturn memory(none)")
+        some = condition if self.of.lanes == 1 else w.intrinsic("vector.reduce.or", BOOL, [condition])
+        weights = w.module.metadata('!{!"branch_weights", i32 1, i32 2000}')
+        before, rare, joined = w.block, w.label("rare"), w.label("joined")
+        w.branch(some.ref, rare, joined, f", !prof {weights}")
+        w.start(rare)
+        with w.scope():
+            chosen = w.select(condition, w.op(f"call {kind} @{symbol}({typed(x)})", self.of), usual)
+        w.jump(joined)
+        w.start(joined)
+        return w.fresh(f"phi {kind} [ {usual.ref}, %{before} ], [ {chosen.ref}, %{rare} ]", self.of)
 
     # -- exponents ----------------------------------------------------------------------------
     def bits(self, x: Value) -> Value:
@@ -281,6 +314,40 @@ def _erf(f: _Formula, x: Value) -> Value:
     return f.select(f.compare("ogt", size, tables.ERF_SPLIT), far, near)
 
 
+# -- angles ---------------------------------------------------------------------------------------
+
+#: from here on, pi/2 in three parts is no longer exact enough to reduce an angle
+_FAR = 2.0**17
+
+
+def _angle(name: str, ahead: int) -> Callable[[_Formula, Value], Value]:
+    """sin(x + ahead * pi/2): by the quadrant n of |x|, plus or minus the sine or cosine of |x| - n * pi/2.
+
+    The difference is exact but for its last step (Cody and Waite); sin(r) = r + r^3*P(r^2) and
+    cos(r) = 1 + r^2*Q(r^2) for |r| <= pi/4. Angles beyond 2^17 are left to the C library.
+    """
+
+    def formula(f: _Formula, x: Value) -> Value:
+        size = f.abs(x)
+        shift = 1.5 * 2.0**f.mantissa  # leaves the nearest integer in the lowest bits: see `nearest`
+        shifted = f.fma(size, 2 / math.pi, shift)
+        n, quadrant = f.sub(shifted, shift), f.integer("add", f.bits(shifted), ahead)
+        r = size
+        for part in tables.QUARTER_TURN[f.of.bits]:
+            r = f.fma(n, -part, r)
+        z = f.mul(r, r)
+        sine = f.fma(f.mul(r, z), f.polynomial(z, tables.SIN), r)
+        cosine = f.fma(z, f.polynomial(z, tables.COS), 1.0)
+        odd = f.w.convert("trunc", quadrant, f.truth)
+        sign = f.integer("and", f.integer("shl", quadrant, f.of.bits - 2), -1 << (f.of.bits - 1))
+        if name == "sin":  # an odd function
+            sign = f.w.binary("xor", sign, f.integer("and", f.bits(x), -1 << (f.of.bits - 1)))
+        usual = f.from_bits(f.w.binary("xor", f.bits(f.w.select(odd, cosine, sine)), sign))
+        return f.rarely(f.compare("ogt", size, _FAR), name, x, usual)
+
+    return formula
+
+
 #: (operator, bits of the type) -> its formula
 INLINE: dict[tuple[str, int], Callable[..., Value]] = {
     **{
@@ -298,4 +365,6 @@ INLINE: dict[tuple[str, int], Callable[..., Value]] = {
         )
     },
     ("erf", 32): _erf,
+    ("sin", 32): _angle("sin", 0),
+    ("cos", 32): _angle("cos", 1),
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from autosched.codegen.llvm_cast import convert
 from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
-from autosched.codegen.llvm_math import inlined
+from autosched.codegen.llvm_math import by_lanes, call, inlined
 from autosched.codegen.llvm_text import Value, Writer, constant, register_type, typed
 from autosched.ir.dtype import BOOL, DType, dtype
 
@@ -172,21 +172,8 @@ def _intrinsic(name: str) -> Row:
 def _library(name: str) -> Row:
     """A function of the C mathematics library that LLVM knows nothing about."""
     return _in_single(
-        lambda w, of, args: inlined(w, name, of, args) or _by_vectors(w, name, of, args) or _by_lanes(w, name, of, args)
+        lambda w, of, args: inlined(w, name, of, args) or _by_vectors(w, name, of, args) or by_lanes(w, name, of, args)
     )
-
-
-def _call(w: Writer, symbol: str, of: DType, args: Sequence[Value]) -> Value:
-    kind = register_type(of)
-    callee = w.module.declare(symbol, kind, [kind] * len(args), "nounwind willreturn memory(none)")
-    return w.op(f"call {kind} {callee}({', '.join(map(typed, args))})", of)
-
-
-def _by_lanes(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value:
-    symbol = name if of.bits == 64 else f"{name}f"
-    if of.lanes == 1:
-        return _call(w, symbol, of, args)
-    return w.concat([_call(w, symbol, of.scalar, [w.extract(a, i) for a in args]) for i in range(of.lanes)], of)
 
 
 def _by_vectors(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value | None:
@@ -197,7 +184,7 @@ def _by_vectors(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value
         return None
     symbol, lanes = found
     parts = [
-        _call(w, symbol, of.with_lanes(lanes), [_piece(w, a, start, lanes) for a in args])
+        call(w, symbol, of.with_lanes(lanes), [_piece(w, a, start, lanes) for a in args])
         for start in range(0, of.lanes, lanes)
     ]
     return _piece(w, w.join(parts), 0, of.lanes)
