@@ -49,6 +49,7 @@ SMALL: dict[str, list[dict[str, Any]]] = {
         {"rows": 33, "columns": 1},
         {"rows": 5, "columns": 300, "dtype": "float64"},
     ],
+    "histogram": [{"height": 37, "width": 19, "channels": 3}, {"height": 700, "width": 3, "channels": 1}],
     "cumsum": [
         {"rows": 7, "columns": 50, "axis": 1},
         {"rows": 33, "columns": 50, "axis": 0},

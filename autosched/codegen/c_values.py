@@ -227,6 +227,7 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     "read": _no_scalar,
     "reduce": _no_scalar,
     "scan": _no_scalar,
+    "scatter": _no_scalar,
     "ramp": _no_scalar,
     "broadcast": _no_scalar,
     "combine_lanes": _no_scalar,

@@ -135,7 +135,7 @@ class _Formatter:
                 return f"x{e.dtype.lanes}({self.top(e.args[0])})", _ATOM
             case "combine_lanes":
                 return f"{e.value}_lanes({self.top(e.args[0])})", _ATOM
-            case "reduce":
+            case "reduce" | "scatter":
                 return e.value.describe(e, self.top), _ATOM
         return f"{e.op}({self._list(e.args)})", _ATOM
 

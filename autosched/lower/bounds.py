@@ -291,7 +291,7 @@ def _whole_axes(stage: Stage) -> list[bool]:
     """The axes that are computed whole wherever the stage is: of a scan, time and what advances together."""
     op = stage.op
     if not isinstance(op, ScanOp):
-        return [stage.attach.kind == "init" and i == 0 for i in range(len(stage.axis))]
+        return [a in stage.scatter_axes or (stage.attach.kind == "init" and i == 0) for i, a in enumerate(stage.axis)]
     return [True, *(not free for free in op.independent)]
 
 

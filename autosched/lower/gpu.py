@@ -8,6 +8,7 @@ Barriers keep what is shared in step (`barriers`).
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from autosched.errors import LowerError
 from autosched.ir.expr import (
@@ -23,6 +24,7 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     THREAD_TAGS,
     Allocate,
+    Buffer,
     For,
     If,
     Launch,
@@ -104,26 +106,38 @@ def _store_once(body: Stmt, items: dict[str, Expr]) -> Stmt:
     `items` are the group's axes; a stage tells work-items apart along those that its own loops are bound to.
     """
     private = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope != "shared"}
+    nothing: frozenset[Any] = frozenset()
 
-    def once(s: Stmt, bound: frozenset[str]) -> Stmt:
+    def once(
+        s: Stmt, bound: frozenset[str], here: frozenset[Buffer], around: frozenset[str], inside: frozenset[Buffer]
+    ) -> Stmt:
+        """`bound` are the axes of the stage's own loops and `here` what is allocated in them; `around` and
+        `inside` are those of the stage around it, whose memory a scan's init and updates store to."""
+
+        def go(s: Stmt) -> Stmt:
+            return once(s, bound, here, around, inside)
+
         match s:
             case Store() if s.buffer not in private:
-                idle = [v for tag, v in items.items() if tag not in bound]
+                own = bound if s.buffer in inside else bound | around
+                idle = [v for tag, v in items.items() if tag not in own]
                 return If(logical_and(*(v <= 0 for v in idle)), s) if idle else s
             case Produce():
-                return Produce(s.name, once(s.body, frozenset()))
+                return Produce(s.name, once(s.body, nothing, nothing, bound, here))
             case For():
-                return replace(s, body=once(s.body, bound | {s.thread}))
-            case Let() | Allocate():
-                return replace(s, body=once(s.body, bound))
+                return replace(s, body=once(s.body, bound | {s.thread}, here, around, inside))
+            case Allocate():
+                return replace(s, body=once(s.body, bound, here | {s.buffer}, around, inside))
+            case Let():
+                return replace(s, body=go(s.body))
             case If():
-                return If(s.condition, once(s.then, bound), None if s.otherwise is None else once(s.otherwise, bound))
+                return If(s.condition, go(s.then), None if s.otherwise is None else go(s.otherwise))
             case Seq(stmts=stmts):
-                return seq(*(once(c, bound) for c in stmts))
+                return seq(*(go(c) for c in stmts))
             case _:
                 return s
 
-    return once(body, frozenset())
+    return once(body, nothing, nothing, nothing, nothing)
 
 
 def demote_private(body: Stmt) -> Stmt:

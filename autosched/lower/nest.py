@@ -11,6 +11,7 @@ from __future__ import annotations
 from autosched.errors import LowerError
 from autosched.ir.expr import (
     Expr,
+    cast,
     compare,
     const,
     floormod,
@@ -45,7 +46,7 @@ from autosched.lower.scan import check_work_items
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.target import Target
-from autosched.te.tensor import Tensor
+from autosched.te.tensor import REDUCTIONS, Tensor
 
 __all__ = ["build_nests"]
 
@@ -173,9 +174,10 @@ class _Nest:
         self, builder: _Builder, stage: Stage, real: Realization, part: tuple[Expr, Expr] | None = None
     ) -> None:
         self.b, self.stage, self.real = builder, stage, real
-        self.leaves = stage.loops
+        self.set_only = stage.scatter_loops
+        self.leaves = [x for x in stage.loops if x not in self.set_only]
         self.guards = conditions(real, builder.an)  # fewer than before: it is known which guards hold around
-        self.spans = {loop: (const(0), real.extents[loop]) for loop in self.leaves}
+        self.spans = {loop: (const(0), real.extents[loop]) for loop in stage.loops}
         if part is not None:
             self._restrict(*part)
         values = {a.var: real.axis_value(i, builder.an) for i, a in enumerate(stage.axis)}
@@ -245,29 +247,48 @@ class _Nest:
 
     def build(self) -> Stmt:
         first_reduce = next((i for i, loop in enumerate(self.leaves) if loop.is_reduce), None)
-        if self.real.body.op != "reduce":
+        if self.real.body.op not in REDUCTIONS:
             value = self.b.an.simplify(self.b.reads(substitute(self.real.body, self.values)))
             streaming = any("streaming_store" in loop.pragmas for loop in self.leaves)
             return self._loops(0, Store(self.buffer, self.indices, value, streaming), None, self.guards)
         self._check_overlap(len(self.leaves) if first_reduce is None else first_reduce)
-        reduction, (source, condition) = self.real.body.value, self.real.body.args
+        reduction, (source, condition, *place) = self.real.body.value, self.real.body.args
         identity = reduction.identity(self.real.body.dtype)
-        accumulator = load(self.buffer, *self.indices)
         value = self.b.reads(substitute(source, self.values))
-        update: Stmt = Store(self.buffer, self.indices, reduction.combine(accumulator, value))
+        at, inside = self._place(place)
+        update: Stmt = Store(self.buffer, at, reduction.combine(load(self.buffer, *at), value))
+        if inside:
+            update = If(logical_and(*inside), update)
         taken = self.b.an.simplify(self.b.reads(substitute(condition, self.values)))
         if not is_const(taken, True):
             update = If(taken, update)
         init = Store(self.buffer, self.indices, identity)
         if first_reduce is None:  # every reduce axis has been fused away to nothing: cannot happen
             raise LowerError(f"{self.stage.name} has no reduce loop", asked=f"the loops of {self.stage.name}")
-        return self._loops(0, update, (first_reduce, init), self.guards)
+        setting = frozenset(loop.var for loop in self.set_only)
+        self.guards_of_setting = [g for g in self.guards if variables(g) & setting]
+        guards = [g for g in self.guards if g not in self.guards_of_setting]
+        return self._loops(0, update, (first_reduce, init), guards)
+
+    def _place(self, place: list[Expr]) -> tuple[tuple[Expr, ...], list[Expr]]:
+        """Where a point of a scatter belongs, and the conditions, unless its type says so, that this is
+        in the tensor."""
+        at = [self.b.an.simplify(cast("int64", self.b.reads(substitute(i, self.values)))) for i in place]
+        leading = self.indices[: len(self.indices) - len(at)]
+        inside: list[Expr] = []
+        for i, e, a in zip(at, place, self.stage.axis[len(leading) :], strict=True):
+            last = self.b.an.simplify(a.extent - 1)
+            if e.dtype.kind != "uint":
+                inside.append(compare("ge", i, 0))
+            if last.op != "const" or last.value < e.dtype.max:
+                inside.append(compare("le", i, last))
+        return (*leading, *at), inside
 
     def _loops(self, i: int, innermost: Stmt, init: tuple[int, Store] | None, guards: list[Expr]) -> Stmt:
         """Loop i and everything inside it; guards whose variables are now all bound wrap its body."""
         if init is not None and init[0] == i:
-            spatial = [loop for loop in self.leaves[i:] if not loop.is_reduce]
-            before = self._init_loops(spatial, init[1], guards)
+            spatial = [loop for loop in self.leaves[i:] if not loop.is_reduce] + self.set_only
+            before = self._init_loops(spatial, init[1], guards + self.guards_of_setting)
             return seq(before, self._loops(i, innermost, None, guards))
         if i == len(self.leaves):
             return _guarded(guards, innermost)
@@ -345,7 +366,7 @@ class _ScanNest(_Nest):
 
     def __init__(self, builder: _Builder, stage: Stage, real: Realization) -> None:
         assert stage.scan_loop is not None
-        self.b, self.stage, self.real = builder, stage, real
+        self.b, self.stage, self.real, self.set_only = builder, stage, real, []
         self.leaves = stage.loops[: stage.loops.index(stage.scan_loop) + 1]
         self.spans = {loop: (const(0), real.extents[loop]) for loop in self.leaves}
         inner = frozenset(x.var for x in stage.loops if x not in self.leaves)

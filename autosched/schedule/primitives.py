@@ -15,6 +15,8 @@ from autosched.errors import UsageError
 from autosched.ir.expr import (
     Expr,
     as_expr,
+    cast,
+    compare,
     const,
     if_then_else,
     is_const,
@@ -181,6 +183,11 @@ def fuse(s: Schedule, stage: Stage, *loops: Any) -> Any:
                 f"{inner.full_name} is not directly inside {fused.full_name}",
                 f"adjacent loops, outermost first, of {stage.name}: {stage.describe()}; reorder brings them together",
             )
+        if (fused in stage.scatter_loops) != (inner in stage.scatter_loops):
+            raise Illegal(
+                f"{fused.full_name} and {inner.full_name} are not both loops over places",
+                f"loops over places of {stage.name}: {', '.join(x.name for x in stage.scatter_loops)}",
+            )
         if fused.is_reduce != inner.is_reduce:
             raise Illegal(
                 f"{fused.full_name} and {inner.full_name} are not both spatial or both reduce loops",
@@ -219,10 +226,27 @@ def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
             f"{'bind' if thread else kind} a spatial loop of {stage.name}: "
             + (", ".join(x.name for x in stage.loops if not x.is_reduce) or "there is none"),
         )
+    if stage.scatter_axes:
+        _mark_scatter(stage, loop, kind)
     scans.forbid_on_time(loop, "bind" if thread else kind)
     if stage.scan_loop is not None and kind == "vectorize":
         raise Illegal(f"a lane of {loop.full_name} would run the whole scan", "vectorize a loop of the update")
     loop.kind, loop.thread = kind, thread
+
+
+def _mark_scatter(stage: Stage, loop: Loop, kind: str) -> None:
+    """Points may meet at one element, so nothing but the leading loops of a scatter can be shared out."""
+    legal = [x.name for x in stage.loops if not x.is_reduce and x not in stage.scatter_loops]
+    if loop.is_reduce and kind == "vectorize":
+        raise Illegal(
+            f"{loop.full_name} is a reduce loop of a scatter: two lanes may add to one element",
+            f"vectorize one of: {', '.join(legal) or 'none'}; rfactor of a reduce loop makes another",
+        )
+    if loop in stage.scatter_loops and kind == "thread":
+        raise Illegal(
+            f"{loop.full_name} only sets elements to begin with: other work-items would add to them before",
+            f"bind one of: {', '.join(legal) or 'none'}; rfactor of a reduce loop makes another",
+        )
 
 
 def parallel(s: Schedule, stage: Stage, loop: Any) -> None:
@@ -378,6 +402,11 @@ def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb
             "legal consumers of " + stage.name + ": " + ", ".join(x.name for x in s.consumers(stage, deep=True)),
         )
     loop = leaf(consumer, scope)
+    if loop in consumer.scatter_loops:
+        places = [x.name for x in consumer.loops if x not in consumer.scatter_loops]
+        raise Illegal(
+            f"{loop.full_name} runs before any point is looked at", f"loops of {consumer.name}: {', '.join(places)}"
+        )
     scans.forbid_outside(stage, consumer, loop)
     if not s.depends_on(consumer, stage):
         raise Illegal(
@@ -458,6 +487,11 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
     _computed(stage)
     if stage.scan_loop is not None:
         scans.forbid(stage, "cache_write")
+    if stage.scatter_axes:
+        raise Illegal(
+            f"{stage.name} is a scatter: its values belong to places that are known one by one",
+            f"rfactor {stage.name}, or cache_read it",
+        )
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     spatial = [loop for loop in stage.loops if not loop.is_reduce]
@@ -583,7 +617,7 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0
     loop = leaf(stage, reduce_loop)
     others = [x for x in stage.loops if x.is_reduce and x is not loop]
     _factorable(s, stage, loop, others)
-    rank = len(stage.axis)
+    rank = len(stage.axis) - len(stage.scatter_axes)  # the new axis is one of those that are computed one by one
     if isinstance(factor_axis, bool) or not isinstance(factor_axis, int) or not -rank - 1 <= factor_axis <= rank:
         legal = f"an integer from {-rank - 1} to {rank}: {stage.name} has {rank} axes, and one more is put among them"
         raise Illegal(f"factor_axis {factor_axis!r} is no place for the new axis", legal)
@@ -598,13 +632,17 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0
     to_axes = {loop.var: axes[at].var, **{x.var: a.var for x, a in left.items()}}
     mapping = {a.var: substitute(values[a], to_axes) for a in stage.reduce_axis}
     mapping.update({a.var: b.var for a, b in zip(stage.axis, axes[:at] + axes[at + 1 :], strict=True)})
-    source, condition = (substitute(e, mapping) for e in stage.body.args)
+    source, condition, *place = (substitute(e, mapping) for e in stage.body.args)
     guards = [g for g in leaf_predicates(stage) if any(x.var in variables(g) for x in (loop, *others))]
     condition = logical_and(condition, *(substitute(g, to_axes) for g in guards))
     if left:
-        partial = make("reduce", source.dtype, (source, condition), Reduction(reduction.combiner, tuple(left.values())))
+        over = Reduction(reduction.combiner, tuple(left.values()))
+        partial = make(stage.body.op, source.dtype, (source, condition, *place), over)
     else:
-        partial = if_then_else(condition, source, reduction.identity(source.dtype))
+        identity = reduction.identity(source.dtype)
+        here = [compare("eq", cast("int64", i), a.var) for i, a in zip(place, axes[rank + 1 :], strict=True)]
+        source = if_then_else(logical_and(*here), source, identity) if here else source
+        partial = if_then_else(condition, source, identity)
     op = ComputeOp(f"{stage.tensor.name}.rf", [a.extent for a in axes], axes, partial)
     factored = s.insert_stage(op.output_tensor, before=stage)
 

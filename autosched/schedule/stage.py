@@ -179,6 +179,25 @@ class Stage:
         return self.tensor.op
 
     @property
+    def scatter_axes(self) -> tuple[IterVar, ...]:
+        """The axes along which the data say where a value belongs; others are computed one by one."""
+        if self.body is None or self.body.op != "scatter":
+            return ()
+        return self.axis[len(self.axis) - len(self.body.args) + 2 :]
+
+    @property
+    def scatter_loops(self) -> list[Loop]:
+        """The loops over `scatter_axes`. They run when the elements are set to the combiner's identity."""
+        found = {self.roots[a] for a in self.scatter_axes}
+        for r in self.relations:
+            match r:
+                case Split() if r.parent in found:
+                    found |= {r.outer, r.inner}
+                case Fuse() if r.outer in found:
+                    found.add(r.fused)
+        return [loop for loop in self.loops if loop in found]
+
+    @property
     def scan_loop(self) -> Loop | None:
         """The loop over time of a scan, which is never split or fused."""
         return self.roots[self.op.scan_axis] if isinstance(self.op, ScanOp) else None

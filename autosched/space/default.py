@@ -37,8 +37,9 @@ def default_schedule(args: Sequence[Tensor], target: Target) -> Schedule:
 
 
 def _free_loops(stage: Stage) -> list[Loop]:
-    """The loops whose iterations are independent: of a scan, those along which no step looks aside."""
+    """The loops whose iterations are independent: of a scan, those along which no step looks aside; of a
+    scatter, those over its leading axes."""
     if isinstance(stage.op, ScanOp):
         axes = zip(stage.op.spatial_axes[0], stage.op.independent, strict=False)
         return [stage.roots[a] for a, is_free in axes if is_free]
-    return [loop for loop in stage.loops if not loop.is_reduce]
+    return [loop for loop in stage.loops if not loop.is_reduce and loop not in stage.scatter_loops]

@@ -40,6 +40,7 @@ from autosched.te.functions import (
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
 from autosched.te.reference import reference
 from autosched.te.scan import ScanOp, scan
+from autosched.te.scatter import scatter_reduce
 from autosched.te.tensor import (
     ComputeOp,
     Graph,
@@ -82,6 +83,7 @@ __all__ = [
     "reduce_axis",
     "reference",
     "scan",
+    "scatter_reduce",
     "select",
     "size_var",
     "sum",

@@ -23,7 +23,17 @@ from autosched.errors import RecordError, UsageError
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, const, is_const, make, post_order, var
 from autosched.te.scan import ScanOp
-from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Reduction, Tensor, is_size
+from autosched.te.tensor import (
+    REDUCTIONS,
+    ComputeOp,
+    Graph,
+    IterVar,
+    Operation,
+    PlaceholderOp,
+    Reduction,
+    Tensor,
+    is_size,
+)
 
 __all__ = ["graph_from_json", "graph_to_json", "workload_key"]
 
@@ -56,7 +66,7 @@ class _Writer:
             return self.variable(e)
         if e.op == "read":
             return self.tensor(e.value)
-        if e.op == "reduce":
+        if e.op in REDUCTIONS:
             return [e.value.combiner, [self.axis(a) for a in e.value.axes]]
         return None
 
@@ -239,9 +249,11 @@ class _Reader:
             if tensor.dtype != to or len(args) != tensor.ndim or not all(a.dtype.is_integer for a in args):
                 raise ValueError(f"bad read of {tensor.name}")
             return make(op, to, args, tensor)
-        if op == "reduce":
+        if op in REDUCTIONS:
             combiner, axes = value
-            source, condition = args
+            source, condition, *place = args
+            if bool(place) != (op == "scatter") or not all(i.dtype.is_integer for i in place):
+                raise ValueError(f"bad place of a {op}")
             if combiner not in ("sum", "prod", "min", "max") or source.dtype != to or not condition.dtype.is_bool:
                 raise ValueError(f"bad reduction {combiner!r}")
             found_axes = tuple(self._axis(a) for a in axes)

@@ -20,7 +20,7 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.te.contraction import contraction
 from autosched.te.scan import ScanOp
-from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
+from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Reduction, Tensor
 
 __all__ = ["reference"]
 
@@ -28,6 +28,9 @@ Environment = dict[Expr, Any]
 #: What is known of each tensor: its elements, or how to compute those at some indices
 Values = dict[Tensor, Any]
 
+UFUNCS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
+#: So many points of a scatter are evaluated at once.
+LONG_SCATTER = 2**18
 #: Reductions of so many terms are done by `numpy.einsum` where they are sums of products.
 LONG = 32
 
@@ -108,6 +111,8 @@ def _compute(op: ComputeOp, env: Environment, values: Values) -> np.ndarray:
     for position, (axis, length) in enumerate(zip(op.axis, shape, strict=True)):
         grid = np.arange(length, dtype=np.int64) + int(_evaluate(axis.min, env, values))
         local[axis.var] = grid.reshape([-1 if p == position else 1 for p in range(len(shape))])
+    if op.body.op == "scatter":
+        return _scatter(op, shape, local, values)
     result = _reduce(op, shape, local, values) if op.body.op == "reduce" else _elements(op.body, shape, local, values)
     return np.array(np.broadcast_to(np.asarray(result).astype(op.dtype.numpy, copy=False), shape), order="C")
 
@@ -162,6 +167,34 @@ def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Val
     return _point_by_point(op.body, shape, env, values)
 
 
+def _scatter(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Values) -> np.ndarray:
+    """`numpy.add.at` and its like, over some of the points at a time."""
+    value, condition, *place = op.body.args
+    reduction: Reduction = op.body.value
+    leading = len(shape) - len(place)
+    wide = np.dtype("float64") if op.dtype.is_float else op.dtype.numpy
+    total = np.full(shape, reduction.identity(op.dtype).value, dtype=wide)
+    spans = _spans(op.body, env, values)
+    if 0 in shape or not all(map(len, spans)):
+        return total.astype(op.dtype.numpy)
+    points = [np.arange(shape[d], dtype=np.int64) for d in range(leading)] + [np.array(s) for s in spans]
+    lengths = [len(p) for p in points]
+    most = max(1, LONG_SCATTER // max(1, prod(lengths) // len(spans[0])))
+    for begin in range(0, len(spans[0]), most):
+        now = [*points[:leading], points[leading][begin : begin + most], *points[leading + 1 :]]
+        grid = tuple(len(p) for p in now)
+        grids = np.meshgrid(*now, indexing="ij", sparse=True)
+        local = {**env, **{a.var: g for a, g in zip((*op.axis[:leading], *reduction.axes), grids, strict=True)}}
+        taken = np.broadcast_to(_evaluate(condition, local, values), grid)
+        at = [np.broadcast_to(_evaluate(i, local, values, taken), grid) for i in place]
+        for i, length in zip(at, shape[leading:], strict=True):
+            taken = taken & (i >= 0) & (i < length)
+        terms = np.broadcast_to(np.asarray(_evaluate(value, local, values, taken)).astype(wide), grid)[taken]
+        where = [np.broadcast_to(g, grid) for g in grids[:leading]] + [i.astype(np.int64) for i in at]
+        UFUNCS[reduction.combiner].at(total, tuple(w[taken] for w in where), terms)
+    return total.astype(op.dtype.numpy)
+
+
 def _spans(body: Expr, env: Environment, values: Values) -> list[range]:
     """The ranges of the reduce axes."""
     spans = []
@@ -175,7 +208,7 @@ def _point_by_point(
     body: Expr, shape: tuple[int, ...], env: Environment, values: Values, where: np.ndarray | None = None
 ) -> np.ndarray:
     reduction, (source, condition) = body.value, body.args
-    combine = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[reduction.combiner]
+    combine = UFUNCS[reduction.combiner]
     # float16 sums lose whole terms: accumulate wider, round once
     wide = np.dtype("float64") if body.dtype.is_float else body.dtype.numpy
     identity = reduction.identity(body.dtype).value

@@ -30,6 +30,8 @@ __all__ = [
     "placeholder",
 ]
 
+#: Bodies that run over reduce axes, at one place of the tensor or at a place of each point's own.
+REDUCTIONS = ("reduce", "scatter")
 #: An expression nested deeper than this is refused: compiling it would exhaust Python's stack.
 MAX_DEPTH = 400
 
@@ -129,6 +131,8 @@ class Reduction:
 
     def describe(self, e: Expr, text: Callable[[Expr], str]) -> str:
         axes = ", ".join(a.name for a in self.axes)
+        if e.op == "scatter":
+            return f"{self.combiner}({text(e.args[0])}, at=[{', '.join(map(text, e.args[2:]))}], axis=[{axes}])"
         return f"{self.combiner}({text(e.args[0])}, axis=[{axes}])"
 
 
@@ -189,16 +193,20 @@ class PlaceholderOp(Operation):
 
 
 class ComputeOp(Operation):
-    """`body` for every point of `axis`; a `reduce` body runs over `reduce_axis` too."""
+    """`body` for every point of `axis`; a `reduce` body runs over `reduce_axis` too.
+
+    A `scatter` body runs over `reduce_axis` and the first of `axis`, and says at which place along
+    the others its value belongs.
+    """
 
     def __init__(self, name: str, shape: Sequence[object], axis: Sequence[IterVar], body: Expr, tag: str = "") -> None:
         self.axis = tuple(axis)
         self.body = body
         self.tag = tag
-        self.reduce_axis: tuple[IterVar, ...] = body.value.axes if body.op == "reduce" else ()
+        self.reduce_axis: tuple[IterVar, ...] = body.value.axes if body.op in REDUCTIONS else ()
         super().__init__(name, shape, body.dtype)
-        for node in post_order(body.args if body.op == "reduce" else (body,)):
-            if node.op == "reduce":
+        for node in post_order(body.args if body.op in REDUCTIONS else (body,)):
+            if node.op in REDUCTIONS:
                 raise UsageError(
                     "a reduction must be the whole expression of its tensor",
                     asked=f"compute {name}",

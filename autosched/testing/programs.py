@@ -377,11 +377,34 @@ def scanned(m: _Maker) -> Tensor | None:
     return made
 
 
+def scattered(m: _Maker) -> Tensor | None:
+    """Rows or all of a tensor counted, or combined, at the places that its own values say."""
+    a = m.pick(least_rank=2)
+    if a.dtype.is_float or a.dtype.is_bool:
+        return None
+    by_row, bins = m.rng.random() < 0.5, m.rng.choice((*a.shape, *LENGTHS))
+    r = [te.reduce_axis((0, d), f"r{k}") for k, d in enumerate(a.shape) if k or not by_row]
+    combiner = m.rng.choice(("sum", "sum", "max"))
+
+    def count(*row: Expr) -> tuple[object, object]:
+        element = m.read(a, [*row, *r])
+        return element + 1, r[-1].var + 1
+
+    shape = [a.shape[0], bins] if by_row else [bins]
+    if not m.fits(shape):
+        return None
+    fscatter = (lambda i: count(i)) if by_row else (lambda: count())
+    made = te.scatter_reduce(tuple(shape), fscatter, r, combiner, name=f"t{len(m.stages)}")
+    m.stages.append(made)
+    m.bound[made] = 2.0**31
+    return made
+
+
 #: What stages are drawn from.
 KINDS: tuple[Callable[[_Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, row_reduced, matmul, convolved, spread,
-    scanned,
+    scanned, scattered,
 )  # fmt: skip
 
 
@@ -398,7 +421,7 @@ def random_program(rng: random.Random, symbolic: bool = True) -> RandomProgram:
     needed = set(Graph.of(outputs).ops)
     inputs = [t for t in m.inputs if t.op in needed]
     known = {d for t in inputs for d in t.shape}
-    lost = [v for t in outputs for d in t.shape for v in variables(d) if v not in known]
+    lost = [v for op in needed for d in op.shape for v in variables(d) if v not in known]
     if lost:  # a size that no input shows: another program
         return random_program(rng, symbolic)
     args = [*inputs, *outputs]

@@ -102,6 +102,11 @@ def _free(stage: Stage) -> list[Loop]:
     return [loop for loop in loops if loop.root is None or not scans.follows_time(stage, loop.root)]
 
 
+def _alone(stage: Stage) -> list[Loop]:
+    """Those of `_free` whose iterations are independent of one another."""
+    return [x for x in _free(stage) if not x.is_reduce and x not in stage.scatter_loops]
+
+
 def _is_part(s: Schedule, stage: Stage) -> bool:
     """Whether a scan decides where this stage is computed and stored."""
     return s.scans.part(stage) in ("init", "update")
@@ -164,7 +169,10 @@ def _fuse(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     pairs = [
         (a, b)
         for a, b in zip(stage.loops, stage.loops[1:], strict=False)
-        if a in free and b in free and a.is_reduce == b.is_reduce
+        if a in free
+        and b in free
+        and a.is_reduce == b.is_reduce
+        and (a in stage.scatter_loops) == (b in stage.scatter_loops)
     ]
     pair = draw.one(pairs)
     return None if pair is None else Step("fuse", stage.name, tuple(loop.name for loop in pair))
@@ -178,13 +186,13 @@ def _reorder(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 
 def _parallel(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
-    loop = draw.one([x for x in _free(stage) if not x.is_reduce])
+    loop = draw.one(_alone(stage))
     return None if loop is None or draw.target.is_gpu_style else Step("parallel", stage.name, (loop.name,))
 
 
 def _vectorize(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     usable = [x for x in _fixed(stage, MAX_LANES) if not s.attached_at(x)] if stage.scan_loop is None else []
-    loop = draw.one(usable)
+    loop = draw.one([x for x in usable if not (x.is_reduce and stage.scatter_axes)])
     return None if loop is None else Step("vectorize", stage.name, (loop.name,))
 
 
@@ -219,8 +227,8 @@ def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if stage.is_output or not hosts or whole or _is_part(s, stage):
         return None
     host = draw.rng.choice(hosts)
-    loop = draw.rng.choice(host.loops)
-    return None if loop.kind == "vectorize" else Step("compute_at", stage.name, (host.name, loop.name))
+    loop = draw.one([x for x in host.loops if x not in host.scatter_loops])
+    return None if loop is None or loop.kind == "vectorize" else Step("compute_at", stage.name, (host.name, loop.name))
 
 
 def _store_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
@@ -248,7 +256,9 @@ def _cache_write(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     marked = any(loop.kind != "serial" or loop.pragmas for loop in stage.loops)
     cut = any(loop.is_reduce and loop.root is None for loop in stage.loops)
     shifted = any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations)
-    if marked or cut or shifted or _hosted(s, stage) or len(s.stages) >= MAX_STAGES or stage.scan_loop is not None:
+    if marked or cut or shifted or _hosted(s, stage) or len(s.stages) >= MAX_STAGES:
+        return None
+    if stage.scan_loop is not None or stage.scatter_axes:
         return None
     return Step("cache_write", stage.name, ("local",))
 
@@ -264,7 +274,7 @@ def _rfactor(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     loops = [x for x in stage.loops if x.is_reduce]
     if not loops or any(x.kind != "serial" or s.attached_at(x) for x in loops) or len(s.stages) >= MAX_STAGES:
         return None
-    rank = len(stage.axis)
+    rank = len(stage.axis) - len(stage.scatter_axes)
     options = {"factor_axis": draw.rng.randint(-rank - 1, rank)}
     return Step("rfactor", stage.name, (draw.rng.choice(loops).name,), options)
 
@@ -369,10 +379,9 @@ def _bind(stage: Stage, rng: random.Random, tags: Sequence[str]) -> None:
     """Give some spatial loops to hardware axes, keeping work-groups small."""
     small = _fixed(stage, 8)
     for tag in rng.sample(tags, rng.randint(0, len(tags))):
-        spatial = [x for x in _free(stage) if not x.is_reduce]
+        spatial = _alone(stage)
         if stage.scan_loop is not None:
             spatial = [x for x in stage.loops[: stage.loops.index(stage.scan_loop)] if x in spatial]
-            small = [x for x in small if x in spatial]
         loop = rng.choice([x for x in spatial if x in small or tag.startswith("block")] or [None])
         if loop is not None:
             stage.bind(loop, tag)

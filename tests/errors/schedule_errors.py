@@ -592,6 +592,53 @@ def storage_align_of_a_scan() -> None:
     s["S"].storage_align("S.i1", 8)
 
 
+# -- scatters --------------------------------------------------------------------------------------------
+
+
+def counted() -> Schedule:
+    """X[n, m] -> H, how often each value from 0 to 6 is in a row."""
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), "uint8", name="X")
+    y = te.compute((n, m), lambda i, j: x[i, j] % 7, name="Y")
+    k = te.reduce_axis((0, m), "k")
+    return create_schedule(te.scatter_reduce((n, 7), lambda i: (y[i, k], te.const(1, "int32")), k, name="H"))
+
+
+def vectorize_of_points() -> None:
+    s = counted()
+    s["H"].vectorize("k")
+
+
+def parallel_of_points() -> None:
+    s = counted()
+    s["H"].parallel("k")
+
+
+def bind_of_places() -> None:
+    s = counted()
+    s["H"].bind("place0", "threadIdx.x")
+
+
+def fuse_of_places_and_rows() -> None:
+    s = counted()
+    s["H"].fuse("i", "place0")
+
+
+def compute_at_places() -> None:
+    s = counted()
+    s["Y"].compute_at(s["H"], "place0")
+
+
+def cache_write_of_a_scatter() -> None:
+    s = counted()
+    s.cache_write("H", "local")
+
+
+def rfactor_behind_the_places() -> None:
+    s = counted()
+    s.rfactor("H", "k", factor_axis=2)
+
+
 # -- what a template adds ------------------------------------------------------------------------------------
 
 
@@ -681,6 +728,10 @@ CASES: dict[str, list[Callable[[], None]]] = {
         storage_align_of_an_output, storage_align_of_an_input, storage_align_along_no_axis,
         storage_align_along_a_reduction, storage_align_to_nothing, storage_align_with_a_negative_offset,
         storage_align_of_an_update, storage_align_of_a_scan,
+    ],
+    "scatter": [
+        vectorize_of_points, parallel_of_points, bind_of_places, fuse_of_places_and_rows, compute_at_places,
+        cache_write_of_a_scatter, rfactor_behind_the_places,
     ],
     "define_knob": [a_knob_without_values, a_knob_with_other_values, a_knob_called_like_the_schedule],
     "choose": [a_choice_of_nothing, a_choice_of_objects],
