@@ -231,4 +231,5 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     "ramp": _no_scalar,
     "broadcast": _no_scalar,
     "combine_lanes": _no_scalar,
+    "to_line": _no_scalar,
 }

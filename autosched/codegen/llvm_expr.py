@@ -160,6 +160,8 @@ class Expressions:
                 return self.w.select(*(self.value(a) for a in e.args))
             case "if_then_else":
                 return self._choose(e, *e.args)
+            case "to_line":
+                return self.memory.to_line(e.value, self.index(e.args[0]))
             case "combine_lanes":
                 return self._combine_lanes(e.value, self.value(e.args[0]))
             case "and":

@@ -25,7 +25,7 @@ CACHE_LINE = 64
 MOSTLY_TRUE = '!{!"branch_weights", i32 2000, i32 1}'
 
 _BYTE = dtype("uint8")
-#: the width of a store past the caches: what NumPy aligns large arrays to
+#: bytes of a store past the caches
 _STREAM_BYTES = 16
 #: the register of which some lanes can be stored
 _MASKED_BYTES = 64
@@ -173,29 +173,39 @@ class Memory:
     def stream(self, buffer: Buffer, index: Value, value: Value) -> None:
         """Neighbours, past the caches where that is possible; `fence` must follow before others read them.
 
-        x86 has such stores for whole, aligned vectors, and NumPy aligns to 16 bytes: where the
-        address is so aligned at run time, they are 16 bytes wide. (The address is asked for, never
-        made from a number.)
+        x86 has such stores for aligned vectors. NumPy aligns to 16 bytes, and stores of so many are
+        as fast as wider ones where they fill cache lines (see `lower.streams`). Whether the address
+        is so aligned is asked at run time.
         """
-        raw, w = self._as_memory(value), self.w
-        if not w.module.is_x86 or (raw.dtype.lanes * raw.dtype.scalar.bytes) % _STREAM_BYTES:
-            self.store(buffer, index, value)
+        w, raw, address = self.w, self._as_memory(value), self.address(buffer, index)
+        through = f"store {typed(raw)}, ptr {address}{self._aligned(buffer)}"
+        if not w.module.is_x86 or value.dtype.lanes * buffer.dtype.bytes % _STREAM_BYTES:
+            w.do(through)
             return
-        address = self.address(buffer, index)
-        low = w.binary("and", w.fresh(f"ptrtoint ptr {address} to i64", INT64), constant(_STREAM_BYTES - 1, INT64))
-        aligned = w.fresh(f"icmp eq i64 {low.ref}, 0", BOOL)
-        past, through, joined = (w.label(wish) for wish in ("past", "through", "joined"))
-        w.branch(aligned.ref, past, through, f", !prof {w.module.metadata(MOSTLY_TRUE)}")
-        w.start(past)
-        hint = f", !nontemporal {w.module.metadata('!{i32 1}')}"
-        scopes = self.scopes.get(buffer, "")
-        w.do(f"store {typed(raw)}, ptr {address}, align {_STREAM_BYTES}{scopes}{hint}")
-        w.jump(joined)
-        w.start(through)
-        w.do(f"store {typed(raw)}, ptr {address}{self._aligned(buffer)}")
-        w.jump(joined)
-        w.start(joined)
         self.streams = True
+        offset = w.binary("and", self._number(address), constant(_STREAM_BYTES - 1, INT64))
+        aligned = w.fresh(f"icmp eq i64 {offset.ref}, 0", BOOL)
+        labels = [w.label(wish) for wish in ("past", "through", "joined")]
+        w.branch(aligned.ref, labels[0], labels[1], f", !prof {w.module.metadata(MOSTLY_TRUE)}")
+        w.start(labels[0])
+        hint = f"{self.scopes.get(buffer, '')}, !nontemporal {w.module.metadata('!{i32 1}')}"
+        w.do(f"store {typed(raw)}, ptr {address}, align {_STREAM_BYTES}{hint}")
+        w.jump(labels[2])
+        w.start(labels[1])
+        w.do(through)
+        w.jump(labels[2])
+        w.start(labels[2])
+
+    def _number(self, address: str) -> Value:
+        """An address to be asked about; none is ever made from a number."""
+        return self.w.fresh(f"ptrtoint ptr {address} to i64", INT64)
+
+    def to_line(self, buffer: Buffer, index: Value) -> Value:
+        """How many elements further on the next cache line begins."""
+        w = self.w
+        before = w.binary("sub", constant(0, INT64), self._number(self.address(buffer, index)))
+        left = w.binary("and", before, constant(CACHE_LINE - 1, INT64))
+        return w.binary("udiv", left, constant(buffer.dtype.bytes, INT64))
 
     def fence(self) -> None:
         """Let other threads see what was streamed."""

@@ -21,7 +21,7 @@ Row = Callable[[Writer, DType, Sequence[Value]], Value]
 
 #: emitted by `llvm_expr`: leaves, memory, vectors, and what evaluates its operands on demand
 STRUCTURAL = frozenset(
-    ("const", "var", "load", "ramp", "broadcast", "select", "if_then_else", "and", "or", "combine_lanes")
+    ("const", "var", "load", "to_line", "ramp", "broadcast", "combine_lanes", "select", "if_then_else", "and", "or")
 )
 
 _FLOAT32 = dtype("float32")

@@ -176,6 +176,8 @@ OPS: dict[str, OpInfo] = {
     # memory: `read` names a te tensor, `load` a lowered buffer; args are the indices
     "read": OpInfo("memory", -1),
     "load": OpInfo("memory", -1),
+    # how many elements after the index of its buffer the next cache line begins: known to the call only
+    "to_line": OpInfo("memory", 1),
     # vectors: ramp(base, stride) and broadcast(x); the lane count is the dtype's
     "ramp": OpInfo("vector", 2),
     "broadcast": OpInfo("vector", 1),

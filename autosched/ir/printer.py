@@ -133,6 +133,8 @@ class _Formatter:
                 return f"ramp({self.top(base)}{step}, {e.dtype.lanes})", _ATOM
             case "broadcast":
                 return f"x{e.dtype.lanes}({self.top(e.args[0])})", _ATOM
+            case "to_line":
+                return f"to_line({e.value.name}[{self.top(e.args[0])}])", _ATOM
             case "combine_lanes":
                 return f"{e.value}_lanes({self.top(e.args[0])})", _ATOM
             case "reduce" | "scatter":

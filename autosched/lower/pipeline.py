@@ -18,7 +18,7 @@ from autosched.ir.printer import format_function
 from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, map_stmt, walk
-from autosched.lower import gpu, storage, verify, vthread
+from autosched.lower import gpu, storage, streams, verify, vthread
 from autosched.lower.bounds import infer_bounds
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
@@ -122,6 +122,11 @@ def unroll(p: Program) -> Program:
     return p.with_body(unroll_loops(p.function.body))
 
 
+def align_streams(p: Program) -> Program:
+    """Vectors that are stored past the caches begin where cache lines do. See `lower.streams`."""
+    return p if p.target.is_gpu_style else p.with_body(streams.align_streams(p.function.body, p.analyzer()))
+
+
 def bind_threads(p: Program) -> Program:
     """On GPU-style targets, root nests become kernels."""
     if not p.target.is_gpu_style:
@@ -148,6 +153,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("simplify_flat", simplify),
     ("vectorize", vectorize),
     ("unroll", unroll),
+    ("align_streams", align_streams),
     ("bind_threads", bind_threads),
     ("simplify_last", simplify),
     ("verify", check),

@@ -1,0 +1,91 @@
+"""Stores past the caches go faster in whole cache lines, and only the call knows where these begin.
+
+    for b in [0, n): stream B[b*16 + 0..15] = f(b*16 + 0..15)     ->
+        if n >= 2:
+          let p = to_line(B[0])                                   elements to the first whole line
+          B[0..15] = f(0..15)
+          for b in [0, n - 1): stream B[b*16 + p + 0..15] = f(b*16 + p + 0..15)
+          B[(n-1)*16 + 0..15] = f((n-1)*16 + 0..15)
+        else: the loop as it is
+
+The first and the last vector overlap the others; what they store twice is the same both times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autosched.ir.dtype import INT64
+from autosched.ir.expr import Expr, make, post_order, ramp, rebuild, substitute, var, variables
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import For, If, Let, Stmt, Store, map_stmt, seq, walk
+
+__all__ = ["align_streams"]
+
+#: Bytes that go to memory at once: x86.
+LINE = 64
+
+
+def align_streams(body: Stmt, an: Analyzer) -> Stmt:
+    """Shift the vectors of streaming loops to where cache lines begin."""
+    if not any(isinstance(s, Store) and s.streaming for s in walk(body)):
+        return body
+    return map_stmt(body, on_stmt=lambda s: _aligned(s, an) if isinstance(s, For) else s)
+
+
+def _aligned(loop: For, an: Analyzer) -> Stmt:
+    s = loop.body
+    if not isinstance(s, Store) or not s.streaming or s.indices[0].op != "ramp" or loop.kind != "serial":
+        return loop
+    lanes, size = s.indices[0].dtype.lanes, s.buffer.dtype.bytes
+    if (lanes * size) % LINE or any(e.op == "load" and e.value is s.buffer for e in post_order(s.value)):
+        return loop
+    by = var(f"{loop.var.name}.shift", "int64", "let")
+    try:
+        index, value = (_shifted(e, loop.var, by, an) for e in (s.indices[0], s.value))
+    except _Broken:
+        return loop
+
+    def at(block: Expr) -> Stmt:
+        there = {loop.var: block}
+        return Store(s.buffer, (substitute(s.indices[0], there),), substitute(s.value, there))
+
+    last = an.simplify(loop.start + loop.extent - 1)
+    middle = replace(loop, extent=an.simplify(loop.extent - 1), body=Store(s.buffer, (index,), value, True))
+    first = substitute(s.indices[0].args[0], {loop.var: loop.start})
+    distance = make("to_line", INT64, (first,), s.buffer)
+    enough = an.simplify(loop.extent >= 2)
+    pieces = Let(by, distance, seq(at(loop.start), middle, at(last)))
+    if enough.op == "const":
+        return pieces if enough.value else loop
+    return If(enough, pieces, loop)
+
+
+class _Broken(Exception):
+    """Iterations do not continue one another."""
+
+
+def _shifted(root: Expr, v: Expr, by: Expr, an: Analyzer) -> Expr:
+    """`root` for the elements `by` further on. Raises _Broken unless every vector in it advances, as `v` goes
+    up by one, by as much as it spans."""
+    done: dict[Expr, Expr] = {}
+
+    def go(e: Expr) -> Expr:
+        if e.dtype.lanes == 1:
+            if v in variables(e):
+                raise _Broken
+            return e
+        if e not in done:
+            done[e] = moved(e) if e.op == "ramp" else rebuild(e, tuple([go(a) for a in e.args]))
+        return done[e]
+
+    def moved(e: Expr) -> Expr:
+        base, stride = e.args
+        linear = an.poly(base).linear_in(v)
+        if linear is None or stride.op != "const" or linear[0].constant != stride.value * e.dtype.lanes:
+            raise _Broken
+        if any(v in variables(atom) for m in linear[1].terms for atom in m):
+            raise _Broken
+        return ramp(base + by * stride.value, stride, e.dtype.lanes)
+
+    return go(root)
