@@ -238,8 +238,12 @@ def _store_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if _is_part(s, stage) or stage.scan_loop is not None:
         return None
     loops = inner.stage.loops
-    loop = draw.rng.choice(loops[: max(loops.index(inner), 1)])
-    return Step("store_at", stage.name, (inner.stage.name, loop.name))
+    usable = loops[: max(loops.index(inner), 1)]
+    scan = s.scans.step_of(stage)
+    if scan is not None and inner.stage is scan:  # what a step computes is gone with it
+        usable = [x for x in usable if x is inner]
+    loop = draw.one(usable)
+    return None if loop is None else Step("store_at", stage.name, (inner.stage.name, loop.name))
 
 
 def _compute_inline(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
@@ -294,7 +298,8 @@ def _storage_align(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 def _vthread(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if sum(x.thread == VTHREAD for y in s.stages for x in y.loops) >= 3:
         return None
-    loop = draw.one([x for x in _fixed(stage, 4) if not x.is_reduce and x is not stage.scan_loop])
+    free = _alone(stage)
+    loop = draw.one([x for x in _fixed(stage, 4) if x in free])
     return None if loop is None else Step("bind", stage.name, (loop.name, VTHREAD))
 
 

@@ -510,6 +510,12 @@ def compute_at_outside_the_step() -> None:
     s["M"].compute_at(s["Z"], "i")
 
 
+def store_at_outside_the_step() -> None:
+    s = scanned()
+    s["M"].compute_at(s["S1"], "i")
+    s["M"].store_at(s["S"], "S.i1")
+
+
 def compute_inline_of_an_update() -> None:
     s = scanned()
     s["T1"].compute_inline()
@@ -720,7 +726,8 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "scan": [
         split_of_a_scans_time, split_of_a_steps_time, split_of_the_time_of_what_a_step_reads, fuse_of_a_scans_time,
         parallel_of_a_scans_time, bind_of_a_scans_time, vectorize_of_a_scan, shift_inwards_of_a_scan,
-        compute_at_of_an_update, compute_at_of_an_init, compute_at_outside_the_step, compute_inline_of_an_update,
+        compute_at_of_an_update, compute_at_of_an_init, compute_at_outside_the_step, store_at_outside_the_step,
+        compute_inline_of_an_update,
         compute_inline_of_a_scan, set_scope_of_an_update, cache_write_of_a_scan, cache_read_of_an_update_by_its_scan,
     ],
     "prefetch": [prefetch_what_is_not_read, prefetch_nothing_ahead, prefetch_for_an_input],
