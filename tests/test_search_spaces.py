@@ -30,6 +30,12 @@ _CONVOLUTIONS: list[dict[str, Any]] = [
 SMALL: dict[str, list[dict[str, Any]]] = {
     "box_blur": [{"height": 13, "width": 37}],
     "gaussian_blur": [{"height": 13, "width": 37}, {"height": 1, "width": 1, "channels": 1}],
+    "resize": [
+        {"height": 13, "width": 40, "out_height": 9, "out_width": 20},
+        {"height": 6, "width": 30, "out_height": 11, "out_width": 45, "channels": 1},
+        {"height": 3, "width": 5, "out_height": 4, "out_width": 33, "channels": 4},
+        {"height": 1, "width": 1, "out_height": 2, "out_width": 3},
+    ],
     "sobel": [{"height": 13, "width": 137}, {"height": 1, "width": 2}],
     "matmul": [
         {"m": 33, "n": 50, "k": 19},

@@ -8,7 +8,8 @@ loads) branches on a scalar condition and masks the loads under a vector one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from autosched.codegen.llvm_cast import convert, extend
@@ -19,7 +20,7 @@ from autosched.codegen.llvm_range import Ranges
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, register_type
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64, dtype
-from autosched.ir.expr import Expr, const, is_index, post_order
+from autosched.ir.expr import Expr, const, is_index, post_order, variables
 
 __all__ = ["Expressions", "has_load", "line_of"]
 
@@ -253,6 +254,11 @@ class Expressions:
             return self.memory.load(e.value, self.index(index))
         line = line_of(index)
         if line is None:
+            pattern = pattern_of(index) if self._mask is None else None
+            if pattern is not None:
+                loaded = self.memory.load_pattern(e.value, self.index(pattern[0]), pattern[1])
+                if loaded is not None:
+                    return loaded
             return self.memory.gather(e.value, self.index(index), self._mask)
         base, stride = line
         return self.memory.load_line(e.value, self.index(base), stride, e.dtype.lanes, self._mask)
@@ -385,6 +391,47 @@ def line_of(e: Expr) -> tuple[Expr, int] | None:
     if found is None or found[1].op != "const":
         return None
     return found[0], int(found[1].value)
+
+
+def pattern_of(e: Expr) -> tuple[Expr, list[int]] | None:
+    """(base, distance of each lane from it) when these are known numbers."""
+    if e.op == "add":
+        for base, rest in (e.args, e.args[::-1]):
+            if base.op == "broadcast":
+                distances = _numbers(rest)
+                return None if distances is None else (base.args[0], distances)
+    distances = _numbers(e)
+    return None if distances is None else (const(0, e.dtype.scalar), distances)
+
+
+_ON_NUMBERS: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "min": min,
+    "max": max,
+    "floordiv": operator.floordiv,
+    "floormod": operator.mod,
+}
+
+
+def _numbers(e: Expr) -> list[int] | None:
+    """The lanes of a vector of integers that mentions no variables."""
+    lanes = e.dtype.lanes
+    if variables(e):
+        return None
+    if e.op == "const":
+        return [int(e.value)] * lanes
+    if e.op == "broadcast" and e.args[0].op == "const":
+        return [int(e.args[0].value)] * lanes
+    if e.op == "ramp" and all(a.op == "const" for a in e.args):
+        return [int(e.args[0].value) + i * int(e.args[1].value) for i in range(lanes)]
+    if e.op not in _ON_NUMBERS or not is_index(e):
+        return None
+    a, b = (_numbers(x) for x in e.args)
+    if a is None or b is None or (e.op in ("floordiv", "floormod") and 0 in b):
+        return None
+    return [_ON_NUMBERS[e.op](x, y) for x, y in zip(a, b, strict=True)]
 
 
 def _spacing(e: Expr) -> tuple[Expr, Expr] | None:

@@ -18,6 +18,11 @@ __all__ = ["CACHE_LINE", "MOSTLY_TRUE", "WIDEST_STRIDE", "Memory"]
 
 #: up to this distance between lanes, one wide load and a shuffle beat a load per lane
 WIDEST_STRIDE = 4
+
+#: bytes of the widest vector register; a shuffle chooses from two of them
+REGISTER_BYTES = 64
+#: lanes of a pattern that are worth a shuffle of their own
+MIN_PATTERN = 4
 #: bytes that memory hands to the caches at a time: x86-64 and most AArch64 processors
 CACHE_LINE = 64
 
@@ -105,6 +110,37 @@ class Memory:
             wide = self.load(buffer, first, span)
             return self.w.shuffle(wide, [i * stride if stride > 0 else span - 1 + i * stride for i in range(lanes)])
         return self.w.concat([self.load(buffer, self._moved(base, i * stride)) for i in range(lanes)], of)
+
+    def load_pattern(self, buffer: Buffer, base: Value, distances: Sequence[int]) -> Value | None:
+        """Lanes at these distances from `base`, shuffled out of a few wide loads that stay between the
+        first and the last; None where they lie too far apart for that.
+
+        A part of the lanes is taken at a time that two registers hold, which is what one shuffle of
+        the CPU chooses from.
+        """
+        lanes, register = len(distances), REGISTER_BYTES // buffer.dtype.bytes
+        if buffer.dtype.is_bool:
+            return None
+        for count in (lanes // n for n in range(1, lanes + 1) if lanes % n == 0):
+            parts = [distances[i : i + count] for i in range(0, lanes, count)]
+            if count <= register and all(max(p) - min(p) < 2 * register for p in parts):
+                break
+        if count < MIN_PATTERN:
+            return None
+        return self.w.join([self._shuffled(buffer, base, part, register) for part in parts])
+
+    def _shuffled(self, buffer: Buffer, base: Value, distances: Sequence[int], register: int) -> Value:
+        """Lanes from one or two overlapping vectors that cover the distances."""
+        first, last = min(distances), max(distances)
+        width = min(register, 1 << ((last - first + 1).bit_length() - 1))
+        second = last + 1 - width
+        low = self.load(buffer, self._moved(base, first), width)
+        if second <= first:
+            return self.w.shuffle(low, [d - first for d in distances])
+        high = self.load(buffer, self._moved(base, second), width)
+        return self.w.shuffle_pair(
+            low, high, [d - first if d - first < width else width + d - second for d in distances]
+        )
 
     def _line_indices(self, base: Value, stride: int, lanes: int) -> Value:
         of = INT64.with_lanes(lanes)

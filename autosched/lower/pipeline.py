@@ -23,6 +23,7 @@ from autosched.lower.bounds import infer_bounds
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
 from autosched.lower.partition import partition_loops
+from autosched.lower.patterns import split_patterns
 from autosched.lower.scoped import replace_exprs, simplify_stmt
 from autosched.lower.vectorize import unroll_loops, vectorize_loops
 from autosched.schedule.schedule import Constraint, Knob, Schedule
@@ -136,6 +137,11 @@ def bind_threads(p: Program) -> Program:
     return p.with_body(gpu.demote_private(body))
 
 
+def patterns(p: Program) -> Program:
+    """Vector indices at fixed distances become a scalar and a pattern, which LLVM loads by shuffles."""
+    return p if p.target.is_gpu_style else p.with_body(split_patterns(p.function.body))
+
+
 def check(p: Program) -> Program:
     """What code generation relies on holds."""
     verify.verify(p.function, p.target)
@@ -156,6 +162,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("align_streams", align_streams),
     ("bind_threads", bind_threads),
     ("simplify_last", simplify),
+    ("patterns", patterns),
     ("verify", check),
 )
 

@@ -1,0 +1,83 @@
+"""Vector indices whose lanes lie at fixed distances: what a multiple of the lanes hides is found again.
+
+    (ramp(48*b, 1, 48)//3)*6   ->   broadcast(96*b) + (ramp(0, 1, 48)//3)*6
+
+The second form is a scalar and a vector of constants. A load from there is a few wide loads and a
+shuffle instead of a gather, and arithmetic on the constants, such as the weights of an interpolation,
+is done by the compiler.
+"""
+
+from __future__ import annotations
+
+from autosched.ir.expr import Expr, broadcast, is_index, ramp, rebuild, var, variables
+from autosched.ir.poly import Poly
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Stmt, map_stmt
+
+__all__ = ["split_patterns"]
+
+_LANE = var("lane", role="loop")
+
+
+def split_patterns(s: Stmt) -> Stmt:
+    """`s` with its vector index arithmetic split into a scalar and a pattern, where that is possible."""
+    done: dict[Expr, Expr] = {}
+
+    def go(e: Expr) -> Expr:
+        if not e.args:
+            return e
+        if e not in done:
+            found = None
+            if e.dtype.lanes > 1 and is_index(e) and e.op not in ("ramp", "broadcast"):
+                found = _split(e)
+            done[e] = rebuild(e, tuple([go(a) for a in e.args])) if found is None else found
+        return done[e]
+
+    return map_stmt(s, go)
+
+
+def _split(e: Expr) -> Expr | None:
+    """The vector as a scalar plus a vector over the number of the lane alone; None if it is no such sum."""
+    lanes = e.dtype.lanes
+    scalar = _one_lane(e, {})
+    if scalar is None:
+        return None
+    an = Analyzer()
+    an.bind(_LANE, 0, lanes - 1)
+    moving: dict[tuple[Expr, ...], int] = {}
+    rest: dict[tuple[Expr, ...], int] = {}
+    for monomial, factor in an.poly(scalar).terms.items():
+        mentioned = {v for atom in monomial for v in variables(atom)}
+        if _LANE in mentioned and len(mentioned) > 1:
+            return None
+        (moving if _LANE in mentioned else rest)[monomial] = factor
+    base = broadcast(Poly(rest).expr(), lanes)
+    return base + _all_lanes(Poly(moving).expr(), lanes, {}) if moving else base
+
+
+def _one_lane(e: Expr, done: dict[Expr, Expr | None]) -> Expr | None:
+    """The vector's element in lane `_LANE`; None for operations between lanes."""
+    if e.dtype.lanes == 1:
+        return e
+    if e not in done:
+        if e.op == "broadcast":
+            done[e] = e.args[0]
+        elif e.op == "ramp":
+            done[e] = e.args[0] + e.args[1] * _LANE
+        else:
+            args = [_one_lane(a, done) for a in e.args]
+            known = [a for a in args if a is not None]
+            simple = e.op in ("add", "sub", "mul", "floordiv", "floormod", "min", "max", "neg")
+            done[e] = rebuild(e, tuple(known)) if simple and len(known) == len(args) else None
+    return done[e]
+
+
+def _all_lanes(e: Expr, lanes: int, done: dict[Expr, Expr]) -> Expr:
+    """The inverse: `_LANE` becomes 0, 1, ..., lanes - 1."""
+    if _LANE not in variables(e):
+        return e
+    if e is _LANE:
+        return ramp(0, 1, lanes)
+    if e not in done:
+        done[e] = rebuild(e, tuple([_all_lanes(a, lanes, done) for a in e.args]))
+    return done[e]
