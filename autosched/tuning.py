@@ -37,6 +37,8 @@ __all__ = ["Event", "Note", "PlayoffDone", "Preflight", "Started", "TrialDone", 
 
 #: Name under which the default schedule is built, recorded and shown.
 DEFAULT = "default"
+#: The default schedule stays away from the play-off when it is this many times slower than the best.
+BEYOND_DOUBT = 20.0
 #: Candidates built together: enough to keep all builders busy, few enough to learn between them.
 BATCH = 16
 #: The play-off: how many of the best take part, and how many rounds they run.
@@ -448,18 +450,25 @@ class _Run:
         if not finalists:
             self.note("no candidate could be measured: the default schedule stays", "warning")
             return self.result(None, self.default_seconds, 1.0, (1.0, 1.0), [])
-        jobs = [Job(0, DEFAULT)]
+        jobs = [] if self._is_hopeless(finalists[0]) else [Job(0, DEFAULT)]
         for i, r in enumerate(finalists):
             name = self._veteran_name if r is self.veteran else self.space.sketches[self._at(r)].name
             jobs.append(Job(i + 1, name, r.knobs))
         samples = [s for _, s in self.measurer.playoff(jobs, ROUNDS)]
+        if jobs[0].sketch != DEFAULT:
+            samples.insert(0, [self.default_seconds] * ROUNDS)
+        names = {job.id: job.sketch for job in jobs}
         for job, why in self.measurer.playoff_errors.items():
-            self.note(f"{jobs[job].sketch} left the play-off: {why}", "warning")
+            self.note(f"{names[job]} left the play-off: {why}", "warning")
         verdict = judge(samples)
         if verdict.winner is None or not samples[0]:
             self.note("the play-off could not be held", "warning")
             return self.without_playoff()
         return self.decide(finalists, samples, verdict)
+
+    def _is_hopeless(self, best: Record) -> bool:
+        """Whether the default schedule is so slow that its one measurement will do."""
+        return self.default_seconds > BEYOND_DOUBT * best.seconds
 
     def _at(self, r: Record) -> int:
         c = self._candidate(r)

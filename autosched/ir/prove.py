@@ -252,6 +252,8 @@ class Prover(ABC):
         self._depth += 1
         try:
             found = self._nonneg(p, [self.PROOF_STEPS])
+            if not found and outermost and self._facts:
+                found = self._is_a_fact(p) or self._without_facts(p)
         except RecursionError:  # atoms nested beyond any use
             found = False
         finally:
@@ -261,6 +263,20 @@ class Prover(ABC):
         elif outermost or self._effort > 0:
             self._known.unproven[attempt] = self._depth
         return found
+
+    def _is_a_fact(self, p: Poly) -> bool:
+        """Whether this, or something stronger by a constant, was assumed."""
+        distances = ((p - f).constant for f in self._facts if f.variables == p.variables)
+        return any(d is not None and d >= 0 for d in distances)
+
+    def _without_facts(self, p: Poly) -> bool:
+        """Facts open many ways that lead nowhere, and what needs none of them is not found in time."""
+        facts, self._facts = self._facts, []
+        self._effort = self.EFFORT
+        try:
+            return self._nonneg(p, [self.PROOF_STEPS])
+        finally:
+            self._facts = facts
 
     def _by_a_fact(self, p: Poly, steps: list[int]) -> bool:
         """`p >= 0` because `p` is a known non-negative polynomial plus something non-negative."""
@@ -308,12 +324,27 @@ class Prover(ABC):
         """Opaque nodes first, then the innermost (latest) variable that has a usable range."""
         opaque = [a for a in p.atoms() if a.op != "var"]
         if opaque:
+            bounded = self._bounded_by(opaque, p)
+            if bounded is not None:
+                return bounded
             # an atom that occurs inside another one must wait until that one is gone; and what
             # must hold in both cases comes before what need hold in one only
-            return max(opaque, key=lambda a: (_both_cases(p, a), a.serial))
+            return max(opaque, key=lambda a: (_both_cases(p, a), *_rank(a)))
         ranged = [a for a in p.atoms() if self.range(a) != (None, None)]
         bound_here = [a for a in ranged if a in self._ranges]
         return max(bound_here or ranged, key=lambda a: a.serial, default=None)
+
+    def _bounded_by(self, opaque: list[Expr], p: Poly) -> Expr | None:
+        """A variable whose own bounds mention what an opaque atom is about, as in `x < n - 8*(y//8)`:
+        the two may cancel, so the variable goes first."""
+        inside = frozenset().union(*(variables(a) for a in opaque))
+
+        def is_bounded(v: Expr) -> bool:
+            bounds = (b for b in self._ranges.get(v, ()) if b is not None)
+            return any(a.op != "var" and variables(a) & inside for b in bounds for a in b.atoms())
+
+        found = [v for v in p.atoms() if v.op == "var" and v not in inside and is_bounded(v)]
+        return max(found, key=lambda v: v.serial, default=None)
 
     def _eliminate(self, p: Poly, atom: Expr, steps: list[int]) -> bool:
         linear = p.linear_in(atom)
@@ -493,6 +524,18 @@ def _declared_range(var: Expr) -> Range:
     if low is None and var.dtype.kind == "uint":
         low = 0
     return (None if low is None else Poly.of(low)), (None if info.upper is None else Poly.of(info.upper))
+
+
+def _rank(atom: Expr) -> tuple[int, str]:
+    """An order of atoms that puts what contains before what is contained, and does not depend on
+    which of them happened to be built first in this process: lowering twice gives the same program."""
+    cache = atom._cache
+    if cache is None:
+        cache = atom._cache = {}
+    found = cache.get("rank")
+    if found is None:
+        found = cache["rank"] = (1 + max((_rank(a)[0] for a in atom.args), default=0), repr(atom))
+    return found  # type: ignore[no-any-return]
 
 
 def is_integer_index(e: Expr) -> bool:

@@ -73,8 +73,12 @@ class _Question:
 
 @dataclass(slots=True)
 class _Span:
-    """Where all the answers hold: `low <= v < high`, provided `provided`."""
+    """Where all the answers hold: `low <= v < high`, provided `provided`.
 
+    `asked` are conditions that could not be solved for `v`: an iteration has to try them.
+    """
+
+    asked: list[Expr] = field(default_factory=list)
     low: list[Expr] = field(default_factory=list)
     high: list[Expr] = field(default_factory=list)
     provided: list[Expr] = field(default_factory=list)
@@ -108,13 +112,12 @@ def _partition_for(loop: For, an: Analyzer) -> Stmt:
             span = _interior(loop, an)
         if span is None:
             return replace(loop, body=partition_loops(loop.body, an))
-        if loop.kind == "serial":
-            site = _site(loop.body, span)
-            if _works_elsewhere(loop.body, site):
-                return replace(loop, body=partition_loops(_chosen_at(loop, site, span, an), an))
+        site = _site(loop.body, span)
+        if _works_elsewhere(loop.body, site):
+            return replace(loop, body=partition_loops(_chosen_at(loop, site, span, an), an))
         clean = replace_exprs(loop.body, span.answers)
         clean = simplify_stmt(clean, an)
-    if loop.kind != "serial":
+    if loop.kind != "serial" or span.asked:
         return _choose(loop, span, clean, an)
     # limits may be simplified only by what holds where they are computed: if knowing that the loop
     # runs makes them simpler, it has to be asked
@@ -223,7 +226,7 @@ def _choose(loop: For, span: _Span, clean: Stmt, an: Analyzer) -> Stmt:
 
 def _holds(loop: For, span: _Span) -> Expr:
     """Whether an iteration belongs to the interior."""
-    tests: list[Expr] = [*span.provided]
+    tests: list[Expr] = [*span.provided, *span.asked]
     tests += [make("ge", const(True).dtype, (loop.var, e)) for e in span.low if e is not loop.start]
     tests += [make("lt", const(True).dtype, (loop.var, e)) for e in span.high]
     return logical_and(*tests)
@@ -306,7 +309,7 @@ def _interior(loop: For, an: Analyzer) -> _Span | None:
     innermost = not serial
     if sum(1 for _ in walk(loop.body)) > MAX_STATEMENTS:
         return None
-    span = _Span()
+    span, unsolved = _Span(), _Span()
     with an.tightened({}):
         for s in relaxed:  # their ranges, but not that they run: a question may be asked outside them
             start = an.poly(s.start)
@@ -321,7 +324,11 @@ def _interior(loop: For, an: Analyzer) -> _Span | None:
                 continue
             if not is_guard and not (mentioned & lanes or innermost):
                 continue
-            _settle(question, loop.var, over, an, span)
+            if not _settle(question, loop.var, over, an, span) and mentioned & lanes:
+                _ask(question, over, an, unsolved)
+    if not span.answers or loop.kind != "serial":  # a serial loop is cut where it can be
+        span.asked += unsolved.asked
+        span.answers.update(unsolved.answers)
     return span if span.answers else None
 
 
@@ -376,16 +383,29 @@ def _clamp(e: Expr, an: Analyzer) -> _Question | None:
 # -- solving -------------------------------------------------------------------------------------
 
 
-def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span) -> None:
-    """Add to the span where the question is settled; leave it open if that cannot be told."""
+def _ask(question: _Question, over: frozenset[Expr], an: Analyzer, span: _Span) -> None:
+    """Settle the question by trying it for the worst of the variables in `over`."""
+    tests: list[Expr] = []
+    for p in question.holds:
+        worst = an.extreme(p, [x for x in over if x in p.variables], largest=False)
+        if worst is None or worst.variables & over or an.prove_nonneg(-worst - 1):
+            return
+        tests.append(make("ge", const(True).dtype, (worst.expr(), const(0))))
+    span.asked += [t for t in tests if t not in span.asked]
+    span.answers[question.node] = question.answer
+
+
+def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span) -> bool:
+    """Add to the span where the question is settled; False if that cannot be told."""
     trial = _Span()
     for p in question.holds:
         if not _solve(p, v, over, an, trial, 8):
-            return
+            return False
     span.low += trial.low
     span.high += trial.high
     span.provided += [c for c in trial.provided if c not in span.provided]
     span.answers[question.node] = question.answer
+    return True
 
 
 def _solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span, depth: int, exact: bool = False) -> bool:

@@ -27,6 +27,7 @@ MAX_ATTEMPTS = 2
 
 _LEAST_RUN_S = 2.0
 _SLACK = 10.0  # a candidate may be this much slower than the best before it is cut off
+_PATIENCE = 6.0  # times the time limit, for the first that is measured
 _CHECK_S = 30.0  # comparing outputs is our own code; this only bounds a damaged process
 _LOG_SHOWN = 400  # characters
 
@@ -126,8 +127,8 @@ class Desk:
     def run_limit_s(self) -> float:
         """Longest for a candidate's first run, and again for all its timed calls together."""
         limit = self.options.timeout_s
-        if self.best_s is None:
-            return limit
+        if self.best_s is None:  # the default schedule, which may be a thousand times slower than the rest
+            return _PATIENCE * limit
         calls = self.options.number or max(1.0, self._min_s / self.best_s)
         return min(limit, max(_LEAST_RUN_S, _SLACK * self.best_s * calls * self.options.repeat))
 
@@ -151,7 +152,7 @@ class Desk:
             "repeat": options.repeat,
             "min_s": self._min_s,
             "best_s": self.best_s,
-            "budget_s": self.run_limit_s() / 2,
+            "budget_s": min(self.run_limit_s(), options.timeout_s) / 2,
             "full": False,
             "key": "",
             **changes,

@@ -34,7 +34,8 @@ class MeasureOptions:
     """How to measure. Times are seconds unless the name says otherwise.
 
     timeout_s:       longest that a candidate may run, verification and all samples included; the
-                     limit shrinks as faster candidates are found, never below 2 s
+                     limit shrinks as faster candidates are found, never below 2 s; what runs before
+                     anything has been measured, as the default schedule does, gets six times as long
     build_timeout_s: longest that one build may take; a device's own compiler counts as building
     number:          calls per sample; 0 chooses enough for `min_repeat_ms`
     repeat:          samples per candidate

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autosched.ir.expr import post_order, variables
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.target import Target
 from autosched.te.scan import ScanOp
-from autosched.te.tensor import Tensor
+from autosched.te.tensor import IterVar, Tensor
 
 __all__ = ["default_schedule"]
 
@@ -17,9 +18,13 @@ WORK_GROUP = 64
 
 
 def default_schedule(args: Sequence[Tensor], target: Target) -> Schedule:
-    """Every stage whole, one after the other. On a GPU-style target, one work-item per element."""
+    """Every stage whole, one after the other, walking along rows. On a GPU-style target, one work-item
+    per element."""
     s = create_schedule(list(args))
     if not target.is_gpu_style:
+        for stage in s.stages:
+            if not s.scans.part(stage):
+                _walk_along_rows(stage)
         return s
     for stage in s.stages:
         if s.scans.step_of(stage) and not s.scans.part(stage) and not stage.reduce_axis:
@@ -43,3 +48,19 @@ def _free_loops(stage: Stage) -> list[Loop]:
         axes = zip(stage.op.spatial_axes[0], stage.op.independent, strict=False)
         return [stage.roots[a] for a, is_free in axes if is_free]
     return [loop for loop in stage.loops if not loop.is_reduce and loop not in stage.scatter_loops]
+
+
+def _walk_along_rows(stage: Stage) -> None:
+    """Let the innermost spatial loop run inside the reduce loops, if that strides through fewer
+    tensors: for a matrix product, along the rows of `b` rather than down its columns."""
+    spatial = _free_loops(stage)
+    reduce = [loop for loop in stage.loops if loop.is_reduce]
+    if not spatial or not reduce or stage.body is None or stage.scatter_loops:
+        return
+    reads = [e for e in post_order(stage.body) if e.op == "read"]
+
+    def strided(axis: IterVar) -> int:
+        return sum(any(axis.var in variables(i) for i in e.args[:-1]) for e in reads)
+
+    if strided(stage.axis[-1]) <= strided(stage.reduce_axis[-1]):
+        stage.reorder(*reduce, spatial[-1])

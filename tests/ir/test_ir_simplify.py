@@ -538,3 +538,31 @@ def test_the_same_question_has_the_same_answer(an: Analyzer) -> None:
     reverse = [backwards.prove(q) for q in reversed((*HOLDS, *MAY_FAIL))][::-1]
     assert again == first
     assert reverse == first[len(IDENTITIES) :]
+
+
+def test_a_variable_goes_before_what_bounds_it() -> None:
+    """`x < n - 8*(y//8)` cancels `8*(y//8)` only if x is replaced by its bound first."""
+    an = Analyzer()
+    y, x = var("y", role="loop"), var("x", role="loop")
+    an.bind(y, 0, 87)
+    an.bind(x, 0, minimum(const(32), 128 - floordiv(y, 22) * 32) - 1)
+    assert an.prove(floordiv(y, 22) * 256 + x * 8 + 7 < 1024)
+    assert not an.prove(floordiv(y, 22) * 256 + x * 8 + 8 < 1024)
+
+
+def test_a_proof_without_the_facts_around() -> None:
+    """Facts that lead nowhere do not use up the effort of a proof that needs none."""
+    an = Analyzer()
+    knobs = [var(name, role="knob", lower=1, upper=64) for name in ("rows", "tiles", "width")]
+    rows, tiles, width = knobs
+    panels = floordiv(const(1023), width) + 1
+    blocks = floordiv(floordiv(const(1023), rows), tiles) + 1
+    f, tile = var("f", role="loop"), var("tile", role="loop")
+    an.bind(f, 0, an.poly(blocks * panels) - 1)
+    an.bind(tile, 0, an.poly(tiles) - 1)
+    block = floordiv(f, panels)
+    fact = tiles * block + tile < floordiv(const(1023), rows) + 1
+    with an.assuming(fact):
+        assert an.prove(fact)
+        assert an.prove((tiles * block + tile) * rows >= 0)
+        assert an.prove(f - panels * block <= panels - 1)

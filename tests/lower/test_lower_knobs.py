@@ -161,3 +161,11 @@ def test_a_knob_that_nothing_uses_must_still_have_a_value() -> None:
     structure.bind({"x": 1, "y": 1, "idle": 2})
     with pytest.raises(Exception, match="knob idle has no value"):
         structure.bind({"x": 1, "y": 1})
+
+
+def test_lowering_twice_gives_the_same_program() -> None:
+    """Proofs do not depend on what this process happened to lower before."""
+    for name in SKETCHES:
+        for knobs, sketch, _ in both(name)[:2]:
+            texts = {format_function(sketch.bind(knobs)) for _ in range(3)}
+            assert len(texts) == 1, (name, knobs)
