@@ -50,6 +50,22 @@ def lanes_of_sums(s):
     total.parallel(block)
 
 
+@template(row_sum, target="llvm")
+def pieces_of_rows(s):
+    """Few long rows: each is cut into pieces for the threads to share, and a piece is added up as above."""
+    total = s["row_sum"]
+    total.split("k", nparts=s.define_knob("pieces", [2, 4, 8, 16]))
+    pieces = s[s.rfactor("row_sum", "k.outer")]
+    pieces.split("k.inner", factor=s.define_knob("lanes", [16, 32, 64, 128]))
+    partial = s[s.rfactor(pieces.tensor, "k.inner.inner", factor_axis=-1)]
+    task = pieces.fuse("k.outer", "i")
+    partial.reorder("k.inner.outer", "k.inner.inner")
+    partial.vectorize("k.inner.inner")
+    partial.compute_at(pieces, task)
+    pieces.vectorize("k.inner.inner.v")
+    pieces.parallel(task)
+
+
 @template(column_sum, target="llvm")
 def bands_of_rows(s):
     """A block of columns, short enough for its sums to stay in the L1 cache, a few rows at a time.
@@ -76,3 +92,17 @@ def sums_in_registers(s):
     total.unroll(row)
     total.vectorize(lane)
     total.parallel(block)
+
+
+@template(column_sum, target="llvm")
+def bands_for_threads(s):
+    """Few columns, many rows: each thread adds up bands of whole rows, and the sums of the bands are added."""
+    total = s["column_sum"]
+    total.split("k", nparts=s.define_knob("bands", [2, 4, 8, 16]))
+    bands = s[s.rfactor("column_sum", "k.outer")]
+    block, lane = bands.split("j", factor=s.define_knob("lanes", [16, 32, 64]))
+    steps, row = bands.split("k.inner", factor=s.define_knob("rows", [1, 4, 8]))
+    bands.reorder("k.outer", steps, block, row, lane)
+    bands.unroll(row)
+    bands.vectorize(lane)
+    bands.parallel("k.outer")

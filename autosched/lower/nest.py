@@ -259,9 +259,7 @@ class _Nest:
         update: Stmt = Store(self.buffer, at, reduction.combine(load(self.buffer, *at), value))
         if inside:
             update = If(logical_and(*inside), update)
-        taken = self.b.an.simplify(self.b.reads(substitute(condition, self.values)))
-        if not is_const(taken, True):
-            update = If(taken, update)
+        update = self._where(condition, update)
         init = Store(self.buffer, self.indices, identity)
         if first_reduce is None:  # every reduce axis has been fused away to nothing: cannot happen
             raise LowerError(f"{self.stage.name} has no reduce loop", asked=f"the loops of {self.stage.name}")
@@ -283,6 +281,22 @@ class _Nest:
             if last.op != "const" or last.value < e.dtype.max:
                 inside.append(compare("le", i, last))
         return (*leading, *at), inside
+
+    def _where(self, condition: Expr, update: Stmt) -> Stmt:
+        """The update of a reduction under its condition. What ragged splits ask (`rfactor` puts that
+        there) stays marked, for loops to be partitioned on."""
+        asked: list[Expr] = []
+        ragged: list[Expr] = []
+        pending = [condition]
+        while pending:
+            c = pending.pop()
+            if c.op == "and":
+                pending.extend(reversed(c.args))
+                continue
+            simple = self.b.an.simplify(self.b.reads(substitute(c.args[0] if c.op == "likely" else c, self.values)))
+            if not is_const(simple, True):
+                (ragged if c.op == "likely" else asked).append(simple)
+        return _guarded(ragged, If(logical_and(*asked), update) if asked else update)
 
     def _loops(self, i: int, innermost: Stmt, init: tuple[int, Store] | None, guards: list[Expr]) -> Stmt:
         """Loop i and everything inside it; guards whose variables are now all bound wrap its body."""

@@ -9,6 +9,8 @@ import pytest
 from roundtrip import assert_roundtrip
 
 from autosched import te
+from autosched.ir.stmt import Store, walk
+from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.testing.schedules import check_against_reference
@@ -113,6 +115,28 @@ def test_a_reduction_in_blocks_over_threads() -> None:
     s[partial].parallel("k.outer")
     for length in (0, 3, 1001):
         check_against_reference([a, total], s, "llvm", [np.arange(length)])
+
+
+def test_a_part_of_a_part_keeps_its_vectors() -> None:
+    """Guards of both factorings stay questions that loops are partitioned on: the inner loop is clean."""
+    m = te.var("m")
+    a = te.placeholder((m,), "int32", name="A")
+    k = te.reduce_axis((0, m), "k")
+    r = te.compute((1,), lambda i: te.sum(a[k], axis=k), name="R")
+    s = create_schedule(r)
+    s[r].split("k", nparts=4)
+    pieces = s.rfactor(r, "k.outer")
+    s[pieces].split("k.inner", factor=16)
+    lanes = s.rfactor(pieces, "k.inner.inner", -1)
+    s[lanes].reorder("k.inner.outer", "k.inner.inner")
+    s[lanes].vectorize("k.inner.inner")
+    s[lanes].compute_at(s[pieces], "i")
+    s[pieces].parallel("k.outer")
+    stores = [x for x in walk(lower_structure(s, [a, r], "llvm").bind().body) if isinstance(x, Store)]
+    assert any(x.value.op == "add" and x.value.dtype.lanes == 16 for x in stores)
+    inputs = [[np.arange(length, dtype=np.int32)] for length in (0, 1, 63, 64, 65, 1000)]
+    for backend in ("native", "interpreter-backwards"):
+        check_against_reference([a, r], s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]
 
 
 def test_spatial_loops_stay_as_they_are() -> None:
