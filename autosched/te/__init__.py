@@ -5,6 +5,7 @@
     k = te.reduce_axis((0, n), name="k")
     B = te.compute((n, n), lambda i, j: te.sum(A[i, k] * A[k, j], axis=k), name="B")
 
+Recurrences are `te.scan`, histograms `te.scatter_reduce`: see `scan.py` and `scatter.py`.
 Names and meanings are TVM's. `te.reference` evaluates any such program with NumPy.
 """
 

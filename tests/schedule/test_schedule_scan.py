@@ -9,6 +9,7 @@ import pytest
 from roundtrip import assert_roundtrip
 from scan_programs import lstm, of_two_shapes, running_sum, two_states
 
+import autosched
 from autosched import te
 from autosched.errors import LowerError, ScheduleError
 from autosched.lower import lower_structure
@@ -202,19 +203,23 @@ def test_default_schedules(program: Callable[[], Args], target: str) -> None:
     check_against_reference(args, s, target, given(args), more=[given(args, 3, 130)])
 
 
-def test_an_lstm_cell() -> None:
-    """Gates inlined into a step; compared with a tolerance, because exp and tanh are approximations."""
-    import autosched
-
-    args = lstm()
+def gates_inlined(args: Args) -> Schedule:
     s = create_schedule(args)
     for name in ("gates", "in_gate", "in_transform", "forget_gate", "out_gate"):
         s[name].compute_inline()
     s["h2h"].reorder("k", "j")
+    return s
+
+
+@pytest.mark.parametrize("target", ["llvm", "opencl"])
+def test_an_lstm_cell(target: str) -> None:
+    """Compared with a tolerance, because exp and tanh are approximations."""
+    args = lstm()
+    s = gates_inlined(args) if target == "llvm" else default_schedule(args, Target.parse(target))
     draw = np.random.default_rng(5)
     x, w = draw.normal(size=(5, 3, 4, 4)).astype("float32"), draw.normal(size=(4, 4, 4)).astype("float32")
     h, c = np.empty((2, 5, 3, 4), np.float32)
-    autosched.build(s, "llvm", args=args)(x, w, h, c)
+    autosched.build(s, target, args=args)(x, w, h, c)
     for found, wanted in zip((h, c), te.reference(args, [x, w]), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
