@@ -3,6 +3,7 @@
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.gpu import bind_elements
 
 
 def operands(rows=4096, columns=4096, dtype="float32"):
@@ -32,3 +33,9 @@ def stretches(s):
     total.vectorize(lane)
     if s.choose("streaming", [False, True]):
         total.pragma(lane, "streaming_store")
+
+
+@template(add, target="opencl")
+def vectors(s):
+    """One work-item for each vector of the result."""
+    bind_elements(s, s["add"])

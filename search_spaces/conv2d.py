@@ -7,6 +7,7 @@ the stride and the padding. In NCHW a tile is transposed on its way out, in regi
 """
 
 from autosched import te, template, workload
+from autosched.space.gpu import share
 
 #: bytes of a vector of output channels: the widest register
 VECTOR_BYTES = 64
@@ -227,3 +228,74 @@ def lines(s):
     n, co, *y, x = sums.op.axis
     _keep_in_registers(s, sums, sums.op.reduce_axis, [n, *y, co], x)
     _place_padded(s, conv, None, "channels")
+
+
+def _in_shared_memory(s, sums, at, items):
+    """What a work-group reads of the image and of the weights, fetched together for a few input channels."""
+    image = s["padded"] if "padded" in s else s[s.cache_read("image", "shared", [sums])]
+    for fetched in (image, s[s.cache_read("weight", "shared", [sums])]):
+        fetched.set_scope("shared")
+        fetched.compute_at(sums, at)
+        share(fetched, items)
+
+
+@template(conv2d_nchw, target="opencl")
+def shared_patches(s):
+    """A work-group computes a patch of some output channels; its patch of the image and its weights
+    are in shared memory, its sums (`channels` x `pixels` for each work-item) in registers."""
+    conv = s["conv2d"]
+    sums = s[s.cache_write(conv, "local")]
+    channels, pixels = s.define_knob("channels", [2, 4, 8]), s.define_knob("pixels", [1, 2, 4])
+    items = {"threadIdx.x": s.define_knob("items_x", [7, 8, 14])}
+    items["threadIdx.y"] = s.define_knob("items_y", [1, 4])
+    items["threadIdx.z"] = s.define_knob("items_z", [4, 8])
+    n, co, y, x = conv.op.axis
+    block_c, co = conv.split(co, factor=channels * items["threadIdx.z"])
+    item_c, channel = conv.split(co, factor=channels)
+    block_y, item_y = conv.split(y, factor=items["threadIdx.y"])
+    block_x, x = conv.split(x, factor=pixels * items["threadIdx.x"])
+    item_x, pixel = conv.split(x, factor=pixels)
+    conv.reorder(n, block_c, block_y, block_x, item_c, item_y, item_x, channel, pixel)
+    for loop, tag in zip((block_y, block_x, item_c, item_y, item_x), ("blockIdx.y", "blockIdx.x", *reversed(items))):
+        conv.bind(loop, tag)
+    conv.bind(conv.fuse(n, block_c), "blockIdx.z")
+    conv.unroll(channel)
+    conv.vectorize(pixel)
+    sums.compute_at(conv, item_x)
+    n, channel, y, pixel = sums.op.axis
+    ci, ky, kx = sums.op.reduce_axis
+    outer, ci = sums.split(ci, factor=s.define_knob("steps", [2, 4, 8]))
+    sums.reorder(outer, ci, ky, kx, n, y, channel, pixel)
+    sums.unroll(channel)
+    sums.vectorize(pixel)
+    _in_shared_memory(s, sums, outer, items)
+
+
+@template(conv2d_nhwc, target="opencl")
+def shared_strips(s):
+    """A work-group computes a strip of pixels of a row for some output channels, which are vectors;
+    its part of the image and its weights are in shared memory, its sums in registers."""
+    conv = s["conv2d"]
+    sums = s[s.cache_write(conv, "local")]
+    pixels, lanes = s.define_knob("pixels", [2, 4, 7]), s.define_knob("lanes", [1, 2, 4])
+    items = {"threadIdx.x": s.define_knob("items_x", [8, 16])}
+    items["threadIdx.y"] = s.define_knob("items_y", [4, 8])
+    n, y, x, co = conv.op.axis
+    block_x, x = conv.split(x, factor=pixels * items["threadIdx.y"])
+    item_y, pixel = conv.split(x, factor=pixels)
+    block_c, co = conv.split(co, factor=lanes * items["threadIdx.x"])
+    item_x, lane = conv.split(co, factor=lanes)
+    conv.reorder(n, y, block_x, block_c, item_y, item_x, pixel, lane)
+    for loop, tag in zip((block_x, block_c, item_y, item_x), ("blockIdx.y", "blockIdx.x", *reversed(items))):
+        conv.bind(loop, tag)
+    conv.bind(conv.fuse(n, y), "blockIdx.z")
+    conv.unroll(pixel)
+    conv.vectorize(lane)
+    sums.compute_at(conv, item_x)
+    n, y, pixel, lane = sums.op.axis
+    ky, kx, ci = sums.op.reduce_axis
+    outer, ci = sums.split(ci, factor=s.define_knob("steps", [2, 4, 8]))
+    sums.reorder(outer, ky, kx, ci, n, y, pixel, lane)
+    sums.unroll(pixel)
+    sums.vectorize(lane)
+    _in_shared_memory(s, sums, outer, items)

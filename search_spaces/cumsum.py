@@ -8,6 +8,7 @@ block are its product with a triangle of ones; a scan over the blocks adds what 
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.gpu import item_knob
 
 #: elements of a block: what a vector register of 64 bytes holds
 LANES = {"float32": 16, "int32": 16, "float64": 8, "int64": 8}
@@ -96,3 +97,20 @@ def _strips_of_rows(s):
     inside.vectorize(lane)
     step.unroll(step.op.axis[1])
     step.vectorize(step.op.axis[2])
+
+
+@template(cumsum, target="opencl")
+def items(s):
+    """A work-item for each column, or for each row."""
+    sums = s["cumsum"]
+    count = item_knob(s)
+    if sums.scan_loop is not None:
+        for name in ("first", "step"):
+            block, item = s[name].split(s[name].op.axis[1], factor=count)
+            s[name].bind(block, "blockIdx.x")
+            s[name].bind(item, "threadIdx.x")
+        return
+    block, item = sums.split(sums.op.axis[0], factor=count)
+    sums.bind(block, "blockIdx.x")
+    sums.bind(item, "threadIdx.x")
+    s["sums"].compute_at(sums, item)

@@ -48,3 +48,35 @@ def planes(s):
         sums.unroll(axis)
     sums.vectorize(x)
     s["padded"].compute_at(conv, task)
+
+
+@template(depthwise_conv2d, target="opencl")
+def patches(s):
+    """A work-item for a few neighbouring pixels of a few rows; the window is written out. What
+    windows share, the cache holds."""
+    conv = s["depthwise_conv2d"]
+    s["padded"].compute_inline()
+    sums = s[s.cache_write(conv, "local")]
+    n, c, y, x = conv.op.axis
+    block_y, y = conv.split(y, factor=s.define_knob("items_y", [2, 4, 8]) * s.define_knob("rows", [1, 2, 4]))
+    item_y, row = conv.split(y, factor=s.knobs["rows"].var)
+    lanes = s.define_knob("lanes", [1, 2, 4])
+    block_x, x = conv.split(x, factor=s.define_knob("items_x", [8, 16, 32]) * lanes)
+    item_x, lane = conv.split(x, factor=lanes)
+    conv.reorder(n, c, block_y, block_x, item_y, item_x, row, lane)
+    for loop, tag in (
+        (block_y, "blockIdx.y"),
+        (block_x, "blockIdx.x"),
+        (item_y, "threadIdx.y"),
+        (item_x, "threadIdx.x"),
+    ):
+        conv.bind(loop, tag)
+    conv.bind(conv.fuse(n, c), "blockIdx.z")
+    conv.vectorize(lane)
+    sums.compute_at(conv, item_x)
+    n, c, y, x = sums.op.axis
+    sums.reorder(*sums.op.reduce_axis, n, c, y, x)
+    sums.vectorize(x)
+    if s.choose("window", ["loops", "written out"]) == "written out":
+        for axis in (*sums.op.reduce_axis, y):
+            sums.unroll(axis)

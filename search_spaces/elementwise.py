@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.gpu import bind_elements
 
 
 def normal_numbers(size=1 << 22, dtype="float32"):
@@ -64,3 +65,13 @@ def one_loop(s):
     _, lane = result.split(rest, factor=s.define_knob("lanes", [8, 16, 32, 64]))
     result.parallel(task)
     result.vectorize(lane)
+
+
+@template(exp_chain, target="opencl")
+@template(tanh_chain, target="opencl")
+def vectors(s):
+    """Everything inlined; one work-item for each vector of the result."""
+    for stage in s.stages:
+        if stage.loops and stage is not s["result"]:
+            stage.compute_inline()
+    bind_elements(s, s["result"])

@@ -6,6 +6,7 @@ Every element of the matrix is read once, so that the memory sets the pace; the 
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.gpu import add_up_rows, item_knob
 
 
 def operands(rows=4096, columns=4096, dtype="float32"):
@@ -43,3 +44,11 @@ def rows_together(s):
     product.unroll(row)
     product.vectorize("k.inner.v")
     product.parallel(task)
+
+
+@template(gemv, target="opencl")
+def groups(s):
+    """A work-group for each row: its work-items read neighbouring elements, and add up together."""
+    product = s["gemv"]
+    product.bind("i", "blockIdx.x")
+    add_up_rows(s, product, product, product.loops[0], item_knob(s))

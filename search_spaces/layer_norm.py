@@ -3,6 +3,7 @@
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.gpu import add_up_rows, item_knob
 
 EPSILON = 1e-5  #: keeps the scale of a constant row finite
 
@@ -65,3 +66,17 @@ def rows_in_cache(s):
         _, lane = partial.op.axis
         partial.reorder(*partial.op.reduce_axis, lane)
         partial.vectorize(lane)
+
+
+@template(layer_norm, target="opencl")
+def groups(s):
+    """A work-group for each row, which stays in the cache between the passes."""
+    result, items = s["layer_norm"], item_knob(s)
+    i, j = result.op.axis
+    _, item = result.split(j, factor=items)
+    result.bind(i, "blockIdx.x")
+    result.bind(item, "threadIdx.x")
+    for name in ("distance", "mean", "scale"):
+        s[name].compute_inline()
+    for name in ("total", "squares"):
+        add_up_rows(s, s[name], result, i, items)

@@ -4,6 +4,7 @@ Integers are summed in a wider type: the products of 8 and 16 bit integers in 32
 """
 
 from autosched import te, template, workload
+from autosched.space.gpu import share
 
 #: type of the elements -> type of the sums
 SUMS = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "float16": "float32"}
@@ -97,3 +98,56 @@ def _panels(s):
 
 template(matmul, target="llvm")(_panels)
 template(batched_matmul, target="llvm")(_panels)
+
+
+def _shared_tiles(s):
+    """Tiles of a and b in shared memory, fetched by a work-group together; sums in registers.
+
+    A work-item has `rows` x `lanes` sums, and that in `apart` x `apart` places: neighbouring work-items
+    read neighbouring vectors of b, and each value from shared memory serves several sums. Rows of a
+    are padded, so that work-items that read one column of it find it in different banks.
+    """
+    c = s["c"]
+    rows, lanes = s.define_knob("rows", [2, 4, 8]), s.define_knob("lanes", [1, 2, 4])
+    items_y, items_x = s.define_knob("items_y", [8, 16]), s.define_knob("items_x", [8, 16, 32])
+    apart, steps = s.define_knob("apart", [1, 2]), s.define_knob("steps", [8, 16, 32])
+    s.constrain(rows * lanes * apart * apart <= 64, "the sums do not fit into registers")
+    sums = s[s.cache_write(c, "local")]
+    fetched = [s[s.cache_read(name, "shared", [sums])] for name in ("a", "b")]
+
+    *batch, i, j = c.op.axis
+    block_y, i = c.split(i, factor=items_y * rows * apart)
+    block_x, j = c.split(j, factor=items_x * lanes * apart)
+    virtual_y, i = c.split(i, nparts=apart)
+    virtual_x, j = c.split(j, nparts=apart)
+    item_y, row = c.split(i, factor=rows)
+    item_x, lane = c.split(j, factor=lanes)
+    c.reorder(*batch, block_y, block_x, virtual_y, virtual_x, item_y, item_x, row, lane)
+    for loop, tag in (
+        (block_y, "blockIdx.y"),
+        (block_x, "blockIdx.x"),
+        (item_y, "threadIdx.y"),
+        (item_x, "threadIdx.x"),
+    ):
+        c.bind(loop, tag)
+    for loop in (virtual_y, virtual_x):
+        c.bind(loop, te.thread_axis("vthread"))
+    if batch:
+        c.bind(c.fuse(*batch), "blockIdx.z")
+    c.unroll(row)
+    c.vectorize(lane)
+
+    sums.compute_at(c, item_x)
+    *batch, row, lane = sums.op.axis
+    outer, inner = sums.split(sums.op.reduce_axis[0], factor=steps)
+    sums.reorder(outer, inner, *batch, row, lane)
+    sums.unroll(row)
+    sums.vectorize(lane)
+    for tile in fetched:
+        tile.compute_at(sums, outer)
+        share(tile, {"threadIdx.x": items_x, "threadIdx.y": items_y}, s.define_knob("loads", [1, 4]))
+    fetched[0].storage_align(fetched[0].op.axis[-2], 8, 4)
+
+
+template(matmul, target="opencl")(_shared_tiles)
+template(batched_matmul, target="opencl")(_shared_tiles)

@@ -7,6 +7,7 @@ greatest of a window is the greatest of its columns' greatest, which neighbourin
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.gpu import bind_elements
 
 
 def image(batch=1, channels=64, height=112, width=112, dtype="float32"):
@@ -64,3 +65,10 @@ def all_nine(s):
     band, _ = pooled.split(y, factor=s.define_knob("rows", [1, 2, 4, 8]))
     pooled.parallel(pooled.fuse(n, c, band))
     pooled.vectorize(lane)
+
+
+@template(max_pool, target="opencl")
+def windows(s):
+    """One work-item for a few neighbouring windows; what they share, the cache holds."""
+    s["tallest"].compute_inline()
+    bind_elements(s, s["max_pool"])

@@ -7,6 +7,7 @@ that they follow one another as the prefetchers expect, and that no sum waits fo
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.gpu import add_up_rows, item_knob
 
 
 def matrix(rows=4096, columns=4096, dtype="float32"):
@@ -106,3 +107,35 @@ def bands_for_threads(s):
     bands.unroll(row)
     bands.vectorize(lane)
     bands.parallel("k.outer")
+
+
+@template(row_sum, target="opencl")
+def groups(s):
+    """A work-group for each row: its work-items read neighbouring elements, and add up together."""
+    total = s["row_sum"]
+    total.bind("i", "blockIdx.x")
+    add_up_rows(s, total, total, total.loops[0], item_knob(s))
+
+
+@template(column_sum, target="opencl")
+def columns(s):
+    """A work-item for a few neighbouring columns; groups of rows side by side, and added up at the end."""
+    total = s["column_sum"]
+    lanes, items = s.define_knob("lanes", [1, 2, 4]), item_knob(s)
+    bands = s.define_knob("bands", [1, 2, 4, 8])
+    band, _ = total.split("k", nparts=bands)
+    partial = s[s.rfactor(total, band, factor_axis=0)]
+    block, column = total.split("j", factor=items * lanes)
+    item, lane = total.split(column, factor=lanes)
+    total.reorder(block, item, *(x for x in total.loops if x.is_reduce), lane)
+    total.bind(block, "blockIdx.x")
+    total.bind(item, "threadIdx.x")
+    total.vectorize(lane)
+    partial.compute_at(total, block)
+    partial.set_scope("shared")
+    band, column = partial.op.axis
+    item, lane = partial.split(column, factor=lanes)
+    partial.reorder(band, item, *(x for x in partial.loops if x.is_reduce), lane)
+    partial.bind(band, "threadIdx.y")
+    partial.bind(item, "threadIdx.x")
+    partial.vectorize(lane)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.gpu import add_up_rows, item_knob
 
 
 def scores(rows=1024, columns=1024, dtype="float32"):
@@ -58,3 +59,18 @@ def rows_in_cache(s):
         partial.reorder(*partial.op.reduce_axis, lane)
         partial.vectorize(lane)
     s["scale"].compute_at(result, group)
+
+
+@template(softmax, target="opencl")
+def groups(s):
+    """A work-group for each row. Exponentials are taken again where they are needed: a row of them
+    in shared memory would leave room for few groups at a time."""
+    result, items = s["softmax"], item_knob(s)
+    i, j = result.op.axis
+    _, item = result.split(j, factor=items)
+    result.bind(i, "blockIdx.x")
+    result.bind(item, "threadIdx.x")
+    for name in ("scale", "power"):
+        s[name].compute_inline()
+    for name in ("largest", "total"):
+        add_up_rows(s, s[name], result, i, items)

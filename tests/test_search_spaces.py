@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched.codegen.llvm import compile_llvm
+from autosched.codegen import compile_function
 from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.module import Module
 from autosched.space.loading import find_workload, list_workloads
@@ -120,16 +120,29 @@ def _points(sketch: Sketch, count: int) -> list[dict[str, int]]:
     return [sketch.values(row) for row in feasible[:count]]
 
 
-@pytest.mark.parametrize(("name", "given"), CASES, ids=IDS)
-def test_points_of_every_template_on_llvm(name: str, given: dict[str, Any]) -> None:
+def _check_points(name: str, given: dict[str, Any], target: Target, count: int) -> None:
     work, sizes = _workload(name, given)
-    target = Target.parse("llvm")
     inputs = work.sample_inputs(sizes)
     wanted = work.reference(inputs)
     for sketch in template_space(work, target, work.sizes_of(inputs)).sketches:
-        for point in _points(sketch, 2):
-            module = Module(compile_llvm(sketch.structure.bind(point), target), target)
+        for point in _points(sketch, count):
+            module = Module(compile_function(sketch.structure.bind(point), target), target)
             got = module(*inputs)
             for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
                 wrong = compare(a, b, *allowed_error(b, None, None))
                 assert not wrong, f"{sketch.name} with {point}: {wrong}"
+
+
+@pytest.mark.parametrize(("name", "given"), CASES, ids=IDS)
+def test_points_of_every_template_on_llvm(name: str, given: dict[str, Any]) -> None:
+    _check_points(name, given, Target.parse("llvm"), 2)
+
+
+def _has_kernels(name: str) -> bool:
+    return any(t.target == "opencl" for t in find_workload(name, ROOT / "search_spaces").templates)
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if _has_kernels(name)])
+def test_points_of_every_template_on_opencl(name: str) -> None:
+    """At one size: the driver's compiler takes its time."""
+    _check_points(name, SMALL[name][0], Target.parse("opencl"), 2)

@@ -60,6 +60,7 @@ __all__ = ["partition_loops"]
 SMALL = 4
 #: Loops are cut only while the program has fewer statements than this.
 MAX_STATEMENTS = 3000
+NONE: frozenset[Expr] = frozenset()
 
 
 @dataclass(slots=True)
@@ -85,40 +86,46 @@ class _Span:
     answers: dict[Expr, Expr] = field(default_factory=dict)
 
 
-def partition_loops(s: Stmt, an: Analyzer) -> Stmt:
-    """`s` with its loops cut into borders and interiors."""
+def partition_loops(s: Stmt, an: Analyzer, items: frozenset[Expr] = NONE) -> Stmt:
+    """`s` with its loops cut into borders and interiors.
+
+    `items` are the loops of work-items around `s`. Nothing is cut where they decide: the work-items of
+    a group run in step, so each would go through the pieces of all.
+    """
     match s:
         case For():
-            return _partition_for(s, an)
+            return _partition_for(s, an, items)
         case If():
             with an.assuming(s.condition):
-                then = partition_loops(s.then, an)
-            return If(s.condition, then, None if s.otherwise is None else partition_loops(s.otherwise, an))
+                then = partition_loops(s.then, an, items)
+            return If(s.condition, then, None if s.otherwise is None else partition_loops(s.otherwise, an, items))
         case Seq():
-            return seq(*(partition_loops(c, an) for c in s.stmts))
+            return seq(*(partition_loops(c, an, items) for c in s.stmts))
         case Let() | Allocate() | Produce() | Launch():
-            return replace(s, body=partition_loops(s.body, an))
+            return replace(s, body=partition_loops(s.body, an, items))
         case _:
             return s
 
 
-def _partition_for(loop: For, an: Analyzer) -> Stmt:
+def _partition_for(loop: For, an: Analyzer, items: frozenset[Expr]) -> Stmt:
+    if loop.thread.startswith("threadIdx"):
+        items |= {loop.var}
     if loop.kind in ("serial", "parallel"):
-        loop = _tighten(loop, an)
+        loop = _tighten(loop, an, items)
     with an.tightened({}):
         enter_loop(loop, an)
         span = None
         if not loop.ragged and (loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx")):
-            span = _interior(loop, an)
+            span = _interior(loop, an, items)
         if span is None:
-            return replace(loop, body=partition_loops(loop.body, an))
+            return replace(loop, body=partition_loops(loop.body, an, items))
         site = _site(loop.body, span)
         if _works_elsewhere(loop.body, site):
-            return replace(loop, body=partition_loops(_chosen_at(loop, site, span, an), an))
+            return replace(loop, body=partition_loops(_chosen_at(loop, site, span, an), an, items))
         clean = replace_exprs(loop.body, span.answers)
         clean = simplify_stmt(clean, an)
     if loop.kind != "serial" or span.asked:
-        return _choose(loop, span, clean, an)
+        return _choose(loop, span, clean, an, items)
     # limits may be simplified only by what holds where they are computed: if knowing that the loop
     # runs makes them simpler, it has to be asked
     runs = an.simplify(loop.extent >= 1)
@@ -131,12 +138,12 @@ def _partition_for(loop: For, an: Analyzer) -> Stmt:
         with an.tightened({}):
             enter_loop(loop, an)
             an.bind(loop.var, low, an.poly(high) - 1)
-            inside = partition_loops(simplify_stmt(clean, an), an)
-        pieces = _cut(loop, span, low, high, inside, an)
+            inside = partition_loops(simplify_stmt(clean, an), an, items)
+        pieces = _cut(loop, span, low, high, inside, an, items)
     return pieces if is_const(runs, True) else If(runs, pieces)
 
 
-def _tighten(loop: For, an: Analyzer) -> For:
+def _tighten(loop: For, an: Analyzer, items: frozenset[Expr]) -> For:
     """A guard around the whole body that the loop variable alone decides becomes the loop's bound:
 
     for y in [0, 8): if y < n: f   ->   for y in [0, min(8, n)): f
@@ -150,7 +157,7 @@ def _tighten(loop: For, an: Analyzer) -> For:
         enter_loop(loop, an)
         for c in conjuncts(body.condition):
             trial = _Span()
-            holds = an.inequalities(c)
+            holds = None if variables(c) & items else an.inequalities(c)
             if holds and all(_solve(p, loop.var, frozenset(), an, trial, 4, exact=True) for p in holds):
                 span.low += trial.low
                 span.high += trial.high
@@ -178,13 +185,13 @@ def _limits(loop: For, span: _Span, an: Analyzer) -> tuple[Expr, Expr]:
     return low, high
 
 
-def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyzer) -> Stmt:
+def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyzer, items: frozenset[Expr]) -> Stmt:
     end = loop.start + loop.extent
     border = _scalar_border(loop.body, span)
     pieces = [replace(loop, start=low, extent=high - low, body=inside)]
     for start, stop, first in ((loop.start, low, True), (high, end, False)):
         piece = simplify_stmt(replace(loop, start=start, extent=stop - start, body=border, ragged=True, lanes=0), an)
-        piece = partition_loops(piece, an)
+        piece = partition_loops(piece, an, items)
         pieces.insert(0 if first else len(pieces), piece)  # type: ignore[arg-type]
     return seq(*(simplify_stmt(p, an) for p in pieces))
 
@@ -211,16 +218,16 @@ def _half(extent: Expr) -> int:
     return 1 << (half.bit_length() - 1) if half >= 4 else 0
 
 
-def _choose(loop: For, span: _Span, clean: Stmt, an: Analyzer) -> Stmt:
+def _choose(loop: For, span: _Span, clean: Stmt, an: Analyzer, items: frozenset[Expr]) -> Stmt:
     with an.tightened({}):
         enter_loop(loop, an)
         condition = an.simplify(_holds(loop, span))
         if is_const(condition, True):
-            body = partition_loops(clean, an)
+            body = partition_loops(clean, an, items)
         else:
             with an.assuming(condition):
-                inside = partition_loops(simplify_stmt(clean, an), an)
-            body = If(condition, inside, partition_loops(simplify_stmt(_scalar_border(loop.body, span), an), an))
+                inside = partition_loops(simplify_stmt(clean, an), an, items)
+            body = If(condition, inside, partition_loops(simplify_stmt(_scalar_border(loop.body, span), an), an, items))
     return replace(loop, body=body)
 
 
@@ -292,7 +299,7 @@ def _replaced(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
 # -- which questions -----------------------------------------------------------------------------
 
 
-def _interior(loop: For, an: Analyzer) -> _Span | None:
+def _interior(loop: For, an: Analyzer, items: frozenset[Expr]) -> _Span | None:
     """Where the questions this loop can settle are settled, or None if there is nothing to gain.
 
     A loop with a shared stage in it is left whole. The barriers of that stage would come to stand in
@@ -317,7 +324,7 @@ def _interior(loop: For, an: Analyzer) -> _Span | None:
         over = frozenset(s.var for s in relaxed)
         for question in _questions(loop.body, an):
             mentioned = variables(question.node)
-            if loop.var not in mentioned or mentioned & serial:
+            if loop.var not in mentioned or mentioned & (serial | items):
                 continue
             is_guard = question.node.dtype.is_bool and is_const(question.answer, True)
             if is_guard and mentioned & small:  # `_tighten` turns it into that loop's bound

@@ -260,6 +260,22 @@ def test_a_stage_deep_inside_others_still_meets_at_its_barrier() -> None:
         check_against_reference([a, c], s, "opencl", [values], "interpreter")
 
 
+def test_loops_are_not_cut_where_each_work_item_would_cut_them_elsewhere() -> None:
+    """Work-items run in step: each would go through the pieces of all. A block may still choose."""
+    a = te.placeholder((64,), "int32", name="A")
+    k = te.reduce_axis((0, 9), name="k")
+    b = te.compute((64,), lambda i: te.sum(a[te.max(te.min(i + k - 4, 63), 0)], axis=k), name="B")
+    s = create_schedule(b)
+    outer, inner = s[b].split("i", factor=8)
+    s[b].bind(outer, "blockIdx.x")
+    s[b].bind(inner, "threadIdx.x")
+    f = lower_structure(s, [a, b], "opencl").bind()
+    loops = [x for x in walk(f.body) if isinstance(x, For)]
+    assert 1 <= len(loops) <= 2
+    assert all(repr(x.extent) == "9" for x in loops)
+    check_against_reference([a, b], s, "opencl", [np.arange(64, dtype=np.int32)], "interpreter")
+
+
 def test_stores_of_a_kernel_are_guarded_at_the_ragged_end() -> None:
     n = te.var("n")
     a = te.placeholder((n,), "int32", name="A")

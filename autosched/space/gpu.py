@@ -1,0 +1,75 @@
+"""Building blocks of templates for GPU-style targets: what most kernels do alike.
+
+    bind_elements(s, s["add"])                    one work-item, one vector of the result
+    share(fetch, items, lanes)                    a work-group copies a tile to shared memory together
+    add_up_rows(s, s["row_sum"], row)             the work-items of a group add up a row together
+
+Knobs keep their names, so blocks that a template uses twice share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autosched.schedule.schedule import Schedule
+from autosched.schedule.stage import Loop, Stage
+
+__all__ = ["add_up_rows", "bind_elements", "item_knob", "share"]
+
+
+def item_knob(s: Schedule, name: str = "items") -> Any:
+    """Work-items along one axis of a work-group; whole warps and wavefronts among them."""
+    return s.define_knob(name, [16, 32, 64, 128, 256])
+
+
+def bind_elements(s: Schedule, stage: Stage) -> Loop:
+    """All spatial loops of a stage as one: blocks of work-items, each with a vector of neighbours.
+
+    Neighbouring work-items read neighbouring addresses, which the memory serves at once. Returns the
+    loop of work-items; reduce loops, if there are any, stay inside it.
+    """
+    row = stage.fuse(*(x for x in stage.loops if not x.is_reduce))
+    vectors, lane = stage.split(row, factor=s.define_knob("lanes", [1, 2, 4]))
+    block, item = stage.split(vectors, factor=item_knob(s))
+    stage.bind(block, "blockIdx.x")
+    stage.bind(item, "threadIdx.x")
+    stage.reorder(block, item, *(x for x in stage.loops if x.is_reduce), lane)
+    stage.vectorize(lane)
+    return item
+
+
+def share(stage: Stage, items: Mapping[str, Any], lanes: Any = 1) -> None:
+    """The elements of a shared stage, copied or computed by all work-items of a group together.
+
+    `items` gives the extent of each threadIdx axis of the kernel, x first: consecutive work-items
+    take consecutive vectors of `lanes` elements, whatever the shape of the tile is.
+    """
+    rest, lane = stage.split(stage.fuse(*stage.op.axis), factor=lanes)  # type: ignore[attr-defined]
+    for tag, extent in items.items():
+        rest, item = stage.split(rest, factor=extent)
+        stage.bind(item, tag)
+    stage.vectorize(lane)
+
+
+def add_up_rows(s: Schedule, stage: Stage, host: Stage, row: Loop, items: Any) -> None:
+    """A reduction that a work-group makes together, at loop `row` of `host`, which is bound to blockIdx.
+
+    Every work-item reduces each `items`-th element, in a register, and leaves it in shared memory; a
+    few of them reduce what is there, and one the rest. The reduction has one reduce loop, and `stage`
+    may be `host` itself.
+    """
+    few = 8
+    _, item = stage.split(next(x for x in stage.loops if x.is_reduce), factor=items)
+    partial = s[s.rfactor(stage, item, factor_axis=-1)]
+    _, last = stage.split(stage.loops[-1], factor=few)
+    middle = s[s.rfactor(stage, last, factor_axis=-1)]
+    if stage is not host:
+        stage.compute_at(host, row)
+        stage.set_scope("shared")
+    for part in (partial, middle):
+        register = s[s.cache_write(part, "local")]
+        part.compute_at(host, row)
+        part.set_scope("shared")
+        part.bind(part.loops[-1], "threadIdx.x")
+        register.compute_at(part, part.loops[-1])
