@@ -73,3 +73,19 @@ def strips(s):
         rows.compute_at(out, line)
         _, lane = rows.split(rows.fuse(*rows.op.axis[1:]), factor=64)
         rows.vectorize(lane)
+
+
+@template(resize, target="llvm")
+def pixels(s):
+    """For factors without a short pattern: weighted rows as vectors, then pixel after pixel, whose
+    position and weight serve all its channels."""
+    out, rows = s["resize"], s["rows"]
+    y, x, c = out.op.axis
+    band, line = out.split(y, factor=s.define_knob("band", [2, 4, 8, 16]))
+    _, near = out.split(x, factor=s.define_knob("pixels", [1, 2, 4, 8]))
+    out.parallel(band)
+    out.unroll(near)
+    out.unroll(c)
+    rows.compute_at(out, line)
+    _, lane = rows.split(rows.fuse(*rows.op.axis[1:]), factor=64)
+    rows.vectorize(lane)
