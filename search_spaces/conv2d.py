@@ -75,7 +75,7 @@ def _tile_sizes(s):
 
 
 def _rows(s):
-    return s.define_knob("rows", [1, 2, 4, 7, 14, 28])
+    return s.define_knob("rows", [1, 2, 4, 7, 14, 28, 56])
 
 
 def _keep_in_registers(s, sums, reduce, spatial, vectorized):
@@ -123,7 +123,7 @@ def tiles(s):
     by = s.choose("parallel", ["rows", "channels"])
     if by == "rows":
         band, line = conv.split("y", factor=_rows(s))
-        keep = s.choose("keep", ["weights", "pixels"])  # in the nearest cache while the other passes by
+        keep = s.choose("keep", ["weights", "pixels"])  # in the nearest cache while the others pass by
         inner = [block, line, tile] if keep == "weights" else [line, tile, block]
     else:
         band, inner = block, ["y", tile]
@@ -165,10 +165,10 @@ def transposed_tiles(s):
     by = s.choose("parallel", ["rows", "channels"])
     if by == "rows":
         band, line = conv.split("y", factor=_rows(s))
-        conv.reorder("n", band, block, line, tile, channel, pixel)
+        inner = [block, line, tile]
     else:
-        band = block
-        conv.reorder("n", block, "y", tile, channel, pixel)
+        band, inner = block, ["y", tile]
+    conv.reorder("n", band, *inner, channel, pixel)
     task = conv.fuse("n", band)
     conv.parallel(task)
     conv.unroll(channel)
@@ -176,7 +176,7 @@ def transposed_tiles(s):
 
     # The rows of a small window are written out, not its columns: neighbouring columns read the same
     # pixels, and what they share would be kept in registers that the sums need.
-    sums.compute_at(conv, tile)
+    sums.compute_at(conv, inner[-1])
     n, y, x, co = sums.op.axis
     ci, ky, kx = sums.op.reduce_axis
     _keep_in_registers(s, sums, [ci, kx, ky], [n, y, x], co)
@@ -198,10 +198,10 @@ def transposed_tiles(s):
 
 @template(conv2d_nchw, target="llvm")
 def lines(s):
-    """Vectors of neighbouring pixels, each multiplied with one weight, broadcast: nothing is packed
-    or transposed. Best for windows of one pixel, where the whole image is one line."""
+    """Vectors of neighbouring pixels, each multiplied with one weight, broadcast: no weight is packed
+    and nothing is transposed. Best for windows of one pixel, where the whole image is one line."""
     conv, lanes = s["conv2d"], _lanes(s)
-    channels = s.define_knob("channels", [4, 6, 8, 12, 14])
+    channels = s.define_knob("channels", [2, 4, 6, 8, 14])
     vectors = s.define_knob("vectors", [1, 2, 3, 4])
     s.constrain(channels * vectors <= 28, "the sums do not fit into registers")
     s.constrain(channels * vectors >= 6, "too few sums to keep the multipliers busy")
@@ -227,6 +227,15 @@ def lines(s):
     sums.compute_at(conv, block)
     n, co, *y, x = sums.op.axis
     _keep_in_registers(s, sums, sums.op.reduce_axis, [n, *y, co], x)
+    if pointwise:  # a tile's pixels of all input channels lie together while its blocks of channels read them
+        copy = s[s.cache_read("image", "global", [sums])]
+        copy.fuse(*copy.op.axis[2:])
+        pixels = s[s.cache_write(copy, "global")]
+        copy.compute_inline()
+        pixels.compute_at(conv, tile)
+        vector, lane = pixels.split(pixels.op.axis[-1], factor=lanes)
+        pixels.unroll(vector)
+        pixels.vectorize(lane)
     _place_padded(s, conv, None, "channels")
 
 
