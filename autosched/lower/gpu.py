@@ -151,12 +151,7 @@ def demote_private(body: Stmt) -> Stmt:
                 if isinstance(x, Allocate) and x.buffer.scope == "global"
             }
             if owner:
-                inner = retarget(s.body, owner)
-                inner = map_stmt(
-                    inner,
-                    on_stmt=lambda x: Allocate(owner.get(x.buffer, x.buffer), x.body) if isinstance(x, Allocate) else x,
-                )
-                return Launch(s.name, s.grid, s.block, inner)
+                return Launch(s.name, s.grid, s.block, retarget(s.body, owner))
         return s
 
     return map_stmt(body, on_stmt=demote)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from autosched.ir.expr import Expr, cast, is_index, post_order, rebuild, substitute
+from autosched.ir.expr import Expr, cast, is_index, substitute
+from autosched.ir.visit import rewrite
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 
@@ -20,16 +21,13 @@ def inline_stages(s: Schedule) -> dict[Stage, Expr]:
 
 
 def _inline(body: Expr, s: Schedule, bodies: dict[Stage, Expr]) -> Expr:
-    done: dict[Expr, Expr] = {}
-    for e in post_order(body):
-        args = tuple(done[a] for a in e.args)
-        if e.op == "read":
-            producer = s.stage(e.value)
-            if producer.attach.kind == "inline":
-                # an index that is a value (a read, say) is widened, so that arithmetic on it stays exact
-                exact = (i if is_index(i) else cast("int64", i) for i in args)
-                mapping = dict(zip((a.var for a in producer.axis), exact, strict=True))
-                done[e] = cast(e.dtype, substitute(bodies[producer], mapping))
-                continue
-        done[e] = rebuild(e, args) if e.args else e
-    return done[body]
+    def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        producer = s.stage(e.value) if e.op == "read" else None
+        if producer is None or producer.attach.kind != "inline":
+            return None
+        # an index that is a value (a read, say) is widened, so that arithmetic on it stays exact
+        exact = (i if is_index(i) else cast("int64", i) for i in args)
+        mapping = dict(zip((a.var for a in producer.axis), exact, strict=True))
+        return cast(e.dtype, substitute(bodies[producer], mapping))
+
+    return rewrite(body, change)

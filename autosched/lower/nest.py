@@ -19,7 +19,6 @@ from autosched.ir.expr import (
     likely,
     logical_and,
     post_order,
-    rebuild,
     substitute,
     var,
     variables,
@@ -41,6 +40,7 @@ from autosched.ir.stmt import (
     substitute_stmt,
     walk,
 )
+from autosched.ir.visit import rewrite
 from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.scan import check_work_items
 from autosched.schedule.schedule import Schedule
@@ -120,20 +120,13 @@ class _Builder:
 
     def reads(self, e: Expr) -> Expr:
         """Reads of tensors become loads from where their buffers keep the elements."""
-        done: dict[Expr, Expr] = {}
 
-        def go(e: Expr) -> Expr:
-            if not e.args and e.op != "read":  # an element of a tensor without dimensions has no index
-                return e
-            if e not in done:
-                args = tuple(go(a) for a in e.args)
-                if e.op == "read":
-                    done[e] = load(self.buffer(e.value), *self.window(e.value).place([const(0)] * len(args), args))
-                else:
-                    done[e] = rebuild(e, args)
-            return done[e]
+        def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+            if e.op != "read":
+                return None
+            return load(self.buffer(e.value), *self.window(e.value).place([const(0)] * len(args), args))
 
-        return go(e)
+        return rewrite(e, loads)
 
     # -- one stage ------------------------------------------------------------------------------
     def produce(self, stage: Stage) -> Stmt:

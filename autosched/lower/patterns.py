@@ -13,6 +13,7 @@ from autosched.ir.expr import Expr, broadcast, is_index, ramp, rebuild, var, var
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Stmt, map_stmt
+from autosched.ir.visit import rewrite
 
 __all__ = ["split_patterns"]
 
@@ -23,17 +24,11 @@ def split_patterns(s: Stmt) -> Stmt:
     """`s` with its vector index arithmetic split into a scalar and a pattern, where that is possible."""
     done: dict[Expr, Expr] = {}
 
-    def go(e: Expr) -> Expr:
-        if not e.args:
-            return e
-        if e not in done:
-            found = None
-            if e.dtype.lanes > 1 and is_index(e) and e.op not in ("ramp", "broadcast"):
-                found = _split(e)
-            done[e] = rebuild(e, tuple([go(a) for a in e.args])) if found is None else found
-        return done[e]
+    def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        is_pattern = e.args and e.dtype.lanes > 1 and is_index(e) and e.op not in ("ramp", "broadcast")
+        return _split(e) if is_pattern else None
 
-    return map_stmt(s, go)
+    return map_stmt(s, lambda e: rewrite(e, change, done))
 
 
 def _split(e: Expr) -> Expr | None:

@@ -17,7 +17,7 @@ from autosched.ir.expr import Expr, compare, const, substitute, variables
 from autosched.ir.printer import format_function
 from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, map_stmt, walk
+from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
 from autosched.lower import gpu, storage, streams, verify, vthread
 from autosched.lower.bounds import infer_bounds
 from autosched.lower.inline import inline_stages
@@ -68,12 +68,7 @@ def bind_knobs(p: Program) -> Program:
         if any(variables(d) & mapping.keys() for d in (*s.buffer.shape, *s.buffer.strides))
     }
     body = replace_exprs(p.function.body, mapping)
-    if owner:
-        body = storage.retarget(body, owner)
-        body = map_stmt(
-            body, on_stmt=lambda s: Allocate(owner.get(s.buffer, s.buffer), s.body) if isinstance(s, Allocate) else s
-        )
-    return p.with_body(body)
+    return p.with_body(storage.retarget(body, owner) if owner else body)
 
 
 def _allocations(body: Stmt) -> list[Allocate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autosched.ir.expr import Expr, is_const, likely, logical_not, rebuild
+from autosched.ir.expr import Expr, is_const, likely, logical_not
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
     Allocate,
@@ -22,6 +22,7 @@ from autosched.ir.stmt import (
     seq,
     substitute_stmt,
 )
+from autosched.ir.visit import rewrite
 
 __all__ = ["enter_loop", "replace_exprs", "simplify_stmt"]
 
@@ -105,13 +106,8 @@ def replace_exprs(s: Stmt, mapping: dict[Expr, Expr]) -> Stmt:
     (which must be smaller than what they replace)."""
     done: dict[Expr, Expr] = {}
 
-    def go(e: Expr) -> Expr:
-        if e not in done:
-            found = mapping.get(e)
-            if found is not None:
-                done[e] = go(found)
-            else:
-                done[e] = rebuild(e, tuple([go(a) for a in e.args])) if e.args else e
-        return done[e]
+    def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        found = mapping.get(e)
+        return None if found is None else rewrite(found, change, done)
 
-    return map_stmt(s, go)
+    return map_stmt(s, lambda e: rewrite(e, change, done))

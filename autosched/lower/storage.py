@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, const, make, maximum, post_order, rebuild, variables
+from autosched.ir.expr import Expr, const, make, maximum, post_order, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Prefetch, Seq, Stmt, Store, expressions, map_stmt, walk
+from autosched.ir.visit import rewrite
 
 __all__ = ["flatten_buffers", "reuse_storage"]
 
@@ -42,16 +43,8 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
 
     done: dict[Expr, Expr] = {}
 
-    def loads(e: Expr) -> Expr:
-        if not e.args and e.op != "load":  # an element of a tensor without dimensions has no index
-            return e
-        if e not in done:
-            args = tuple([loads(a) for a in e.args])
-            if e.op == "load":
-                done[e] = make("load", e.dtype, (offset(e.value, args),), target(e.value))
-            else:
-                done[e] = rebuild(e, args)
-        return done[e]
+    def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        return make("load", e.dtype, (offset(e.value, args),), target(e.value)) if e.op == "load" else None
 
     def stores(s: Stmt) -> Stmt:
         match s:
@@ -64,7 +57,7 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
             case _:
                 return s
 
-    return map_stmt(body, loads, stores)
+    return map_stmt(body, lambda e: rewrite(e, loads, done), stores)
 
 
 def reuse_storage(body: Stmt, an: Analyzer) -> Stmt:
@@ -119,24 +112,17 @@ def _buffers(s: Stmt) -> set[Buffer]:
 
 
 def retarget(s: Stmt, owner: dict[Buffer, Buffer]) -> Stmt:
-    """The same accesses on other buffers."""
+    """The same accesses to, and allocations of, other buffers."""
     done: dict[Expr, Expr] = {}
 
-    def loads(e: Expr) -> Expr:
-        if not e.args and e.op != "load":  # an element of a tensor without dimensions has no index
-            return e
-        if e not in done:
-            args = tuple([loads(a) for a in e.args])
-            done[e] = make("load", e.dtype, args, owner.get(e.value, e.value)) if e.op == "load" else rebuild(e, args)
-        return done[e]
+    def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        return make("load", e.dtype, args, owner[e.value]) if e.op == "load" and e.value in owner else None
 
     def stores(s: Stmt) -> Stmt:
         match s:
-            case Store():
-                return replace(s, buffer=owner.get(s.buffer, s.buffer))
-            case Prefetch():
+            case Store() | Prefetch() | Allocate():
                 return replace(s, buffer=owner.get(s.buffer, s.buffer))
             case _:
                 return s
 
-    return map_stmt(s, loads, stores)
+    return map_stmt(s, lambda e: rewrite(e, loads, done), stores)

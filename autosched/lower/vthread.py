@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, const, make, post_order, rebuild, var, variables
+from autosched.ir.expr import Expr, const, make, post_order, var, variables
 from autosched.ir.stmt import (
     VTHREAD,
     Allocate,
@@ -36,6 +36,7 @@ from autosched.ir.stmt import (
     substitute_stmt,
     walk,
 )
+from autosched.ir.visit import rewrite
 
 __all__ = ["inject"]
 
@@ -116,20 +117,13 @@ class _VirtualThreads:
 
     def _retarget(self, s: Stmt) -> Stmt:
         """The same accesses in the copies of virtual thread `v`."""
-        done: dict[Expr, Expr] = {}
 
         def shifted(b: Buffer, index: Expr) -> Expr:
             return index + self.v * b.shape[0]
 
-        def loads(e: Expr) -> Expr:
-            if e not in done:
-                args = tuple([loads(a) for a in e.args])
-                own = self.own.get(e.value) if e.op == "load" else None
-                if own is not None:
-                    done[e] = make("load", e.dtype, (shifted(e.value, args[0]),), own)
-                else:
-                    done[e] = rebuild(e, args) if args else e
-            return done[e]
+        def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+            own = self.own.get(e.value) if e.op == "load" else None
+            return None if own is None else make("load", e.dtype, (shifted(e.value, args[0]),), own)
 
         def stores(s: Stmt) -> Stmt:
             match s:
@@ -142,4 +136,5 @@ class _VirtualThreads:
                 case _:
                     return s
 
-        return map_stmt(s, loads, stores)
+        done: dict[Expr, Expr] = {}
+        return map_stmt(s, lambda e: rewrite(e, loads, done), stores)

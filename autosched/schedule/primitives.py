@@ -28,6 +28,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD
+from autosched.ir.visit import rewrite
 from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
@@ -583,19 +584,11 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any]) ->
 
 def retarget(body: Expr, old: Tensor, new: Tensor) -> Expr:
     """`body` reading `new` wherever it read `old`, at the same indices."""
-    done: dict[Expr, Expr] = {}
 
-    def go(e: Expr) -> Expr:
-        if not e.args and e.op != "read":  # an element of a tensor without dimensions has no index
-            return e
-        if e not in done:
-            args = tuple(go(a) for a in e.args)
-            value = new if e.op == "read" and e.value is old else e.value
-            same = value is e.value and all(a is b for a, b in zip(args, e.args, strict=True))
-            done[e] = e if same else make(e.op, e.dtype, args, value)
-        return done[e]
+    def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        return make("read", e.dtype, args, new) if e.op == "read" and e.value is old else None
 
-    return go(body)
+    return rewrite(body, change)
 
 
 # -- reductions -----------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import seed_programs
 
+from autosched import te
+from autosched.schedule import create_schedule
 from autosched.testing.schedules import check_against_reference
 
 DIVIDES = (16, 48)
@@ -62,3 +64,29 @@ def test_transposed_storage(make: object) -> None:
     matrix = np.arange(200, dtype=np.float32).reshape(10, 20)
     for backend in ("native", "interpreter"):
         check_against_reference([a, c], s, "llvm", [matrix], backend)  # type: ignore[arg-type]
+
+
+def test_a_chain_of_many_stages() -> None:
+    """Expressions this deep are walked without recursion."""
+    a = te.placeholder((8,), "int32", name="a")
+    t, stages = a, []
+    for i in range(300):
+        t = te.compute((8,), lambda x, t=t: t[x] + 1, name=f"t{i}")
+        stages.append(t)
+    s = create_schedule(t)
+    for stage in stages[:-1]:
+        s[stage].compute_inline()
+    check_against_reference([a, t], s, "llvm", [np.arange(8, dtype="int32")])
+
+
+def test_a_deep_sum_of_different_reads() -> None:
+    """Nothing folds here: a chain of 200 inlined stages is an expression 200 levels deep."""
+    a = te.placeholder((400,), "int32", name="a")
+    t, stages = a, []
+    for i in range(200):
+        t = te.compute((100,), lambda x, t=t, i=i: te.max(t[x] * 3, a[x + i]) - i, name=f"t{i}")
+        stages.append(t)
+    s = create_schedule(t)
+    for stage in stages[:-1]:
+        s[stage].compute_inline()
+    check_against_reference([a, t], s, "llvm", [np.arange(400, dtype="int32")])
