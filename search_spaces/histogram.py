@@ -47,3 +47,16 @@ def private_counts(s):
         _, lane = sums.split(place, factor=16)
         sums.reorder(total, lane)
         sums.vectorize(lane)
+
+
+@template(histogram, target="opencl")
+def counts_of_work_items(s):
+    """Each work-item counts a band of rows in a place of its own; a second kernel adds the counts up."""
+    counts = s["histogram"]
+    band, _ = counts.split("y", factor=s.define_knob("rows", [2, 4, 8, 16, 32, 64]))
+    of_band = s[s.rfactor(counts, band)]
+    items = s.define_knob("items", [1, 4, 16, 64])
+    for stage, loop in ((of_band, of_band.op.axis[0]), (counts, counts.op.axis[0])):
+        group, item = stage.split(loop, factor=items)
+        stage.bind(group, "blockIdx.x")
+        stage.bind(item, "threadIdx.x")

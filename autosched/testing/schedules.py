@@ -238,7 +238,7 @@ def _store_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if _is_part(s, stage) or stage.scan_loop is not None:
         return None
     loops = inner.stage.loops
-    usable = loops[: max(loops.index(inner), 1)]
+    usable = [x for x in loops[: max(loops.index(inner), 1)] if x not in inner.stage.scatter_loops]
     scan = s.scans.step_of(stage)
     if scan is not None and inner.stage is scan:  # what a step computes is gone with it
         usable = [x for x in usable if x is inner]
