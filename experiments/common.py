@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+#: longer than idle OpenMP threads spin
+PAUSE_S = 0.02
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -19,7 +21,8 @@ def interleaved(
     """Seconds per call of each contender, one sample a round.
 
     A sample is as many calls as fill `round_s`; each round runs all contenders, the order rotating,
-    so that what disturbs the machine disturbs all of them.
+    so that what disturbs the machine disturbs all of them. A pause comes before each, because the
+    threads of the contender before spin for some milliseconds, waiting for more work.
     """
     calls = {}
     for name, call in contenders.items():
@@ -32,6 +35,7 @@ def interleaved(
     for r in range(rounds):
         for name in order[r % len(order) :] + order[: r % len(order)]:
             call, n = contenders[name], calls[name]
+            time.sleep(PAUSE_S)
             call()  # bring caches and threads back from the contender before
             begun = time.perf_counter()
             for _ in range(n):
