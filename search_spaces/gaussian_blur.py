@@ -8,6 +8,7 @@ to 256, so that sums of 8-bit pixels fit 16 bits, rounding included: 255*256 + 1
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.gpu import bind_rows, share
 
 #: row 4 of Pascal's triangle: the weights of neighbours at -2 .. 2, in sixteenths
 WEIGHTS = (1, 4, 6, 4, 1)
@@ -79,3 +80,17 @@ def row_buffer(s):
     columns.reorder(block, y, lane)
     columns.unroll(y)
     columns.vectorize(lane)
+
+
+@template(gaussian_blur, target="opencl")
+def patches(s):
+    """Vertical sums of a patch in shared memory, or taken again by every work-item that reads them."""
+    blur = s["gaussian_blur"]
+    s["padded"].compute_inline()
+    block, items = bind_rows(s, blur)
+    if s.choose("columns", ["shared", "inlined"]) == "inlined":
+        s["columns"].compute_inline()
+    else:
+        s["columns"].compute_at(blur, block)
+        s["columns"].set_scope("shared")
+        share(s["columns"], items)

@@ -9,6 +9,7 @@ INTER_LINEAR, within 1. Rows are weighted in 1/256, which keeps 16 bits; within 
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.gpu import bind_rows
 
 
 def photograph(height=1280, width=1920, out_height=640, out_width=960, channels=3):
@@ -89,3 +90,10 @@ def pixels(s):
     rows.compute_at(out, line)
     _, lane = rows.split(rows.fuse(*rows.op.axis[1:]), factor=64)
     rows.vectorize(lane)
+
+
+@template(resize, target="opencl")
+def patches(s):
+    """Everything inlined; what neighbours share, the cache holds."""
+    s["rows"].compute_inline()
+    bind_rows(s, s["resize"])

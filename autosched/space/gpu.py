@@ -1,6 +1,7 @@
 """Building blocks of templates for GPU-style targets: what most kernels do alike.
 
     bind_elements(s, s["add"])                    one work-item, one vector of the result
+    bind_rows(s, s["sobel"])                      one work-item, an element of a few rows of an image
     share(fetch, items, lanes)                    a work-group copies a tile to shared memory together
     add_up_rows(s, s["row_sum"], row)             the work-items of a group add up a row together
 
@@ -15,7 +16,7 @@ from typing import Any
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 
-__all__ = ["add_up_rows", "bind_elements", "item_knob", "share"]
+__all__ = ["add_up_rows", "bind_elements", "bind_rows", "item_knob", "share"]
 
 
 def item_knob(s: Schedule, name: str = "items") -> Any:
@@ -37,6 +38,27 @@ def bind_elements(s: Schedule, stage: Stage) -> Loop:
     stage.reorder(block, item, *(x for x in stage.loops if x.is_reduce), lane)
     stage.vectorize(lane)
     return item
+
+
+def bind_rows(s: Schedule, stage: Stage) -> tuple[Loop, dict[str, Any]]:
+    """An image's rows in bands, and each row, its channels included, in blocks of neighbours.
+
+    A work-item computes one element of `rows` rows, which read much the same pixels. Returns the
+    innermost loop over blocks and the extents of the axes of work-items, as `share` takes them.
+    """
+    y, *rest = stage.op.axis  # type: ignore[attr-defined]
+    row = stage.fuse(*rest)
+    items = s.define_knob("items", [16, 32, 64, 128])
+    rows, bands = s.define_knob("rows", [1, 2, 4]), s.define_knob("bands", [1, 2, 4])
+    block_y, y = stage.split(y, factor=rows * bands)
+    band, line = stage.split(y, factor=rows)
+    block_x, item = stage.split(row, factor=items)
+    stage.reorder(block_y, block_x, band, item, line)
+    tags = ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")
+    for loop, tag in zip((block_y, block_x, band, item), tags, strict=True):
+        stage.bind(loop, tag)
+    stage.unroll(line)
+    return block_x, {"threadIdx.x": items, "threadIdx.y": bands}
 
 
 def share(stage: Stage, items: Mapping[str, Any], lanes: Any = 1) -> None:
