@@ -10,8 +10,9 @@ from typing import Any
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, post_order, var, variables
 from autosched.schedule import scans
+from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.primitives import MAX_FACTOR, PRIMITIVES
+from autosched.schedule.primitives import PRIMITIVES
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Fetch, Loop, Stage
 from autosched.schedule.trace import (

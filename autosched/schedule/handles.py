@@ -1,0 +1,87 @@
+"""What a primitive is called with: loops by handle, axis or name, factors, and what they must be."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from autosched.errors import UsageError
+from autosched.ir.expr import (
+    Expr,
+    as_expr,
+    maximum,
+    variables,
+)
+from autosched.ir.simplify import simplify
+from autosched.schedule.illegal import Illegal
+from autosched.schedule.stage import Loop, Stage
+from autosched.te.tensor import IterVar
+
+if TYPE_CHECKING:
+    from autosched.schedule.schedule import Schedule
+
+__all__ = ["MAX_FACTOR", "computed", "factor_of", "leaf", "unmarked"]
+
+#: The largest factor or nparts: loops count in 32 bits.
+MAX_FACTOR = 2**31 - 1
+
+
+def leaf(stage: Stage, handle: Any) -> Loop:
+    """The live loop that a handle names: a Loop, an axis of the operation, or a name."""
+    computed(stage)
+    legal = f"loops of {stage.name}: {stage.describe()}"
+    if isinstance(handle, IterVar):
+        if handle not in stage.roots:
+            raise Illegal(f"axis {handle.name} does not belong to {stage.name}", legal)
+        handle = stage.roots[handle]
+    if isinstance(handle, str):
+        found = stage.loop_named(handle)
+        if found is None:
+            near = difflib.get_close_matches(handle, [loop.name for loop in stage.loops], n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise Illegal(f"{stage.name} has no loop {handle!r}", hint + legal)
+        return found
+    if not isinstance(handle, Loop):
+        raise Illegal(f"{handle!r} is not a loop", legal)
+    if handle.stage is not stage:
+        raise Illegal(f"{handle.full_name} is a loop of another stage", legal)
+    if handle not in stage.loops:
+        raise Illegal(f"{handle.full_name} was already split or fused away", legal)
+    return handle
+
+
+def factor_of(s: Schedule, value: Any, what: str) -> Expr:
+    legal = f"legal: a positive integer, a knob, or arithmetic on knobs and sizes, for {what}"
+    try:
+        e = as_expr(value)
+    except UsageError:
+        raise Illegal(f"{value!r} is not a {what}", legal) from None
+    if not e.dtype.is_integer:
+        raise Illegal(f"{what} {value!r} is not an integer", legal)
+    if e.op == "const" and e.value < 1:
+        raise Illegal(f"{what} {e.value} is not positive", legal)
+    if e.op == "const" and e.value > MAX_FACTOR:
+        raise Illegal(f"{what} {e.value} is more than any loop has iterations", legal)
+    known = {k.var for k in s.knobs.values()} | set(s.sizes().values())
+    bad = sorted(v.name for v in variables(e) if v not in known)
+    if bad:
+        raise Illegal(f"{what} depends on {bad[0]}, which is no knob or size of this schedule", legal)
+    if any(v.value.role == "size" for v in variables(e)):
+        return simplify(maximum(e, 1))  # sizes are known at the call only, and some make it 0
+    return e
+
+
+def unmarked(loop: Loop, action: str) -> None:
+    if loop.pragmas:
+        raise Illegal(f"{loop!r} is marked; {action} would undo that", f"{action} before pragma")
+    if loop.kind != "serial":
+        state = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}.get(loop.kind)
+        raise Illegal(
+            f"{loop.full_name} is {state or 'bound to ' + loop.thread}; {action} would undo that",
+            f"{action} before {loop.kind if state else 'bind'}",
+        )
+
+
+def computed(stage: Stage) -> None:
+    if stage.is_placeholder:
+        raise Illegal(f"{stage.name} is an input: it has no loops", "schedule what reads it, or cache_read it")

@@ -1,0 +1,220 @@
+"""The primitives that add a stage: caches and factored reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from autosched.ir.expr import (
+    Expr,
+    cast,
+    compare,
+    const,
+    if_then_else,
+    logical_and,
+    make,
+    substitute,
+    variables,
+)
+from autosched.ir.visit import rewrite
+from autosched.schedule import scans
+from autosched.schedule.illegal import Illegal
+from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
+from autosched.schedule.stage import SCOPES, Loop, Split, Stage
+from autosched.te.tensor import ComputeOp, IterVar, Reduction, Tensor
+
+if TYPE_CHECKING:
+    from autosched.schedule.schedule import Schedule
+
+from autosched.schedule.handles import computed, leaf
+
+__all__ = ["cache_read", "cache_write", "rfactor"]
+
+# -- caches ---------------------------------------------------------------------------------------
+
+
+def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
+    """Compute into a cache; the tensor becomes a copy of it.
+
+    for i: for j: B[i, j] = f(i, j)   ->   for j.c: for i.c: B.local[j.c, i.c] = f(i.c, j.c)
+                                           for i: for j:     B[i, j] = B.local[j, i]
+
+    The cache's storage layout is the current order of the stage's loops (here after
+    `reorder(j, i)`), so layout and compute order can be chosen apart. Returns the cache's tensor.
+    """
+    computed(stage)
+    if stage.scan_loop is not None:
+        scans.forbid(stage, "cache_write")
+    if stage.scatter_axes:
+        raise Illegal(
+            f"{stage.name} is a scatter: its values belong to places that are known one by one",
+            f"rfactor {stage.name}, or cache_read it",
+        )
+    if scope not in SCOPES:
+        raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    spatial = [loop for loop in stage.loops if not loop.is_reduce]
+    marked = [loop for loop in stage.loops if loop.mark]
+    if marked:
+        raise Illegal(
+            f"{marked[0]!r} is marked, and the loops start anew", "cache_write first, then mark the new loops"
+        )
+    guests = [x for x in s.stages if x.attach.stage is stage]
+    if guests:
+        raise Illegal(
+            f"{guests[0].name} is computed at {guests[0].attach.loop!r}, and the loops start anew",
+            f"cache_write first, then compute {guests[0].name} at a new loop",
+        )
+    if any(loop.is_reduce and loop.root is None for loop in stage.loops):
+        raise Illegal(
+            f"a reduce loop of {stage.name} is split already", "cache_write first, then split the cache's reduce loops"
+        )
+    if any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations):
+        raise Illegal("a layout cannot shift inwards", "split with tail='guard' before cache_write")
+    assert stage.body is not None
+    extents, values, guards = leaf_extents(stage), axis_values(stage), leaf_predicates(stage)
+    axes = [IterVar(f"{loop.name}.c", extents[loop]) for loop in spatial]
+    reduce_axes = [IterVar(f"{a.name}.c", a.extent, "reduce", a.min) for a in stage.reduce_axis]
+    to_cache = {loop.var: a.var for loop, a in zip(spatial, axes, strict=True)}
+    mapping = {a.var: substitute(values[a], to_cache) for a in stage.axis}
+    mapping.update({a.var: c.var for a, c in zip(stage.reduce_axis, reduce_axes, strict=True)})
+    body = _rebase(stage.body, mapping, dict(zip(stage.reduce_axis, reduce_axes, strict=True)))
+    for guard in guards:
+        body = _guarded(body, substitute(guard, to_cache))
+    op = ComputeOp(f"{stage.tensor.name}.{scope}", [a.extent for a in axes], axes, body)
+    cache = s.insert_stage(op.output_tensor, before=stage)
+    cache.scope, cache.scope_given = scope, True
+    positions = leaf_positions(stage)
+    copy = make("read", op.dtype, tuple(positions[loop] for loop in spatial), cache.tensor)
+    stage.define(stage.axis, (), copy)
+    return cache.tensor
+
+
+def _rebase(body: Expr, mapping: dict[Expr, Expr], axes: dict[IterVar, IterVar]) -> Expr:
+    if body.op != "reduce":
+        return substitute(body, mapping)
+    args = tuple(substitute(a, mapping) for a in body.args)
+    reduction = Reduction(body.value.combiner, tuple(axes[a] for a in body.value.axes))
+    return make("reduce", body.dtype, args, reduction)
+
+
+def _guarded(body: Expr, condition: Expr) -> Expr:
+    """The padding of a cache laid out in blocks holds zeros (for a reduction: its identity)."""
+    if body.op == "reduce":
+        return make("reduce", body.dtype, (body.args[0], logical_and(body.args[1], condition)), body.value)
+    return if_then_else(condition, body, const(0, body.dtype))
+
+
+def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any]) -> Any:
+    """Copy a tensor before some of its readers read it; they read the copy.
+
+    B[i] = f(A[i])   ->   for ax0: A.shared[ax0] = A[ax0]
+                          B[i] = f(A.shared[i])
+
+    Returns the cache's tensor; put it with `compute_at` where the copy should happen.
+    """
+    if scope not in SCOPES:
+        raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    users = [s.stage(r) for r in readers]
+    direct = s.consumers(stage)
+    if not users:
+        raise Illegal(f"nothing reads {stage.name}", "cache_write keeps what a stage computes")
+    for user in users:
+        if user.scan_loop is not None:
+            raise Illegal(
+                f"{user.name} does not read {stage.name}, which is stored with it", "readers other than a scan"
+            )
+        if user not in direct:
+            raise Illegal(
+                f"{user.name} does not read {stage.name}",
+                f"readers of {stage.name}: {', '.join(x.name for x in direct) or 'none'}",
+            )
+    axes = [IterVar(f"ax{i}", d) for i, d in enumerate(stage.tensor.shape)]
+    body = make("read", stage.tensor.dtype, tuple(a.var for a in axes), stage.tensor)
+    op = ComputeOp(f"{stage.tensor.name}.{scope}", stage.tensor.shape, axes, body)
+    cache = s.insert_stage(op.output_tensor, before=min(users, key=s.stages.index))
+    cache.scope, cache.scope_given = scope, True
+    for user in users:
+        assert user.body is not None
+        user.body = retarget(user.body, stage.tensor, cache.tensor)
+    return cache.tensor
+
+
+def retarget(body: Expr, old: Tensor, new: Tensor) -> Expr:
+    """`body` reading `new` wherever it read `old`, at the same indices."""
+
+    def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        return make("read", e.dtype, args, new) if e.op == "read" and e.value is old else None
+
+    return rewrite(body, change)
+
+
+# -- reductions -----------------------------------------------------------------------------------
+
+
+def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0) -> Any:
+    """Factor a reduction: one partial result for each iteration of a reduce loop, then their reduction.
+
+    for i: for k.outer: for k.inner: B[i] += f(i, k)   --rfactor(B, k.inner)->
+        for k.inner: for i: for k.outer: B.rf[k.inner, i] += f(i, k)
+        for i: for k.inner.v: B[i] += B.rf[k.inner.v, i]
+
+    The loop becomes axis `factor_axis` (negative: counted from the end) of the new tensor, which is
+    returned; where a split is ragged, its last elements are the combiner's identity. The loops of
+    the new stage start anew, one reduce loop for each that was left; the spatial loops of the old
+    stage stay as they are. The order of a sum changes, so floats may round differently.
+    """
+    computed(stage)
+    loop = leaf(stage, reduce_loop)
+    others = [x for x in stage.loops if x.is_reduce and x is not loop]
+    _factorable(s, stage, loop, others)
+    rank = len(stage.axis) - len(stage.scatter_axes)  # the new axis is one of those that are computed one by one
+    if isinstance(factor_axis, bool) or not isinstance(factor_axis, int) or not -rank - 1 <= factor_axis <= rank:
+        legal = f"an integer from {-rank - 1} to {rank}: {stage.name} has {rank} axes, and one more is put among them"
+        raise Illegal(f"factor_axis {factor_axis!r} is no place for the new axis", legal)
+    at = factor_axis % (rank + 1)
+    assert stage.body is not None
+    reduction: Reduction = stage.body.value
+
+    extents, values = leaf_extents(stage), axis_values(stage)
+    axes = [IterVar(a.name, a.extent, "spatial", a.min) for a in stage.axis]
+    axes.insert(at, IterVar(loop.name, extents[loop]))
+    left = {x: IterVar(x.name, extents[x], "reduce") for x in others}
+    to_axes = {loop.var: axes[at].var, **{x.var: a.var for x, a in left.items()}}
+    mapping = {a.var: substitute(values[a], to_axes) for a in stage.reduce_axis}
+    mapping.update({a.var: b.var for a, b in zip(stage.axis, axes[:at] + axes[at + 1 :], strict=True)})
+    source, condition, *place = (substitute(e, mapping) for e in stage.body.args)
+    guards = [g for g in leaf_predicates(stage) if any(x.var in variables(g) for x in (loop, *others))]
+    condition = logical_and(condition, *(substitute(g, to_axes) for g in guards))
+    if left:
+        over = Reduction(reduction.combiner, tuple(left.values()))
+        partial = make(stage.body.op, source.dtype, (source, condition, *place), over)
+    else:
+        identity = reduction.identity(source.dtype)
+        here = [compare("eq", cast("int64", i), a.var) for i, a in zip(place, axes[rank + 1 :], strict=True)]
+        source = if_then_else(logical_and(*here), source, identity) if here else source
+        partial = if_then_else(condition, source, identity)
+    op = ComputeOp(f"{stage.tensor.name}.rf", [a.extent for a in axes], axes, partial)
+    factored = s.insert_stage(op.output_tensor, before=stage)
+
+    again = IterVar(f"{loop.name}.v", extents[loop], "reduce")
+    indices = [a.var for a in stage.axis]
+    indices.insert(at, again.var)
+    read = make("read", source.dtype, tuple(indices), factored.tensor)
+    body = make("reduce", source.dtype, (read, const(True)), Reduction(reduction.combiner, (again,)))
+    stage.replace_reduction(again, body)
+    return factored.tensor
+
+
+def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -> None:
+    if not loop.is_reduce:
+        legal = ", ".join(x.name for x in others) or f"none, {stage.name} is no reduction"
+        raise Illegal(f"{loop.full_name} is not a reduce loop", f"reduce loops of {stage.name}: {legal}")
+    for x in (loop, *others):
+        if x.kind != "serial":
+            raise Illegal(f"{x!r} is marked, and reduce loops start anew", "rfactor first, then mark the new loops")
+        guests = s.attached_at(x)
+        if guests:
+            raise Illegal(
+                f"{guests[0].name} is computed at {x.full_name}, and reduce loops start anew",
+                f"rfactor first, then compute {guests[0].name} at a loop of the new stage",
+            )
