@@ -39,6 +39,8 @@ __all__ = ["Event", "Note", "PlayoffDone", "Preflight", "Started", "TrialDone", 
 DEFAULT = "default"
 #: The default schedule stays away from the play-off when it is this many times slower than the best.
 BEYOND_DOUBT = 20.0
+#: How many times the time limit the default schedule may take.
+PATIENCE = 6.0
 #: Candidates built together: enough to keep all builders busy, few enough to learn between them.
 BATCH = 16
 #: The play-off: how many of the best take part, and how many rounds they run.
@@ -333,7 +335,7 @@ class _Run:
 
     def preflight(self) -> None:
         """Not even the default schedule? Then no candidate will do, and the reason is here."""
-        (m,) = self.measurer.measure([Job(0, DEFAULT)])
+        (m,) = self.measurer.measure([Job(0, DEFAULT, patience=PATIENCE)])
         if m.status != "ok":
             raise MeasureError(
                 f"the default schedule fails ({m.status}): {m.error}",

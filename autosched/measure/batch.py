@@ -86,7 +86,8 @@ class Batch:
             if slot is None:
                 return
             request = self._desk.run_request(task.path)
-            if not self._desk.crew.submit(slot, request, self._desk.run_limits(), task):
+            limits = self._desk.run_limits(self._desk.run_limit_s(task.job.patience))
+            if not self._desk.crew.submit(slot, request, limits, task):
                 return
             self._running = queue.built.popleft()
 

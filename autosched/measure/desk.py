@@ -27,7 +27,6 @@ MAX_ATTEMPTS = 2
 
 _LEAST_RUN_S = 2.0
 _SLACK = 10.0  # a candidate may be this much slower than the best before it is cut off
-_PATIENCE = 6.0  # times the time limit, for the first that is measured
 _CHECK_S = 30.0  # comparing outputs is our own code; this only bounds a damaged process
 _LOG_SHOWN = 400  # characters
 
@@ -124,11 +123,11 @@ class Desk:
     def _min_s(self) -> float:
         return self.options.min_repeat_ms / 1000
 
-    def run_limit_s(self) -> float:
+    def run_limit_s(self, patience: float = 1.0) -> float:
         """Longest for a candidate's first run, and again for all its timed calls together."""
         limit = self.options.timeout_s
-        if self.best_s is None:  # the default schedule, which may be a thousand times slower than the rest
-            return _PATIENCE * limit
+        if self.best_s is None:
+            return patience * limit
         calls = self.options.number or max(1.0, self._min_s / self.best_s)
         return min(limit, max(_LEAST_RUN_S, _SLACK * self.best_s * calls * self.options.repeat))
 

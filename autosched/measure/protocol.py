@@ -34,8 +34,7 @@ class MeasureOptions:
     """How to measure. Times are seconds unless the name says otherwise.
 
     timeout_s:       longest that a candidate may run, verification and all samples included; the
-                     limit shrinks as faster candidates are found, never below 2 s; what runs before
-                     anything has been measured, as the default schedule does, gets six times as long
+                     limit shrinks as faster candidates are found, never below 2 s
     build_timeout_s: longest that one build may take; a device's own compiler counts as building
     number:          calls per sample; 0 chooses enough for `min_repeat_ms`
     repeat:          samples per candidate
@@ -88,11 +87,16 @@ class MeasureOptions:
 
 @dataclass(frozen=True)
 class Job:
-    """One candidate: the knob values of a sketch. `id` is the caller's, echoed in the measurement."""
+    """One candidate: the knob values of a sketch. `id` is the caller's, echoed in the measurement.
+
+    Until something has been measured, `patience` times the time limit is allowed: the default schedule
+    may be a thousand times slower than what is to come.
+    """
 
     id: int
     sketch: str
     knobs: dict[str, int] = field(default_factory=dict)
+    patience: float = 1.0
 
     def to_json(self) -> dict[str, Any]:
         return {"id": self.id, "sketch": self.sketch, "knobs": dict(self.knobs)}
