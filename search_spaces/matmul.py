@@ -47,7 +47,7 @@ def _packed(s, tensor, axis, block):
     return s[panels]
 
 
-def _panels(s):
+def panels(s):
     """Panels of b, a few vectors wide, stay in the cache while tiles of a few rows of a pass by.
 
     The sums of a tile live in registers: `rows` x `vectors` of them, which for each k need `vectors`
@@ -96,8 +96,8 @@ def _panels(s):
         a.unroll(element)
 
 
-template(matmul, target="llvm")(_panels)
-template(batched_matmul, target="llvm")(_panels)
+template(matmul, target="llvm")(panels)
+template(batched_matmul, target="llvm")(panels)
 
 
 def _shared_tiles(s):
