@@ -21,7 +21,7 @@ from autosched.codegen.dialects import OPENCL, Dialect
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.signature import Dim, Signature, dim_of
 from autosched.errors import BuildError
-from autosched.ir.expr import Expr, post_order
+from autosched.ir.expr import Expr
 from autosched.ir.stmt import (
     THREAD_TAGS,
     Allocate,
@@ -35,6 +35,7 @@ from autosched.ir.stmt import (
     expressions,
     walk,
 )
+from autosched.ir.visit import post_order
 from autosched.target import Target
 
 __all__ = ["Program", "compile_opencl", "emit_kernels", "emit_program"]

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from autosched.ir.dtype import INT32
-from autosched.ir.expr import Expr, binary, cast, const, is_const, make, post_order
+from autosched.ir.expr import (
+    Expr,
+    binary,
+    cast,
+    const,
+    is_const,
+    make,
+)
+from autosched.ir.visit import post_order
 
 __all__ = ["as_ramp", "lane_of"]
 

@@ -12,7 +12,16 @@ from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, prom
 from autosched.codegen.c_vector import WIDEST_ACCESS, NotVector, Vectors
 from autosched.errors import BuildError
 from autosched.ir.dtype import INT64, DType
-from autosched.ir.expr import Expr, binary, cast, const, is_const, is_index, post_order, ramp, var
+from autosched.ir.expr import (
+    Expr,
+    binary,
+    cast,
+    const,
+    is_const,
+    is_index,
+    ramp,
+    var,
+)
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
@@ -30,6 +39,7 @@ from autosched.ir.stmt import (
     seq,
     substitute_stmt,
 )
+from autosched.ir.visit import post_order
 
 __all__ = ["Statements"]
 

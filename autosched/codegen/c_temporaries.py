@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from autosched.ir.expr import Expr, post_order
+from autosched.ir.expr import Expr
+from autosched.ir.visit import post_order
 
 __all__ = ["guarded_arguments", "has_load", "planned"]
 

@@ -17,9 +17,10 @@ from autosched.codegen.c_lanes import as_ramp
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, SYMBOLS, UNARY, Code, infix, literal
 from autosched.ir.dtype import DType, dtype
-from autosched.ir.expr import OPS, Expr, is_const, is_index, post_order
+from autosched.ir.expr import OPS, Expr, is_const, is_index
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Store, load
+from autosched.ir.visit import post_order
 
 __all__ = ["NotVector", "Vectors"]
 

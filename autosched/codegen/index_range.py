@@ -17,7 +17,8 @@ from functools import reduce
 from math import ceil, lcm
 
 from autosched.codegen.signature import Dim
-from autosched.ir.expr import Expr, post_order
+from autosched.ir.expr import Expr
+from autosched.ir.visit import post_order
 
 __all__ = ["Bound", "IndexRanges", "Interval"]
 

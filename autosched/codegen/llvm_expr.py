@@ -20,7 +20,8 @@ from autosched.codegen.llvm_range import Ranges
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, register_type
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64, dtype
-from autosched.ir.expr import Expr, const, is_index, post_order, variables
+from autosched.ir.expr import Expr, const, is_index, variables
+from autosched.ir.visit import post_order
 
 __all__ = ["Expressions", "has_load", "line_of"]
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from autosched.codegen.llvm_expr import line_of
 from autosched.codegen.llvm_memory import WIDEST_STRIDE
-from autosched.ir.expr import Expr, post_order
+from autosched.ir.expr import Expr
 from autosched.ir.stmt import Buffer, Stmt, Store
+from autosched.ir.visit import post_order
 
 __all__ = ["Interleaved", "distance", "interleaved"]
 

@@ -42,8 +42,9 @@ from autosched.codegen.llvm_text import (
     typed,
 )
 from autosched.ir.dtype import BOOL, INT64, dtype
-from autosched.ir.expr import Expr, post_order
+from autosched.ir.expr import Expr
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Let, Prefetch, Stmt, Store, expressions, walk
+from autosched.ir.visit import post_order
 
 __all__ = ["CHUNKS_PER_THREAD", "entry_name", "module_text"]
 

@@ -16,8 +16,9 @@ from autosched.codegen.llvm_expr import line_of
 from autosched.codegen.llvm_interleave import distance
 from autosched.codegen.llvm_memory import WIDEST_STRIDE
 from autosched.codegen.llvm_text import Value, Writer
-from autosched.ir.expr import Expr, post_order
+from autosched.ir.expr import Expr
 from autosched.ir.stmt import Buffer, Stmt, Store
+from autosched.ir.visit import post_order
 
 __all__ = ["Columns", "Transposed", "transpose", "transposed"]
 

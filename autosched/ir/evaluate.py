@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import LowerError
-from autosched.ir.expr import OPS, Expr, post_order
+from autosched.ir.expr import OPS, Expr
+from autosched.ir.visit import post_order
 
 __all__ = ["evaluate", "evaluate_float"]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
@@ -57,10 +57,8 @@ __all__ = [
     "min_value",
     "minimum",
     "neg",
-    "post_order",
     "ramp",
     "select",
-    "substitute",
     "truncdiv",
     "truncmod",
     "var",
@@ -531,7 +529,7 @@ def logical_or(*conditions: object) -> Expr:
     return logical_not(logical_and(*(logical_not(c) for c in conditions))) if conditions else const(False)
 
 
-_NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
+NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 
 
 def logical_not(x: object) -> Expr:
@@ -540,8 +538,8 @@ def logical_not(x: object) -> Expr:
         return const(not e.value)
     if e.op == "not":
         return e.args[0]
-    if e.op in _NEGATED and not e.args[0].dtype.is_float:  # a NaN makes both sides false
-        return make(_NEGATED[e.op], e.dtype, e.args)
+    if e.op in NEGATED and not e.args[0].dtype.is_float:  # a NaN makes both sides false
+        return make(NEGATED[e.op], e.dtype, e.args)
     if e.op == "and":
         sides = tuple(logical_not(a) for a in e.args)
         return make("or", e.dtype, sides)
@@ -629,7 +627,7 @@ def _bitwise(op: str, on_bool: str, a: object, b: object) -> Expr:
     return fold(op, x.dtype, (x, y))
 
 
-_RESULT_BOOL = frozenset(("isnan", "isinf", "isfinite"))
+RESULT_BOOL = frozenset(("isnan", "isinf", "isfinite"))
 
 
 def call(op: str, *operands: object) -> Expr:
@@ -640,7 +638,7 @@ def call(op: str, *operands: object) -> Expr:
     if info.kind == "math" and not of.is_float:
         if op in ("floor", "ceil", "trunc", "round", "nearbyint"):
             return args[0]
-        if op in _RESULT_BOOL:
+        if op in RESULT_BOOL:
             return const(op == "isfinite")
         to = dtype("float64" if of.bits == 64 else "float32").with_lanes(of.lanes)
         args = tuple(cast(to, a) for a in args)
@@ -649,7 +647,7 @@ def call(op: str, *operands: object) -> Expr:
         return args[0]
     if op == "popcount":
         _require_integer(op, args[0])
-    return make(op, BOOL.with_lanes(of.lanes) if op in _RESULT_BOOL else of, args)
+    return make(op, BOOL.with_lanes(of.lanes) if op in RESULT_BOOL else of, args)
 
 
 def ramp(base: object, stride: object, lanes: int) -> Expr:
@@ -687,25 +685,6 @@ def max_value(of: object) -> Expr:
 # -- walking --------------------------------------------------------------------------------------
 
 
-def post_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
-    """Every distinct node below `roots`, arguments before their users."""
-    seen: set[Expr] = set()
-    order: list[Expr] = []
-    stack: list[Expr | None] = [roots] if isinstance(roots, Expr) else list(roots)[::-1]
-    while stack:
-        node = stack.pop()
-        if node is None:  # all below the next one is done
-            order.append(stack.pop())  # type: ignore[arg-type]
-        elif node not in seen:
-            seen.add(node)
-            if node.args:
-                stack += (node, None)
-                stack += node.args[::-1]
-            else:
-                order.append(node)
-    return order
-
-
 def variables(e: Expr) -> frozenset[Expr]:
     """The variables `e` mentions (indices of reads included)."""
     found = _known_variables(e)
@@ -731,67 +710,6 @@ def _known_variables(e: Expr) -> frozenset[Expr] | None:
     if not e.args:
         return frozenset((e,)) if e.op == "var" else frozenset()
     return None if e._cache is None else e._cache.get("vars")
-
-
-def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
-    """`e` with other arguments, folding again what they make constant or trivial."""
-    if all(a is b for a, b in zip(args, e.args, strict=True)):
-        return e
-    op = e.op
-    if op in ("add", "sub", "mul", "min", "max"):
-        return binary(op, *args)
-    if op in ("truncdiv", "truncmod", "floordiv", "floormod"):
-        return _integer_division(op, *args)
-    if op in _NEGATED:
-        return compare(op, *args)
-    if op == "and":
-        return logical_and(*args)
-    if op == "or":
-        return logical_or(*args)
-    if op == "not":
-        return logical_not(*args)
-    if op == "likely":
-        return likely(*args)
-    if op in ("select", "if_then_else"):
-        return _choice(op, *args)
-    if op == "cast":
-        return cast(e.dtype.scalar, args[0])
-    if op == "neg":
-        return neg(args[0])
-    if op in ("load", "read"):
-        return make(op, e.dtype.with_lanes(max((a.dtype.lanes for a in args), default=1)), args, e.value)
-    if op == "broadcast":
-        return broadcast(args[0], e.dtype.lanes)
-    if op == "ramp":
-        return ramp(args[0], args[1], e.dtype.lanes)
-    if op in ("reduce", "scan", "scatter", "combine_lanes", "to_line"):
-        return make(op, e.dtype, args, e.value)
-    if op in OPS and OPS[op].arity == 2:
-        args = convert_pair(*args)
-    lanes = args[0].dtype.lanes
-    of = e.dtype.scalar.with_lanes(lanes) if op in _RESULT_BOOL else args[0].dtype
-    return fold(op, of, args) if OPS[op].kind != "math" else make(op, of, args)
-
-
-def substitute(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
-    """`e` with variables replaced, everywhere at once."""
-    mentioned = mapping.keys()
-    if mentioned.isdisjoint(variables(e)):
-        return e
-    done: dict[Expr, Expr] = dict(mapping)
-    stack: list[Expr] = [e]
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        todo = [a for a in node.args if a not in done and not mentioned.isdisjoint(variables(a))]
-        if todo:
-            stack += todo[::-1]
-            continue
-        stack.pop()
-        done[node] = rebuild(node, tuple([done.get(a, a) for a in node.args]))
-    return done[e]
 
 
 def is_index(e: Expr) -> bool:

@@ -17,12 +17,11 @@ from autosched.ir.expr import (
     likely,
     logical_not,
     make,
-    post_order,
-    rebuild,
     variables,
 )
 from autosched.ir.poly import Poly, common_type, join
 from autosched.ir.prove import Memory, Prover, conjuncts, is_integer_index
+from autosched.ir.visit import post_order, rebuild
 
 __all__ = ["Analyzer", "conjuncts", "simplify", "to_poly"]
 

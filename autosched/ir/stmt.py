@@ -22,7 +22,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autosched.ir.dtype import DType
-from autosched.ir.expr import Expr, const, make, substitute
+from autosched.ir.expr import Expr, const, make
+from autosched.ir.visit import substitute
 
 __all__ = [
     "LOOP_KINDS",

@@ -1,12 +1,122 @@
-"""Rewriting expressions, without recursion: a chain of inlined stages is a thousand levels deep."""
+"""Walking and rewriting expressions, without recursion: a chain of inlined stages is a thousand levels
+deep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from autosched.ir.expr import Expr, rebuild
+from autosched.ir.expr import (
+    NEGATED,
+    OPS,
+    RESULT_BOOL,
+    Expr,
+    binary,
+    broadcast,
+    cast,
+    compare,
+    convert_pair,
+    floordiv,
+    floormod,
+    fold,
+    if_then_else,
+    likely,
+    logical_and,
+    logical_not,
+    logical_or,
+    make,
+    neg,
+    ramp,
+    select,
+    truncdiv,
+    truncmod,
+    variables,
+)
 
-__all__ = ["rewrite"]
+__all__ = ["post_order", "rebuild", "rewrite", "substitute"]
+
+_DIVISIONS = {"truncdiv": truncdiv, "truncmod": truncmod, "floordiv": floordiv, "floormod": floormod}
+
+
+def post_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
+    """Every distinct node below `roots`, arguments before their users."""
+    seen: set[Expr] = set()
+    order: list[Expr] = []
+    stack: list[Expr | None] = [roots] if isinstance(roots, Expr) else list(roots)[::-1]
+    while stack:
+        node = stack.pop()
+        if node is None:  # all below the next one is done
+            order.append(stack.pop())  # type: ignore[arg-type]
+        elif node not in seen:
+            seen.add(node)
+            if node.args:
+                stack += (node, None)
+                stack += node.args[::-1]
+            else:
+                order.append(node)
+    return order
+
+
+def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
+    """`e` with other arguments, folding again what they make constant or trivial."""
+    if all(a is b for a, b in zip(args, e.args, strict=True)):
+        return e
+    op = e.op
+    if op in ("add", "sub", "mul", "min", "max"):
+        return binary(op, *args)
+    if op in _DIVISIONS:
+        return _DIVISIONS[op](*args)
+    if op in NEGATED:
+        return compare(op, *args)
+    if op == "and":
+        return logical_and(*args)
+    if op == "or":
+        return logical_or(*args)
+    if op == "not":
+        return logical_not(*args)
+    if op == "likely":
+        return likely(*args)
+    if op == "select":
+        return select(*args)
+    if op == "if_then_else":
+        return if_then_else(*args)
+    if op == "cast":
+        return cast(e.dtype.scalar, args[0])
+    if op == "neg":
+        return neg(args[0])
+    if op in ("load", "read"):
+        return make(op, e.dtype.with_lanes(max((a.dtype.lanes for a in args), default=1)), args, e.value)
+    if op == "broadcast":
+        return broadcast(args[0], e.dtype.lanes)
+    if op == "ramp":
+        return ramp(args[0], args[1], e.dtype.lanes)
+    if op in ("reduce", "scan", "scatter", "combine_lanes", "to_line"):
+        return make(op, e.dtype, args, e.value)
+    if op in OPS and OPS[op].arity == 2:
+        args = convert_pair(*args)
+    lanes = args[0].dtype.lanes
+    of = e.dtype.scalar.with_lanes(lanes) if op in RESULT_BOOL else args[0].dtype
+    return fold(op, of, args) if OPS[op].kind != "math" else make(op, of, args)
+
+
+def substitute(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
+    """`e` with variables replaced, everywhere at once."""
+    mentioned = mapping.keys()
+    if mentioned.isdisjoint(variables(e)):
+        return e
+    done: dict[Expr, Expr] = dict(mapping)
+    stack: list[Expr] = [e]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        todo = [a for a in node.args if a not in done and not mentioned.isdisjoint(variables(a))]
+        if todo:
+            stack += todo[::-1]
+            continue
+        stack.pop()
+        done[node] = rebuild(node, tuple([done.get(a, a) for a in node.args]))
+    return done[e]
 
 
 def rewrite(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, post_order, variables
+from autosched.ir.expr import Expr, variables
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
@@ -34,6 +34,7 @@ from autosched.ir.stmt import (
     seq,
     walk,
 )
+from autosched.ir.visit import post_order
 
 __all__ = ["check_uniform", "insert_barriers"]
 

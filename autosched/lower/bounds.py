@@ -19,13 +19,12 @@ from autosched.ir.expr import (
     is_const,
     logical_and,
     make,
-    post_order,
-    substitute,
     variables,
 )
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
+from autosched.ir.visit import post_order, substitute
 from autosched.lower.sliding import Slide, find_slide, loop_free
 from autosched.schedule.relations import fuse_values, loop_extents, ragged, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule

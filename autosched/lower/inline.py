@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autosched.ir.expr import Expr, cast, is_index, substitute
-from autosched.ir.visit import rewrite
+from autosched.ir.expr import Expr, cast, is_index
+from autosched.ir.visit import rewrite, substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 

@@ -18,8 +18,6 @@ from autosched.ir.expr import (
     is_const,
     likely,
     logical_and,
-    post_order,
-    substitute,
     var,
     variables,
 )
@@ -40,7 +38,7 @@ from autosched.ir.stmt import (
     substitute_stmt,
     walk,
 )
-from autosched.ir.visit import rewrite
+from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.scan import check_work_items
 from autosched.schedule.schedule import Schedule

@@ -30,7 +30,6 @@ from autosched.ir.expr import (
     make,
     maximum,
     minimum,
-    post_order,
     select,
     variables,
 )
@@ -52,6 +51,7 @@ from autosched.ir.stmt import (
     seq,
     walk,
 )
+from autosched.ir.visit import post_order
 from autosched.lower.scoped import enter_loop, replace_exprs, simplify_stmt
 
 __all__ = ["partition_loops"]

@@ -9,11 +9,18 @@ is done by the compiler.
 
 from __future__ import annotations
 
-from autosched.ir.expr import Expr, broadcast, is_index, ramp, rebuild, var, variables
+from autosched.ir.expr import (
+    Expr,
+    broadcast,
+    is_index,
+    ramp,
+    var,
+    variables,
+)
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Stmt, map_stmt
-from autosched.ir.visit import rewrite
+from autosched.ir.visit import rebuild, rewrite
 
 __all__ = ["split_patterns"]
 

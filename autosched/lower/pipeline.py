@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from autosched.errors import LowerError, UsageError
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import Expr, compare, const, substitute, variables
+from autosched.ir.expr import Expr, compare, const, variables
 from autosched.ir.printer import format_function
 from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
+from autosched.ir.visit import substitute
 from autosched.lower import gpu, storage, streams, verify, vthread
 from autosched.lower.bounds import infer_bounds
 from autosched.lower.inline import inline_stages

@@ -8,9 +8,10 @@ and init and updates must give each place to the same work-item.
 from __future__ import annotations
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, substitute, var, variables
+from autosched.ir.expr import Expr, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
+from autosched.ir.visit import substitute
 from autosched.lower.bounds import Realization
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, const, make, maximum, post_order, variables
+from autosched.ir.expr import Expr, const, make, maximum, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Prefetch, Seq, Stmt, Store, expressions, map_stmt, walk
-from autosched.ir.visit import rewrite
+from autosched.ir.visit import post_order, rewrite
 
 __all__ = ["flatten_buffers", "reuse_storage"]
 

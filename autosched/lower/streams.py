@@ -16,9 +16,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.ir.dtype import INT64
-from autosched.ir.expr import Expr, make, post_order, ramp, rebuild, substitute, var, variables
+from autosched.ir.expr import Expr, make, ramp, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import For, If, Let, Stmt, Store, map_stmt, seq, walk
+from autosched.ir.visit import post_order, rebuild, substitute
 
 __all__ = ["align_streams"]
 

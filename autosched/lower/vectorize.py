@@ -16,9 +16,7 @@ from autosched.ir.expr import (
     make,
     maximum,
     minimum,
-    post_order,
     ramp,
-    rebuild,
     var,
     variables,
 )
@@ -39,6 +37,7 @@ from autosched.ir.stmt import (
     substitute_stmt,
     walk,
 )
+from autosched.ir.visit import post_order, rebuild
 from autosched.lower.scoped import enter_loop
 
 __all__ = ["unroll_loops", "vectorize_loops"]

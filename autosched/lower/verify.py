@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, post_order, variables
+from autosched.ir.expr import Expr, variables
 from autosched.ir.stmt import (
     Allocate,
     For,
@@ -18,6 +18,7 @@ from autosched.ir.stmt import (
     expressions,
     walk,
 )
+from autosched.ir.visit import post_order
 from autosched.target import Target
 
 __all__ = ["check_cpu", "check_sizes", "verify"]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, const, make, post_order, var, variables
+from autosched.ir.expr import Expr, const, make, var, variables
 from autosched.ir.stmt import (
     VTHREAD,
     Allocate,
@@ -36,7 +36,7 @@ from autosched.ir.stmt import (
     substitute_stmt,
     walk,
 )
-from autosched.ir.visit import rewrite
+from autosched.ir.visit import post_order, rewrite
 
 __all__ = ["inject"]
 

@@ -13,10 +13,9 @@ from autosched.ir.expr import (
     if_then_else,
     logical_and,
     make,
-    substitute,
     variables,
 )
-from autosched.ir.visit import rewrite
+from autosched.ir.visit import rewrite, substitute
 from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from autosched.errors import ScheduleError
-from autosched.ir.expr import Expr, post_order, variables
+from autosched.ir.expr import Expr, variables
+from autosched.ir.visit import post_order
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.stage import Attach, Fuse, Loop, Split, Stage
 from autosched.te.scan import ScanOp

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
-from autosched.ir.expr import Expr, post_order, var, variables
+from autosched.ir.expr import Expr, var, variables
+from autosched.ir.visit import post_order
 from autosched.schedule import scans
 from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal

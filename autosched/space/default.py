@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autosched.ir.expr import post_order, variables
+from autosched.ir.expr import variables
+from autosched.ir.visit import post_order
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.target import Target

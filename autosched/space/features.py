@@ -28,14 +28,13 @@ from autosched.ir.expr import (
     is_index,
     maximum,
     minimum,
-    post_order,
-    rebuild,
     select,
     variables,
 )
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import VTHREAD, Allocate, Buffer, For, If, Stmt, Store, children
+from autosched.ir.visit import post_order, rebuild
 from autosched.lower.bounds import interval
 from autosched.lower.pipeline import Structure
 from autosched.lower.scoped import enter_loop

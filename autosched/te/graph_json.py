@@ -21,7 +21,15 @@ from typing import Any
 
 from autosched.errors import RecordError, UsageError
 from autosched.ir.dtype import DType, dtype
-from autosched.ir.expr import OPS, Expr, const, is_const, make, post_order, var
+from autosched.ir.expr import (
+    OPS,
+    Expr,
+    const,
+    is_const,
+    make,
+    var,
+)
+from autosched.ir.visit import post_order
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import (
     REDUCTIONS,

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from autosched.errors import UsageError
-from autosched.ir.expr import Expr, compare, const, make, post_order, substitute, var
+from autosched.ir.expr import Expr, compare, const, make, var
 from autosched.ir.simplify import Analyzer
+from autosched.ir.visit import post_order, substitute
 from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor, compute
 
 __all__ = ["ScanOp", "scan"]

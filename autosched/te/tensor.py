@@ -15,7 +15,18 @@ from typing import Any
 from autosched.errors import UsageError
 from autosched.ir.dtype import DType
 from autosched.ir.dtype import dtype as to_dtype
-from autosched.ir.expr import Expr, as_expr, binary, cast, const, is_index, make, post_order, var, variables
+from autosched.ir.expr import (
+    Expr,
+    as_expr,
+    binary,
+    cast,
+    const,
+    is_index,
+    make,
+    var,
+    variables,
+)
+from autosched.ir.visit import post_order
 
 __all__ = [
     "ComputeOp",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import prod
 
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import OPS, Expr, is_index, post_order, variables
+from autosched.ir.expr import OPS, Expr, is_index, variables
+from autosched.ir.visit import post_order
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
 __all__ = ["Work", "work_of"]

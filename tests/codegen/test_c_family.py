@@ -30,7 +30,6 @@ from autosched.ir.expr import (
     make,
     maximum,
     minimum,
-    post_order,
     ramp,
     select,
     var,
@@ -51,6 +50,7 @@ from autosched.ir.stmt import (
     load,
     seq,
 )
+from autosched.ir.visit import post_order
 from autosched.target import Target
 
 HEIGHT = var("height", role="size", lower=0)

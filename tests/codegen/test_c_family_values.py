@@ -29,13 +29,12 @@ from autosched.ir.expr import (
     logical_not,
     logical_or,
     make,
-    post_order,
     ramp,
     select,
-    substitute,
     var,
 )
 from autosched.ir.stmt import ONE, Allocate, Buffer, For, Function, Launch, Let, Stmt, Store, load, seq
+from autosched.ir.visit import post_order, substitute
 from autosched.runtime.opencl import OpenCLKernel
 from autosched.target import Target
 

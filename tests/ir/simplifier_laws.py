@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from index_fuzz import Choices, Env, Scope, condition_expr, describe, integer_expr, random_scope, subsets, values
 
-from autosched.ir.expr import Expr, post_order, variables
+from autosched.ir.expr import Expr, variables
 from autosched.ir.simplify import Analyzer, simplify, to_poly
+from autosched.ir.visit import post_order
 
 _SAME_TYPES = (
     "add",

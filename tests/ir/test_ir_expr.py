@@ -30,17 +30,15 @@ from autosched.ir.expr import (
     make,
     maximum,
     minimum,
-    post_order,
     ramp,
-    rebuild,
     select,
-    substitute,
     truncdiv,
     truncmod,
     var,
     variables,
 )
 from autosched.ir.stmt import Buffer, load
+from autosched.ir.visit import post_order, rebuild, substitute
 
 i, j, n = var("i", role="loop"), var("j", role="loop"), var("n", role="size")
 x, y = var("x", "float32"), var("y", "float32")

@@ -7,10 +7,19 @@ import pytest
 from index_fuzz import Env, Seeded, values
 
 from autosched.ir.dtype import dtype
-from autosched.ir.expr import Expr, cast, const, is_const, is_index, minimum, post_order, var
+from autosched.ir.expr import (
+    Expr,
+    cast,
+    const,
+    is_const,
+    is_index,
+    minimum,
+    var,
+)
 from autosched.ir.poly import Poly, common_type, has, join, without
 from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Buffer, load
+from autosched.ir.visit import post_order
 
 x, y, z = (var(name, role="loop") for name in "xyz")
 W, H = var("W", role="size"), var("H", role="size")

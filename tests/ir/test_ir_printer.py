@@ -26,7 +26,6 @@ from autosched.ir.expr import (
     make,
     maximum,
     minimum,
-    post_order,
     ramp,
     select,
     truncdiv,
@@ -35,6 +34,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.printer import format_expr, format_function, format_stmt
 from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Launch, Let, Produce, Seq, Store, load
+from autosched.ir.visit import post_order
 
 a, b, c, d = (var(name, role="loop") for name in "abcd")
 x, y, z = (var(name, "float32") for name in "xyz")

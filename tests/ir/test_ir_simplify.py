@@ -524,7 +524,7 @@ def test_values_of_great_depth_are_simplified_throughout() -> None:
 
 
 def _indices(e: Expr) -> set[Expr]:
-    from autosched.ir.expr import post_order
+    from autosched.ir.visit import post_order
 
     return {i for node in post_order(e) if node.op == "load" for i in node.args}
 

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from autosched.ir.dtype import dtype
-from autosched.ir.expr import Expr, const, likely, substitute, var
+from autosched.ir.expr import Expr, const, likely, var
 from autosched.ir.stmt import (
     LOOP_KINDS,
     THREAD_TAGS,
@@ -32,6 +32,7 @@ from autosched.ir.stmt import (
     substitute_stmt,
     walk,
 )
+from autosched.ir.visit import substitute
 
 n, m = var("n", role="size"), var("m", role="size")
 y, x, t = var("y", role="loop"), var("x", role="loop"), var("t", role="let")

@@ -10,8 +10,9 @@ import seed_programs
 
 from autosched import te
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import Expr, post_order, variables
+from autosched.ir.expr import Expr, variables
 from autosched.ir.stmt import For, Function, If, Stmt, Store, children, expressions, walk
+from autosched.ir.visit import post_order
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.testing.schedules import check_against_reference

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from autosched import te
-from autosched.ir.expr import Expr, post_order
+from autosched.ir.expr import Expr
 from autosched.ir.stmt import For, Function, If, Store, walk
+from autosched.ir.visit import post_order
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor

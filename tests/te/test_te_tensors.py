@@ -10,7 +10,8 @@ import pytest
 
 from autosched import te
 from autosched.errors import UsageError
-from autosched.ir.expr import Expr, const, is_const, post_order, substitute, var, variables
+from autosched.ir.expr import Expr, const, is_const, var, variables
+from autosched.ir.visit import post_order, substitute
 from autosched.te.tensor import MAX_DEPTH, ComputeOp, Graph, IterVar, PlaceholderOp, Reduction, TensorSlice, is_size
 
 n, m = te.var("n"), te.size_var("m")
