@@ -12,6 +12,8 @@ import numpy as np
 
 #: longer than idle threads spin: those of OpenMP some milliseconds, those of OpenBLAS 2**26 cycles
 PAUSE_S = 0.06
+#: a thread that wakes up may share its waker's core until the system moves it away
+WARM_S = 0.02
 #: a contender that has run this long sits out the rounds that are left, when it has three samples
 ENOUGH_S = 3.0
 RESULTS = Path(__file__).parent / "results"
@@ -40,7 +42,10 @@ def interleaved(
             if len(samples[name]) >= 3 and n * sum(samples[name]) > ENOUGH_S:
                 continue
             time.sleep(PAUSE_S)
+            warm = time.perf_counter() + WARM_S
             call()  # bring caches and threads back from the contender before
+            while time.perf_counter() < warm:
+                call()
             begun = time.perf_counter()
             for _ in range(n):
                 call()
