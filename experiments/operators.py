@@ -94,19 +94,25 @@ def numba_blur(given: Sequence[np.ndarray], out: np.ndarray) -> Call:
     return lambda: blur(given[0], out)
 
 
-def convolution(stride: int, pad: int, channels_last: bool) -> Peers:
-    """PyTorch's in both layouts, weights prepared, whichever is faster counts."""
+def both_layouts(fn: Callable[..., Any], channels_last: bool = False) -> Peers:
+    """`fn(F, *inputs)` in both of PyTorch's layouts, inputs prepared; whichever is faster counts.
 
-    def call(torch: Any, F: Any, image: Any, weight: Any, memory_format: Any) -> Call:
-        if channels_last:
-            image, weight = image.permute(0, 3, 1, 2), weight.permute(3, 2, 0, 1)
-        image = image.contiguous(memory_format=memory_format)
-        weight = weight.contiguous(memory_format=memory_format)
-        return lambda: F.conv2d(image, weight, stride=stride, padding=pad)
+    `channels_last` tells that ours takes NHWC images and HWIO weights.
+    """
+
+    def prepare(memory_format: str) -> Callable[..., Call]:
+        def call(torch: Any, F: Any, image: Any, *weight: Any) -> Call:
+            if channels_last:
+                image, weight = image.permute(0, 3, 1, 2), tuple(w.permute(3, 2, 0, 1) for w in weight)
+            layout = getattr(torch, memory_format)
+            given = [x.contiguous(memory_format=layout) for x in (image, *weight)]
+            return lambda: fn(F, *given)
+
+        return call
 
     return {
-        **torch_peer(lambda t, F, a, w: call(t, F, a, w, t.contiguous_format), "torch NCHW"),
-        **torch_peer(lambda t, F, a, w: call(t, F, a, w, t.channels_last), "torch channels last"),
+        **torch_peer(prepare("contiguous_format"), "torch NCHW"),
+        **torch_peer(prepare("channels_last"), "torch channels last"),
     }
 
 
@@ -126,6 +132,10 @@ def int8_product(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> object:
     return np.matmul(a, b, out=out, dtype=np.int32)
 
 
+def convolution(stride: int, pad: int, F: Any, image: Any, weight: Any) -> Any:
+    return F.conv2d(image, weight, stride=stride, padding=pad)
+
+
 def convolution_rows() -> list[Row]:
     shapes = [
         ("3x3 64x56x56", {"height": 56, "width": 56, "cin": 64, "cout": 64}),
@@ -136,7 +146,8 @@ def convolution_rows() -> list[Row]:
     rows = []
     for layout in ("nchw", "nhwc"):
         for title, args in shapes:
-            peers = convolution(args.get("stride", 1), args.get("pad", 1), layout == "nhwc")
+            stride, pad = args.get("stride", 1), args.get("pad", 1)
+            peers = both_layouts(partial(convolution, stride, pad), layout == "nhwc")
             rows.append(Row(f"conv2d {layout.upper()} {title}", f"conv2d_{layout}", peers, 1.0, args))
     return rows
 
@@ -204,13 +215,13 @@ TABLE: list[Row] = [
     Row(
         "depthwise 3x3 128x56x56",
         "depthwise_conv2d",
-        torch_peer(lambda t, F, a, w: lambda: F.conv2d(a, w, padding=1, groups=128)),
+        both_layouts(lambda F, a, w: F.conv2d(a, w, padding=1, groups=128)),
         3.0,
     ),
     Row(
         "max pool 3x3/2 64x112x112",
         "max_pool",
-        torch_peer(lambda t, F, a: lambda: F.max_pool2d(a, 3, 2, 1)),
+        both_layouts(lambda F, a: F.max_pool2d(a, 3, 2, 1)),
         2.0,
     ),
     Row("softmax 1024x1024", "softmax", torch_peer(lambda t, F, x: lambda: t.softmax(x, -1)), 1.5),
