@@ -72,6 +72,16 @@ def test_the_winner_is_confirmed_against_the_default_schedule(tuned):
     json.dumps(result.to_json())
 
 
+def test_a_hopeless_default_schedule_stays_away_from_the_play_off(blur, tmp_path, monkeypatch):
+    """Its one measurement is compared: the speed-up is exact, where two runs would differ."""
+    monkeypatch.setattr("autosched.tuning.BEYOND_DOUBT", 0.0)
+    result = autosched.tune(
+        blur, "llvm", trials=3, sizes=SIZES, records=tmp_path, strategy="random", measure=FAST, seed=1
+    )
+    assert result.best is not None
+    assert result.speedup * result.seconds == pytest.approx(result.default_seconds, rel=1e-12)
+
+
 def test_running_again_resumes(blur, tuned, tmp_path):
     _, _, folder = tuned
     copy = tmp_path / "box_blur.llvm.jsonl"

@@ -304,3 +304,18 @@ def test_an_index_that_wraps_in_a_narrow_type(make: Callable[[Expr], Expr]) -> N
     s[b].compute_at(s[c], outer)
     for backend in ("native", "interpreter"):
         check_against_reference([a, c], s, "llvm", [np.arange(256, dtype="int32")], backend=backend)
+
+
+@pytest.mark.parametrize("n", [16, 22, 61])
+def test_a_fused_parallel_loop_tries_what_it_cannot_solve(n: int) -> None:
+    """`f % panels` cannot be solved for f: the vectors of a block are tried before they are computed,
+    and only the last block of a row falls back to what is left."""
+    a = te.placeholder((6, n), "int32", name="a")
+    b = te.compute((6, n), lambda i, j: a[i, j] * 3, name="b")
+    s = create_schedule(b)
+    panel, lane = s[b].split("j", factor=8)
+    s[b].parallel(s[b].fuse("i", panel))
+    s[b].vectorize(lane)
+    f = lower_structure(s, [a, b], "llvm").bind()
+    assert any(store.value.dtype.lanes == 8 for _, store in vector_stores(f))
+    check_against_reference([a, b], s, "llvm", [np.arange(6 * n, dtype="int32").reshape(6, n)])

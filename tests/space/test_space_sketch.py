@@ -293,3 +293,16 @@ def test_a_stored_trace_is_the_same_sketch() -> None:
     assert again.trace == first.trace
     assert np.array_equal(again.features(points), first.features(points))
     assert np.array_equal(again.mask(points), first.mask(points))
+
+
+def test_the_default_schedule_of_a_cpu_walks_along_rows() -> None:
+    """Inside `k`, `j` runs along the rows of a[k, j]; a row sum, with no axis beside `i`, stays as it is."""
+    a = te.placeholder((8, 8), name="a")
+    k = te.reduce_axis((0, 8), name="k")
+    b = te.compute((8, 8), lambda i, j: te.sum(a[i, 0] * a[k, j], axis=k), name="b")
+    s = default_schedule((a, b), Target.parse("llvm"))
+    assert [loop.name for loop in s["b"].loops] == ["i", "k", "j"]
+    a = te.placeholder((8, 8), name="a")
+    k = te.reduce_axis((0, 8), name="k")
+    s = default_schedule((a, te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="b")), Target.parse("llvm"))
+    assert [loop.name for loop in s["b"].loops] == ["i", "k"]
