@@ -78,7 +78,6 @@ def test_a_hopeless_default_schedule_stays_away_from_the_play_off(blur, tmp_path
     result = autosched.tune(
         blur, "llvm", trials=3, sizes=SIZES, records=tmp_path, strategy="random", measure=FAST, seed=1
     )
-    assert result.best is not None
     assert result.speedup * result.seconds == pytest.approx(result.default_seconds, rel=1e-12)
 
 
