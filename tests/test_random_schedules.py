@@ -19,14 +19,10 @@ from autosched import te
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.schedule.primitives import PRIMITIVES
+from autosched.testing.oracle import check_against_reference
 from autosched.testing.programs import RandomProgram, random_program
-from autosched.testing.schedules import (
-    check_against_reference,
-    legal_steps,
-    random_knobs,
-    random_schedule,
-    with_numbers,
-)
+from autosched.testing.schedules import random_knobs, random_schedule, with_numbers
+from autosched.testing.steps import legal_steps
 
 TIMES = int(os.environ.get("AUTOSCHED_RANDOM_SCHEDULES", "1"))
 

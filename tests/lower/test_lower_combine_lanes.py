@@ -13,7 +13,7 @@ from autosched.ir.visit import post_order
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 COMBINERS = {"sum": te.sum, "prod": te.prod, "min": te.min, "max": te.max}
 

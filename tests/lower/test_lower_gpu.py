@@ -14,7 +14,7 @@ from autosched.lower import lower_structure
 from autosched.runtime.interpreter import interpret
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 
 def matmul(n: int | Expr = 12) -> tuple[list[Tensor], Schedule]:

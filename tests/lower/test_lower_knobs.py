@@ -20,7 +20,8 @@ from autosched.lower.pipeline import Structure
 from autosched.schedule import Schedule, create_schedule, replay
 from autosched.space.features import FEATURE_NAMES, extract
 from autosched.te import Tensor
-from autosched.testing.schedules import check_against_reference, with_numbers
+from autosched.testing.oracle import check_against_reference
+from autosched.testing.schedules import with_numbers
 
 SIZES = {"height": 37, "width": 50}
 #: what a sketch counts though a value of a knob may resolve it, and bounds that a value may narrow

@@ -9,7 +9,7 @@ from autosched import te
 from autosched.ir.stmt import Function, Store, walk
 from autosched.lower import lower_structure
 from autosched.schedule import create_schedule
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 LENGTHS = (0, 1, 3, 4, 15, 16, 17, 31, 32, 33, 47, 52, 63, 64, 71, 128)
 

@@ -15,7 +15,7 @@ from autosched.ir.stmt import For, Function, If, Stmt, Store, children, expressi
 from autosched.ir.visit import post_order
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 
 def fused_vectorized_blur(lanes: int = 32) -> tuple[list[te.Tensor], Schedule]:

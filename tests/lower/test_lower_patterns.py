@@ -16,7 +16,7 @@ from autosched.lower import lower_structure
 from autosched.lower.patterns import split_patterns
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 b = var("b", role="loop")
 

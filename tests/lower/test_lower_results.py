@@ -8,7 +8,7 @@ import seed_programs
 
 from autosched import te
 from autosched.schedule import create_schedule
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 DIVIDES = (16, 48)
 RAGGED = (13, 19)

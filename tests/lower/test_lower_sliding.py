@@ -18,7 +18,9 @@ from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.space.features import FEATURE_NAMES, extract
 from autosched.te import Tensor
-from autosched.testing.schedules import Step, check_against_reference, random_knobs
+from autosched.testing.oracle import check_against_reference
+from autosched.testing.schedules import random_knobs
+from autosched.testing.steps import Step
 
 Golden = Callable[..., None]
 
@@ -209,7 +211,7 @@ def stored_outside(rng: random.Random, args: list[Tensor]) -> Schedule:
 
 
 def _if_consistent(s: Schedule, step: Step) -> None:
-    from autosched.testing.schedules import _stays_consistent
+    from autosched.testing.steps import _stays_consistent
 
     if _stays_consistent(s, step):
         step.apply(s)

@@ -14,7 +14,7 @@ from autosched.ir.stmt import Allocate, Function, Store, walk
 from autosched.lower import lower_structure
 from autosched.schedule import create_schedule
 from autosched.te import Tensor
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 
 def allocations(f: Function) -> dict[str, str]:

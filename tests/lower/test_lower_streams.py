@@ -10,7 +10,7 @@ from autosched.ir.stmt import Let, Store, walk
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 
 def streamed(body: object, lanes: int = 16, dtype: str = "float32") -> tuple[list[Tensor], Schedule]:

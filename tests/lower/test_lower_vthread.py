@@ -12,7 +12,7 @@ from autosched.ir.stmt import Allocate, For, walk
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 
 def matmul(m: int, n: int, k: int) -> tuple[list[Tensor], Schedule]:

@@ -15,7 +15,7 @@ from autosched.ir.stmt import Prefetch, Stmt, walk
 from autosched.lower.pipeline import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 
 def centred() -> list[Tensor]:

@@ -13,7 +13,7 @@ from autosched.ir.stmt import Store, walk
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 LANES = (1, 3, 8)
 

@@ -14,7 +14,7 @@ from autosched.schedule import Schedule, create_schedule
 from autosched.space.default import default_schedule
 from autosched.target import Target
 from autosched.te import Tensor
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 Args = list[Tensor]
 

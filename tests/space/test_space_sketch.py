@@ -16,7 +16,7 @@ from autosched.space.features import FEATURE_NAMES, FEATURES
 from autosched.space.space import Sketch, make_sketch, template_space
 from autosched.space.workload import Workload
 from autosched.target import Target
-from autosched.testing.schedules import check_against_reference
+from autosched.testing.oracle import check_against_reference
 
 SIZES = {"height": 64, "width": 100}
 

@@ -1,0 +1,120 @@
+"""The check that a scheduled program computes what its definition says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from autosched.ir.stmt import For, Function, Stmt, map_stmt, substitute_stmt
+from autosched.lower.pipeline import lower_structure
+from autosched.schedule.schedule import Schedule
+from autosched.target import Target
+from autosched.te.reference import reference
+from autosched.te.tensor import PlaceholderOp, Tensor
+
+__all__ = ["backwards", "check_against_reference"]
+
+
+def backwards(function: Function) -> Function:
+    """The function with its parallel loops run from last to first, which must make no difference."""
+
+    def turn(s: Stmt) -> Stmt:
+        if not isinstance(s, For) or s.kind != "parallel":
+            return s
+        last = s.start + s.start + s.extent - 1
+        return replace(s, body=substitute_stmt(s.body, {s.var: last - s.var}))
+
+    return function.with_body(map_stmt(function.body, on_stmt=turn))
+
+
+def check_against_reference(
+    args: Sequence[Tensor],
+    schedule: Schedule,
+    target: Target | str,
+    inputs: Sequence[np.ndarray],
+    backend: Literal["native", "interpreter", "interpreter-backwards"] = "native",
+    knobs: dict[str, int] | None = None,
+    more: Sequence[Sequence[np.ndarray]] = (),
+) -> None:
+    """Run a schedule on `inputs` (for the placeholders in `args`, in order) and compare with the oracle.
+
+    `more` are further inputs for the same code, of other sizes where these are symbolic.
+
+    `native` compiles for the target; the interpreter also finds accesses out of bounds and reads of
+    what was never written. Results must be equal bit for bit, so give inputs that make them exact.
+    Raises AssertionError, with the schedule as Python, where they differ.
+    """
+    to = Target.parse(target)
+    function = lower_structure(schedule, args, to, "scheduled").bind(knobs)
+    run = _runner(function, to, backend)
+    for given in (inputs, *more):
+        expected = reference(args, given)
+        left, wanted = iter(given), iter(expected)
+        places = [_Fenced(next(wanted if not isinstance(t.op, PlaceholderOp) else left)) for t in args]
+        for t, place in zip(args, places, strict=True):
+            if not isinstance(t.op, PlaceholderOp):
+                place.poison()
+        run([place.array for place in places])
+        computed = [(t, place) for t, place in zip(args, places, strict=True) if not isinstance(t.op, PlaceholderOp)]
+        for (t, place), right in zip(computed, expected, strict=True):
+            found = place.array
+            if not np.array_equal(found, right, equal_nan=found.dtype.kind == "f"):
+                raise AssertionError(_difference(t, found, right, schedule, knobs))
+        if not all(place.is_intact() for place in places):
+            raise AssertionError(f"memory around an argument was written\n{schedule.trace.as_python(knobs=knobs)}")
+
+
+class _Fenced:
+    """A copy of an array, in memory that shows whether anything was written around it."""
+
+    MARGIN = 4096  # bytes on either side
+    PATTERN = 0xA5
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.memory = np.full(values.nbytes + 2 * self.MARGIN, self.PATTERN, np.uint8)
+        inside = self.memory[self.MARGIN : self.MARGIN + values.nbytes]
+        self.array = inside.view(values.dtype).reshape(values.shape)
+        self.array[...] = values
+
+    def poison(self) -> None:
+        """Values that stand out, so that an element that is not computed is seen."""
+        self.array.reshape(-1).view(np.uint8)[:] = self.PATTERN if self.array.dtype != bool else 1
+
+    def is_intact(self) -> bool:
+        fences = (self.memory[: self.MARGIN], self.memory[len(self.memory) - self.MARGIN :])
+        return all(bool((fence == self.PATTERN).all()) for fence in fences)
+
+
+def _runner(function: Function, target: Target, backend: str) -> Callable[[list[np.ndarray]], None]:
+    """What runs a lowered function on arrays; compiled once, if at all."""
+    if backend == "native":
+        from autosched.codegen import compile_function
+        from autosched.runtime import load
+
+        kernel = load(compile_function(function, target), target)
+
+        def run(arrays: list[np.ndarray]) -> None:
+            call = kernel.bind(arrays)
+            call.upload()
+            call.run()
+            call.fetch()
+
+        return run
+    from autosched.runtime.interpreter import interpret
+
+    chosen = function if backend == "interpreter" else backwards(function)
+    return lambda arrays: interpret(chosen, arrays)
+
+
+def _difference(
+    t: Tensor, found: np.ndarray, wanted: np.ndarray, schedule: Schedule, knobs: dict[str, int] | None
+) -> str:
+    wrong = np.argwhere(found != wanted)
+    first = tuple(int(i) for i in wrong[0])
+    return (
+        f"{t.name}{list(first)} is {found[first]}, not {wanted[first]}; {len(wrong)} of {wanted.size} elements differ\n"
+        f"{schedule.trace.as_python(knobs=knobs)}"
+    )

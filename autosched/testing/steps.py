@@ -1,0 +1,315 @@
+"""What may be done next to a schedule: one legal call of each primitive on each stage.
+
+A new primitive joins here with a proposer: a function of the schedule, a stage and where chance
+comes from, that returns a `Step` which is legal now, or None.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autosched.errors import ScheduleError
+from autosched.ir.expr import Expr
+from autosched.ir.stmt import VTHREAD
+from autosched.schedule.relations import leaf_extents
+from autosched.schedule.schedule import Schedule, replay
+from autosched.schedule.stage import PRAGMAS, Loop, Split, Stage
+from autosched.target import Target
+
+__all__ = ["OpenFactor", "Step", "alone", "fixed", "is_part", "legal_steps"]
+
+FACTORS = (1, 2, 3, 4, 5, 8, 16)
+#: vector loops stay below this many lanes, unrolled ones below this many copies
+MAX_LANES, MAX_COPIES = 32, 9
+#: loops of a stage that are split further, and stages of a schedule that are cached
+MAX_LOOPS, MAX_STAGES = 6, 9
+
+
+@dataclass(frozen=True)
+class OpenFactor:
+    """A factor that is left to a knob."""
+
+    knob: str
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a primitive; loops and stages go by name."""
+
+    kind: str
+    stage: str
+    args: tuple[Any, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def apply(self, s: Schedule) -> None:
+        options = {
+            k: s.define_knob(v.knob, v.values) if isinstance(v, OpenFactor) else v for k, v in self.options.items()
+        }
+        s.apply(self.kind, s[self.stage], *self.args, **options)
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Where chance comes from, and what it may choose."""
+
+    rng: random.Random
+    target: Target
+    knobs: bool
+
+    def one(self, items: Sequence[Any]) -> Any:
+        return self.rng.choice(items) if items else None
+
+
+# -- what a stage allows ----------------------------------------------------------------------------
+
+
+def _serial(stage: Stage) -> list[Loop]:
+    return [loop for loop in stage.loops if loop.kind == "serial" and not loop.pragmas]
+
+
+def _free(stage: Stage) -> list[Loop]:
+    """Serial loops that may be taken apart: not the time of a scan or of its steps."""
+    scans = stage.schedule.scans
+    loops = [loop for loop in _serial(stage) if loop is not stage.scan_loop]
+    return [loop for loop in loops if loop.root is None or not scans.follows_time(stage, loop.root)]
+
+
+def alone(stage: Stage) -> list[Loop]:
+    """Those of `_free` whose iterations are independent of one another."""
+    return [x for x in _free(stage) if not x.is_reduce and x not in stage.scatter_loops]
+
+
+def is_part(s: Schedule, stage: Stage) -> bool:
+    """Whether a scan decides where this stage is computed and stored."""
+    return s.scans.part(stage) in ("init", "update")
+
+
+def _at_most(extent: Expr, limit: int) -> bool:
+    """Whether an extent is a number, or a knob, that stays within the limit."""
+    if extent.op == "const":
+        return int(extent.value) <= limit
+    return extent.op == "var" and extent.value.role == "knob" and extent.value.upper <= limit
+
+
+def fixed(stage: Stage, limit: int) -> list[Loop]:
+    """Serial loops whose extent is a number whatever region the stage computes."""
+    inner = {r.inner for r in stage.relations if isinstance(r, Split) and r.factor is not None}
+    extents = leaf_extents(stage)
+    whole = stage.attach.kind == "root"
+    return [
+        loop for loop in _serial(stage) if (whole or loop.is_reduce or loop in inner) and _at_most(extents[loop], limit)
+    ]
+
+
+def _hosted(s: Schedule, stage: Stage) -> list[Stage]:
+    """The stages computed at a loop of this one."""
+    return [x for x in s.stages if x.attach.stage is stage]
+
+
+# -- proposals: one legal call of each primitive on a stage, or None --------------------------------
+
+
+def _split(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loop = draw.one(_free(stage))
+    if loop is None or len(stage.loops) > MAX_LOOPS:
+        return None
+    amount: Any = draw.rng.choice(FACTORS)
+    if draw.knobs and len(s.knobs) < 3 and draw.rng.random() < 0.6:
+        amount = OpenFactor(f"k{len(s.knobs)}", tuple(sorted(draw.rng.sample(FACTORS, 3))))
+    options: dict[str, Any] = {draw.rng.choice(("factor", "factor", "nparts")): amount}
+    if draw.rng.random() < 0.2 and _may_shift(stage, loop):
+        options["tail"] = "shift_inwards"
+    return Step("split", stage.name, (loop.name,), options)
+
+
+def _may_shift(stage: Stage, *loops: Loop) -> bool:
+    return all(x.root is not None for x in loops) and not stage.reduce_axis and stage.scan_loop is None
+
+
+def _tile(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loops = _free(stage)
+    if len(loops) < 2 or len(stage.loops) > MAX_LOOPS:
+        return None
+    x, y = draw.rng.sample(loops, 2)
+    shift = draw.rng.random() < 0.15 and _may_shift(stage, x, y)
+    factors = (draw.rng.choice(FACTORS), draw.rng.choice(FACTORS))
+    return Step("tile", stage.name, (x.name, y.name, *factors), {"tail": "shift_inwards"} if shift else {})
+
+
+def _fuse(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    free = _free(stage)
+    pairs = [
+        (a, b)
+        for a, b in zip(stage.loops, stage.loops[1:], strict=False)
+        if a in free
+        and b in free
+        and a.is_reduce == b.is_reduce
+        and (a in stage.scatter_loops) == (b in stage.scatter_loops)
+    ]
+    pair = draw.one(pairs)
+    return None if pair is None else Step("fuse", stage.name, tuple(loop.name for loop in pair))
+
+
+def _reorder(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    if len(stage.loops) < 2:
+        return None
+    chosen = draw.rng.sample(stage.loops, draw.rng.randint(2, len(stage.loops)))
+    return Step("reorder", stage.name, tuple(loop.name for loop in chosen))
+
+
+def _parallel(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loop = draw.one(alone(stage))
+    return None if loop is None or draw.target.is_gpu_style else Step("parallel", stage.name, (loop.name,))
+
+
+def _vectorize(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    usable = [x for x in fixed(stage, MAX_LANES) if not s.attached_at(x)] if stage.scan_loop is None else []
+    loop = draw.one([x for x in usable if not (x.is_reduce and stage.scatter_axes)])
+    return None if loop is None else Step("vectorize", stage.name, (loop.name,))
+
+
+def _unroll(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    if sum(x.kind == "unroll" for y in s.stages for x in y.loops) >= 2:
+        return None
+    loop = draw.one(fixed(stage, MAX_COPIES))
+    return None if loop is None else Step("unroll", stage.name, (loop.name,))
+
+
+def _pragma(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loop = draw.one(stage.loops)
+    if loop is None or stage.reduce_axis or stage.scan_loop is not None:
+        return None
+    return Step("pragma", stage.name, (loop.name, draw.rng.choice(tuple(PRAGMAS))))
+
+
+def _prefetch(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    read = [x for x in s.stages if x is not stage and x.attach.kind == "root" and s.depends_on(stage, x)]
+    if not read or not stage.loops or any(x.fetches for x in s.stages):
+        return None
+    return Step("prefetch", stage.name, (draw.one(read).name, draw.one(stage.loops).name, draw.rng.choice(FACTORS)))
+
+
+def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    hosts = [x for x in s.consumers(stage, deep=True) if x.attach.kind != "inline" and x.loops]
+    scan = s.scans.step_of(stage)
+    if scan is not None:
+        hosts = [x for x in hosts if s.scans.step_of(x) is scan]
+    inner = {r.inner for r in stage.relations if isinstance(r, Split) and r.factor is not None}
+    whole = any(x.kind in ("vectorize", "unroll") and x not in inner for x in stage.loops)
+    if stage.is_output or not hosts or whole or is_part(s, stage):
+        return None
+    host = draw.rng.choice(hosts)
+    loop = draw.one([x for x in host.loops if x not in host.scatter_loops])
+    return None if loop is None or loop.kind == "vectorize" else Step("compute_at", stage.name, (host.name, loop.name))
+
+
+def _store_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    inner = stage.attach.loop
+    if inner is None or inner not in inner.stage.loops or stage.store.loop is not None or draw.target.is_gpu_style:
+        return None
+    if is_part(s, stage) or stage.scan_loop is not None:
+        return None
+    loops = inner.stage.loops
+    usable = [x for x in loops[: max(loops.index(inner), 1)] if x not in inner.stage.scatter_loops]
+    scan = s.scans.step_of(stage)
+    if scan is not None and inner.stage is scan:  # what a step computes is gone with it
+        usable = [x for x in usable if x is inner]
+    loop = draw.one(usable)
+    return None if loop is None else Step("store_at", stage.name, (inner.stage.name, loop.name))
+
+
+def _compute_inline(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    allowed = not stage.is_output and not stage.reduce_axis and not _hosted(s, stage)
+    allowed = allowed and stage.scan_loop is None and not is_part(s, stage)
+    return Step("compute_inline", stage.name) if allowed else None
+
+
+def _compute_root(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    return None if stage.attach.kind == "root" else Step("compute_root", stage.name)
+
+
+def _cache_write(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    marked = any(loop.kind != "serial" or loop.pragmas for loop in stage.loops)
+    cut = any(loop.is_reduce and loop.root is None for loop in stage.loops)
+    shifted = any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations)
+    if marked or cut or shifted or _hosted(s, stage) or len(s.stages) >= MAX_STAGES:
+        return None
+    if stage.scan_loop is not None or stage.scatter_axes:
+        return None
+    return Step("cache_write", stage.name, ("local",))
+
+
+def _cache_read(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    readers = [x.name for x in s.consumers(stage) if x.scan_loop is None]
+    if not readers or len(s.stages) >= MAX_STAGES:
+        return None
+    return Step("cache_read", stage.name, ("local", draw.rng.sample(readers, draw.rng.randint(1, len(readers)))))
+
+
+def _rfactor(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loops = [x for x in stage.loops if x.is_reduce]
+    if not loops or any(x.kind != "serial" or s.attached_at(x) for x in loops) or len(s.stages) >= MAX_STAGES:
+        return None
+    rank = len(stage.axis) - len(stage.scatter_axes)
+    options = {"factor_axis": draw.rng.randint(-rank - 1, rank)}
+    return Step("rfactor", stage.name, (draw.rng.choice(loops).name,), options)
+
+
+def _set_scope(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    fixed = stage.is_output or is_part(s, stage)
+    return None if fixed else Step("set_scope", stage.name, (draw.rng.choice(("global", "local")),))
+
+
+def _storage_align(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    if stage.is_output or not stage.axis or stage.scan_loop is not None or s.scans.part(stage):
+        return None
+    axis = stage.roots[draw.rng.choice(stage.axis)].name
+    return Step("storage_align", stage.name, (axis, draw.rng.choice(FACTORS), draw.rng.choice((0, 0, 1, 3))))
+
+
+def _vthread(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    if sum(x.thread == VTHREAD for y in s.stages for x in y.loops) >= 3:
+        return None
+    free = alone(stage)
+    loop = draw.one([x for x in fixed(stage, 4) if x in free])
+    return None if loop is None else Step("bind", stage.name, (loop.name, VTHREAD))
+
+
+Proposer = Callable[[Schedule, Stage, _Draw], Step | None]
+_ON_INPUTS: tuple[Proposer, ...] = (_cache_read,)
+_ON_STAGES: tuple[Proposer, ...] = (
+    _split, _split, _split, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll, _pragma,
+    _store_at, _store_at, _store_at, _store_at, _store_at,
+    _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
+    _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
+    _vthread,
+)  # fmt: skip
+
+
+def legal_steps(s: Schedule, rng: random.Random, target: Target | str = "llvm", knobs: bool = False) -> Iterator[Step]:
+    """Calls that are legal now, in random order: up to one of each primitive on each stage.
+
+    Legal is what raises no error when it is called and leaves the attach points consistent, as
+    `Schedule.check` sees them. With `knobs`, some factors are left open.
+    """
+    draw = _Draw(rng, Target.parse(target), knobs)
+    pairs = [(x, p) for x in s.stages for p in (_ON_INPUTS if x.is_placeholder else _ON_STAGES)]
+    rng.shuffle(pairs)
+    for stage, propose in pairs:
+        step = propose(s, stage, draw)
+        if step is not None and _stays_consistent(s, step):
+            yield step
+
+
+def _stays_consistent(s: Schedule, step: Step) -> bool:
+    trial = replay(s.trace, s.outputs)
+    step.apply(trial)
+    try:
+        trial.check()
+    except ScheduleError:
+        return False
+    return True
