@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from autosched.ir.expr import Expr
+from autosched.ir.expr import OPS, Expr
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
@@ -26,7 +26,7 @@ from autosched.ir.stmt import (
     Store,
 )
 
-__all__ = ["format_expr", "format_function", "format_stmt"]
+__all__ = ["Formatter", "format_expr", "format_function", "format_stmt"]
 
 _INFIX = {
     "or": ("||", 1),
@@ -63,11 +63,16 @@ def _plain_name(v: Expr) -> str:
 
 def format_expr(e: Expr, name_of: Namer = _plain_name) -> str:
     """The expression with C's operators and Python's `//` and `%`."""
-    return _Formatter(name_of).top(e)
+    return Formatter(name_of).top(e)
 
 
-class _Formatter:
-    """Text of one expression, parenthesised by precedence."""
+class Formatter:
+    """Text of one expression, parenthesised by precedence. `infix` has symbol and precedence of the
+    operators written between their operands; multiplication has 10, addition 9."""
+
+    infix = _INFIX
+    compact_products = True  #: `i*4` for integers
+    chains = False  #: whether `a < b < c` means something else than `(a < b) < c`
 
     def __init__(self, name_of: Namer) -> None:
         self._name_of = name_of
@@ -82,7 +87,7 @@ class _Formatter:
         if self._nodes >= MAX_NODES or self._depth >= MAX_DEPTH:
             return "...", _ATOM
         chain = []
-        while e.op in _INFIX:
+        while e.op in self.infix:
             chain.append(e)
             e = e.args[0]
         self._nodes += len(chain) + 1
@@ -90,11 +95,11 @@ class _Formatter:
         text, level = self._operand(e)
         pieces: list[str] = []
         for e in reversed(chain):
-            symbol, above = _INFIX[e.op]
-            if level < above:
+            symbol, above = self.infix[e.op]
+            if level < above or (self.chains and level == above and OPS[e.op].kind == "compare"):
                 pieces = ["(", text, *pieces, ")"]
                 text = ""
-            space = "" if above == 10 and not e.dtype.is_float else " "
+            space = "" if above == 10 and self.compact_products and not e.dtype.is_float else " "
             pieces.append(f"{space}{symbol}{space}{self._right(e)}")
             level = above
         self._depth -= 1
@@ -102,7 +107,7 @@ class _Formatter:
 
     def _right(self, e: Expr) -> str:
         """The right operand; one of the same level needs parentheses: `a - (b - c)`, `a*(b//c)`."""
-        above = _INFIX[e.op][1]
+        above = self.infix[e.op][1]
         text, level = self._format(e.args[1])
         bare = level > above or (level == above and _is_associative(e))
         return text if bare else f"({text})"

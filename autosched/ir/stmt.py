@@ -204,6 +204,12 @@ class Function:
     def with_body(self, body: Stmt) -> Function:
         return replace(self, body=body)
 
+    def script(self) -> str:
+        """TVMScript-like text: see `ir.script`."""
+        from autosched.ir.script import script
+
+        return script(self)
+
 
 def seq(*stmts: Stmt | None) -> Stmt:
     """The statements one after the other, flattened; None is left out."""

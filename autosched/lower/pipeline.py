@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from autosched.errors import LowerError, UsageError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
+from autosched.ir.module import IRModule
 from autosched.ir.printer import format_function
 from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer
@@ -300,6 +301,16 @@ class Lowered:
     @property
     def function(self) -> Function:
         return self.structure.function
+
+    @property
+    def mod(self) -> IRModule:
+        """The function in a module, which prints as TVM's does."""
+        attrs = {"from_legacy_te_schedule": True, "tir.noalias": True, **self.function.attrs}
+        return IRModule({self.function.name: replace(self.function, attrs=attrs)})
+
+    def script(self) -> str:
+        """TVMScript-like text of the module: see `ir.script`."""
+        return self.mod.script()
 
     def __str__(self) -> str:
         return str(self.structure)

@@ -1,0 +1,97 @@
+"""`IRModule`: functions by name, as TVM hands them from one step to the next.
+
+    module = autosched.lower(s, [A, B]).mod
+    print(module)              # TVMScript-like text, see `ir.script`
+    module["main"].body        # the statements of a lowered function
+
+A function is a lowered `ir.stmt.Function`, or whatever else `ir.script.script` can print: a
+`schedule.PrimFunc`, whose loops are not written out yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from autosched.errors import UsageError
+
+__all__ = ["GlobalVar", "IRModule"]
+
+
+class GlobalVar(str):
+    """The name of a function in a module; TVM calls the text `name_hint`."""
+
+    __slots__ = ()
+
+    @property
+    def name_hint(self) -> str:
+        return str(self)
+
+
+class IRModule(Mapping[str, Any]):
+    """Functions by name.
+
+    >>> IRModule({}).get_global_vars()
+    []
+    """
+
+    def __init__(self, functions: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
+        self.functions: dict[GlobalVar, Any] = {}
+        self.attrs: dict[str, Any] = dict(attrs or {})
+        for name, function in (functions or {}).items():
+            self[name] = function
+
+    def __getitem__(self, name: str) -> Any:
+        """The function of that name. Raises UsageError if there is none."""
+        found = self.functions.get(GlobalVar(name))
+        if found is None:
+            legal = f"functions: {', '.join(self.functions) or 'none'}"
+            raise UsageError(f"no function {str(name)!r}", asked=f"module[{str(name)!r}]", legal=legal)
+        return found
+
+    def __setitem__(self, name: str, function: Any) -> None:
+        if not str(name).isidentifier():
+            raise UsageError(f"{name!r} cannot name a function", asked="IRModule", legal="an identifier")
+        if not callable(getattr(function, "script", None)):
+            legal = "a lowered Function or a PrimFunc"
+            raise UsageError(f"{function!r} is not a function", asked=f"module[{str(name)!r}]", legal=legal)
+        self.functions[GlobalVar(name)] = function
+
+    def __iter__(self) -> Iterator[GlobalVar]:
+        return iter(self.functions)
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def update_func(self, name: str, function: Any) -> None:
+        """Add a function, or put it in the place of the one of that name."""
+        self[name] = function
+
+    def get_global_vars(self) -> list[GlobalVar]:
+        """The names of the functions."""
+        return list(self.functions)
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The name as a GlobalVar. Raises UsageError if there is no such function."""
+        self[name]
+        return GlobalVar(name)
+
+    def script(self) -> str:
+        """The functions as TVMScript-like text: see `ir.script`."""
+        from autosched.ir.script import module_script
+
+        return module_script(self)
+
+    def show(self) -> None:
+        """Print the script."""
+        print(self.script())
+
+    def __str__(self) -> str:
+        return self.script()
+
+    __repr__ = __str__
