@@ -1,15 +1,13 @@
 """Random programs, randomly scheduled, against the oracle: on the interpreter, on LLVM, on OpenCL.
 
-A failure prints the program, the schedule as Python and, in the test's name, the seed. More of them:
-`AUTOSCHED_RANDOM_SCHEDULES=20 pytest tests/test_random_schedules.py` runs twenty times as many.
+A failure prints the program, the schedule as Python and, in the test's name, the seed. Thousands of
+them, each failure made smaller: `python -m autosched.testing.fuzz --seeds 0:1000`.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -19,56 +17,51 @@ from autosched import te
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.schedule.primitives import PRIMITIVES
+from autosched.testing.case import Case
 from autosched.testing.oracle import check_against_reference
-from autosched.testing.programs import RandomProgram, random_program
-from autosched.testing.schedules import random_knobs, random_schedule, with_numbers
+from autosched.testing.programs import RandomProgram
+from autosched.testing.schedules import with_numbers
 from autosched.testing.steps import legal_steps
-
-TIMES = int(os.environ.get("AUTOSCHED_RANDOM_SCHEDULES", "1"))
 
 
 def seeds(first: int, count: int) -> list[object]:
-    return [pytest.param(seed, id=f"seed{seed}") for seed in range(first, first + count * TIMES)]
+    return [pytest.param(seed, id=f"seed{seed}") for seed in range(first, first + count)]
 
 
 def draw(seed: int, target: str = "llvm", knobs: float = 0.3) -> tuple[RandomProgram, Schedule, dict[str, int]]:
-    rng = random.Random(seed)
-    program = random_program(rng, symbolic=rng.random() < 0.7)
-    s = random_schedule(program.args, rng, target, knobs=rng.random() < knobs)
-    return program, s, random_knobs(s, rng)
+    case = Case.draw(seed, "kernels" if target == "opencl" else target, knobs)
+    return case.program, case.schedule(), case.knobs
 
 
-def check(
-    seed: int, target: str, backend: Literal["native", "interpreter", "interpreter-backwards"], knobs: float = 0.3
-) -> None:
-    program, s, values = draw(seed, target, knobs)
+def check(seed: int, backend: str, knobs: float = 0.3) -> None:
+    case = Case.draw(seed, backend, knobs)
     try:
-        check_against_reference(program.args, s, target, program.inputs(seed), backend, values)
+        case.check()
     except Exception as error:
-        error.add_note(f"{program.describe()}\n{s.trace.as_python()}{values}")
+        error.add_note(str(case))
         raise
 
 
 @pytest.mark.parametrize("seed", seeds(0, 150))
 def test_interpreted(seed: int) -> None:
     """In bounds, nothing read before it is written, parallel loops in either direction."""
-    check(seed, "llvm", "interpreter" if seed % 2 else "interpreter-backwards")
+    check(seed, "interpreter" if seed % 2 else "backwards")
 
 
 @pytest.mark.parametrize("seed", seeds(100_000, 70))
 def test_compiled(seed: int) -> None:
-    check(seed, "llvm", "native")
+    check(seed, "llvm")
 
 
 @pytest.mark.parametrize("seed", seeds(200_000, 60))
 def test_kernels_interpreted(seed: int) -> None:
     """Work-items that meet at every barrier, shared storage that is complete when it is read."""
-    check(seed, "opencl", "interpreter", knobs=0)
+    check(seed, "kernels", knobs=0)
 
 
 @pytest.mark.parametrize("seed", seeds(300_000, 8))
 def test_kernels_on_a_device(seed: int) -> None:
-    check(seed, "opencl", "native", knobs=0)
+    check(seed, "opencl", knobs=0)
 
 
 @pytest.mark.parametrize("seed", seeds(400_000, 30))

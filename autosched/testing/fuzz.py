@@ -1,0 +1,158 @@
+"""A campaign of random cases, each run in a process that may crash or hang without harm.
+
+    python -m autosched.testing.fuzz --seeds 0:1000 --backend llvm --backend interpreter
+    python -m autosched.testing.fuzz --case failure.json        # run one case again
+
+A failure is made smaller, printed, and written to `--failures` as a file that `--case` takes. The
+exit status is 1 when something failed. Plug-in authors: primitives join in `autosched.testing.steps`,
+kinds of operations in `autosched.testing.programs`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autosched.measure.frames import read_frame, write_frame
+from autosched.measure.process import REPLY, WorkerProcess, wait
+from autosched.testing.case import BACKENDS, Case
+from autosched.testing.shrink import shrink
+
+__all__ = ["Verdict", "Worker", "campaign", "main"]
+
+#: seconds that one case may take
+LIMIT = 60.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a case ended. `kind` is empty when all is well: else the error's type, DIED or TIMEOUT."""
+
+    kind: str = ""
+    text: str = ""
+    fingerprint: str = ""
+
+
+class Worker:
+    """A process that runs cases."""
+
+    def __init__(self, limit: float = LIMIT) -> None:
+        command = [sys.executable, "-m", __name__ if __name__ != "__main__" else "autosched.testing.fuzz", "--serve"]
+        self._process = WorkerProcess("fuzz", command, os.environ, Path.cwd())
+        self._limit = limit
+
+    def run(self, question: dict[str, Any]) -> Verdict:
+        """`{"case": ...}`, or `{"seed", "backend"}` for the case of that seed."""
+        if not self._process.running:
+            self._process.start()
+        if not self._process.send(question, [("case", self._limit)]):
+            return self.run(question)
+        while not (done := wait([self._process], 1.0)):
+            pass
+        outcome = done[0][1]
+        if outcome.kind != REPLY:
+            return Verdict(outcome.kind, f"{outcome.error}\n{outcome.log[-2000:]}")
+        return Verdict(**outcome.reply)
+
+    def close(self) -> None:
+        self._process.kill()
+
+
+def campaign(
+    seeds: Sequence[int], backends: Sequence[str], budget: float | None = None
+) -> Iterator[tuple[Case | None, Verdict]]:
+    """Every seed on every backend; for a failure the case, made smaller, and else None."""
+    worker, end = Worker(), time.monotonic() + (budget or float("inf"))
+    try:
+        for seed in seeds:
+            for backend in backends:
+                if time.monotonic() > end:
+                    return
+                verdict = worker.run({"seed": seed, "backend": backend})
+                yield (_shrunk(worker, seed, backend, verdict) if verdict.kind else None), verdict
+    finally:
+        worker.close()
+
+
+def _shrunk(worker: Worker, seed: int, backend: str, verdict: Verdict) -> Case | None:
+    try:
+        case = Case.draw(seed, backend)
+    except Exception:  # then drawing is what failed, and there is nothing to make smaller
+        return None
+    return shrink(case, lambda c: worker.run({"case": c.to_json()}).kind == verdict.kind)
+
+
+# -- the process that runs cases --------------------------------------------------------------------
+
+
+def _serve(read: int, write: int) -> None:
+    while (message := read_frame(read)) is not None:
+        write_frame(write, {"seq": message["seq"], **_judge(message)})
+    os._exit(0)
+
+
+def _judge(message: dict[str, Any]) -> dict[str, str]:
+    fingerprint = ""
+    try:
+        case = Case.from_json(message["case"]) if "case" in message else Case.draw(message["seed"], message["backend"])
+        fingerprint = case.fingerprint
+        case.check()
+    except Exception as error:
+        return {"kind": type(error).__name__, "text": str(error)[:4000], "fingerprint": fingerprint}
+    return {"fingerprint": fingerprint}
+
+
+# -- the command ------------------------------------------------------------------------------------
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a campaign, or one case; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m autosched.testing.fuzz", description=__doc__)
+    parser.add_argument("--seeds", default="0:100", help="first:end")
+    parser.add_argument("--backend", action="append", choices=tuple(BACKENDS), help="all of them without one")
+    parser.add_argument("--budget", type=float, help="seconds")
+    parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for failing cases")
+    parser.add_argument("--case", type=Path, help="run the case of a file")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    for name in ("--read-fd", "--write-fd", "--parent"):
+        parser.add_argument(name, type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.serve:
+        _serve(args.read_fd, args.write_fd)
+    if args.case:
+        case = Case.from_json(json.loads(args.case.read_text("utf-8")))
+        print(case)
+        case.check()
+        return 0
+    first, _, end = args.seeds.partition(":")
+    seeds = range(int(first), int(end or int(first) + 1))
+    return _report(campaign(seeds, args.backend or tuple(BACKENDS), args.budget), args.failures)
+
+
+def _report(verdicts: Iterator[tuple[Case | None, Verdict]], folder: Path) -> int:
+    seen: set[str] = set()
+    kinds: Counter[str] = Counter()
+    for case, verdict in verdicts:
+        kinds[verdict.kind or "passed"] += 1
+        seen.add(verdict.fingerprint)
+        if verdict.kind:
+            print(f"-- {verdict.kind}: {verdict.text}\n{case or 'while drawing the case'}", flush=True)
+        if case is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"{case.backend}-{case.seed}.json"
+            path.write_text(json.dumps(case.to_json()), "utf-8")
+            print(f"python -m autosched.testing.fuzz --case {path}", flush=True)
+    print(", ".join(f"{count} {kind}" for kind, count in kinds.items()), f"({len(seen)} distinct cases)")
+    return int(set(kinds) != {"passed"})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
