@@ -226,7 +226,6 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     # tensor reads and reductions are lowered away; vectors are the other table's, or taken apart by lane
     "read": _no_scalar,
     "reduce": _no_scalar,
-    "scan": _no_scalar,
     "scatter": _no_scalar,
     "ramp": _no_scalar,
     "broadcast": _no_scalar,

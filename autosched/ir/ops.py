@@ -185,8 +185,6 @@ OPS: dict[str, OpInfo] = {
     "combine_lanes": OpInfo("vector", 1),
     # a reduction over te reduce axes; value is the te Reduction
     "reduce": OpInfo("reduce", -1),
-    # one step of a te scan: an element of each init and each update
-    "scan": OpInfo("reduce", -1),
     # a te scatter_reduce: value, condition and the indices of its place; value is the te Reduction
     "scatter": OpInfo("reduce", -1),
 }

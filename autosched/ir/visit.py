@@ -89,7 +89,7 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
         return broadcast(args[0], e.dtype.lanes)
     if op == "ramp":
         return ramp(args[0], args[1], e.dtype.lanes)
-    if op in ("reduce", "scan", "scatter", "combine_lanes", "to_line"):
+    if op in ("reduce", "scatter", "combine_lanes", "to_line"):
         return make(op, e.dtype, args, e.value)
     if op in OPS and OPS[op].arity == 2:
         args = convert_pair(*args)

@@ -56,7 +56,7 @@ class Realization:
     """
 
     stage: Stage
-    body: Expr
+    body: tuple[Expr, ...]
     start: list[Expr]
     extent: list[Expr]
     extents: dict[Loop, Expr]
@@ -222,7 +222,7 @@ def _tightest(index: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval |
     return other if tighter else found
 
 
-def infer_bounds(s: Schedule, bodies: dict[Stage, Expr], an: Analyzer) -> dict[Stage, Realization]:
+def infer_bounds(s: Schedule, bodies: dict[Stage, tuple[Expr, ...]], an: Analyzer) -> dict[Stage, Realization]:
     """The region of every stage that is computed, and the ranges of its loops (left in `an`)."""
     done: dict[Stage, Realization] = {}
     for stage in reversed(s.stages):
@@ -260,7 +260,7 @@ def _folded(storage: Storage, dimension: int, window: list[Expr], an: Analyzer) 
 
 def _realize(
     stage: Stage,
-    body: Expr,
+    body: tuple[Expr, ...],
     start: list[Expr],
     extent: list[Expr],
     storage: Storage,

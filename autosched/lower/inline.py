@@ -10,17 +10,16 @@ from autosched.schedule.stage import Stage
 __all__ = ["inline_stages"]
 
 
-def inline_stages(s: Schedule) -> dict[Stage, Expr]:
-    """The element expression of every computed stage, reading stored tensors only."""
-    bodies: dict[Stage, Expr] = {}
+def inline_stages(s: Schedule) -> dict[Stage, tuple[Expr, ...]]:
+    """The element expressions of every computed stage, reading stored tensors only."""
+    bodies: dict[Stage, tuple[Expr, ...]] = {}
     for stage in s.stages:  # producers come first, so their bodies are final
-        if stage.body is None:
-            continue
-        bodies[stage] = _inline(stage.body, s, bodies)
+        done: dict[Expr, Expr] = {}
+        bodies[stage] = tuple(_inline(e, s, bodies, done) for e in stage.body)
     return bodies
 
 
-def _inline(body: Expr, s: Schedule, bodies: dict[Stage, Expr]) -> Expr:
+def _inline(body: Expr, s: Schedule, bodies: dict[Stage, tuple[Expr, ...]], done: dict[Expr, Expr]) -> Expr:
     def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
         producer = s.stage(e.value) if e.op == "read" else None
         if producer is None or producer.attach.kind != "inline":
@@ -28,6 +27,6 @@ def _inline(body: Expr, s: Schedule, bodies: dict[Stage, Expr]) -> Expr:
         # an index that is a value (a read, say) is widened, so that arithmetic on it stays exact
         exact = (i if is_index(i) else cast("int64", i) for i in args)
         mapping = dict(zip((a.var for a in producer.axis), exact, strict=True))
-        return cast(e.dtype, substitute(bodies[producer], mapping))
+        return cast(e.dtype, substitute(bodies[producer][e.value.value_index], mapping))
 
-    return rewrite(body, change)
+    return rewrite(body, change, done)

@@ -238,13 +238,14 @@ class _Nest:
 
     def build(self) -> Stmt:
         first_reduce = next((i for i, loop in enumerate(self.leaves) if loop.is_reduce), None)
-        if self.real.body.op not in REDUCTIONS:
-            value = self.b.an.simplify(self.b.reads(substitute(self.real.body, self.values)))
+        (body,) = self.real.body
+        if body.op not in REDUCTIONS:
+            value = self.b.an.simplify(self.b.reads(substitute(body, self.values)))
             streaming = any("streaming_store" in loop.pragmas for loop in self.leaves)
             return self._loops(0, Store(self.buffer, self.indices, value, streaming), None, self.guards)
         self._check_overlap(len(self.leaves) if first_reduce is None else first_reduce)
-        reduction, (source, condition, *place) = self.real.body.value, self.real.body.args
-        identity = reduction.identity(self.real.body.dtype)
+        reduction, (source, condition, *place) = body.value, body.args
+        identity = reduction.identity(body.dtype)
         value = self.b.reads(substitute(source, self.values))
         at, inside = self._place(place)
         update: Stmt = Store(self.buffer, at, reduction.combine(load(self.buffer, *at), value))

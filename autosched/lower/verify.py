@@ -67,7 +67,7 @@ def _verify(s: Stmt, bound: frozenset[Expr], target: Target, inside_launch: bool
         for node in post_order(e):
             if node.op == "read" or (node.op == "load" and len(node.args) != 1):
                 _fail(f"{node!r} is not a flat load", s)
-            if node.op in ("reduce", "scan", "scatter"):
+            if node.op in ("reduce", "scatter"):
                 _fail(f"{node!r} was not lowered", s)
     match s:
         case For():

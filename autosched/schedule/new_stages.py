@@ -69,22 +69,21 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
         )
     if any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations):
         raise Illegal("a layout cannot shift inwards", "split with tail='guard' before cache_write")
-    assert stage.body is not None
     extents, values, guards = leaf_extents(stage), axis_values(stage), leaf_predicates(stage)
     axes = [IterVar(f"{loop.name}.c", extents[loop]) for loop in spatial]
     reduce_axes = [IterVar(f"{a.name}.c", a.extent, "reduce", a.min) for a in stage.reduce_axis]
     to_cache = {loop.var: a.var for loop, a in zip(spatial, axes, strict=True)}
     mapping = {a.var: substitute(values[a], to_cache) for a in stage.axis}
     mapping.update({a.var: c.var for a, c in zip(stage.reduce_axis, reduce_axes, strict=True)})
-    body = _rebase(stage.body, mapping, dict(zip(stage.reduce_axis, reduce_axes, strict=True)))
+    body = _rebase(stage.body[0], mapping, dict(zip(stage.reduce_axis, reduce_axes, strict=True)))
     for guard in guards:
         body = _guarded(body, substitute(guard, to_cache))
-    op = ComputeOp(f"{stage.tensor.name}.{scope}", [a.extent for a in axes], axes, body)
+    op = ComputeOp(f"{stage.tensor.name}.{scope}", [a.extent for a in axes], axes, (body,))
     cache = s.insert_stage(op.output_tensor, before=stage)
     cache.scope, cache.scope_given = scope, True
     positions = leaf_positions(stage)
     copy = make("read", op.dtype, tuple(positions[loop] for loop in spatial), cache.tensor)
-    stage.define(stage.axis, (), copy)
+    stage.define(stage.axis, (), (copy,))
     return cache.tensor
 
 
@@ -129,12 +128,11 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any]) ->
             )
     axes = [IterVar(f"ax{i}", d) for i, d in enumerate(stage.tensor.shape)]
     body = make("read", stage.tensor.dtype, tuple(a.var for a in axes), stage.tensor)
-    op = ComputeOp(f"{stage.tensor.name}.{scope}", stage.tensor.shape, axes, body)
+    op = ComputeOp(f"{stage.tensor.name}.{scope}", stage.tensor.shape, axes, (body,))
     cache = s.insert_stage(op.output_tensor, before=min(users, key=s.stages.index))
     cache.scope, cache.scope_given = scope, True
     for user in users:
-        assert user.body is not None
-        user.body = retarget(user.body, stage.tensor, cache.tensor)
+        user.body = tuple(retarget(e, stage.tensor, cache.tensor) for e in user.body)
     return cache.tensor
 
 
@@ -171,8 +169,8 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0
         legal = f"an integer from {-rank - 1} to {rank}: {stage.name} has {rank} axes, and one more is put among them"
         raise Illegal(f"factor_axis {factor_axis!r} is no place for the new axis", legal)
     at = factor_axis % (rank + 1)
-    assert stage.body is not None
-    reduction: Reduction = stage.body.value
+    (body,) = stage.body
+    reduction: Reduction = body.value
 
     extents, values = leaf_extents(stage), axis_values(stage)
     axes = [IterVar(a.name, a.extent, "spatial", a.min) for a in stage.axis]
@@ -181,26 +179,26 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0
     to_axes = {loop.var: axes[at].var, **{x.var: a.var for x, a in left.items()}}
     mapping = {a.var: substitute(values[a], to_axes) for a in stage.reduce_axis}
     mapping.update({a.var: b.var for a, b in zip(stage.axis, axes[:at] + axes[at + 1 :], strict=True)})
-    source, condition, *place = (substitute(e, mapping) for e in stage.body.args)
+    source, condition, *place = (substitute(e, mapping) for e in body.args)
     guards = [g for g in leaf_predicates(stage) if any(x.var in variables(g) for x in (loop, *others))]
     condition = logical_and(condition, *(substitute(g, to_axes) for g in guards))
     if left:
         over = Reduction(reduction.combiner, tuple(left.values()))
-        partial = make(stage.body.op, source.dtype, (source, condition, *place), over)
+        partial = make(body.op, source.dtype, (source, condition, *place), over)
     else:
         identity = reduction.identity(source.dtype)
         here = [compare("eq", cast("int64", i), a.var) for i, a in zip(place, axes[rank + 1 :], strict=True)]
         source = if_then_else(logical_and(*here), source, identity) if here else source
         partial = if_then_else(condition, source, identity)
-    op = ComputeOp(f"{stage.tensor.name}.rf", [a.extent for a in axes], axes, partial)
+    op = ComputeOp(f"{stage.tensor.name}.rf", [a.extent for a in axes], axes, (partial,))
     factored = s.insert_stage(op.output_tensor, before=stage)
 
     again = IterVar(f"{loop.name}.v", extents[loop], "reduce")
     indices = [a.var for a in stage.axis]
     indices.insert(at, again.var)
     read = make("read", source.dtype, tuple(indices), factored.tensor)
-    body = make("reduce", source.dtype, (read, const(True)), Reduction(reduction.combiner, (again,)))
-    stage.replace_reduction(again, body)
+    total = make("reduce", source.dtype, (read, const(True)), Reduction(reduction.combiner, (again,)))
+    stage.replace_reduction(again, (total,))
     return factored.tensor
 
 

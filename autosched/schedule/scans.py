@@ -70,7 +70,7 @@ class Scans:
             if self.part(x) == "update":
                 moving.add(x.axis[0].var)
             for user in self.s.consumers(x) if self.step_of(x) is not None else ():
-                if user.body is None or user.scan_loop is not None:
+                if user.scan_loop is not None:
                     continue
                 reads = [e for e in post_order(user.body) if e.op == "read" and e.value in x.op.outputs]
                 moving.update(

@@ -137,8 +137,6 @@ class Schedule:
 
     def reads(self, stage: Stage) -> list[Stage]:
         """The stages whose tensors this one reads, in order of first appearance."""
-        if stage.body is None:
-            return []
         found: dict[Stage, None] = {}
         for e in post_order(stage.body):
             if e.op == "read":

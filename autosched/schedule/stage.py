@@ -125,7 +125,7 @@ class Stage:
         self.alignments: dict[IterVar, tuple[Expr, Expr]] = {}  #: axis -> factor and offset of its stride
         op = tensor.op
         self.is_placeholder = isinstance(op, PlaceholderOp)
-        self.body: Expr | None = None
+        self.body: tuple[Expr, ...] = ()  #: an element of each output; of an input, none
         self.axis: tuple[IterVar, ...] = ()
         self.reduce_axis: tuple[IterVar, ...] = ()
         self.loops: list[Loop] = []
@@ -138,8 +138,8 @@ class Stage:
         if isinstance(op, ScanOp):
             self.define(op.axis if op.is_uniform else op.axis[:1], (), op.body)
 
-    def define(self, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: Expr) -> None:
-        """(Re)start the stage with these root loops and this element expression."""
+    def define(self, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> None:
+        """(Re)start the stage with these root loops and element expressions."""
         self.axis, self.reduce_axis, self.body = axis, reduce_axis, body
         self.loops, self.relations = [], []
         self.roots = {}
@@ -149,7 +149,7 @@ class Stage:
             self.roots[a] = loop
             self.loops.append(loop)
 
-    def replace_reduction(self, axis: IterVar, body: Expr) -> None:
+    def replace_reduction(self, axis: IterVar, body: tuple[Expr, ...]) -> None:
         """One new reduce loop, over `axis`, where the first one was; spatial loops stay."""
         at = next(i for i, loop in enumerate(self.loops) if loop.is_reduce)
         for old in self.reduce_axis:
@@ -181,9 +181,9 @@ class Stage:
     @property
     def scatter_axes(self) -> tuple[IterVar, ...]:
         """The axes along which the data say where a value belongs; others are computed one by one."""
-        if self.body is None or self.body.op != "scatter":
+        if not self.body or self.body[0].op != "scatter":
             return ()
-        return self.axis[len(self.axis) - len(self.body.args) + 2 :]
+        return self.axis[len(self.axis) - len(self.body[0].args) + 2 :]
 
     @property
     def scatter_loops(self) -> list[Loop]:

@@ -56,7 +56,7 @@ def _walk_along_rows(stage: Stage) -> None:
     tensors: for a matrix product, along the rows of `b` rather than down its columns."""
     spatial = _free_loops(stage)
     reduce = [loop for loop in stage.loops if loop.is_reduce]
-    if not spatial or not reduce or stage.body is None or stage.scatter_loops:
+    if not spatial or not reduce or stage.scatter_loops:
         return
     reads = [e for e in post_order(stage.body) if e.op == "read"]
 

@@ -116,7 +116,7 @@ def graph_to_json(args: Sequence[Tensor]) -> dict[str, Any]:
         if isinstance(op, ComputeOp):
             for a in op.axis:
                 writer.axis(a)
-            entry["body"] = writer.expr(op.body)
+            entry["body"] = writer.expr(op.body[0])
             entry["axis"] = [writer.axis(a) for a in op.axis]
             entry["tag"] = op.tag
         if isinstance(op, ScanOp):
@@ -192,7 +192,7 @@ class _Reader:
         ):
             raise ValueError(f"the axes of {name} are not those of its shape")
         self._own(axes)
-        op = ComputeOp(name, shape, axes, self._expr(entry["body"]), _text(entry.get("tag", "")))
+        op = ComputeOp(name, shape, axes, (self._expr(entry["body"]),), _text(entry.get("tag", "")))
         if op.dtype != of:
             raise ValueError(f"{name} is a {op.dtype}, not a {of}")
         return op

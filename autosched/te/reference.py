@@ -94,7 +94,7 @@ def _mentioned(graph: Graph) -> frozenset[Expr]:
     exprs = [d for op in graph.ops for d in op.shape]
     for op in graph.ops:
         if isinstance(op, ComputeOp):
-            exprs += [op.body, *(e for a in op.reduce_axis for e in a.dom)]
+            exprs += [*op.body, *(e for a in op.reduce_axis for e in a.dom)]
     return frozenset(v for e in exprs for v in variables(e) if v.value.role == "size")
 
 
@@ -111,9 +111,10 @@ def _compute(op: ComputeOp, env: Environment, values: Values) -> np.ndarray:
     for position, (axis, length) in enumerate(zip(op.axis, shape, strict=True)):
         grid = np.arange(length, dtype=np.int64) + int(_evaluate(axis.min, env, values))
         local[axis.var] = grid.reshape([-1 if p == position else 1 for p in range(len(shape))])
-    if op.body.op == "scatter":
+    (body,) = op.body
+    if body.op == "scatter":
         return _scatter(op, shape, local, values)
-    result = _reduce(op, shape, local, values) if op.body.op == "reduce" else _elements(op.body, shape, local, values)
+    result = _reduce(op, shape, local, values) if body.op == "reduce" else _elements(body, shape, local, values)
     return np.array(np.broadcast_to(np.asarray(result).astype(op.dtype.numpy, copy=False), shape), order="C")
 
 
@@ -144,8 +145,9 @@ class _OnDemand:
         grids = _checked(indices, _shape(self.op.output_tensor, self.env), where, self.op.name)
         shape = np.broadcast_shapes(*(np.shape(g) for g in grids))
         local = {**self.env, **{a.var: np.asarray(g) for a, g in zip(self.op.axis, grids, strict=True)}}
-        evaluate = _point_by_point if self.op.body.op == "reduce" else _elements
-        result = evaluate(self.op.body, shape, local, self.values, where)
+        (body,) = self.op.body
+        evaluate = _point_by_point if body.op == "reduce" else _elements
+        result = evaluate(body, shape, local, self.values, where)
         return np.broadcast_to(np.asarray(result).astype(self.op.dtype.numpy, copy=False), shape)
 
 
@@ -156,25 +158,27 @@ def _elements(
 
 
 def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Values) -> np.ndarray:
-    spans = _spans(op.body, env, values)
+    (body,) = op.body
+    spans = _spans(body, env, values)
     if prod(map(len, spans)) >= LONG:
         starts = [int(_evaluate(a.min, env, values)) for a in op.axis]
         grid = {a.var: range(m, m + n) for a, m, n in zip(op.axis, starts, shape, strict=True)}
         grid.update({a.var: span for a, span in zip(op.reduce_axis, spans, strict=True)})
-        found = contraction(op.body, op.axis, grid, env, values)
+        found = contraction(body, op.axis, grid, env, values)
         if found is not None:
             return found.astype(op.dtype.numpy)
-    return _point_by_point(op.body, shape, env, values)
+    return _point_by_point(body, shape, env, values)
 
 
 def _scatter(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Values) -> np.ndarray:
     """`numpy.add.at` and its like, over some of the points at a time."""
-    value, condition, *place = op.body.args
-    reduction: Reduction = op.body.value
+    (body,) = op.body
+    value, condition, *place = body.args
+    reduction: Reduction = body.value
     leading = len(shape) - len(place)
     wide = np.dtype("float64") if op.dtype.is_float else op.dtype.numpy
     total = np.full(shape, reduction.identity(op.dtype).value, dtype=wide)
-    spans = _spans(op.body, env, values)
+    spans = _spans(body, env, values)
     if 0 in shape or not all(map(len, spans)):
         return total.astype(op.dtype.numpy)
     points = [np.arange(shape[d], dtype=np.int64) for d in range(leading)] + [np.array(s) for s in spans]

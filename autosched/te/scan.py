@@ -86,7 +86,7 @@ class ScanOp(Operation):
         return (*self.init, *self.state_placeholder, *self.update)
 
     @property
-    def body(self) -> Expr:
+    def body(self) -> tuple[Expr, ...]:
         """What one step takes: an element of each update, and one of each init before the first step."""
         zero = const(0)
         reads: list[Expr] = []
@@ -94,7 +94,7 @@ class ScanOp(Operation):
             place = tuple(a.var for a in axes)
             reads.append(make("read", self.init[k].dtype, (zero, *place), self.init[k]))
             reads.append(make("read", self.update[k].dtype, (self.scan_axis.var, *place), self.update[k]))
-        return make("scan", self.dtype, tuple(reads))
+        return tuple(reads)
 
     # -- checks -----------------------------------------------------------------------------------
     def _check_parts(self, name: str) -> None:

@@ -78,7 +78,7 @@ def scatter_reduce(
             raise UsageError(f"index {i!r} is a {i.dtype}", asked=asked, legal="cast it to int32")
     axes = [*leading, *(IterVar(f"place{k}", d) for k, d in enumerate(dims[len(leading) :]))]
     body = make("scatter", value.dtype, (value, const(True), *indices), Reduction(combiner, over))
-    return ComputeOp(name, dims, axes, body, tag).output_tensor
+    return ComputeOp(name, dims, axes, (body,), tag).output_tensor
 
 
 def _leading(fscatter: Callable[..., Any], dims: Sequence[object], name: str) -> list[IterVar]:

@@ -204,19 +204,23 @@ class PlaceholderOp(Operation):
 
 
 class ComputeOp(Operation):
-    """`body` for every point of `axis`; a `reduce` body runs over `reduce_axis` too.
+    """`body[k]` for every point of `axis` is an element of output k; a `reduce` body runs over
+    `reduce_axis` too.
 
     A `scatter` body runs over `reduce_axis` and the first of `axis`, and says at which place along
     the others its value belongs.
     """
 
-    def __init__(self, name: str, shape: Sequence[object], axis: Sequence[IterVar], body: Expr, tag: str = "") -> None:
+    def __init__(
+        self, name: str, shape: Sequence[object], axis: Sequence[IterVar], body: Sequence[Expr], tag: str = ""
+    ) -> None:
         self.axis = tuple(axis)
-        self.body = body
+        self.body = tuple(body)
         self.tag = tag
-        self.reduce_axis: tuple[IterVar, ...] = body.value.axes if body.op in REDUCTIONS else ()
-        super().__init__(name, shape, body.dtype)
-        for node in post_order(body.args if body.op in REDUCTIONS else (body,)):
+        first = self.body[0]
+        self.reduce_axis: tuple[IterVar, ...] = first.value.axes if first.op in REDUCTIONS else ()
+        super().__init__(name, shape, first.dtype)
+        for node in post_order(first.args if first.op in REDUCTIONS else self.body):
             if node.op in REDUCTIONS:
                 raise UsageError(
                     "a reduction must be the whole expression of its tensor",
@@ -226,14 +230,15 @@ class ComputeOp(Operation):
         self._check_body()
 
     def _check_body(self) -> None:
-        if self.body.depth > MAX_DEPTH:
+        depth = max(e.depth for e in self.body)
+        if depth > MAX_DEPTH:
             raise UsageError(
-                f"its expression is {self.body.depth} operators deep, {MAX_DEPTH} at most",
+                f"its expression is {depth} operators deep, {MAX_DEPTH} at most",
                 asked=f"compute {self.name}",
                 legal="a reduction over te.reduce_axis, or several computes",
             )
         own = {a.var for a in (*self.axis, *self.reduce_axis)}
-        for v in sorted(variables(self.body) - own, key=lambda v: v.serial):
+        for v in sorted(frozenset().union(*map(variables, self.body)) - own, key=lambda v: v.serial):
             if v.value.role in ("loop", "thread", "let"):
                 raise UsageError(
                     f"{v.name} is not an axis of it",
@@ -354,7 +359,7 @@ def compute(shape: object, fcompute: Callable[..., object], name: str = "compute
         raise UsageError(
             "the function returned several values", asked=f"compute {name}", legal="one compute for each value"
         )
-    return ComputeOp(name, dims, axes, as_expr(result), tag).output_tensor
+    return ComputeOp(name, dims, axes, (as_expr(result),), tag).output_tensor
 
 
 def _axis_names(fcompute: Callable[..., object], ndim: int, tensor: str) -> list[str]:

@@ -74,10 +74,11 @@ def _flops_of_a_point(op: ComputeOp) -> tuple[int, bool]:
 
     A reduction combines each term with the result so far: one more.
     """
-    is_float = op.body.dtype.is_float
-    flops = 1 if op.body.op == "reduce" and is_float else 0
-    wide = is_float and op.body.dtype.bits > 32
-    for e in post_order(op.body.args if op.body.op == "reduce" else (op.body,)):
+    first = op.body[0]
+    is_float = first.dtype.is_float
+    flops = 1 if first.op == "reduce" and is_float else 0
+    wide = is_float and first.dtype.bits > 32
+    for e in post_order(first.args if first.op == "reduce" else op.body):
         if e.dtype.is_float and not is_index(e) and OPS[e.op].kind in ("arith", "math"):
             flops += int(OPS[e.op].flops)
             wide = wide or e.dtype.bits > 32

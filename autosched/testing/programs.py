@@ -57,7 +57,7 @@ class RandomProgram:
         """One line for each stage: its name, shape and expression."""
         lines = [", ".join(f"{k}={v}" for k, v in self.sizes.items())]
         for op in Graph.of(self.args).ops:
-            body = f" = {op.body!r}" if isinstance(op, ComputeOp) else ""
+            body = f" = {', '.join(map(repr, op.body))}" if isinstance(op, ComputeOp) else ""
             lines.append(f"{op.name}[{', '.join(map(repr, op.shape))}]: {op.dtype}{body}")
         return "\n".join(line for line in lines if line)
 

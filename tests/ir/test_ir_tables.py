@@ -14,7 +14,7 @@ from autosched.runtime.interpreter import interpret
 
 KINDS = {"leaf", "arith", "bits", "compare", "logic", "choice", "cast", "math", "memory", "vector", "reduce"}
 #: gone before code is generated
-OF_TE = {"read", "reduce", "scan", "scatter"}
+OF_TE = {"read", "reduce", "scatter"}
 COMPUTED = {op for op, info in OPS.items() if info.kind not in ("leaf", "cast", "memory", "vector", "reduce")}
 
 

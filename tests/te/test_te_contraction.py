@@ -97,4 +97,4 @@ def test_what_is_no_contraction(body: Callable[..., object]) -> None:
     op = out.op
     spans = {op.axis[0].var: range(6), op.reduce_axis[0].var: range(50)}
     values = {a: np.ones((6, 50), np.float32)}
-    assert contraction(op.body, op.axis, spans, {}, values) is None
+    assert contraction(op.body[0], op.axis, spans, {}, values) is None
