@@ -19,7 +19,7 @@ from autosched.runtime.device import describe_device, resolve_target
 from autosched.schedule.schedule import Schedule, replay
 from autosched.space.default import default_schedule
 from autosched.space.workload import Workload, WorkloadFunction
-from autosched.target import Target
+from autosched.target import Target, TargetLike
 from autosched.te.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def as_workload(what: Workload | WorkloadFunction) -> Workload:
 
 def build(
     what: Workload | WorkloadFunction | Schedule,
-    target: str | Target = "llvm",
+    target: TargetLike = None,
     *,
     args: Sequence[Tensor] | None = None,
     name: str | None = None,
@@ -93,7 +93,7 @@ def build(
 
 def plan(
     what: Workload | WorkloadFunction | Schedule,
-    target: str | Target = "llvm",
+    target: TargetLike = None,
     *,
     args: Sequence[Tensor] | None = None,
     name: str | None = None,

@@ -1,4 +1,4 @@
-"""What code is generated for: `Target.parse("llvm -mcpu=znver3")`, `Target.parse("opencl")`.
+"""What code is generated for: `Target("llvm -mcpu=znver3")`, `Target({"kind": "opencl"})`.
 
 A target is data. The limits of an OpenCL device are asked of the device (`autosched.runtime`) and
 merged in with `with_limits`; nothing here opens a device.
@@ -7,24 +7,95 @@ merged in with `with_limits`; nothing here opens a device.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import shlex
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
 
 from autosched.errors import TargetError
 
-__all__ = ["KINDS", "Target", "cpu_count"]
+__all__ = ["KINDS", "Kind", "Option", "Target", "TargetKind", "TargetLike", "cpu_count"]
 
-#: kind -> (what it is, its options with their meaning)
-KINDS: dict[str, tuple[str, dict[str, str]]] = {
-    "llvm": (
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a kind: what it means, and whether it is text, a positive number or a list."""
+
+    meaning: str
+    form: str = "text"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all targets of one kind share. `device_type` is DLPack's number for where the code runs."""
+
+    what: str
+    keys: tuple[str, ...]
+    device_type: int
+    options: dict[str, Option]
+    #: whether loops are bound to work-groups and work-items rather than to CPU threads
+    is_gpu_style: bool = False
+
+
+#: What every kind takes: labels that programs read back. No code depends on them.
+_LABELS = {
+    "keys": Option("labels such as cpu,avx512 for programs that choose schedules by them", "list"),
+    "libs": Option("labels of libraries, as TVM's operators read them", "list"),
+    "model": Option("label of a product, such as raspberry-pi-4"),
+    "tag": Option("a name for this target"),
+}
+_THREADS = Option("CPU threads of a parallel loop, default all CPUs; num-cores is another name for it", "number")
+
+KINDS: dict[str, Kind] = {
+    "llvm": Kind(
         "this machine's CPU, through LLVM",
-        {"mcpu": "CPU name, default the host's", "mattr": "features such as +avx2,-avx512f", "threads": "how many"},
+        ("cpu",),
+        1,
+        {
+            "mcpu": Option("CPU name, default the host's"),
+            "mattr": Option("features such as +avx2,-avx512f", "list"),
+            "mtriple": Option("machine such as aarch64-linux-gnu, default this one"),
+            "threads": _THREADS,
+            "device": Option("label of a class of CPUs, such as arm_cpu"),
+            **_LABELS,
+        },
     ),
-    "opencl": (
+    "c": Kind(
+        "C99 source with OpenMP, compiled by the system's C compiler",
+        ("cpu",),
+        1,
+        {
+            "mcpu": Option("CPU name as the compiler knows it, default native"),
+            "threads": _THREADS,
+            "device": Option("label of a class of CPUs, such as arm_cpu"),
+            **_LABELS,
+        },
+    ),
+    "opencl": Kind(
         "an OpenCL device: a GPU, or the CPU through PoCL",
-        {"device": "part of the device's or platform's name, or its index in `doctor`"},
+        ("opencl", "gpu"),
+        4,
+        {
+            "device": Option("part of the device's or platform's name, or its index in `doctor`"),
+            "max_threads_per_block": Option("most work-items of a work-group, below the device's own limit", "number"),
+            "max_shared_memory_per_block": Option("most bytes of shared memory of a work-group", "number"),
+            "thread_warp_size": Option("work-items that run in step, default what the device says", "number"),
+            **_LABELS,
+        },
+        is_gpu_style=True,
     ),
+}
+
+#: spellings of the same option
+_ALIASES = {"num-cores": "threads", "max-num-threads": "max_threads_per_block"}
+#: option -> the device's limit of the same meaning, and how the two combine
+_CAPS: dict[str, tuple[str, Callable[[int, int], int]]] = {
+    "max_threads_per_block": ("max_threads_per_block", min),
+    "max_shared_memory_per_block": ("shared_memory_bytes", min),
+    "thread_warp_size": ("work_group_multiple", lambda asked, device: asked),
 }
 
 
@@ -36,56 +107,305 @@ def cpu_count() -> int:
         return os.cpu_count() or 1
 
 
-@dataclass(frozen=True)
+class TargetKind(str):
+    """The kind of a target. It *is* its name (a `str`), and has it as `name`, too."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        return str(self)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that targets of this kind take."""
+        return tuple(KINDS[self].options)
+
+
+@dataclass(frozen=True, init=False)
 class Target:
     """One kind of code for one kind of device.
 
-    `options` are what the user wrote (`-mcpu=...`), `limits` what the device reported:
-    `max_threads_per_block`, `shared_memory_bytes`, `work_group_multiple`, `compute_units`.
+    >>> Target("llvm -mcpu=znver3 -num-cores=4").num_threads
+    4
+    >>> Target({"kind": "llvm", "mcpu": "znver3"}) == Target("llvm -mcpu=znver3")
+    True
+    >>> with Target("opencl"):
+    ...     print(Target.current())
+    opencl
+
+    `options` are what the user wrote (`-mcpu=...`), as text; `limits` what the device reported:
+    `max_threads_per_block`, `shared_memory_bytes`, `work_group_multiple`, `compute_units`. `host` is
+    a label: this library's host code is Python. Raises TargetError for an unknown kind or option.
     """
 
-    kind: str
-    options: dict[str, str] = field(default_factory=dict)
-    limits: dict[str, int] = field(default_factory=dict)
+    kind: TargetKind
+    options: dict[str, str]
+    limits: dict[str, int]
+    host: Target | None
+
+    def __init__(
+        self,
+        target: TargetLike = None,
+        host: TargetLike = None,
+        *,
+        kind: str = "",
+        options: Mapping[str, str] | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> None:
+        """From text, a dict, JSON or another target; or from the fields, which are not checked."""
+        if target is not None:
+            base = Target.parse(target)
+            kind, options, limits = base.kind, base.options, base.limits
+            host = base.host if host is None else host
+        elif not kind:
+            raise TargetError("it has no kind", asked="Target()", legal=_legal_kinds())
+        object.__setattr__(self, "kind", TargetKind(kind))
+        object.__setattr__(self, "options", dict(options or {}))
+        object.__setattr__(self, "limits", dict(limits or {}))
+        object.__setattr__(self, "host", None if host is None else Target.parse(host))
 
     @staticmethod
-    def parse(spec: str | Target) -> Target:
-        """Read `kind -option=value ...`. Raises TargetError for an unknown kind or option."""
+    def parse(spec: TargetLike) -> Target:
+        """Read `kind -option=value ...`, a dict `{"kind": ..., option: value}` or JSON of one.
+
+        None is the target of the `with` around, `llvm` without one. Raises TargetError.
+        """
         if isinstance(spec, Target):
             return spec
-        words = shlex.split(spec)
-        if not words or words[0] not in KINDS:
-            name = words[0] if words else ""
-            near = difflib.get_close_matches(name, KINDS, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            listing = ", ".join(f"{kind} ({what})" for kind, (what, _) in KINDS.items())
-            raise TargetError("no such target", asked=f"target {spec!r}", legal=f"{hint}targets: {listing}")
-        kind, known = words[0], KINDS[words[0]][1]
+        if spec is None:
+            return Target.current() or Target(kind="llvm")
+        asked = f"target {spec!r}"
+        if isinstance(spec, str) and spec.lstrip().startswith("{"):
+            try:
+                spec = json.loads(spec)
+            except ValueError as error:
+                raise TargetError(f"is not JSON: {error}", asked=asked, legal='such as {"kind": "llvm"}') from None
+        if isinstance(spec, Mapping):
+            return _from_dict(spec, asked)
+        if not isinstance(spec, str):
+            raise TargetError("is no target", asked=asked, legal="text, a dict or a Target")
+        kind, words = _words(spec, asked)
         options: dict[str, str] = {}
-        for word in words[1:]:
-            key, eq, value = word.lstrip("-").partition("=")
-            if not word.startswith("-") or key not in known or not eq:
-                listing = ", ".join(f"-{k}=... ({v})" for k, v in known.items())
-                raise TargetError(
-                    f"{word!r} is not an option of {kind}", asked=f"target {spec!r}", legal=f"options: {listing}"
-                )
-            options[key] = value
-        if "threads" in options and not (options["threads"].isdigit() and int(options["threads"]) > 0):
-            raise TargetError(f"threads={options['threads']} is not a positive number", asked=f"target {spec!r}")
-        return Target(kind, options)
+        for name, value in words:
+            options.update([_checked(kind, name, value, asked)])
+        return Target(kind=kind, options=options)
 
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The target of the innermost `with` around the call; None when there is none.
+
+        Raises TargetError instead of answering None unless `allow_none`.
+        """
+        stack = _entered.get()
+        if not stack and not allow_none:
+            raise TargetError("no target is in force", asked="Target.current()", legal="call it inside `with target:`")
+        return stack[-1] if stack else None
+
+    def __enter__(self) -> Target:
+        _entered.set((*_entered.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _entered.set(_entered.get()[:-1])
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        return list(KINDS)
+
+    def with_limits(self, **limits: int) -> Target:
+        """This target on a device with these limits, which options such as `max_threads_per_block` lower."""
+        merged = {**self.limits, **limits}
+        for option, (limit, combine) in _CAPS.items():
+            if option in self.options:
+                asked = int(self.options[option])
+                merged[limit] = combine(asked, merged.get(limit, asked))
+        return Target(kind=self.kind, options=self.options, limits=merged, host=self.host)
+
+    def with_host(self, host: TargetLike) -> Target:
+        return Target(kind=self.kind, options=self.options, limits=self.limits, host=host)
+
+    # -- as text and data ---------------------------------------------------------------------
     def __str__(self) -> str:
         return " ".join([self.kind, *(f"-{k}={shlex.quote(v)}" for k, v in sorted(self.options.items()))])
 
+    def __hash__(self) -> int:
+        return hash((self.kind, frozenset(self.options.items()), frozenset(self.limits.items()), self.host))
+
+    def export(self) -> dict[str, Any]:
+        """The target as a dict that `Target(...)` reads back."""
+        exported: dict[str, Any] = {"kind": str(self.kind), "tag": self.tag, "keys": list(self.keys), **self.attrs}
+        if self.host is not None:
+            exported["host"] = self.host.export()
+        return exported
+
+    # -- what the options say -----------------------------------------------------------------
     @property
-    def is_gpu_style(self) -> bool:
-        """Whether loops are bound to work-groups and work-items rather than to CPU threads."""
-        return self.kind == "opencl"
+    def attrs(self) -> dict[str, Any]:
+        """The options, numbers as int and lists as lists: `{"mcpu": "znver3", "num-cores": 4}`."""
+        known = KINDS[self.kind].options
+        return {
+            "num-cores" if name == "threads" else name: _typed(known[name].form, value)
+            for name, value in self.options.items()
+            if name not in ("keys", "tag")
+        }
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Labels by which programs choose schedules: the user's, a CPU's class, and those of the kind."""
+        labels = [*self._list("keys")]
+        if not self.is_gpu_style and self.device_name:
+            labels.append(self.device_name)
+        return tuple(dict.fromkeys([*labels, *KINDS[self.kind].keys]))
+
+    @property
+    def tag(self) -> str:
+        return self.options.get("tag", "")
+
+    @property
+    def mcpu(self) -> str:
+        return self.options.get("mcpu", "")
+
+    @property
+    def mtriple(self) -> str:
+        return self.options.get("mtriple", "")
+
+    @property
+    def mattr(self) -> list[str]:
+        return self._list("mattr")
+
+    @property
+    def libs(self) -> list[str]:
+        return self._list("libs")
+
+    @property
+    def model(self) -> str:
+        return self.options.get("model", "unknown")
+
+    @property
+    def device_name(self) -> str:
+        """The option `device`: which OpenCL device, or the class of a CPU."""
+        return self.options.get("device", "")
 
     @property
     def num_threads(self) -> int:
         """CPU threads a parallel loop uses."""
         return int(self.options.get("threads", cpu_count()))
 
-    def with_limits(self, **limits: int) -> Target:
-        return replace(self, limits={**self.limits, **limits})
+    @property
+    def num_cores(self) -> int:
+        """The same under TVM's name."""
+        return self.num_threads
+
+    @property
+    def max_num_threads(self) -> int:
+        """Threads that work together: work-items of a work-group, or of a CPU all its threads."""
+        return self.max_threads_per_block if self.is_gpu_style else self.num_threads
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """Most work-items of a work-group; 256 while neither user nor device has said."""
+        return self._limit("max_threads_per_block", 256 if self.is_gpu_style else 1)
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Most bytes of shared memory of a work-group; 16384 while neither user nor device has said."""
+        return self._limit("max_shared_memory_per_block", 16384 if self.is_gpu_style else 0)
+
+    @property
+    def thread_warp_size(self) -> int:
+        """Work-items that run in step; 1 while neither user nor device has said."""
+        return self._limit("thread_warp_size", 1)
+
+    @property
+    def is_gpu_style(self) -> bool:
+        """Whether loops are bound to work-groups and work-items rather than to CPU threads."""
+        return KINDS[self.kind].is_gpu_style
+
+    def get_target_device_type(self) -> int:
+        """DLPack's number for the kind of device: 1 a CPU, 4 OpenCL."""
+        return KINDS[self.kind].device_type
+
+    def _list(self, name: str) -> list[str]:
+        return [x for x in self.options.get(name, "").split(",") if x]
+
+    def _limit(self, option: str, otherwise: int) -> int:
+        value = self.with_limits().limits.get(_CAPS[option][0])
+        return otherwise if value is None else value
+
+
+#: what `Target.parse` and every `target=` argument take
+TargetLike = str | Mapping[str, Any] | Target | None
+
+_entered: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
+
+
+def _legal_kinds() -> str:
+    return "targets: " + ", ".join(f"{kind} ({k.what})" for kind, k in KINDS.items())
+
+
+def _check_kind(name: str, asked: str) -> str:
+    if name not in KINDS:
+        near = difflib.get_close_matches(name, KINDS, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise TargetError("no such target", asked=asked, legal=f"{hint}{_legal_kinds()}")
+    return name
+
+
+def _words(spec: str, asked: str) -> tuple[str, list[tuple[str, str]]]:
+    """The kind, and name and value of each option: `-name=value`, `--name=value` or `-name value`."""
+    try:
+        words = shlex.split(spec)
+    except ValueError as error:
+        raise TargetError(f"cannot be read: {error}", asked=asked, legal="such as llvm -mcpu=znver3") from None
+    kind = _check_kind(words[0] if words else "", asked)
+    found = []
+    rest = iter(words[1:])
+    for word in rest:
+        name, eq, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or not name:
+            raise _unknown(kind, word, asked)
+        found.append((name, value if eq else next(rest, "")))
+    return kind, found
+
+
+def _from_dict(spec: Mapping[str, Any], asked: str) -> Target:
+    kind = _check_kind(str(spec.get("kind", "")), asked)
+    options: dict[str, str] = {}
+    for name, value in spec.items():
+        if name in ("kind", "host") or value is None or (name == "tag" and not value):
+            continue
+        if name == "keys":  # those of the kind come by themselves
+            value = [k for k in ([value] if isinstance(value, str) else value) if k not in KINDS[kind].keys]
+            if not value or list(value) == [spec.get("device")]:
+                continue
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            value = ",".join(map(str, value))
+        options.update([_checked(kind, str(name), str(value), asked)])
+    return Target(kind=kind, options=options, host=spec.get("host"))
+
+
+def _checked(kind: str, name: str, value: str, asked: str) -> tuple[str, str]:
+    """The option's own name and its value. Raises TargetError for one that this kind does not take."""
+    spelling = name.replace("_", "-")
+    spelling = _ALIASES.get(spelling, spelling).replace("_", "-")
+    known = {k.replace("_", "-"): k for k in KINDS[kind].options}
+    if spelling not in known:
+        raise _unknown(kind, f"-{name}={value}" if value else f"-{name}", asked)
+    option = KINDS[kind].options[known[spelling]]
+    if not value:
+        raise TargetError(f"-{name} has no value", asked=asked, legal=f"-{name}=...: {option.meaning}")
+    if option.form == "number" and not (value.isdecimal() and int(value) > 0):
+        raise TargetError(f"{name}={value} is not a positive number", asked=asked, legal=f"{name}: {option.meaning}")
+    return known[spelling], value
+
+
+def _unknown(kind: str, word: str, asked: str) -> TargetError:
+    listing = ", ".join(f"-{k}=... ({o.meaning})" for k, o in KINDS[kind].options.items())
+    return TargetError(f"{word!r} is not an option of {kind}", asked=asked, legal=f"options: {listing}")
+
+
+def _typed(form: str, value: str) -> Any:
+    if form == "number":
+        return int(value)
+    return value.split(",") if form == "list" else value

@@ -31,7 +31,7 @@ from autosched.search import Candidate, Trial, make_strategy
 from autosched.space.default import default_schedule
 from autosched.space.space import SearchSpace, template_space
 from autosched.space.workload import Workload, WorkloadFunction
-from autosched.target import Target
+from autosched.target import Target, TargetLike
 
 __all__ = ["Event", "Note", "PlayoffDone", "Preflight", "Started", "TrialDone", "TuneResult", "tune"]
 
@@ -142,7 +142,7 @@ Event = Started | Preflight | TrialDone | PlayoffDone | Note
 
 def tune(
     what: Workload | WorkloadFunction,
-    target: str | Target = "llvm",
+    target: TargetLike = None,
     *,
     trials: int | None = 200,
     budget_s: float | None = None,

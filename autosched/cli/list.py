@@ -80,8 +80,8 @@ def _targets() -> Listing:
     from autosched.target import KINDS
 
     return {
-        kind: {"about": what, **{f"-{name}": meaning for name, meaning in known.items()}}
-        for kind, (what, known) in KINDS.items()
+        name: {"about": kind.what, **{f"-{option}": o.meaning for option, o in kind.options.items()}}
+        for name, kind in KINDS.items()
     }
 
 

@@ -26,11 +26,13 @@ __all__ = [
     "compile_llvm",
     "cpu_of",
     "host",
+    "is_foreign",
     "object_code",
     "optimised",
     "render",
     "source_of",
     "target_machine",
+    "triple_of",
 ]
 
 _lock = threading.Lock()
@@ -49,9 +51,22 @@ def host() -> tuple[str, str]:
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
+def triple_of(target: Target) -> str:
+    """The machine to compile for, as LLVM spells it: `-mtriple`, else this one."""
+    return target.mtriple or llvm.get_default_triple()
+
+
+def is_foreign(triple: str) -> bool:
+    """Whether code for this machine is for another architecture than this process runs on."""
+    return triple.partition("-")[0] != llvm.get_default_triple().partition("-")[0]
+
+
 def cpu_of(target: Target) -> tuple[str, str]:
-    """CPU name and features to compile for: `-mcpu` alone brings its own features, else the host's."""
-    name, features = host()
+    """CPU name and features to compile for: `-mcpu` alone brings its own features, else the host's.
+
+    On another architecture, what all its CPUs have.
+    """
+    name, features = ("generic", "") if is_foreign(triple_of(target)) else host()
     if "mcpu" in target.options and target.options["mcpu"] != "native":
         name, features = target.options["mcpu"], ""
     extra = [f for f in target.options.get("mattr", "").split(",") if f]
@@ -65,18 +80,33 @@ def cpu_of(target: Target) -> tuple[str, str]:
     return name, ",".join([*([features] if features else []), *extra])
 
 
+@lru_cache(maxsize=1)
+def _initialize_all() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
 @lru_cache(maxsize=8)
-def target_machine(cpu: str, features: str) -> llvm.TargetMachine:
+def target_machine(cpu: str, features: str, triple: str = "") -> llvm.TargetMachine:
     """LLVM's description of the CPU. Position-independent code, so that it can be linked anywhere.
 
-    Raises TargetError for a CPU or feature that LLVM does not know.
+    `triple` is this machine's unless given. Raises TargetError for a machine, CPU or feature that
+    LLVM does not know.
     """
     _initialize()
+    if triple and is_foreign(triple):
+        _initialize_all()
+    try:
+        described = llvm.Target.from_triple(triple or llvm.get_default_triple())
+    except RuntimeError as error:
+        raise TargetError(
+            f"LLVM has no such machine: {str(error).strip()}",
+            asked=f"-mtriple={triple}",
+            legal="such as aarch64-linux-gnu, x86_64-linux-gnu or riscv64-linux-gnu",
+        ) from None
 
     def create() -> llvm.TargetMachine:
-        return llvm.Target.from_default_triple().create_target_machine(
-            cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small"
-        )
+        return described.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")
 
     if (cpu, features) == host():
         return create()
@@ -90,7 +120,7 @@ def target_machine(cpu: str, features: str) -> llvm.TargetMachine:
 
 
 @lru_cache(maxsize=8)
-def _abilities(cpu: str, features: str) -> Abilities:
+def _abilities(cpu: str, features: str, triple: str) -> Abilities:
     """What the CPU does in one instruction: LLVM is asked, for a name may imply it."""
     source = """
         declare float @llvm.fma.f32(float, float, float)
@@ -104,7 +134,8 @@ def _abilities(cpu: str, features: str) -> Abilities:
           ret void
         }"""
     with _lock:
-        assembly = target_machine(cpu, features).emit_assembly(llvm.parse_assembly(source, llvm.create_context()))
+        machine = target_machine(cpu, features, triple)
+        assembly = machine.emit_assembly(llvm.parse_assembly(source, llvm.create_context()))
     return Abilities(fuses="fmaf" not in assembly, masks="{%k" in assembly)
 
 
@@ -145,7 +176,7 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
             "parallel": any(isinstance(s, For) and s.kind == "parallel" for s in walk(function.body)),
             "cpu": cpu,
             "features": features,
-            "triple": llvm.get_default_triple(),
+            "triple": triple_of(target),
             "llvm": ".".join(map(str, llvm.llvm_version_info)),
         },
     )
@@ -154,14 +185,15 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
 def source_of(function: Function, target: Target) -> str:
     """LLVM assembly of a lowered function, not yet optimised. Raises BuildError for what has no code."""
     cpu, features = cpu_of(target)
-    triple, machine = llvm.get_default_triple(), target_machine(cpu, features)
+    triple = triple_of(target)
+    machine = target_machine(cpu, features, triple)
     library = vector_library(triple, features)
-    return module_text(function, triple, str(machine.target_data), library, _abilities(cpu, features))
+    return module_text(function, triple, str(machine.target_data), library, _abilities(cpu, features, triple))
 
 
 def object_code(source: str, target: Target) -> bytes:
     """The object file of LLVM assembly, optimised. Raises BuildError for text that LLVM refuses."""
-    machine = target_machine(*cpu_of(target))
+    machine = target_machine(*cpu_of(target), triple_of(target))
     with _lock:
         code: bytes = machine.emit_object(optimised(source, machine))
     return code
@@ -182,7 +214,7 @@ def render(artifact: Artifact, kind: str) -> str:
 
     The assembly has LLVM's comments: names of blocks, spills, the lanes of shuffles.
     """
-    machine = target_machine(artifact.meta["cpu"], artifact.meta["features"])
+    machine = target_machine(artifact.meta["cpu"], artifact.meta["features"], artifact.meta["triple"])
     with _lock:
         module = optimised(artifact.texts["source"], machine)
         if kind == "llvm":

@@ -30,7 +30,7 @@ from autosched.lower.scoped import replace_exprs, simplify_stmt
 from autosched.lower.vectorize import unroll_loops, vectorize_loops
 from autosched.schedule.schedule import Constraint, Knob, Schedule
 from autosched.schedule.stage import Split
-from autosched.target import Target
+from autosched.target import Target, TargetLike
 from autosched.te.tensor import Tensor
 
 __all__ = ["CONCRETE", "PASSES", "Lowered", "Program", "Structure", "lower", "lower_structure"]
@@ -221,7 +221,7 @@ class Structure:
         return format_function(self.function)
 
 
-def lower_structure(s: Schedule, args: Sequence[Tensor], target: Target | str, name: str = "main") -> Structure:
+def lower_structure(s: Schedule, args: Sequence[Tensor], target: TargetLike, name: str = "main") -> Structure:
     """The structural half: inline, infer bounds, build nests with guards and storage, simplify.
 
     `args` are the function's parameters in calling order: inputs and outputs. Raises LowerError
@@ -318,6 +318,6 @@ class Lowered:
     __repr__ = __str__
 
 
-def lower(s: Schedule, args: Sequence[Tensor], name: str = "main", target: Target | str = "llvm") -> Lowered:
+def lower(s: Schedule, args: Sequence[Tensor], name: str = "main", target: TargetLike = None) -> Lowered:
     """The loops that a schedule stands for; `print` shows them."""
     return Lowered(lower_structure(s, args, target, name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from autosched.errors import BuildError
+from autosched.runtime.kernel import UnavailableKernel
 
 if TYPE_CHECKING:
     from autosched.codegen.artifact import Artifact
@@ -17,12 +18,16 @@ __all__ = ["load"]
 def load(artifact: Artifact, target: Target) -> Kernel:
     """Make the artifact's code ready to run on `target`.
 
-    Raises BuildError for code this machine cannot run, DeviceError for a missing device.
+    What only another machine can run is refused when it is called, so that its source can be read.
+    Raises BuildError for code that cannot be loaded, DeviceError for a missing device.
     """
     if artifact.kind == "llvm":
-        from autosched.runtime.cpu import CpuKernel
+        from autosched.runtime.cpu import CpuKernel, ForeignCodeError
 
-        return CpuKernel(artifact, target)
+        try:
+            return CpuKernel(artifact, target)
+        except ForeignCodeError as error:
+            return UnavailableKernel(artifact.signature, error)
     if artifact.kind == "opencl":
         from autosched.runtime.opencl import OpenCLKernel
 

@@ -19,7 +19,7 @@ from autosched.runtime import openmp
 from autosched.runtime.arguments import check_arrays
 from autosched.target import Target
 
-__all__ = ["CpuBoundCall", "CpuKernel", "LoadedCode"]
+__all__ = ["CpuBoundCall", "CpuKernel", "ForeignCodeError", "LoadedCode"]
 
 Array = np.ndarray[Any, Any]
 
@@ -83,16 +83,20 @@ def _host() -> tuple[str, frozenset[str]]:
     return llvm.get_default_triple().partition("-")[0], frozenset(f for f, present in features.items() if present)
 
 
+class ForeignCodeError(BuildError):
+    """Machine code of another architecture."""
+
+
 def _check_host(artifact: Artifact) -> None:
     """Refuse code that would end in an illegal instruction."""
     machine, present = _host()
     wanted = str(artifact.meta.get("triple", machine)).partition("-")[0]
     needed = {f[1:] for f in str(artifact.meta.get("features", "")).split(",") if f.startswith("+")}
     if wanted != machine:
-        raise BuildError(
+        raise ForeignCodeError(
             f"the code is for {wanted} and this machine is {machine}",
             asked=artifact.signature.name,
-            legal="build it here",
+            legal="build it without -mtriple to run it here; get_source and export_library work as they are",
         )
     if needed - present:
         raise BuildError(

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autosched.target import Target
+from autosched.target import Target, TargetLike
 
 __all__ = ["Cache", "data_caches", "describe_device", "host_cpu", "resolve_target", "versions"]
 
@@ -79,7 +79,7 @@ def _macos_caches() -> list[Cache]:
     return found
 
 
-def resolve_target(spec: str | Target) -> Target:
+def resolve_target(spec: TargetLike) -> Target:
     """The target with its device's limits filled in. Raises TargetError, or DeviceError when there
     is no such device."""
     target = Target.parse(spec)

@@ -8,8 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from autosched.codegen.artifact import Signature
+from autosched.errors import AutoschedError
 
-__all__ = ["BoundCall", "DirectCall", "DirectKernel", "Kernel"]
+__all__ = ["BoundCall", "DirectCall", "DirectKernel", "Kernel", "UnavailableKernel"]
 
 Array = np.ndarray[Any, Any]
 
@@ -57,3 +58,15 @@ class DirectKernel(Protocol):
 
     def prepare(self, sizes: Mapping[str, int]) -> DirectCall:
         """What calls with these sizes have in common."""
+
+
+class UnavailableKernel:
+    """Code that this machine cannot run: its source can be read and exported, and a call says why not."""
+
+    def __init__(self, signature: Signature, error: AutoschedError) -> None:
+        self.signature = signature
+        self._error = error
+
+    def bind(self, arrays: Sequence[Array]) -> BoundCall:
+        """Raises the error that says what is missing."""
+        raise self._error

@@ -131,12 +131,11 @@ def test_a_workspace_that_cannot_be_had() -> None:
 
 
 def test_code_for_another_machine_is_refused(artifact: Artifact) -> None:
-    for meta, words in (
-        ({"triple": "s390x-unknown-linux-gnu"}, "the code is for s390x"),
-        ({"features": "+sse2,+quantum"}, "lacks: .*quantum"),
-    ):
-        with pytest.raises(BuildError, match=words):
-            runtime.load(replace(artifact, meta={**artifact.meta, **meta}), TARGET)
+    with pytest.raises(BuildError, match=r"lacks: .*quantum"):
+        runtime.load(replace(artifact, meta={**artifact.meta, "features": "+sse2,+quantum"}), TARGET)
+    foreign = runtime.load(replace(artifact, meta={**artifact.meta, "triple": "s390x-unknown-linux-gnu"}), TARGET)
+    with pytest.raises(BuildError, match="the code is for s390x"):
+        foreign.bind([])
 
 
 def test_code_that_does_not_link_is_refused(artifact: Artifact) -> None:

@@ -1,0 +1,109 @@
+"""Targets: text, dicts and JSON; what they say of themselves; messages for what they do not take."""
+
+import json
+
+import numpy as np
+import pytest
+
+import autosched
+from autosched import Target, te
+from autosched.errors import BuildError, TargetError
+from autosched.target import KINDS
+
+
+def add_one():
+    a = te.placeholder((16,), name="A")
+    b = te.compute((16,), lambda i: a[i] + 1, name="B")
+    return autosched.create_schedule([a, b])
+
+
+def test_text_dict_and_json_are_three_spellings_of_one_target():
+    text = Target("llvm -mcpu=znver3 -mattr=+avx2,-fma -num-cores=4")
+    as_dict = {"kind": "llvm", "mcpu": "znver3", "mattr": ["+avx2", "-fma"], "num-cores": 4}
+    assert text == Target(as_dict) == Target(json.dumps(as_dict)) == Target(text)
+    assert hash(text) == hash(Target(as_dict))
+    assert text == Target("llvm --mcpu znver3 --mattr +avx2,-fma --num_cores 4")
+    assert Target(text.export()) == text == Target(str(text))
+    assert text != Target("llvm -mcpu=znver3") != Target("c -mcpu=znver3")
+
+
+def test_attributes_say_what_the_options_said():
+    t = Target("llvm -mcpu=core-avx2 -mattr=+fma,-avx512f -num-cores=3 -keys=fast -device=arm_cpu -libs=mkl")
+    assert (t.kind, t.kind.name, t.mcpu, t.mattr) == ("llvm", "llvm", "core-avx2", ["+fma", "-avx512f"])
+    assert t.keys == ("fast", "arm_cpu", "cpu")
+    assert t.libs == ["mkl"] and t.model == "unknown" and t.device_name == "arm_cpu"
+    assert t.num_threads == t.num_cores == t.max_num_threads == 3
+    assert t.attrs["num-cores"] == 3 and t.attrs["mattr"] == ["+fma", "-avx512f"]
+    assert (t.get_target_device_type(), Target("opencl").get_target_device_type()) == (1, 4)
+    assert "mcpu" in t.kind.options
+
+
+def test_limits_of_the_user_lower_those_of_the_device():
+    t = Target("opencl -max_threads_per_block=64 -max_shared_memory_per_block=4096 -thread_warp_size=8")
+    assert (t.max_threads_per_block, t.max_shared_memory_per_block, t.thread_warp_size) == (64, 4096, 8)
+    on_device = t.with_limits(max_threads_per_block=1024, shared_memory_bytes=2048, work_group_multiple=32)
+    assert on_device.max_num_threads == 64
+    assert on_device.max_shared_memory_per_block == 2048
+    assert on_device.thread_warp_size == 8
+    plain = Target("opencl")
+    assert (plain.max_threads_per_block, plain.max_shared_memory_per_block) == (256, 16384)
+    assert plain.with_limits(max_threads_per_block=512).max_threads_per_block == 512
+
+
+def test_host_travels_with_the_target():
+    t = Target("opencl", host="llvm -mcpu=znver3")
+    assert t.host is not None and t.host.mcpu == "znver3"
+    assert Target(t.export()) == t == Target(target="opencl", host=Target("llvm -mcpu=znver3"))
+    assert t != Target("opencl") and Target("opencl").with_host("llvm -mcpu=znver3") == t
+
+
+def test_with_gives_the_target_to_what_is_called_inside():
+    assert Target.current() is None
+    with pytest.raises(TargetError, match="no target is in force"):
+        Target.current(allow_none=False)
+    with Target("llvm -threads=1") as outer:
+        assert Target.current() is outer
+        with Target("opencl"):
+            assert Target.current() == Target("opencl")
+        assert autosched.build(add_one()).target == outer
+    assert Target.current() is None
+
+
+def test_what_is_not_a_target_is_refused_with_what_is_legal():
+    for wrong, why in [
+        ("llvmm", "did you mean 'llvm'"),
+        ("", "no such target"),
+        ("llvm -mcpuu=x", "'-mcpuu=x' is not an option of llvm"),
+        ("llvm mcpu=x", "'mcpu=x' is not an option"),
+        ("llvm -num-cores=0", "num-cores=0 is not a positive number"),
+        ("llvm -mcpu", "-mcpu has no value"),
+        ("llvm 'x", "cannot be read"),
+        ("{", "is not JSON"),
+        ({"kind": "opencl", "mcpu": "x"}, "'-mcpu=x' is not an option of opencl"),
+        ({}, "no such target"),
+        (3, "is no target"),
+    ]:
+        with pytest.raises(TargetError) as caught:
+            Target(wrong)
+        assert why in str(caught.value), str(caught.value)
+        assert caught.value.legal
+    with pytest.raises(TargetError, match="it has no kind"):
+        Target(kind="")
+
+
+def test_every_kind_lists_its_options():
+    assert set(Target.list_kinds()) == set(KINDS) >= {"llvm", "c", "opencl"}
+    for kind in KINDS:
+        assert Target(kind).keys[-1:] == KINDS[kind].keys[-1:]
+        for option in Target(kind).kind.options:
+            number = KINDS[kind].options[option].form == "number"
+            assert Target(f"{kind} -{option}={2 if number else 'x'}").options == {option: "2" if number else "x"}
+
+
+def test_code_for_another_machine_can_be_read_but_not_called():
+    module = autosched.build(add_one(), "llvm -mtriple=aarch64-linux-gnu")
+    assert "ret" in module.assembly and module.artifact.machine == "aarch64"
+    with pytest.raises(BuildError, match="the code is for aarch64 and this machine is"):
+        module(np.zeros(16, np.float32))
+    with pytest.raises(TargetError, match="LLVM has no such machine"):
+        autosched.build(add_one(), "llvm -mtriple=nonsense-linux-gnu")
