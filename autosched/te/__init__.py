@@ -24,6 +24,7 @@ from autosched.ir.expr import (
     truncmod,
 )
 from autosched.ir.expr import divide as div
+from autosched.te.boundary import constant_exterior, mirror_image, mirror_interior, repeat_edge, repeat_image
 from autosched.te.functions import (
     MATH,
     all,
@@ -67,6 +68,11 @@ __all__ = [
     "any",
     "ceildiv",
     "compute",
+    "repeat_image",
+    "repeat_edge",
+    "mirror_interior",
+    "mirror_image",
+    "constant_exterior",
     "const",
     "div",
     "floordiv",
