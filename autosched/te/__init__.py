@@ -39,6 +39,7 @@ from autosched.te.functions import (
     thread_axis,
     var,
 )
+from autosched.te.gradient import gradient
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
 from autosched.te.reference import reference
 from autosched.te.scan import ScanOp, scan
@@ -77,6 +78,7 @@ __all__ = [
     "div",
     "floordiv",
     "floormod",
+    "gradient",
     "graph_from_json",
     "graph_to_json",
     "if_then_else",

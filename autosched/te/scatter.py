@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autosched.errors import UsageError
-from autosched.ir.expr import as_expr, const, make
+from autosched.ir.expr import Expr, as_expr, const, make
 from autosched.te.tensor import ComputeOp, IterVar, Reduction, Tensor, _as_shape, _axis_names
 
-__all__ = ["scatter_reduce"]
+__all__ = ["scatter_at", "scatter_reduce"]
 
 
 def scatter_reduce(
@@ -76,9 +76,23 @@ def scatter_reduce(
     for i in indices:
         if not i.dtype.is_integer or i.dtype.is_bool:
             raise UsageError(f"index {i!r} is a {i.dtype}", asked=asked, legal="cast it to int32")
-    axes = [*leading, *(IterVar(f"place{k}", d) for k, d in enumerate(dims[len(leading) :]))]
-    body = make("scatter", value.dtype, (value, const(True), *indices), Reduction(combiner, over))
-    return ComputeOp(name, dims, axes, (body,), tag).output_tensor
+    return scatter_at(name, dims, leading, indices, value, over, combiner, tag)
+
+
+def scatter_at(
+    name: str,
+    shape: Sequence[object],
+    leading: Sequence[IterVar],
+    place: Sequence[Expr],
+    value: Expr,
+    over: Sequence[IterVar],
+    combiner: str = "sum",
+    tag: str = "",
+) -> Tensor:
+    """`scatter_reduce` of expressions over axes that exist already."""
+    axes = [*leading, *(IterVar(f"place{k}", d) for k, d in enumerate(shape[len(leading) :]))]
+    body = make("scatter", value.dtype, (value, const(True), *place), Reduction(combiner, tuple(over)))
+    return ComputeOp(name, shape, axes, (body,), tag).output_tensor
 
 
 def _leading(fscatter: Callable[..., Any], dims: Sequence[object], name: str) -> list[IterVar]:

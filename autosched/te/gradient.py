@@ -1,0 +1,372 @@
+"""Reverse-mode differentiation: the gradient of a tensor as another tensor program.
+
+For a read `T[f(i, r)]` in the body of `O[i]`, summed over `r`, the chain rule says
+
+    dT[p, j] = sum over i, r of   head[p, i] * d body / d T[f(i, r)]   where f(i, r) == j
+
+An axis that can be solved for (`i = j - r`, or with a factor `i = (j - r) / 2` where that divides)
+needs no sum; the others are summed over. Where an index cannot be solved (a clamp, a gather), the
+sum is turned around into a scatter: each point finds the element whose derivative it adds to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from autosched.errors import UsageError
+from autosched.ir.expr import (
+    Expr,
+    as_expr,
+    compare,
+    const,
+    floordiv,
+    floormod,
+    if_then_else,
+    is_const,
+    logical_and,
+    logical_or,
+    select,
+    variables,
+)
+from autosched.ir.simplify import Analyzer
+from autosched.ir.visit import substitute
+from autosched.te.derivatives import partials, times
+from autosched.te.functions import prod, reduce_axis
+from autosched.te.functions import sum as te_sum
+from autosched.te.scatter import scatter_at
+from autosched.te.tensor import ComputeOp, Graph, IterVar, PlaceholderOp, Reduction, Tensor, compute
+
+__all__ = ["gradient"]
+
+
+def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | None = None) -> list[Tensor]:
+    """The derivatives of `output` with respect to each of `inputs`, multiplied by `head` from the left.
+
+    `head` has the shape `prefix + output.shape`, and the results have `prefix + input.shape`: give the
+    derivative of a loss with respect to `output` to get those with respect to `inputs`. Without it,
+    results are Jacobians, of shape `output.shape + input.shape`. All tensors are floats.
+
+    Where a minimum, maximum, or `abs` has no derivative, one of its one-sided derivatives is taken; a
+    reduction by `min` or `max` shares the gradient among the elements that attain it. Inputs that the
+    output does not depend on get zeros. Raises UsageError for types without derivatives, operators and
+    operations (scans, externs, reducers of one's own) that have none here, and a head of another shape.
+
+    >>> import numpy as np
+    >>> from autosched import te
+    >>> x = te.placeholder((3,), "float64", name="x")
+    >>> k = te.reduce_axis((0, 3), "k")
+    >>> loss = te.compute((), lambda: te.sum(x[k] * x[k], axis=k), name="loss")
+    >>> (dx,) = te.gradient(loss, [x])
+    >>> te.reference([x, dx], [np.array([1.0, 2.0, 5.0])])
+    [array([ 2.,  4., 10.])]
+    """
+    wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    _check(output, wanted, head)
+    prefix = output.shape if head is None else head.shape[: head.ndim - output.ndim]
+    tape = _Tape(tuple(prefix), _active(output, wanted))
+    tape.add(output, head if head is not None else _IDENTITY)
+    for op in reversed(Graph.of([output]).ops):
+        for t in op.outputs:
+            if t in tape.active:
+                tape.differentiate(t)
+    return [tape.total(t) for t in wanted]
+
+
+def _check(output: Tensor, inputs: Sequence[Tensor], head: Tensor | None) -> None:
+    asked = f"te.gradient({output.name}, [{', '.join(t.name for t in inputs)}])"
+    for t in (output, *inputs):
+        if not t.dtype.is_float:
+            raise UsageError(f"{t.name} holds {t.dtype}", asked=asked, legal="tensors of floats")
+    if head is None:
+        return
+    tail = head.shape[head.ndim - output.ndim :] if head.ndim >= output.ndim else ()
+    same = len(tail) == output.ndim and all(not Analyzer().poly(a - b).terms for a, b in zip(tail, output.shape))
+    if not same or not head.dtype.is_float:
+        raise UsageError(
+            f"{head!r} is no head for {output!r}",
+            asked=asked,
+            legal="floats, of any leading shape and then the output's",
+        )
+
+
+def _active(output: Tensor, inputs: Iterable[Tensor]) -> frozenset[Tensor]:
+    """The tensors on the way from the inputs to the output."""
+    reached = set(inputs)
+    for op in Graph.of([output]).ops:
+        if any(t in reached for t in op.input_tensors):
+            reached.update(op.outputs)
+    return frozenset(reached)
+
+
+class _Identity:
+    """The head of a Jacobian: 1 where the first half of the indices equals the second."""
+
+
+_IDENTITY = _Identity()
+_Head = Tensor | _Identity
+
+
+@dataclass(frozen=True)
+class _Term:
+    """One sum of the chain rule, over all of `axes`, of the points where `where` holds.
+
+    A point contributes the head's element at `place`, times `factor`, times the derivative of `value`.
+    """
+
+    axes: tuple[IterVar, ...]
+    place: tuple[Expr, ...]
+    value: Expr
+    where: Expr = field(default_factory=lambda: const(True))
+    factor: Expr | None = None
+
+
+class _Tape:
+    """The derivatives that have been found so far, a list of summands for each tensor."""
+
+    def __init__(self, prefix: tuple[Expr, ...], active: frozenset[Tensor]) -> None:
+        self.prefix, self.active = prefix, active
+        self._summands: dict[Tensor, list[_Head]] = {}
+
+    def add(self, t: Tensor, summand: _Head) -> None:
+        self._summands.setdefault(t, []).append(summand)
+
+    def head(self, t: Tensor) -> _Head | None:
+        found = self._summands.get(t, [])
+        return found[0] if len(found) == 1 else self.total(t) if found else None
+
+    def total(self, t: Tensor) -> Tensor:
+        """The derivative of `t`, as one tensor."""
+        found = self._summands.get(t, [])
+        shape = (*self.prefix, *t.shape)
+        if len(found) == 1 and isinstance(found[0], Tensor):
+            return found[0]
+
+        def element(*i: Expr) -> Expr:
+            zero = const(0, t.dtype)
+            parts = [_head_at(x, i[: len(self.prefix)], i[len(self.prefix) :], t) for x in found]
+            return sum(parts[1:], parts[0]) if parts else zero
+
+        made = compute(shape, element, name=f"{t.name}.grad")
+        self._summands[t] = [made]
+        return made
+
+    # -- one operation ----------------------------------------------------------------------------
+    def differentiate(self, t: Tensor) -> None:
+        """Add to the derivatives of what `t` is computed from."""
+        head = self.head(t)
+        if head is None or isinstance(t.op, PlaceholderOp):
+            return
+        if not isinstance(t.op, ComputeOp):
+            raise UsageError(
+                f"{t.name} is a {type(t.op).__name__}, which has no derivative here",
+                asked=f"the gradient of {t.name}",
+                legal="te.compute and te.scatter_reduce",
+            )
+        for term in _terms(t):
+            for read, derivative in partials(term.value, term.factor).items():
+                if read.value in self.active:
+                    made = self._contribution(read, replace(term, value=derivative), head, t)
+                    self.add(read.value, made)
+
+    def _contribution(self, read: Expr, term: _Term, head: _Head, of: Tensor) -> Tensor:
+        name = f"{read.value.name}.grad{len(self._summands.get(read.value, ())) or ''}"
+        prefix = tuple(IterVar(f"p{k}", d) for k, d in enumerate(self.prefix))
+        if isinstance(head, _Identity):  # the head is 1 at one place: one more thing to solve for
+            equations = [(i, p.var) for i, p in zip(term.place, prefix, strict=True)]
+            factor = None
+        else:
+            equations = []
+            factor = head(*(p.var for p in prefix), *term.place)
+        target = tuple(IterVar(f"j{k}", d) for k, d in enumerate(read.value.shape))
+        wanted = [*((i, j.var) for i, j in zip(read.args, target, strict=True)), *equations]
+        solved = _solve(wanted, term.axes, (*prefix, *target))
+        value = term.value if factor is None else times(factor, term.value)
+        shape = (*self.prefix, *read.value.shape)
+        if solved is None:
+            return _scattered(name, shape, read.args, prefix, term, value, equations)
+        left = [a for a in term.axes if a.var not in solved.values]
+        condition = solved.apply(logical_and(solved.condition, term.where))
+        return _gathered(name, shape, (*prefix, *target), left, condition, solved.apply(value))
+
+
+def _head_at(head: _Head, prefix: Sequence[Expr], place: Sequence[Expr], t: Tensor) -> Expr:
+    if isinstance(head, Tensor):
+        return head(*prefix, *place)
+    same = logical_and(*(compare("eq", a, b) for a, b in zip(prefix, place, strict=True)))
+    return select(same, const(1, t.dtype), const(0, t.dtype))
+
+
+# -- what is summed ---------------------------------------------------------------------------------
+
+
+def _terms(t: Tensor) -> list[_Term]:
+    """The element of an operation as a sum; in `value`, the reads to differentiate."""
+    assert isinstance(t.op, ComputeOp)
+    body = t.op.body[t.value_index]
+    place = tuple(a.var for a in t.op.axis)
+    if body.op not in ("reduce", "scatter"):
+        return [_Term(t.op.axis, place, body)]
+    reduction: Reduction = body.value
+    combiner = reduction.combiner
+    source, condition, *rest = body.args
+    if combiner not in ("sum", "prod", "min", "max") or (body.op == "reduce" and rest):
+        raise UsageError(
+            f"{t.name} is reduced in a way of one's own",
+            asked=f"the gradient of {t.name}",
+            legal="te.sum, te.prod, te.min and te.max without init=",
+        )
+    if body.op == "scatter":
+        if combiner != "sum":
+            raise UsageError(
+                f"{t.name} scatters by {combiner}", asked=f"the gradient of {t.name}", legal="combiner='sum'"
+            )
+        leading = t.op.axis[: len(t.op.axis) - len(rest)]
+        place = (*(a.var for a in leading), *rest)
+        inside = [logical_and(i >= 0, i < d) for i, d in zip(rest, t.shape[len(leading) :], strict=True)]
+        return [_Term((*leading, *t.op.reduce_axis), place, source, logical_and(condition, *inside))]
+    axes = (*t.op.axis, *t.op.reduce_axis)
+    if combiner == "sum":
+        return [_Term(axes, place, source, condition)]
+    if combiner == "prod":
+        others = _product_of_others(t, source, condition)
+        start = [r.var - r.min for r in t.op.reduce_axis]
+        return [_Term(axes, place, source, condition, others(*place, *start))]
+    share = _share_of_extreme(t, source, condition)
+    attains = select(compare("eq", source, t(*place)), share(*place), const(0, t.dtype))
+    return [_Term(axes, place, source, condition, attains)]
+
+
+def _share_of_extreme(t: Tensor, source: Expr, condition: Expr) -> Tensor:
+    """One over the number of elements that attain the least or the greatest value."""
+    assert isinstance(t.op, ComputeOp)
+    old = (*t.op.axis, *t.op.reduce_axis)
+    over = _renewed(t.op.reduce_axis)
+
+    def count(*i: Expr) -> Expr:
+        mapping = dict(zip((a.var for a in old), (*i, *(a.var for a in over)), strict=True))
+        hit = select(compare("eq", substitute(source, mapping), t(*i)), const(1, t.dtype), const(0, t.dtype))
+        return te_sum(hit, axis=over, where=substitute(condition, mapping))
+
+    counts = compute(t.shape, count, name=f"{t.name}.count")
+    return compute(t.shape, lambda *i: const(1, t.dtype) / counts(*i), name=f"{t.name}.share")
+
+
+def _product_of_others(t: Tensor, source: Expr, condition: Expr) -> Tensor:
+    """For every point of a product, the product of all other points."""
+    assert isinstance(t.op, ComputeOp)
+    axes, reduced = t.op.axis, t.op.reduce_axis
+    over = _renewed(reduced)
+
+    def others(*i: Expr) -> Expr:
+        mapping = dict(zip((a.var for a in (*axes, *reduced)), (*i[: len(axes)], *(a.var for a in over)), strict=True))
+        different = [compare("ne", new.var - new.min, here) for new, here in zip(over, i[len(axes) :], strict=True)]
+        where = logical_and(logical_or(*different), substitute(condition, mapping))
+        return prod(substitute(source, mapping), axis=over, where=where)
+
+    return compute((*t.shape, *(r.extent for r in reduced)), others, name=f"{t.name}.others")
+
+
+def _renewed(axes: Iterable[IterVar]) -> list[IterVar]:
+    return [reduce_axis((a.min, a.min + a.extent), a.name) for a in axes]
+
+
+# -- solving for axes -------------------------------------------------------------------------------
+
+
+@dataclass
+class _Solution:
+    """Axes in terms of the others, and what must hold besides."""
+
+    values: dict[Expr, Expr] = field(default_factory=dict)
+    conditions: list[Expr] = field(default_factory=list)
+
+    @property
+    def condition(self) -> Expr:
+        return logical_and(*self.conditions) if self.conditions else const(True)
+
+    def apply(self, e: Expr) -> Expr:
+        return substitute(e, self.values)
+
+    def assign(self, v: Expr, value: Expr) -> None:
+        self.values = {k: substitute(e, {v: value}) for k, e in self.values.items()}
+        self.values[v] = value
+        self.conditions = [substitute(c, {v: value}) for c in self.conditions]
+
+
+def _solve(
+    equations: Sequence[tuple[Expr, Expr]], axes: Sequence[IterVar], known: Sequence[IterVar]
+) -> _Solution | None:
+    """`left == right` for each of them, solved for axes one after the other; None if that cannot be done."""
+    found = _Solution()
+    by_var = {a.var: a for a in axes}
+    an = Analyzer()
+    for a in (*axes, *known):
+        an.bind(a.var, a.min, a.min + a.extent - 1)
+    for left, right in equations:
+        difference = Analyzer().poly(found.apply(as_expr(left))) - Analyzer().poly(right)
+        mentioned = variables(difference.expr())
+        best: tuple[Expr, int] | None = None
+        for v in by_var.keys() & mentioned - found.values.keys():
+            factor = difference.terms.get((v,), 0)
+            alone = sum(v in variables(atom) for m in difference.terms for atom in m) == 1
+            if factor and alone and (best is None or _length(by_var[v]) > _length(by_var[best[0]])):
+                best = v, factor
+        if best is None:
+            if by_var.keys() & mentioned - found.values.keys():
+                return None
+            found.conditions.append(compare("eq", difference.expr(), 0))
+            continue
+        v, factor = best
+        rest = Analyzer().poly(v) * factor - difference
+        value = (rest if factor > 0 else -rest).expr()
+        if abs(factor) != 1:
+            found.conditions.append(compare("eq", floormod(value, abs(factor)), 0))
+            value = floordiv(value, abs(factor))
+        axis = by_var[v]
+        found.assign(v, value)
+        found.conditions += [value >= axis.min, value < axis.min + axis.extent]
+    found.conditions = [c for c in found.conditions if not an.prove(c)]
+    return found
+
+
+def _length(axis: IterVar) -> float:
+    return float(axis.extent.value) if is_const(axis.extent) else float("inf")
+
+
+# -- the tensors that come out ----------------------------------------------------------------------
+
+
+def _gathered(
+    name: str, shape: Sequence[Expr], free: Sequence[IterVar], left: Sequence[IterVar], condition: Expr, value: Expr
+) -> Tensor:
+    """The sum over what is left of the axes, for every element."""
+    over = _renewed(left)
+    renamed = dict(zip((a.var for a in left), (a.var for a in over), strict=True))
+
+    def element(*i: Expr) -> Expr:
+        mapping = {**renamed, **dict(zip((a.var for a in free), i, strict=True))}
+        e, c = substitute(value, mapping), substitute(condition, mapping)
+        if over:
+            return te_sum(e, axis=over, where=c)
+        return e if is_const(c, True) else if_then_else(c, e, const(0, e.dtype))
+
+    return compute(shape, element, name=name)
+
+
+def _scattered(
+    name: str,
+    shape: Sequence[Expr],
+    index: Sequence[Expr],
+    prefix: Sequence[IterVar],
+    term: _Term,
+    value: Expr,
+    equations: Sequence[tuple[Expr, Expr]],
+) -> Tensor:
+    """Every point adds to the element that its index says."""
+    over = _renewed(term.axes)
+    renamed = dict(zip((a.var for a in term.axes), (a.var for a in over), strict=True))
+    condition = logical_and(term.where, *(compare("eq", a, b) for a, b in equations))
+    masked = value if is_const(condition, True) else if_then_else(condition, value, const(0, value.dtype))
+    place = [substitute(i, renamed) for i in index]
+    return scatter_at(name, shape, prefix, place, substitute(masked, renamed), over)
