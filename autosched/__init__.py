@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autosched import records, te
+    from autosched import records, te, tvm
     from autosched.building import build, plan
     from autosched.lower import lower
     from autosched.schedule import Schedule, create_schedule
@@ -35,6 +35,7 @@ __all__ = [
     "te",
     "template",
     "tune",
+    "tvm",
     "workload",
 ]
 
@@ -54,7 +55,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("lower", "records", "te"):
+    if name in ("lower", "records", "te", "tvm"):
         return import_module(f"autosched.{name}")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)

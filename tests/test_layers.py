@@ -39,10 +39,11 @@ LAYERS: dict[str, tuple[str, ...]] = {
     # where everything meets, each above the one before
     "building": _PARTS,
     "tuning": (*_PARTS, "building"),
+    "tvm": (*_PARTS, "building", "tuning"),
     "report": (*_PARTS, "building", "tuning"),
     "cli": (*_PARTS, "building", "tuning", "report", "__init__"),
     "__main__": ("cli",),
-    "__init__": (*_PARTS, "building", "tuning"),
+    "__init__": (*_PARTS, "building", "tuning", "tvm"),
 }
 
 #: modules that are held to more than their package is: the oracles share no code with what they judge

@@ -25,7 +25,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.ir.dtype import BOOL, INT32, DType, dtype, promote
-from autosched.ir.ops import OPS, OpInfo
+from autosched.ir.ops import FIELDS, OPS, OpInfo
 
 __all__ = [
     "OPS",
@@ -143,6 +143,22 @@ class Expr:
     def name(self) -> str:
         """The variable's name; '' for any other expression."""
         return self.value.name if self.op == "var" else ""
+
+    def __getattr__(self, name: str) -> Any:
+        """The names TVM gives to parts of a node: `a` and `b`, `condition`, `lanes`, `buffer`, `indices` ..."""
+        if name.startswith("_") or name in Expr.__slots__:
+            raise AttributeError(name)
+        at = FIELDS.get((self.op, name))
+        if at is not None:
+            return self.args[at]
+        if name == "lanes" and self.op in ("ramp", "broadcast"):
+            return self.dtype.lanes
+        if self.op in ("load", "read"):
+            if name == "indices":
+                return self.args
+            if name == ("buffer" if self.op == "load" else "producer"):
+                return self.value
+        raise AttributeError(f"{self.op!r} expression has no {name!r}: {self!r}")
 
     def astype(self, to: object) -> Expr:
         return cast(to, self)

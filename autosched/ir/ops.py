@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["OPS", "OpInfo"]
+__all__ = ["FIELDS", "OPS", "OpInfo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,4 +187,19 @@ OPS: dict[str, OpInfo] = {
     "reduce": OpInfo("reduce", -1),
     # a te scatter_reduce: value, condition and the indices of its place; value is the te Reduction
     "scatter": OpInfo("reduce", -1),
+}
+
+_CHOICE = ("condition", "true_value", "false_value")
+
+#: (operator, name) -> which argument TVM's node of that kind calls so: `e.a`, `e.b`, `e.condition`
+FIELDS: dict[tuple[str, str], int] = {
+    **{
+        (op, name): at
+        for op, info in OPS.items()
+        if info.kind in ("arith", "bits", "compare", "logic")
+        for at, name in enumerate("ab"[: info.arity])
+    },
+    **{(op, name): at for op in ("select", "if_then_else") for at, name in enumerate(_CHOICE)},
+    ("ramp", "base"): 0,
+    ("ramp", "stride"): 1,
 }

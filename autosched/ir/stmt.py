@@ -112,6 +112,16 @@ class For:
     ragged: bool = False
     lanes: int = 0
 
+    @property
+    def loop_var(self) -> Expr:
+        """`var`, as TVM calls it."""
+        return self.var
+
+    @property
+    def min(self) -> Expr:
+        """`start`, as TVM calls it."""
+        return self.start
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
@@ -132,10 +142,25 @@ class If:
     then: Stmt
     otherwise: Stmt | None = None
 
+    @property
+    def then_case(self) -> Stmt:
+        """`then`, as TVM calls it."""
+        return self.then
+
+    @property
+    def else_case(self) -> Stmt | None:
+        """`otherwise`, as TVM calls it."""
+        return self.otherwise
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seq:
     stmts: tuple[Stmt, ...]
+
+    @property
+    def seq(self) -> tuple[Stmt, ...]:
+        """`stmts`, as TVM calls them."""
+        return self.stmts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,6 +25,7 @@ from autosched.lower.bounds import infer_bounds
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
 from autosched.lower.partition import partition_loops
+from autosched.lower.passes import run_pass
 from autosched.lower.patterns import split_patterns
 from autosched.lower.scoped import replace_exprs, simplify_stmt
 from autosched.lower.vectorize import unroll_loops, vectorize_loops
@@ -192,7 +193,7 @@ class Structure:
         self._check_values(knobs or {})
         p = Program(self.function, self.target, dict(knobs or {}))
         for pass_name, run in CONCRETE:
-            p = run(p)
+            p = run_pass(p, pass_name, run)
             if pass_name == name:
                 break
         return p.function

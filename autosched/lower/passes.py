@@ -1,0 +1,562 @@
+"""Passes of users, and what surrounds the built-in ones: `PassContext`, options, instruments.
+
+    @function_pass
+    def vectorize8(f, mod, ctx): return f.with_body(...)
+
+    with PassContext(config={"tir.add_lower_pass": [(1, vectorize8)]}):
+        autosched.build(s)
+
+A context holds for what is lowered inside its `with`, in this thread. Names are TVM's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from autosched.errors import UsageError
+from autosched.ir.module import IRModule
+from autosched.ir.stmt import For, Function, Stmt, map_stmt
+from autosched.lower.unroll import choose_unrolled
+
+if TYPE_CHECKING:
+    from autosched.lower.pipeline import Program
+
+__all__ = [
+    "OPTIONS",
+    "PHASES",
+    "Instrument",
+    "Pass",
+    "PassContext",
+    "PassInfo",
+    "PassTimingInstrument",
+    "PrintAfterAll",
+    "PrintBeforeAll",
+    "Sequential",
+    "function_pass",
+    "module_pass",
+    "pass_instrument",
+    "run_as_pass",
+    "run_pass",
+]
+
+#: phase -> the built-in pass that user passes of this phase follow
+PHASES = {0: "bind_knobs", 1: "flatten", 2: "unroll", 3: "patterns"}
+
+#: TVM's name of a pass -> the built-in passes that do its work
+TVM_NAMES: dict[str, tuple[str, ...]] = {
+    "tir.Simplify": ("simplify", "simplify_flat", "simplify_last"),
+    "tir.LoopPartition": ("partition",),
+    "tir.FlattenBuffer": ("flatten",),
+    "tir.StorageFlatten": ("flatten",),
+    "tir.InjectVirtualThread": ("inject_vthreads",),
+    "tir.StorageRewrite": ("share_storage",),
+    "tir.VectorizeLoop": ("vectorize",),
+    "tir.UnrollLoop": ("unroll",),
+}
+
+#: every built-in pass, in order: `pipeline.CONCRETE` has the functions
+BUILT_IN = (
+    "bind_knobs",
+    "simplify",
+    "partition",
+    "flatten",
+    "inject_vthreads",
+    "share_storage",
+    "simplify_flat",
+    "vectorize",
+    "unroll",
+    "align_streams",
+    "bind_threads",
+    "simplify_last",
+    "patterns",
+    "verify",
+)
+
+#: built-in passes that may be left out: without `vectorize` and `unroll`, such loops are plain loops
+OPTIONAL = (
+    "simplify",
+    "partition",
+    "share_storage",
+    "simplify_flat",
+    "vectorize",
+    "unroll",
+    "align_streams",
+    "simplify_last",
+    "patterns",
+)
+
+_UNROLL = {"auto_max_step": 0, "auto_max_depth": 8, "auto_max_extent": 0, "explicit_unroll": True}
+
+
+@dataclass(frozen=True)
+class PassInfo:
+    """What instruments are told of a pass. A `Sequential` leaves out passes above the context's level."""
+
+    name: str
+    opt_level: int = 0
+    required: tuple[str, ...] = ()
+
+
+class Pass:
+    """A step from module to module. Call it with an IRModule."""
+
+    def __init__(self, info: PassInfo, run: Callable[[IRModule, PassContext], IRModule]) -> None:
+        self.info = info
+        self._run = run
+
+    def __call__(self, module: IRModule) -> IRModule:
+        """The module after this pass, with the instruments of the current context around it."""
+        return PassContext.current().instrumented(self.info, module, self._run)
+
+    def __repr__(self) -> str:
+        return f"Pass({self.info.name}, opt_level={self.info.opt_level})"
+
+
+def _pass_maker(
+    wrap: Callable[[Callable[..., Any], str], Callable[[IRModule, PassContext], IRModule]],
+) -> Callable[..., Any]:
+    def make(
+        pass_func: Callable[..., Any] | None = None,
+        opt_level: int = 0,
+        name: str | None = None,
+        required: Iterable[str] = (),
+        traceable: bool = False,
+    ) -> Any:
+        def decorate(what: Any) -> Any:
+            called = name or what.__name__
+            info = PassInfo(called, opt_level, tuple(required or ()))
+            if not isinstance(what, type):
+                return Pass(info, wrap(what, called))
+
+            def construct(*args: Any, **kwargs: Any) -> Pass:
+                return Pass(info, wrap(_transform_method(what(*args, **kwargs)), called))
+
+            construct.__name__, construct.__doc__ = what.__name__, what.__doc__
+            return construct
+
+        return decorate if pass_func is None else decorate(pass_func)
+
+    return make
+
+
+def _transform_method(instance: Any) -> Callable[..., Any]:
+    found = getattr(instance, "transform_function", None) or getattr(instance, "transform_module", None)
+    if found is None:
+        raise UsageError(
+            "the class has no method transform_function or transform_module",
+            asked=f"pass {type(instance).__name__}",
+            legal="def transform_function(self, f, mod, ctx): return f, or a function in place of the class",
+        )
+    return found
+
+
+def _on_functions(transform: Callable[..., Any], name: str) -> Callable[[IRModule, PassContext], IRModule]:
+    def run(module: IRModule, context: PassContext) -> IRModule:
+        changed: dict[str, Any] = {}
+        for key in module:
+            changed[key] = transform(module[key], module, context)
+            if not isinstance(changed[key], type(module[key])):
+                raise UsageError(
+                    f"it returned {changed[key]!r}", asked=f"pass {name}", legal="a function: f.with_body(...), or f"
+                )
+        return IRModule(changed, module.attrs)
+
+    return run
+
+
+def _on_module(transform: Callable[..., Any], name: str) -> Callable[[IRModule, PassContext], IRModule]:
+    def run(module: IRModule, context: PassContext) -> IRModule:
+        changed = transform(module, context)
+        if not isinstance(changed, IRModule):
+            raise UsageError(f"it returned {changed!r}", asked=f"pass {name}", legal="an IRModule")
+        return changed
+
+    return run
+
+
+#: Decorator: `(f, mod, ctx) -> f` becomes a pass that goes over the functions of a module. Also with
+#: arguments, `@function_pass(opt_level=1, name="mine")`, and on a class with a method `transform_function`.
+function_pass = _pass_maker(_on_functions)
+#: Decorator: `(mod, ctx) -> mod` becomes a pass.
+module_pass = _pass_maker(_on_module)
+
+
+class Sequential(Pass):
+    """Several passes, one after the other; those above the context's `opt_level` are left out."""
+
+    def __init__(
+        self,
+        passes: Sequence[Pass],
+        opt_level: int = 0,
+        name: str = "sequential",
+        required: Iterable[str] | None = None,
+        traceable: bool = False,
+    ) -> None:
+        self.passes = tuple(passes)
+        super().__init__(PassInfo(name, opt_level, tuple(required or ())), self._all)
+
+    def _all(self, module: IRModule, context: PassContext) -> IRModule:
+        for step in self.passes:
+            if context.enables(step.info):
+                module = step(module)
+        return module
+
+
+# -- options ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Option:
+    """A key of `config`: its default, what it means, and a check that says what is wrong with a value."""
+
+    default: Any
+    meaning: str
+    check: Callable[[Any], str]
+
+
+def _boolean(value: Any) -> str:
+    return "" if isinstance(value, (bool, int)) and value in (0, 1) else "it is not True or False"
+
+
+def _only(legal: Any, why: str) -> Callable[[Any], str]:
+    return lambda value: _boolean(value) or ("" if bool(value) is legal else why)
+
+
+def _unroll_options(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return "it is not a dict"
+    unknown = [k for k in value if k not in _UNROLL]
+    return f"no option {unknown[0]!r}: there are {', '.join(_UNROLL)}" if unknown else ""
+
+
+def _user_passes(value: Any) -> str:
+    for entry in value if isinstance(value, (list, tuple)) else [value]:
+        if not (isinstance(entry, (list, tuple)) and len(entry) == 2 and entry[0] in PHASES):
+            return f"{entry!r} is not a pair of a phase, {', '.join(map(str, PHASES))}, and a pass"
+        if not isinstance(entry[1], Pass):
+            return f"{entry[1]!r} is not a pass: decorate it with @tvm.tir.transform.prim_func_pass(opt_level=0)"
+    return ""
+
+
+#: the keys of `config` that have an effect here, and those whose only value is what happens anyway
+OPTIONS: dict[str, Option] = {
+    "tir.add_lower_pass": Option((), "[(phase, pass)]: passes of your own, after each phase", _user_passes),
+    "tir.disable_vectorize": Option(False, "vector loops run one iteration after the other", _boolean),
+    "tir.disable_storage_rewrite": Option(False, "intermediates do not share memory", _boolean),
+    "tir.UnrollLoop": Option({}, f"which loops are written out: a dict with some of {list(_UNROLL)}", _unroll_options),
+    "tir.LoopPartition": Option(
+        {},
+        "loops are partitioned, constant ones too",
+        lambda v: "" if v in ({}, {"partition_const_loop": True}) else "constant loops are always partitioned",
+    ),
+    "tir.disable_cse_tir": Option(
+        True, "expressions are shared by construction; there is no such pass to disable", _boolean
+    ),
+    "tir.noalias": Option(
+        True,
+        "outputs do not overlap other arguments",
+        _only(True, "generated code relies on it, and calls with overlapping arrays are refused"),
+    ),
+    "tir.disable_assert": Option(
+        False,
+        "arguments are checked",
+        _only(False, "a call with arrays of known shapes repeats no check; others are always checked"),
+    ),
+    "te.keep_schedule_record": Option(True, "every schedule keeps its trace: print(s.trace)", _boolean),
+}
+
+_ELSEWHERE = {
+    "tir.instrument_bound_checkers": "autosched.runtime.interpreter runs a function and checks every access",
+    "tir.debug_keep_trivial_loop": "Structure.after('structure') has every loop that lowering keeps",
+    "tir.enable_buffer_level_predication": "split(..., tail=...) says what happens at the edge",
+    "tir.use_async_copy": "there is no asynchronous copy; cache_read(..., 'shared') copies cooperatively",
+    "tir.detect_global_barrier": "work-groups cannot wait for one another; compute_root makes another kernel",
+    "tir.merge_static_smem": "storage in shared memory is always reused where lives do not overlap",
+}
+
+
+def _check_config(config: Mapping[str, Any]) -> None:
+    for key, value in config.items():
+        asked = f"PassContext(config={{{key!r}: {value!r}}})"
+        if key not in OPTIONS:
+            near = difflib.get_close_matches(key, OPTIONS, n=1)
+            hint = _ELSEWHERE.get(key) or (f"did you mean {near[0]!r}?" if near else "")
+            raise UsageError(
+                f"there is no option {key!r}",
+                asked=asked,
+                legal=f"{hint}{'; ' if hint else ''}options: {', '.join(OPTIONS)}",
+            )
+        wrong = OPTIONS[key].check(value)
+        if wrong:
+            raise UsageError(wrong, asked=asked, legal=f"{key}: {OPTIONS[key].meaning}")
+
+
+def _check_disabled(names: Iterable[str]) -> None:
+    for name in sorted(names):
+        why = ""
+        if name in BUILT_IN and name not in OPTIONAL:
+            why = f"code generation relies on what {name} does"
+        elif name.startswith("tir."):
+            why = f"there is no pass {name!r}"
+        if why:
+            legal = f"passes that may be left out: {', '.join(OPTIONAL)}; of TVM's names: {', '.join(TVM_NAMES)}"
+            raise UsageError(why, asked=f"PassContext(disabled_pass=[{name!r}])", legal=legal)
+
+
+def _built_in(names: Iterable[str]) -> set[str]:
+    """The built-in passes that these names, ours or TVM's, stand for; names of others as they are."""
+    found: set[str] = set()
+    for name in names:
+        found.update(TVM_NAMES.get(name, TVM_NAMES.get(f"tir.{name}", (name,))))
+    return found
+
+
+# -- instruments ------------------------------------------------------------------------------------
+
+
+class Instrument:
+    """Is told when a context begins and ends, and before and after each pass. All methods may be left out.
+
+    `should_run` may say no to a pass that may be left out.
+    """
+
+    def enter_pass_ctx(self) -> None: ...
+
+    def exit_pass_ctx(self) -> None: ...
+
+    def should_run(self, mod: IRModule, info: PassInfo) -> bool:
+        return True
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None: ...
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None: ...
+
+
+C = TypeVar("C", bound=type)
+
+
+def pass_instrument(cls: C) -> C:
+    """Decorator: a class with some of the methods of `Instrument` becomes an instrument."""
+    return type(cls.__name__, (cls, Instrument), {"__doc__": cls.__doc__, "__module__": cls.__module__})  # type: ignore[return-value]
+
+
+class PassTimingInstrument(Instrument):
+    """How long each pass takes. `render` says it, inside the context or after it.
+
+    Times of passes inside others, of a `Sequential`, are indented and part of the outer time.
+    """
+
+    def __init__(self) -> None:
+        self.times: list[tuple[str, int, float]] = []  #: (pass, depth, seconds), in order of beginning
+        self._open: list[tuple[int, float]] = []
+
+    def enter_pass_ctx(self) -> None:
+        self.times, self._open = [], []
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self._open.append((len(self.times), time.perf_counter()))
+        self.times.append((info.name, len(self._open) - 1, 0.0))
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        at, begin = self._open.pop()
+        self.times[at] = (info.name, len(self._open), time.perf_counter() - begin)
+
+    def render(self) -> str:
+        """One line for each pass: its microseconds and its share of all."""
+        whole = sum(seconds for _, depth, seconds in self.times if depth == 0) or 1.0
+        return "".join(
+            f"{'  ' * depth}{name}: {seconds * 1e6:.0f}us ({seconds / whole:.1%})\n"
+            for name, depth, seconds in self.times
+        )
+
+
+class PrintBeforeAll(Instrument):
+    """Prints the module before each pass."""
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        print(f"Before Running Pass: {info.name}\n{mod}")
+
+
+class PrintAfterAll(Instrument):
+    """Prints the module after each pass."""
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        print(f"After Running Pass: {info.name}\n{mod}")
+
+
+# -- the context --------------------------------------------------------------------------------------
+
+
+class PassContext:
+    """What passes do while `with PassContext(...)` is open; contexts nest, the innermost counts.
+
+    opt_level:     of user passes, those above it are left out
+    required_pass: names of passes that run whatever their level
+    disabled_pass: names of passes that are left out, ours (`show --after`) or TVM's ("tir.UnrollLoop")
+    instruments:   see `Instrument`
+    config:        see `OPTIONS`
+
+    Raises UsageError for an unknown option or value, and for a pass that cannot be left out.
+    """
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None,
+        instruments: Sequence[Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.opt_level = opt_level
+        self.required_pass = frozenset(_built_in(required_pass or ()))
+        self.disabled_pass = frozenset(_built_in(disabled_pass or ()))
+        self.instruments: list[Any] = list(instruments or ())
+        self.config = dict(config or {})
+        self._tokens: list[Any] = []
+        _check_config(self.config)
+        _check_disabled(self.disabled_pass)
+
+    @staticmethod
+    def current() -> PassContext:
+        """The innermost context, or one where nothing is set."""
+        return _CURRENT.get() or _NOTHING_SET
+
+    def option(self, key: str) -> Any:
+        """The value of a key of `config`, or its default."""
+        return self.config.get(key, OPTIONS[key].default)
+
+    def unroll_options(self) -> dict[str, Any]:
+        return {**_UNROLL, **self.option("tir.UnrollLoop")}
+
+    def __enter__(self) -> PassContext:
+        entered: list[Any] = []
+        try:
+            for x in self.instruments:
+                _tell(x, "enter_pass_ctx")
+                entered.append(x)
+        except BaseException:
+            for x in entered:
+                _tell(x, "exit_pass_ctx")
+            raise
+        self._tokens.append(_CURRENT.set(self))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _CURRENT.reset(self._tokens.pop())
+        for x in self.instruments:
+            _tell(x, "exit_pass_ctx")
+
+    def override_instruments(self, instruments: Sequence[Any] | None) -> None:
+        """Other instruments from here on: those so far are left, these entered."""
+        for x in self.instruments:
+            _tell(x, "exit_pass_ctx")
+        self.instruments = list(instruments or ())
+        for x in self.instruments:
+            _tell(x, "enter_pass_ctx")
+
+    def enables(self, info: PassInfo) -> bool:
+        """Whether a user pass runs: not disabled, and required or not above the context's level."""
+        if info.name in self.disabled_pass:
+            return False
+        return info.name in self.required_pass or info.opt_level <= self.opt_level
+
+    def leaves_out(self, built_in: str) -> bool:
+        """Whether options or `disabled_pass` take a built-in pass away."""
+        return (
+            built_in in self.disabled_pass
+            or (built_in == "vectorize" and bool(self.option("tir.disable_vectorize")))
+            or (built_in == "share_storage" and bool(self.option("tir.disable_storage_rewrite")))
+            or (built_in == "unroll" and not self.unroll_options()["explicit_unroll"])
+        )
+
+    def instrumented(
+        self, info: PassInfo, module: IRModule, run: Callable[[IRModule, PassContext], IRModule]
+    ) -> IRModule:
+        """`run` with the instruments told before and after; left out where one says no."""
+        if not all(_tell(x, "should_run", module, info) is not False for x in self.instruments):
+            return module
+        for x in self.instruments:
+            _tell(x, "run_before_pass", module, info)
+        result = run(module, self)
+        for x in self.instruments:
+            _tell(x, "run_after_pass", result, info)
+        return result
+
+    def __repr__(self) -> str:
+        return f"PassContext(opt_level={self.opt_level}, config={self.config})"
+
+
+def _tell(instrument: Any, event: str, *args: Any) -> Any:
+    method = getattr(instrument, event, None)
+    return None if method is None else method(*args)
+
+
+_CURRENT: ContextVar[PassContext | None] = ContextVar("autosched_pass_context", default=None)
+_NOTHING_SET = PassContext()
+
+
+def run_pass(p: Program, name: str, run: Callable[[Program], Program]) -> Program:
+    """One built-in pass and the user passes of its phase, as the current context wants them."""
+    if PassContext.current() is _NOTHING_SET:
+        return run(p)
+    p = run_as_pass(p, name, run)
+    context = PassContext.current()
+    for phase, step in context.option("tir.add_lower_pass"):
+        if PHASES[phase] == name and context.enables(step.info):
+            p = replace(p, function=_function_of(step(_module_of(p)), step))
+    return p
+
+
+def run_as_pass(p: Program, name: str, run: Callable[[Program], Program]) -> Program:
+    """One built-in pass, with the options and instruments of the current context."""
+    context = PassContext.current()
+    after: Program | None = None
+
+    def built_in(module: IRModule, context: PassContext) -> IRModule:
+        nonlocal after
+        after = _leave_out(p, name) if context.leaves_out(name) else run(_prepared(p, name, context))
+        return _module_of(after)
+
+    context.instrumented(PassInfo(name), _module_of(p), built_in)
+    if after is None:  # an instrument said no
+        after = _leave_out(p, name) if name in OPTIONAL else run(p)
+    return after
+
+
+def _module_of(p: Program) -> IRModule:
+    return IRModule({p.function.name if p.function.name.isidentifier() else "main": p.function})
+
+
+def _function_of(module: IRModule, step: Pass) -> Function:
+    functions = list(module.values())
+    if len(functions) != 1 or not isinstance(functions[0], Function):
+        raise UsageError(
+            f"it left {len(functions)} functions",
+            asked=f"pass {step.info.name}",
+            legal="the one function that is being lowered",
+        )
+    return functions[0]
+
+
+def _prepared(p: Program, name: str, context: PassContext) -> Program:
+    """Loops to write out are chosen just before that is done."""
+    if name != "unroll":
+        return p
+    o = context.unroll_options()
+    return p.with_body(choose_unrolled(p.function.body, o["auto_max_step"], o["auto_max_depth"], o["auto_max_extent"]))
+
+
+def _leave_out(p: Program, name: str) -> Program:
+    """Without the pass that makes vectors of vector loops, those are plain loops."""
+    if name not in ("vectorize", "unroll"):
+        return p
+
+    def serial(s: Stmt) -> Stmt:
+        return replace(s, kind="serial") if isinstance(s, For) and s.kind == name else s
+
+    return p.with_body(map_stmt(p.function.body, on_stmt=serial))

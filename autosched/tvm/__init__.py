@@ -1,0 +1,62 @@
+"""TVM's te programs, after one change:
+
+    from autosched import tvm
+    from autosched.tvm import te, tir, topi
+
+instead of `import tvm` and `from tvm import te, tir, topi`. Names and signatures are those of TVM 0.8 to
+0.19; `tvm.placeholder`, `tvm.compute` and their like are those of TVM 0.5. Everything here is another
+name for something in the other packages; a name that is not here says what to use in its place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autosched.errors import AutoschedError
+from autosched.ir.expr import select
+from autosched.ir.module import IRModule
+from autosched.tvm import driver, error, ir, script, target, te, testing, tir, transform
+from autosched.tvm._missing import MODULES, missing
+from autosched.tvm.driver import build, lower
+from autosched.tvm.ir import instrument
+
+TVMError = AutoschedError
+__version__ = "0.19.0"
+
+__all__ = [
+    "IRModule",
+    "TVMError",
+    "build",
+    "driver",
+    "error",
+    "instrument",
+    "ir",
+    "lower",
+    "script",
+    "select",
+    "target",
+    "te",
+    "testing",
+    "tir",
+    "transform",
+]
+
+#: names that were directly in `tvm` in TVM 0.5 and 0.6 -> where they are
+_OLD_TE = (
+    "all any ceil comm_reducer compute const create_schedule erf exp extern floor if_then_else log max max_value min "
+    "min_value placeholder popcount power reduce_axis round scan sigmoid size_var sqrt sum tag_scope tanh "
+    "thread_axis trunc truncdiv truncmod floordiv floormod indexdiv indexmod var schedule"
+).split()
+_OLD_TIR = (
+    "call_extern call_intrin call_packed call_pure_extern call_llvm_intrin decl_buffer ir_builder likely"
+).split()
+
+_missing = missing("", globals(), MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OLD_TE:
+        return getattr(te, name)
+    if name in _OLD_TIR:
+        return getattr(tir, name)
+    return _missing(name)

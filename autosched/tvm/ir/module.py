@@ -1,0 +1,10 @@
+"""`tvm.ir.module`."""
+
+from __future__ import annotations
+
+from autosched.ir.module import IRModule
+from autosched.tvm._missing import missing
+
+__all__ = ["IRModule"]
+
+__getattr__ = missing("ir.module", globals())

@@ -1,0 +1,41 @@
+"""`tvm.te`: tensor expressions and schedules, by TVM's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autosched.ir.expr import as_expr, floordiv, floormod
+from autosched.schedule.schedule import Schedule, create_schedule
+from autosched.schedule.stage import Stage
+from autosched.te import *  # noqa: F403
+from autosched.tvm._missing import missing
+
+indexdiv = floordiv
+indexmod = floormod
+
+
+def add(lhs: Any, rhs: Any) -> Any:
+    """`lhs + rhs`."""
+    return as_expr(lhs) + rhs
+
+
+def subtract(lhs: Any, rhs: Any) -> Any:
+    """`lhs - rhs`."""
+    return as_expr(lhs) - rhs
+
+
+def multiply(lhs: Any, rhs: Any) -> Any:
+    """`lhs * rhs`."""
+    return as_expr(lhs) * rhs
+
+
+from autosched.tvm.te import schedule  # noqa: E402
+
+__all__ = ["Schedule", "Stage", "add", "create_schedule", "indexdiv", "indexmod", "multiply", "schedule", "subtract"]
+
+_INSTEAD = {
+    "hybrid": "te.extern with a body made by tir.ir_builder: loops, conditions and stores, written out",
+    "trace": "run autosched.runtime.interpreter on the lowered function: it names every element",
+    "AXIS_SEPARATOR": "transform_layout with one group of axes",
+}
+__getattr__ = missing("te", globals(), _INSTEAD)

@@ -1,0 +1,52 @@
+"""`tvm.tir`: the lowered program's expressions and statements, by TVM's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autosched.ir.expr import Expr as PrimExpr
+from autosched.ir.expr import likely
+from autosched.ir.stmt import Buffer, Stmt
+from autosched.te import *  # noqa: F403
+from autosched.tvm._missing import missing
+from autosched.tvm.te import add, indexdiv, indexmod, multiply, subtract
+from autosched.tvm.tir import nodes, stmt_functor, transform
+from autosched.tvm.tir.nodes import NODES, CallEffectKind, ForKind
+
+__all__ = [
+    "Buffer",
+    "CallEffectKind",
+    "ForKind",
+    "PrimExpr",
+    "Stmt",
+    "add",
+    "indexdiv",
+    "indexmod",
+    "likely",
+    "multiply",
+    "nodes",
+    "stmt_functor",
+    "subtract",
+    "transform",
+]
+
+globals().update(NODES)
+
+_LOOPS = "loops carry it: tir.For.kind, .thread and .loop_var"
+_INSTEAD = {
+    "AttrStmt": _LOOPS,
+    "ProducerStore": "tir.BufferStore: stores name buffers",
+    "ProducerRealize": "tir.Allocate: storage is a buffer",
+    "BufferRealize": "tir.Allocate: storage is a buffer",
+    "Load": "tir.BufferLoad",
+    "Store": "tir.BufferStore",
+    "While": "tir.For: loops run a known number of times",
+    "Block": "tir.Schedule: blocks are stages",
+    "StringImm": "Python strings",
+    "Shuffle": "tir.Ramp and tir.Broadcast are the vectors there are",
+}
+_missing = missing("tir", globals(), _INSTEAD)
+
+
+def __getattr__(name: str) -> Any:
+    return _missing(name)

@@ -1,0 +1,73 @@
+"""`tvm.tir.transform`: the passes of the pipeline that mean something by themselves, over a module.
+
+TVM's name of a pass -> ours. Each is applied to every function of a module, for the current target or
+the CPU: `Simplify()(mod)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autosched.ir.stmt import Function
+from autosched.lower.passes import Pass, PassContext, function_pass, run_as_pass
+from autosched.lower.pipeline import CONCRETE, Program
+from autosched.target import Target
+from autosched.tvm._missing import missing
+
+__all__ = ["Apply", "LoopPartition", "Simplify", "StorageRewrite", "UnrollLoop", "VectorizeLoop"]
+
+prim_func_pass = function_pass
+
+
+def _built_in(tvm_name: str, name: str) -> Callable[[], Pass]:
+    run = dict(CONCRETE)[name]
+
+    def make() -> Pass:
+        @function_pass(opt_level=0, name=f"tir.{tvm_name}")
+        def apply(f: Function, mod: Any, ctx: PassContext) -> Function:
+            p = Program(f, Target.current(allow_none=True) or Target("llvm"))
+            return run_as_pass(p, name, run).function
+
+        return apply
+
+    make.__name__ = tvm_name
+    make.__doc__ = f"The pass `{name}` of the pipeline: {run.__doc__}"
+    return make
+
+
+Simplify = _built_in("Simplify", "simplify")
+LoopPartition = _built_in("LoopPartition", "partition")
+FlattenBuffer = _built_in("FlattenBuffer", "flatten")
+StorageFlatten = _built_in("StorageFlatten", "flatten")
+InjectVirtualThread = _built_in("InjectVirtualThread", "inject_vthreads")
+StorageRewrite = _built_in("StorageRewrite", "share_storage")
+UnrollLoop = _built_in("UnrollLoop", "unroll")
+_vectorize = _built_in("VectorizeLoop", "vectorize")
+
+
+def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
+    """Vector loops become vector statements; or, when told not to, plain loops."""
+    if enable_vectorize:
+        return _vectorize()
+
+    @function_pass(opt_level=0, name="tir.VectorizeLoop")
+    def serial(f: Function, mod: Any, ctx: PassContext) -> Function:
+        with PassContext(config={"tir.disable_vectorize": True}):
+            p = run_as_pass(Program(f, Target("llvm")), "vectorize", lambda p: p)
+        return p.function
+
+    return serial
+
+
+def Apply(ftransform: Callable[[Function], Function]) -> Pass:
+    """A pass that replaces each function `f` by `ftransform(f)`."""
+
+    @function_pass(opt_level=0, name="tir.Apply")
+    def apply(f: Function, mod: Any, ctx: PassContext) -> Function:
+        return ftransform(f)
+
+    return apply
+
+
+__getattr__ = missing("tir.transform", globals())

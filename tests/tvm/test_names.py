@@ -1,0 +1,122 @@
+"""Names of TVM's that are here, and what those that are not say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from autosched import tvm
+from autosched.errors import ScheduleError, UsageError
+from autosched.ir import stmt
+from autosched.tvm import te, tir
+from autosched.tvm._missing import MODULES
+
+x, y = te.var("x"), te.var("y")
+f = te.var("f", "float32")
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [
+        ("Var", tir.Var("v", "int32")),
+        ("SizeVar", te.size_var("n")),
+        ("IntImm", tir.IntImm("int32", 3)),
+        ("FloatImm", tir.FloatImm("float32", 3)),
+        ("Cast", tir.Cast("float32", x)),
+        ("Add", tir.Add(x, y)),
+        ("Sub", tir.Sub(x, y)),
+        ("Mul", tir.Mul(x, y)),
+        ("Div", tir.Div(x, y)),
+        ("Div", f / 2),
+        ("Mod", tir.Mod(x, y)),
+        ("FloorDiv", tir.FloorDiv(x, y)),
+        ("FloorMod", tir.FloorMod(x, y)),
+        ("Min", tir.Min(x, y)),
+        ("Max", tir.Max(x, y)),
+        ("EQ", tir.EQ(x, y)),
+        ("NE", tir.NE(x, y)),
+        ("LT", tir.LT(x, y)),
+        ("LE", tir.LE(x, y)),
+        ("GT", tir.GT(x, y)),
+        ("GE", tir.GE(x, y)),
+        ("And", tir.And(x < y, x < 3)),
+        ("Or", tir.Or(x < y, x < 3)),
+        ("Not", tir.Not(f < 2)),
+        ("Select", tir.Select(x < y, x, y)),
+        ("Ramp", tir.Ramp(x, 1, 8)),
+        ("Broadcast", tir.Broadcast(x, 8)),
+        ("Call", te.exp(f)),
+    ],
+)
+def test_expressions(kind: str, made) -> None:
+    """A class builds what `isinstance` finds to be one, and no other class does."""
+    kinds = {name for name in tir.nodes.EXPRESSIONS if isinstance(made, getattr(tir, name))}
+    assert kind in kinds
+    assert kinds <= {kind, "Var", "SizeVar"} and isinstance(made, tir.PrimExpr)
+
+
+def test_parts_by_tvm_s_names() -> None:
+    assert tir.Add(x, y).a is x and tir.Add(x, y).b is y
+    assert tir.IntImm("int32", 3).value == 3
+    assert tir.Ramp(x, 2, 8).base is x and tir.Ramp(x, 2, 8).stride.value == 2 and tir.Ramp(x, 2, 8).lanes == 8
+
+
+def test_statements() -> None:
+    buffer = stmt.Buffer("b", (tir.IntImm("int32", 8),), f.dtype)
+    i = te.var("i")
+    store = tir.BufferStore(buffer, i * 2, [i])
+    loop = tir.For(i, 0, 8, tir.ForKind.PARALLEL, store)
+    assert isinstance(loop, tir.For) and isinstance(store, tir.BufferStore) and not isinstance(store, tir.For)
+    assert loop.kind == tir.ForKind.PARALLEL == "parallel" and loop.extent.value == 8 and loop.min.value == 0
+    assert loop.loop_var.value.role == "loop" and loop.body.indices[0] is loop.loop_var
+    assert isinstance(tir.IfThenElse(i < 3, store).then_case, tir.BufferStore)
+    assert isinstance(tir.SeqStmt([store, loop]).seq[1], tir.For)
+    assert tir.For(i, 0, 8, 1, store).kind == "parallel"
+
+
+@pytest.mark.parametrize(
+    ("get", "message"),
+    [
+        (lambda: te.placehodler, "nearest names: placeholder"),
+        (lambda: te.hybrid, "ir_builder"),
+        (lambda: tir.AttrStmt, "tir.For"),
+        (lambda: tvm.relay, "graphs of operators"),
+        (lambda: tvm.tir.transform.InjectPTXLDG32, "names: "),
+        (lambda: tvm.script.tir.prim_func, "not read back"),
+        (lambda: te.schedule.InferBound, "tvm.lower"),
+    ],
+)
+def test_a_name_that_is_not_here_says_what_is(get, message: str) -> None:
+    with pytest.raises(AttributeError, match=message) as raised:
+        get()
+    assert "test_names.py" in str(raised.value)
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_a_module_that_is_not_here_says_so(name: str) -> None:
+    with pytest.raises(ImportError, match=f"tvm.{name} is not part of autosched"):
+        __import__(f"autosched.tvm.{name}")
+
+
+def test_errors_are_tvm_s() -> None:
+    a = te.placeholder((4,), name="a")
+    b = te.compute((4,), lambda i: a[i], name="b")
+    with pytest.raises(tvm.TVMError):
+        te.create_schedule(b.op)[b].split("k", factor=2)
+    assert issubclass(ScheduleError, tvm.TVMError) and issubclass(UsageError, tvm.error.TVMError)
+
+
+def test_names_of_2018() -> None:
+    n = tvm.var("n")
+    a = tvm.placeholder((n,), name="a")
+    b = tvm.compute((n,), lambda i: tvm.max(a[i], 0.0), name="b")
+    text = str(tvm.lower(tvm.create_schedule([b.op]), [a, b], simple_mode=True))
+    assert "for i in range(n):" in text and "T.max(a_1[i], T.float32(0))" in text
+
+
+def test_autosched_alone_does_not_load_it() -> None:
+    probe = "import sys, autosched, autosched.te; print([m for m in sys.modules if m.startswith('autosched.tvm')])"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
