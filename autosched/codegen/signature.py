@@ -79,6 +79,17 @@ def format_dim(dim: Dim) -> str:
     return template.format(*parts)
 
 
+#: what a call's sizes may have to satisfy
+_COMPARE: dict[str, tuple[Callable[[int, int], bool], str]] = {
+    "eq": (operator.eq, "=="),
+    "ne": (operator.ne, "!="),
+    "lt": (operator.lt, "<"),
+    "le": (operator.le, "<="),
+    "gt": (operator.gt, ">"),
+    "ge": (operator.ge, ">="),
+}
+
+
 def _check_dim(dim: object, sizes: Sequence[str]) -> Dim:
     """`dim` if it is well-formed, as one read from a file must be. Raises ValueError."""
     if isinstance(dim, int) and not isinstance(dim, bool):
@@ -132,12 +143,51 @@ class Param:
 
 
 @dataclass(frozen=True)
+class Requirement:
+    """A comparison of two formulas over sizes that every call has to satisfy, and why."""
+
+    op: str
+    left: Dim
+    right: Dim
+    reason: str
+
+    @staticmethod
+    def of(condition: Expr, reason: str) -> Requirement:
+        """Raises BuildError for what is no comparison of sizes."""
+        if condition.op not in _COMPARE:
+            raise BuildError(f"{condition!r} is no comparison of sizes", asked=reason, legal="a comparison of sizes")
+        left, right = map(dim_of, condition.args)
+        return Requirement(condition.op, left, right, reason)
+
+    def __str__(self) -> str:
+        return f"{format_dim(self.left)} {_COMPARE[self.op][1]} {format_dim(self.right)}"
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        return _COMPARE[self.op][0](evaluate_dim(self.left, sizes), evaluate_dim(self.right, sizes))
+
+    def to_json(self) -> list[Any]:
+        return [self.op, self.left, self.right, self.reason]
+
+    @staticmethod
+    def from_json(data: Any, sizes: Sequence[str]) -> Requirement:
+        """Raises ValueError unless `to_json` could have written it."""
+        op, left, right, reason = data
+        if op not in _COMPARE or not isinstance(reason, str):
+            raise ValueError(f"{data!r} is not a requirement")
+        return Requirement(op, _check_dim(left, sizes), _check_dim(right, sizes), reason)
+
+
+@dataclass(frozen=True)
 class Signature:
-    """A function's name, its arguments in call order, and its size variables in passing order."""
+    """A function's name, its arguments in call order, and its size variables in passing order.
+
+    A call whose sizes break one of `requires` is refused.
+    """
 
     name: str
     params: tuple[Param, ...]
     sizes: tuple[str, ...]
+    requires: tuple[Requirement, ...] = ()
 
     @staticmethod
     def of(function: Function) -> Signature:
@@ -146,7 +196,8 @@ class Signature:
             Param(b.name, str(b.dtype), tuple(dim_of(e) for e in b.shape), i in function.outputs)
             for i, b in enumerate(function.params)
         )
-        return Signature(function.name, params, tuple(v.name for v in function.sizes))
+        requires = tuple(Requirement.of(r.condition, r.reason) for r in function.requires)
+        return Signature(function.name, params, tuple(v.name for v in function.sizes), requires)
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.params))})"
@@ -167,6 +218,7 @@ class Signature:
                 for p in self.params
             ],
             "sizes": list(self.sizes),
+            **({"requires": [r.to_json() for r in self.requires]} if self.requires else {}),
         }
 
     @staticmethod
@@ -181,12 +233,13 @@ class Signature:
                 for p in data["params"]
             )
             name = data["name"]
+            requires = tuple(Requirement.from_json(r, sizes) for r in data.get("requires", ()))
         except (KeyError, TypeError, UsageError) as error:
             raise ValueError(f"not a signature: {error}") from None
         texts = [name, *sizes, *(p.name for p in params)]
         if not all(isinstance(t, str) for t in texts) or not all(isinstance(p.is_output, bool) for p in params):
             raise ValueError("not a signature: a field has the wrong type")
-        return Signature(name, params, sizes)
+        return Signature(name, params, sizes, requires)
 
     def resolve(self, arrays: Sequence[Any]) -> dict[str, int]:
         """The value of each size variable, read off the shapes of `arrays` (one per parameter).
@@ -208,6 +261,10 @@ class Signature:
                 )
         sizes, origin = self._read_sizes(given)
         self._check_shapes(given, sizes, origin)
+        for requirement in self.requires:
+            if not requirement.holds(sizes):
+                known = ", ".join(f"{n} = {sizes[n]}" for n in sorted(_names(requirement.left)))
+                raise BuildError(requirement.reason, asked=f"{self.name} with {known}", legal=f"needed: {requirement}")
         return sizes
 
     def _read_sizes(

@@ -41,6 +41,7 @@ __all__ = [
     "Let",
     "Prefetch",
     "Produce",
+    "Require",
     "Seq",
     "Stmt",
     "Store",
@@ -212,11 +213,20 @@ Stmt = For | Store | If | Seq | Let | Allocate | Produce | Prefetch | Barrier | 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Require:
+    """A condition on the sizes of a call, checked when they are known; `reason` says what needs it."""
+
+    condition: Expr
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Function:
     """A lowered program. Calls pass `params` in order; `sizes` are read off their shapes.
 
     `outputs` are the positions in `params` that the function writes. A buffer whose shape names a
-    size variable alone in some dimension defines it.
+    size variable alone in some dimension defines it. A call whose sizes break what it `requires` is
+    refused.
     """
 
     name: str
@@ -225,6 +235,7 @@ class Function:
     body: Stmt
     outputs: tuple[int, ...]
     attrs: dict[str, Any] = field(default_factory=dict)
+    requires: tuple[Require, ...] = ()
 
     def with_body(self, body: Stmt) -> Function:
         return replace(self, body=body)

@@ -19,12 +19,14 @@ from autosched.ir.expr import (
     is_const,
     logical_and,
     make,
+    minimum,
     variables,
 )
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
 from autosched.ir.visit import post_order, substitute
+from autosched.lower import room
 from autosched.lower.sliding import Slide, find_slide, loop_free
 from autosched.schedule.relations import fuse_values, loop_extents, ragged, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule
@@ -64,6 +66,7 @@ class Realization:
     storage: Storage
     slide: Slide | None = None
     guards: list[Expr] = field(default_factory=list)
+    clamped: frozenset[int] = frozenset()  #: dimensions along which tiles reach past what may be read
 
     def window(self, tensor: Tensor) -> Storage:
         """What is stored of a tensor that this stage computes."""
@@ -74,8 +77,13 @@ class Realization:
         return Storage([const(0), *self.start[1:]], [tensor.shape[0], *self.extent[1:]])
 
     def axis_value(self, position: int, analyzer: Analyzer) -> Expr:
-        a = self.stage.axis[position]
-        return analyzer.simplify(self.start[position] + self.offsets[a])
+        return analyzer.simplify(self.value_at(position, self.offsets[self.stage.axis[position]]))
+
+    def value_at(self, position: int, offset: Expr) -> Expr:
+        """The axis in the body, at an offset from the region's start: see `lower.room`."""
+        if position in self.clamped and offset is not self.stage.roots[self.stage.axis[position]].var:
+            offset = minimum(offset, self.extent[position] - 1)
+        return self.start[position] + offset
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,8 +284,28 @@ def _realize(
     values = values_of_leaves(stage, extents)
     offsets = {a: values[loop] for a, loop in stage.roots.items()}
     made = Realization(stage, body, start, extent, extents, offsets, storage, slide)
+    if any(isinstance(r, Split) and r.tail == "round_up" for r in stage.relations):
+        _fill_up(made, an)
     made.guards = conditions(made, an)
     return made
+
+
+def _fill_up(made: Realization, an: Analyzer) -> None:
+    """Room for whole tiles, and which dimensions have to be clamped in them."""
+    stage, body = made.stage, made.body
+    stored = list(made.extent)
+    covered = room.whole_tiles(stage, stored, made.extents, an)
+    made.storage = Storage(made.storage.start, stored)
+    clamped = set()
+    for i, a in enumerate(stage.axis):
+        loop = stage.roots[a]
+        if loop not in covered or loop in stage.loops:
+            continue
+        if room.reads_fit(stage, body, a, made.start[i], covered[loop], an):
+            an.bind(loop.var, 0, an.poly(covered[loop]) - 1)
+        else:
+            clamped.add(i)
+    made.clamped = frozenset(clamped)
 
 
 def _without_loops(stage: Stage) -> list[IterVar]:
@@ -302,9 +330,7 @@ def conditions(real: Realization, an: Analyzer) -> list[Expr]:
     stand further out.
     """
     stage, storage = real.stage, real.storage
-    values = values_of_leaves(stage, real.extents)
-    splits = [ragged(r, real.extents, values) for r in stage.relations if isinstance(r, Split)]
-    kept = [c for c in (an.simplify(c) for c in splits if c is not None) if not is_const(c, True)]
+    kept = [c for c in map(an.simplify, ragged(stage, real.extents)) if not is_const(c, True)]
     found: list[Expr] = []
     room = stage.schedule.scans.storage.get(stage.tensor, stage.tensor).shape
     for i, a in enumerate(stage.axis):
@@ -364,7 +390,7 @@ def _required(
             continue
         offsets, relaxed = _collapsed(user, real.extents, _inside(user, stage, outer) | together)
         relaxed |= {a.var for a in _without_loops(user)}
-        values = {a.var: real.start[i] + offsets[a] for i, a in enumerate(user.axis)}
+        values = {a.var: real.value_at(i, offsets[a]) for i, a in enumerate(user.axis)}
         values.update({a.var: a.min + offsets[a] for a in user.reduce_axis})
         for read in reads:
             for d, index in enumerate(read.args[: len(stage.axis)]):

@@ -20,7 +20,7 @@ from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
 from autosched.ir.visit import substitute
-from autosched.lower import gpu, storage, streams, verify, vthread
+from autosched.lower import gpu, room, storage, streams, verify, vthread
 from autosched.lower.bounds import infer_bounds
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
@@ -71,7 +71,9 @@ def bind_knobs(p: Program) -> Program:
         if any(variables(d) & mapping.keys() for d in (*s.buffer.shape, *s.buffer.strides))
     }
     body = replace_exprs(p.function.body, mapping)
-    return p.with_body(storage.retarget(body, owner) if owner else body)
+    requires = tuple(replace(r, condition=substitute(r.condition, mapping)) for r in p.function.requires)
+    function = replace(p.function, requires=requires)
+    return replace(p, function=function.with_body(storage.retarget(body, owner) if owner else body))
 
 
 def _allocations(body: Stmt) -> list[Allocate]:
@@ -80,9 +82,8 @@ def _allocations(body: Stmt) -> list[Allocate]:
 
 def _open_knobs(f: Function) -> set[Expr]:
     found: set[Expr] = set()
-    for s in walk(f.body):
-        for e in expressions(s):
-            found.update(v for v in variables(e) if v.value.role == "knob")
+    for e in (*(e for s in walk(f.body) for e in expressions(s)), *(r.condition for r in f.requires)):
+        found.update(v for v in variables(e) if v.value.role == "knob")
     return found
 
 
@@ -239,8 +240,9 @@ def lower_structure(s: Schedule, args: Sequence[Tensor], target: TargetLike, nam
     body = simplify_stmt(body, Analyzer())
     verify.check_sizes(body, sizes, name)
     outputs = tuple(i for i, t in enumerate(args) if t in s.outputs)
-    function = Function(name, params, tuple(sizes), body, outputs)
-    return Structure(function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s)))
+    exact = room.check_tails(s, {x: r.extents for x, r in real.items()}, an)
+    function = Function(name, params, tuple(sizes), body, outputs, requires=room.requirements(exact))
+    return Structure(function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s), *exact))
 
 
 def _positive_factors(s: Schedule) -> list[Constraint]:

@@ -308,6 +308,9 @@ def interpret(function: Function, arrays: Sequence[np.ndarray]) -> None:
         for d, n in zip(buffer.shape, array.shape, strict=True):
             if d.op == "var":
                 env[d] = n
+    for r in function.requires:
+        if not _Interpreter(env, {}).index(r.condition, 0):
+            raise BuildError(r.reason, asked="interpreter", legal=f"needed: {r.condition!r}")
     memory = {
         b: _Memory(a, written=i not in function.outputs)
         for i, (b, a) in enumerate(zip(function.params, arrays, strict=True))

@@ -67,8 +67,10 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
         raise Illegal(
             f"a reduce loop of {stage.name} is split already", "cache_write first, then split the cache's reduce loops"
         )
-    if any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations):
-        raise Illegal("a layout cannot shift inwards", "split with tail='guard' before cache_write")
+    odd = next((r for r in stage.relations if isinstance(r, Split) and r.tail != "guard"), None)
+    if odd is not None:
+        what = "shift inwards" if odd.tail == "shift_inwards" else "go without its conditions"
+        raise Illegal(f"a layout cannot {what}", "split with tail='guard' before cache_write")
     extents, values, guards = leaf_extents(stage), axis_values(stage), leaf_predicates(stage)
     axes = [IterVar(f"{loop.name}.c", extents[loop]) for loop in spatial]
     reduce_axes = [IterVar(f"{a.name}.c", a.extent, "reduce", a.min) for a in stage.reduce_axis]

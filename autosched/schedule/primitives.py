@@ -16,9 +16,9 @@ from autosched.ir.expr import (
     is_const,
 )
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD
-from autosched.schedule import scans
+from autosched.schedule import scans, tails
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.stage import PRAGMAS, SCOPES, TAILS, Attach, Fetch, Fuse, Loop, Split, Stage
+from autosched.schedule.stage import PRAGMAS, SCOPES, Attach, Fetch, Fuse, Loop, Split, Stage
 from autosched.te.tensor import IterVar
 
 if TYPE_CHECKING:
@@ -34,36 +34,38 @@ __all__ = ["PRIMITIVES", "Illegal"]
 
 
 def split(
-    s: Schedule, stage: Stage, parent: Any, *, factor: Any = None, nparts: Any = None, tail: str = "guard"
+    s: Schedule,
+    stage: Stage,
+    parent: Any,
+    *,
+    factor: Any = None,
+    nparts: Any = None,
+    tail: str = "guard",
+    disable_predication: bool = False,
 ) -> Any:
     """Replace a loop by two. Exactly one of `factor` (inner extent) and `nparts` (outer extent).
 
     for i in N: f(i)   ->   for i.outer in ceil(N/factor): for i.inner in factor:
                                 if i.outer*factor + i.inner < N: f(i.outer*factor + i.inner)
 
-    `tail` says what becomes of the condition when the factor does not divide: see `TAILS`.
+    `tail` says what becomes of the condition when the factor does not divide: see `TAILS`. With
+    `disable_predication` there is none: you promise that the factor divides. The promise is a
+    constraint on knobs, and checked whenever the sizes are known; a call that breaks it is refused.
     """
     loop = leaf(stage, parent)
     scans.forbid_on_time(loop, "split")
     unmarked(loop, "split")
     if (factor is None) == (nparts is None):
         raise Illegal("exactly one of factor and nparts is needed", "split(loop, factor=8) or split(loop, nparts=4)")
-    if tail not in TAILS:
-        raise Illegal(f"no tail strategy {tail!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in TAILS.items()))
-    if tail == "shift_inwards" and stage.scan_loop is not None:
-        raise Illegal(f"{stage.name} is a scan: it cannot compute elements twice", "tail='guard' for loops of a scan")
-    if tail == "shift_inwards" and loop.is_reduce:
-        raise Illegal("a reduction cannot compute elements twice", "tail='guard' for reduce loops")
-    if tail == "shift_inwards" and loop.root is None:
-        raise Illegal(
-            f"{loop.full_name} is itself the result of a split or fuse; only an axis can shift inwards",
-            "tail='guard', or split the axis with shift_inwards first",
-        )
-    outer = stage.new_loop(f"{loop.name}.outer", loop.is_reduce)
-    inner = stage.new_loop(f"{loop.name}.inner", loop.is_reduce)
     amount = None if factor is None else factor_of(s, factor, "factor")
     parts = None if nparts is None else factor_of(s, nparts, "nparts")
-    stage.relations.append(Split(loop, outer, inner, amount, parts, tail))
+    chosen = tails.choose_tail(s, stage, loop, tail, disable_predication)
+    outer = stage.new_loop(f"{loop.name}.outer", loop.is_reduce)
+    inner = stage.new_loop(f"{loop.name}.inner", loop.is_reduce)
+    made = Split(loop, outer, inner, amount, parts, chosen)
+    if chosen == "exact":
+        tails.check_exact(stage, made)
+    stage.relations.append(made)
     at = stage.loops.index(loop)
     stage.loops[at : at + 1] = [outer, inner]
     return outer, inner
@@ -89,10 +91,16 @@ def fuse(s: Schedule, stage: Stage, *loops: Any) -> Any:
     """One loop in place of adjacent ones, outermost first.
 
     for i in N: for j in M: f(i, j)   ->   for i.j.fused in N*M: f(i.j.fused // M, i.j.fused % M)
+
+    With no loops, a stage that has no spatial ones (a tensor without dimensions) gets a loop with
+    one iteration, to be bound or computed at.
     """
+    computed(stage)
     chosen = [leaf(stage, loop) for loop in loops]
     if not chosen:
-        raise Illegal("nothing to fuse", f"loops of {stage.name}: {stage.describe()}")
+        if any(not loop.is_reduce for loop in stage.loops):
+            raise Illegal("nothing to fuse", f"loops of {stage.name}: {stage.describe()}")
+        return stage.add_singleton()
     fused = chosen[0]
     for inner in chosen[1:]:
         scans.forbid_on_time(fused, "fuse")

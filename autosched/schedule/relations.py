@@ -15,6 +15,7 @@ from autosched.te.tensor import IterVar
 
 __all__ = [
     "axis_values",
+    "covered_extents",
     "fuse_values",
     "leaf_extents",
     "leaf_positions",
@@ -49,6 +50,16 @@ def split_factor(r: Split, extents: dict[Loop, Expr], reduce: Callable[[Expr], E
         return r.factor
     assert r.nparts is not None
     return reduce(ceildiv(extents[r.parent], r.nparts))
+
+
+def covered_extents(stage: Stage, extents: dict[Loop, Expr], using: Analyzer | None = None) -> dict[Loop, Expr]:
+    """How many values each loop that is padded by `round_up` takes, itself or a part of it."""
+    reduce = using.simplify if using is not None else simplify
+    covered: dict[Loop, Expr] = {}
+    for r in reversed(stage.relations):
+        if isinstance(r, Split) and (r.tail == "round_up" or (r.tail == "exact" and r.outer in covered)):
+            covered[r.parent] = reduce(covered.get(r.outer, extents[r.outer]) * split_factor(r, extents))
+    return {loop: e for loop, e in covered.items() if e is not extents[loop]}
 
 
 def leaf_extents(stage: Stage) -> dict[Loop, Expr]:
@@ -106,17 +117,17 @@ def axis_values(stage: Stage) -> dict[IterVar, Expr]:
 
 def leaf_predicates(stage: Stage, of_axis: dict[IterVar, Expr] | None = None) -> list[Expr]:
     """The conditions under which leaves name a point of the domain: one for each ragged split."""
-    extents = loop_extents(stage, of_axis)
-    values = values_of_leaves(stage, extents)
-    return [
-        likely(c) for r in stage.relations if isinstance(r, Split) and (c := ragged(r, extents, values)) is not None
-    ]
+    return [likely(c) for c in ragged(stage, loop_extents(stage, of_axis))]
 
 
-def ragged(r: Split, extents: dict[Loop, Expr], values: dict[Loop, Expr]) -> Expr | None:
-    """The condition a split leaves behind, or None where its factor is known to divide."""
-    factor = split_factor(r, extents)
-    covered = simplify(extents[r.outer] * factor)
-    if covered is extents[r.parent]:
-        return None
-    return compare("lt", values[r.parent], extents[r.parent])
+def ragged(stage: Stage, extents: dict[Loop, Expr]) -> list[Expr]:
+    """The conditions that splits leave behind, other than those whose factor is known to divide."""
+    values, covered = values_of_leaves(stage, extents), covered_extents(stage, extents)
+    found = []
+    for r in stage.relations:
+        if not isinstance(r, Split) or r.tail in ("round_up", "exact"):
+            continue
+        reached = simplify(covered.get(r.outer, extents[r.outer]) * split_factor(r, extents))
+        if reached is not extents[r.parent]:
+            found.append(compare("lt", values[r.parent], extents[r.parent]))
+    return found

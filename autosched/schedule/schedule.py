@@ -10,7 +10,7 @@ from typing import Any
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.visit import post_order
-from autosched.schedule import scans
+from autosched.schedule import scans, tails
 from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.primitives import PRIMITIVES
@@ -312,6 +312,7 @@ class Schedule:
             for fetch in stage.fetches:
                 self._check_fetch(stage, fetch)
             self._check_storage(stage)
+            tails.check(stage)
             loop = stage.attach.loop
             if loop is None:
                 continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from autosched.ir.expr import Expr, var
+from autosched.ir.expr import Expr, as_expr, var
 from autosched.ir.stmt import THREAD_TAGS
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Tensor
@@ -29,8 +29,10 @@ SCOPES = {
 
 #: tail strategy -> what happens to the last, partial block of a split
 TAILS = {
+    "auto": "shift_inwards for an axis of an output that can be computed twice, guard for other loops",
     "guard": "a condition around the body; loop partitioning confines it to the last block",
     "shift_inwards": "the last block moves back to end at the edge, computing some elements twice",
+    "round_up": "whole blocks, for which an intermediate is padded; an output or reduction must divide into them",
 }
 
 #: pragma -> what it asks of a loop
@@ -72,7 +74,10 @@ class Loop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """`parent = outer*factor + inner`; with `nparts`, the factor is `ceil(extent / nparts)`."""
+    """`parent = outer*factor + inner`; with `nparts`, the factor is `ceil(extent / nparts)`.
+
+    `tail` is one of `TAILS`, or `exact`: see `tails.choose_tail`.
+    """
 
     parent: Loop
     outer: Loop
@@ -202,6 +207,13 @@ class Stage:
         """The loop over time of a scan, which is never split or fused."""
         return self.roots[self.op.scan_axis] if isinstance(self.op, ScanOp) else None
 
+    def add_singleton(self) -> Loop:
+        """A loop with one iteration around all others, for a tensor that has no axes to loop over."""
+        axis = IterVar("singleton", as_expr(1))
+        loop = self.roots[axis] = self.new_loop("singleton", False, axis)
+        self.loops.insert(0, loop)
+        return loop
+
     def surroundings(self) -> tuple[Stage | None, list[Loop]]:
         """The stage inside whose loops this one is computed, and those of its loops that are around it."""
         host, at = self.attach.stage, self.attach.loop
@@ -227,9 +239,18 @@ class Stage:
     def _call(self, primitive: str, *args: Any, **kwargs: Any) -> Any:
         return self.schedule.apply(primitive, self, *args, **kwargs)
 
-    def split(self, parent: Any, factor: Any = None, nparts: Any = None, tail: str = "guard") -> tuple[Loop, Loop]:
+    def split(
+        self,
+        parent: Any,
+        factor: Any = None,
+        nparts: Any = None,
+        *,
+        tail: str = "guard",
+        disable_predication: bool = False,
+    ) -> tuple[Loop, Loop]:
         """See `primitives.split`."""
-        return self._call("split", parent, factor=factor, nparts=nparts, tail=tail)
+        options = {"tail": tail, "disable_predication": disable_predication}
+        return self._call("split", parent, factor=factor, nparts=nparts, **options)
 
     def tile(
         self, x_parent: Any, y_parent: Any, x_factor: Any, y_factor: Any, tail: str = "guard"

@@ -35,7 +35,7 @@ __all__ = [
 #: Every primitive a trace may name: what its arguments after the stage are, and its options.
 #: A `*` stands for any number of the one before it, none included.
 SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
-    "split": (("loop",), {"factor": "factor", "nparts": "factor", "tail": "name"}),
+    "split": (("loop",), {"factor": "factor", "nparts": "factor", "tail": "name", "disable_predication": "flag"}),
     "tile": (("loop", "loop", "factor", "factor"), {"tail": "name"}),
     "fuse": (("loop", "*"), {}),
     "reorder": (("loop", "*"), {}),
@@ -58,7 +58,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 #: Primitives that are methods of the schedule, with the tensor as their first argument.
 ON_TENSORS = ("cache_read", "cache_write", "rfactor")
 #: Options that say what is so anyway; a trace leaves them out.
-DEFAULTS = (("tail", "guard"), ("factor_axis", 0))
+DEFAULTS = (("tail", "guard"), ("factor_axis", 0), ("disable_predication", False))
 #: Factors are small formulas; anything deeper is an attempt to exhaust the reader.
 MAX_DEPTH = 32
 _FACTOR_OPS = ("add", "sub", "mul", "floordiv", "floormod", "truncdiv", "min", "max")
@@ -120,6 +120,7 @@ _IS_A = {
     "axis": lambda x: isinstance(x, str),
     "names": lambda x: isinstance(x, list) and all(isinstance(n, str) for n in x),
     "factor": _is_factor,
+    "flag": lambda x: isinstance(x, bool),
     "number": lambda x: isinstance(x, int) and not isinstance(x, bool),
     "knob": is_knob_name,
     "values": lambda x: isinstance(x, list) and all(isinstance(v, int) for v in x),

@@ -17,6 +17,7 @@ from autosched.ir.stmt import VTHREAD
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import PRAGMAS, Loop, Split, Stage
+from autosched.schedule.tails import has_room
 from autosched.target import Target
 
 __all__ = ["OpenFactor", "Step", "alone", "fixed", "is_part", "legal_steps"]
@@ -123,6 +124,8 @@ def _split(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     options: dict[str, Any] = {draw.rng.choice(("factor", "factor", "nparts")): amount}
     if draw.rng.random() < 0.2 and _may_shift(stage, loop):
         options["tail"] = "shift_inwards"
+    elif draw.rng.random() < 0.3 and has_room(s, stage, loop):
+        options["tail"] = "round_up"
     return Step("split", stage.name, (loop.name,), options)
 
 

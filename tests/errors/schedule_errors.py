@@ -139,7 +139,35 @@ def split_a_bound_loop() -> None:
 
 def split_with_an_unknown_tail() -> None:
     s = schedule()
-    s["C"].split("i", factor=4, tail="round_up")
+    s["C"].split("i", factor=4, tail="round_off")
+
+
+def split_with_a_tail_and_without_conditions() -> None:
+    s = schedule()
+    s["C"].split("i", factor=4, tail="shift_inwards", disable_predication=True)
+
+
+def ten_elements() -> Schedule:
+    """D[10] = E[10] * 2, and their sum Z."""
+    e = te.placeholder((10,), name="E")
+    d = te.compute((10,), lambda i: e[i] * 2, name="D")
+    k = te.reduce_axis((0, 10), name="k")
+    return create_schedule([d, te.compute((), lambda: te.sum(d[k], axis=k), name="Z")])
+
+
+def split_an_output_that_does_not_divide_rounding_up() -> None:
+    s = ten_elements()
+    s["D"].split("i", factor=4, tail="round_up")
+
+
+def split_a_reduction_that_does_not_divide_rounding_up() -> None:
+    s = ten_elements()
+    s["Z"].split("k", nparts=3, tail="round_up")
+
+
+def split_with_a_promise_that_is_not_kept() -> None:
+    s = ten_elements()
+    s["D"].split("i", factor=3, disable_predication=True)
 
 
 def split_a_reduction_shifting_inwards() -> None:
@@ -688,7 +716,9 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "split": [
         split_with_factor_and_nparts, split_with_neither, split_by_zero, split_by_text, split_by_a_fraction,
         split_by_too_much, split_by_an_element, split_by_a_loop_variable, split_by_another_schedules_knob,
-        split_a_parallel_loop, split_a_bound_loop, split_with_an_unknown_tail, split_a_reduction_shifting_inwards,
+        split_a_parallel_loop, split_a_bound_loop, split_with_an_unknown_tail, split_with_a_tail_and_without_conditions,
+        split_an_output_that_does_not_divide_rounding_up, split_a_reduction_that_does_not_divide_rounding_up,
+        split_with_a_promise_that_is_not_kept, split_a_reduction_shifting_inwards,
         split_a_part_shifting_inwards, split_an_input,
     ],
     "tile": [tile_one_loop, tile_by_nothing],

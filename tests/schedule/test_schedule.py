@@ -38,6 +38,20 @@ def split_shifting_inwards(s: Schedule) -> None:
     s["C"].split("j", factor=8, tail="shift_inwards")
 
 
+def split_rounding_up(s: Schedule) -> None:
+    """B is padded, and what there is beyond its end copies its last element."""
+    s["B"].split("j", factor=8, tail="round_up")
+
+
+def split_without_conditions(s: Schedule) -> None:
+    s["S"].split("k", factor=s.define_knob("k", [2, 4]), disable_predication=True)
+    s["S"].split("i", factor=8, tail="round_up")
+
+
+def split_an_output_by_whatever_is_best(s: Schedule) -> None:
+    s["B"].split("i", factor=8, tail="auto")
+
+
 def split_by_a_size(s: Schedule) -> None:
     s["C"].split("j", factor=s.size("n"))
 
@@ -215,7 +229,8 @@ def a_choice(s: Schedule) -> None:
 CASES: dict[str, Callable[[Schedule], None]] = {
     f.__name__: f
     for f in (
-        split_by_factor, split_in_parts, split_shifting_inwards, split_by_a_size, split_by_a_formula,
+        split_by_factor, split_in_parts, split_shifting_inwards, split_rounding_up,
+        split_without_conditions, split_an_output_by_whatever_is_best, split_by_a_size, split_by_a_formula,
         split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
         reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, bind_virtual_threads,
         storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, store_at, compute_at_then_split,

@@ -1,0 +1,90 @@
+"""Whole tiles by `round_up`: what a stage computes and stores beyond the region that is read.
+
+The elements there are copies of the region's last one along that dimension, so that what they are
+computed from exists: index i is read as `min(i, last)`. Where reading stays inside by itself, it
+goes without.
+"""
+
+from __future__ import annotations
+
+from autosched.errors import ScheduleError
+from autosched.ir.expr import Expr, compare, is_const, variables
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Require
+from autosched.ir.visit import post_order, substitute
+from autosched.schedule.relations import covered_extents, loop_extents
+from autosched.schedule.schedule import Constraint, Schedule
+from autosched.schedule.stage import Loop, Split, Stage
+from autosched.schedule.tails import divides
+from autosched.te.tensor import IterVar
+
+__all__ = ["check_tails", "reads_fit", "requirements", "whole_tiles"]
+
+
+def whole_tiles(stage: Stage, extent: list[Expr], extents: dict[Loop, Expr], an: Analyzer) -> dict[Loop, Expr]:
+    """How many values the padded loops take, and the room needed: `extent` is made to hold it."""
+    covered = covered_extents(stage, extents, an)
+    for i, a in enumerate(stage.axis):
+        extent[i] = covered.get(stage.roots[a], extent[i])
+    return covered
+
+
+def reads_fit(stage: Stage, body: tuple[Expr, ...], axis: IterVar, first: Expr, covered: Expr, an: Analyzer) -> bool:
+    """Whether everything read for indices `first .. first + covered - 1` of an axis exists without
+    clamping: so padded operands are read as they are."""
+    last = first + covered - 1
+    for e in post_order(body):
+        if e.op != "read":
+            if e.op in ("select", "if_then_else") and axis.var in variables(e.args[0]):
+                return False
+            continue
+        for index, extent in zip(e.args, _room_of(stage, e), strict=True):
+            if axis.var not in variables(index):
+                continue
+            ends = [substitute(index, {axis.var: at}) for at in (first, last)]
+            if index is not axis.var or not (
+                an.prove(compare("ge", ends[0], 0)) and an.prove(compare("lt", ends[1], extent))
+            ):
+                return False
+    return True
+
+
+def _room_of(stage: Stage, read: Expr) -> list[Expr]:
+    """How many elements of a tensor there are along each dimension: at the root, with its padding."""
+    source = stage.schedule.stage(read.value)
+    if source.attach.kind != "root" or source.is_output or not source.relations or source.scan_loop is not None:
+        return list(read.value.shape)
+    covered = covered_extents(source, loop_extents(source))
+    return [covered.get(source.roots[a], d) for a, d in zip(source.axis, read.value.shape, strict=True)]
+
+
+def check_tails(s: Schedule, extents: dict[Stage, dict[Loop, Expr]], an: Analyzer) -> list[Constraint]:
+    """What must hold of knobs and sizes so that every `exact` split divides. Raises ScheduleError
+    where it never does."""
+    found: dict[Expr, Constraint] = {}
+    for stage in s.stages:
+        for r in stage.relations if stage in extents else ():
+            if not isinstance(r, Split) or r.tail != "exact":
+                continue
+            extent = extents[stage][r.parent]
+            condition = an.simplify(divides(r, extent))
+            step = r.factor if r.factor is not None else r.nparts
+            reason = f"{r.parent.full_name} has {extent!r} iterations, which {step!r} has to divide"
+            if is_const(condition, False):
+                raise ScheduleError(
+                    reason,
+                    asked=f"{stage.name}.split({r.parent.name}) without a condition",
+                    legal="tail='guard' without disable_predication, or a factor that divides",
+                )
+            if not is_const(condition, True):
+                found.setdefault(condition, Constraint(condition, reason))
+    return list(found.values())
+
+
+def requirements(constraints: list[Constraint]) -> tuple[Require, ...]:
+    """Those that only a call can check, because they are about sizes."""
+    return tuple(
+        Require(c.condition, c.reason)
+        for c in constraints
+        if any(v.value.role == "size" for v in variables(c.condition))
+    )

@@ -1,0 +1,169 @@
+"""Tail strategies: the same results whatever becomes of the last block, and promises that are kept."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from roundtrip import assert_roundtrip
+
+from autosched import build, te
+from autosched.errors import BuildError, LowerError, ScheduleError
+from autosched.ir.stmt import Allocate, For, If, walk
+from autosched.lower import lower_structure
+from autosched.runtime.module import Module
+from autosched.schedule import TAILS, create_schedule
+from autosched.te import Tensor
+from autosched.testing.oracle import check_against_reference
+
+
+def pipeline(n: Any, m: Any) -> list[Tensor]:
+    """A[n, m] -> B, its neighbours' sums -> C, rows of B added up -> D, what C and A make."""
+    a = te.placeholder((n, m), dtype="int32", name="A")
+    b = te.compute((n, m), lambda i, j: a[i, te.max(j - 1, 0)] + a[i, j], name="B")
+    k = te.reduce_axis((0, m), name="k")
+    c = te.compute((n,), lambda i: te.sum(b[i, k], axis=k), name="C")
+    return [a, te.compute((n, m), lambda i, j: a[n - 1 - i, j] - c[i] * (i + j), name="D")]
+
+
+def matrices(*sizes: tuple[int, int]) -> list[list[np.ndarray]]:
+    return [[np.random.default_rng(n).integers(-9, 9, (n, m)).astype("int32")] for n, m in sizes]
+
+
+@pytest.mark.parametrize("backend", ["native", "interpreter"])
+@pytest.mark.parametrize(("tail", "at"), itertools.product(TAILS, ("root", "i.outer", "i.inner")))
+def test_results_stay(tail: str, at: str, backend: Any) -> None:
+    """Intermediates at every place, split twice, in sizes that no factor divides; also none at all."""
+    args = pipeline(te.var("n"), te.var("m"))
+    s = create_schedule(args)
+    s["D"].split("i", factor=2)
+    s["C"].split("i", nparts=2, tail=tail if tail != "shift_inwards" else "guard")
+    if at != "root":
+        s["B"].compute_at(s["C"], at)
+        s["C"].compute_at(s["D"], at)
+    outer, inner = s["B"].split("j", factor=4, tail=tail)
+    s["B"].vectorize(inner)
+    s["B"].split(outer, factor=3, tail="round_up" if tail == "round_up" else "guard")
+    assert_roundtrip(s, args)
+    given = matrices((7, 13), (1, 1), (3, 24), (0, 3), (2, 0))
+    check_against_reference(args, s, "llvm", given[0], backend, more=given[1:])
+
+
+def test_whole_tiles_ask_nothing() -> None:
+    """The padded intermediate is stored and read without a condition, in whole vectors throughout."""
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1, name="B")
+    c = te.compute((n,), lambda i: b[i] * 2, name="C")
+    d = te.compute((n,), lambda i: c[i] * 2, name="D")
+    s = create_schedule(d)
+    for stage in (b, c):
+        s[stage].split("i", factor=8, tail="round_up")
+        s[stage].vectorize("i.inner")
+    body = lower_structure(s, [a, d], "llvm").function.body
+    assert not [x for x in walk(body) if isinstance(x, If)]
+    rooms = [repr(x.buffer.shape[0]) for x in walk(body) if isinstance(x, Allocate)]
+    assert rooms == ["(n + 7)//8*8"] * 2
+    flat = lower_structure(s, [a, d], "llvm").bind()
+    pieces = [x for x in walk(flat.body) if isinstance(x, For) and "C" in repr(x.body) and "B" in repr(x.body)]
+    assert len(pieces) == 1  # B and C are padded alike, so the loop of C has no border
+
+
+def sums(n: Any) -> list[Tensor]:
+    a = te.placeholder((n,), dtype="int32", name="A")
+    k = te.reduce_axis((0, n), name="k")
+    return [a, te.compute((), lambda: te.sum(a[k], axis=k), name="S")]
+
+
+def promised() -> tuple[list[Tensor], Module]:
+    args = sums(te.var("n"))
+    s = create_schedule(args)
+    s["S"].split("k", factor=4, disable_predication=True)
+    assert_roundtrip(s, args)
+    return args, build(s, "llvm", args=args)
+
+
+def test_a_promise_is_checked_at_every_call() -> None:
+    _, module = promised()
+    assert module(np.arange(8, dtype="int32")) == 28
+    for _ in range(2):
+        with pytest.raises(BuildError) as error:
+            module(np.arange(9, dtype="int32"))
+        assert "4 has to divide" in error.value.why
+        assert error.value.legal == "needed: n % 4 == 0"
+    assert module(np.arange(4, dtype="int32")) == 6
+
+
+def test_a_promise_is_kept_in_a_file(tmp_path: Any) -> None:
+    _, module = promised()
+    module.save(tmp_path / "sum.module")
+    loaded = Module.load(tmp_path / "sum.module")
+    assert loaded(np.arange(12, dtype="int32")) == 66
+    with pytest.raises(BuildError, match="has to divide"):
+        loaded(np.arange(6, dtype="int32"))
+
+
+def test_a_promise_about_knobs_is_a_constraint() -> None:
+    args = sums(12)
+    s = create_schedule(args)
+    s["S"].split("k", factor=s.define_knob("f", [3, 4, 5]), tail="round_up")
+    structure = lower_structure(s, args, "llvm")
+    assert len(structure.constraints) == 1
+    for f in (3, 4):
+        check_against_reference(args, s, "llvm", [np.arange(12, dtype="int32")], "interpreter", {"f": f})
+    with pytest.raises(LowerError, match="has to divide"):
+        structure.bind({"f": 5})
+
+
+def test_the_region_of_an_intermediate_decides() -> None:
+    """Five columns are read at a time, and that is known when all attach points are."""
+    a = te.placeholder((20,), name="A")
+    b = te.compute((20,), lambda i: a[i] + 1, name="B")
+    c = te.compute((16,), lambda i: b[i] + b[i + 4], name="C")
+    s = create_schedule(c)
+    s[b].split("i", factor=4, disable_predication=True)
+    lower_structure(s, [a, c], "llvm")
+    s[b].compute_at(s[c], "i")
+    with pytest.raises(ScheduleError, match="which 4 has to divide"):
+        lower_structure(s, [a, c], "llvm")
+
+
+def test_whole_tiles_and_storage_of_their_own() -> None:
+    a = te.placeholder((20,), name="A")
+    b = te.compute((20,), lambda i: a[i] + 1, name="B")
+    c = te.compute((4, 16), lambda t, i: b[i] + b[i + t], name="C")
+    s = create_schedule(c)
+    s[b].split("i", factor=4, tail="round_up")
+    s[b].compute_at(s[c], "i").store_at(s[c], "t")
+    with pytest.raises(ScheduleError) as error:
+        s.check()
+    assert "overwrite" in error.value.why
+    assert "leave store_at out" in error.value.legal
+
+
+@pytest.mark.parametrize("target", ["llvm", "opencl"])
+def test_a_tensor_without_dimensions_has_a_loop(target: str) -> None:
+    args = sums(te.var("n"))
+    s = create_schedule(args)
+    alone = s["S"].fuse()
+    assert [x.name for x in s["S"].loops] == ["singleton", "k"]
+    if target == "opencl":
+        s["S"].bind(alone, "blockIdx.x")
+    assert_roundtrip(s, args, target)
+    check_against_reference(args, s, target, [np.arange(9, dtype="int32")])
+
+
+@pytest.mark.parametrize(("first", "second"), [("guard", "round_up"), ("round_up", "guard"), ("round_up", "round_up")])
+def test_a_part_rounds_up_within_the_condition_of_the_whole(first: str, second: str) -> None:
+    """Found by random schedules: a factor that divides leaves a condition behind where its outer loop
+    has more iterations than it needs."""
+    a = te.placeholder((8,), dtype="int32", name="A")
+    b = te.compute((8,), lambda i: a[i] + 1, name="B")
+    c = te.compute((8,), lambda i: b[7 - i], name="C")
+    s = create_schedule(c)
+    s[b].split("i", nparts=8, tail=first)
+    s[b].split("i.outer", factor=4, tail=second)
+    s[b].split("i.outer.outer", factor=8, tail="round_up")
+    check_against_reference([a, c], s, "llvm", [np.arange(8, dtype="int32")], "interpreter")
