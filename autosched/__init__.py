@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autosched import records, te, tvm
     from autosched.building import build, plan
     from autosched.lower import lower
+    from autosched.sanitizing import sanitize
     from autosched.schedule import Schedule, create_schedule
     from autosched.space.workload import Workload, template, workload
     from autosched.target import Target
@@ -32,6 +33,7 @@ __all__ = [
     "lower",
     "plan",
     "records",
+    "sanitize",
     "te",
     "template",
     "tune",
@@ -48,6 +50,7 @@ _HOME = {
     "build": "autosched.building",
     "create_schedule": "autosched.schedule",
     "plan": "autosched.building",
+    "sanitize": "autosched.sanitizing",
     "template": "autosched.space.workload",
     "tune": "autosched.tuning",
     "workload": "autosched.space.workload",

@@ -38,19 +38,21 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "testing": _PARTS,
     # where everything meets, each above the one before
     "building": _PARTS,
+    "sanitizing": (*_PARTS, "building"),
     "tuning": (*_PARTS, "building"),
-    "tvm": (*_PARTS, "building", "tuning"),
+    "tvm": (*_PARTS, "building", "sanitizing", "tuning"),
     "report": (*_PARTS, "building", "tuning"),
     "cli": (*_PARTS, "building", "tuning", "report", "__init__"),
     "__main__": ("cli",),
-    "__init__": (*_PARTS, "building", "tuning", "tvm"),
+    "__init__": (*_PARTS, "building", "sanitizing", "tuning", "tvm"),
 }
 
 #: modules that are held to more than their package is: the oracles share no code with what they judge
 STRICTER: dict[str, tuple[str, ...]] = {
     "te.reference": ("errors", "ir.dtype", "ir.expr", "ir.ops", "te.contraction", "te.scan", "te.tensor"),
     "te.contraction": ("ir.dtype", "ir.expr", "te.tensor"),
-    "runtime.interpreter": ("errors", "ir.dtype", "ir.expr", "ir.ops", "ir.stmt"),
+    "runtime.interpreter": ("errors", "ir.dtype", "ir.expr", "ir.ops", "ir.stmt", "runtime.shadow"),
+    "runtime.shadow": ("errors", "ir.expr", "ir.stmt"),
 }
 
 #: what runs data as code, or breaks a process that has threads: imported module, or called name

@@ -1,15 +1,21 @@
-"""The interpreter: any lowered function run one element at a time, with every access checked.
+"""The sanitizing interpreter: any lowered function run one element at a time, with all it does checked.
 
-It is slow and obvious, shares no code with the code generators, and reports an access out of
-bounds or a read of an element that was never written, with the values of the loop variables.
-Vector statements run lane by lane; kernels run one work-item after the other, phase by phase
-between barriers, and two work-items that touch an element of shared memory in the same phase, one of
-them writing, are reported.
+It is slow and obvious, and shares no code with the code generators. It finds
+
+- an access out of bounds, a read of an element that was never written, an output that is not computed;
+- two iterations of a parallel loop, or two work-items, of which one writes what the other touches, with
+  nothing to say which comes first (`runtime.shadow` says when something does);
+- a barrier that some work-items of a group do not reach, or not in the same round of a loop;
+- an index, or a part of one, that leaves the type that it is computed in; a division by zero in an index.
+
+`interpret` raises at the first of them; `sanitize` goes on and returns all. Vector statements run lane
+by lane; kernels run one work-item after the other, phase by phase between barriers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -36,49 +42,56 @@ from autosched.ir.stmt import (
     expressions,
     walk,
 )
+from autosched.runtime.shadow import Access, Finding, Findings, Fork, Memory, Party, Place, Task
 
-__all__ = ["interpret"]
-
-
-class _Memory:
-    """One buffer's elements, and which of them have a value."""
-
-    def __init__(self, values: np.ndarray, written: bool) -> None:
-        self.values = values
-        self.written = np.full(values.size, written)
-
-    def race(self, at: int, item: int, writes: bool) -> str:
-        """What makes this access of a work-item a race, or nothing."""
-        return ""
+__all__ = ["interpret", "sanitize"]
 
 
-class _Shared(_Memory):
-    """The elements of a work-group's buffer, and who touched them since the last barrier."""
+@dataclass(frozen=True)
+class _Run:
+    """What all tasks of one run share."""
 
-    def __init__(self, values: np.ndarray) -> None:
-        super().__init__(values, written=False)
-        self.writer: dict[int, int] = {}
-        self.readers: dict[int, set[int]] = {}
+    findings: Findings
+    stored: frozenset[Buffer]  #: others are only read, so nobody races for them
+    low: int  #: the least and the greatest index
+    high: int
 
-    def meet(self) -> None:
-        """A barrier: what was done before is done for all."""
-        self.writer.clear()
-        self.readers.clear()
 
-    def race(self, at: int, item: int, writes: bool) -> str:
-        if self.writer.get(at, item) != item:
-            return f"and work-item {self.writer[at]} wrote it with no barrier between"
-        others = self.readers.setdefault(at, set())
-        if not writes:
-            others.add(item)
-            return ""
-        self.writer[at] = item
-        return "and other work-items read it with no barrier between" if others - {item} else ""
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """A work-item waits at a barrier, in some round of the loops around it."""
+
+    barrier: Barrier
+    place: Place | None
+
+    def is_with(self, other: _Meeting) -> bool:
+        """Whether two work-items wait at the same barrier in the same round."""
+        return self.barrier is other.barrier and self._round() == other._round()
+
+    def _round(self) -> list[tuple[Expr, int]]:
+        return [] if self.place is None else self.place.loops()
+
+    def party(self) -> Party:
+        return Party("waits at a barrier", _values(self.place))
 
 
 class _Interpreter:
-    def __init__(self, env: dict[Expr, int], memory: dict[Buffer, _Memory], item: int = 0) -> None:
-        self.env, self.memory, self.item = env, memory, item
+    """One task: the program outside kernels, or a work-item.
+
+    `task` is the branch of a fork that runs, for accesses of shared memory, and `task_global` for
+    others: a barrier orders the one, and the other only if it says so.
+    """
+
+    def __init__(
+        self,
+        run: _Run,
+        env: dict[Expr, int],
+        memory: dict[Buffer, Memory],
+        task: Task | None = None,
+        place: Place | None = None,
+    ) -> None:
+        self.run, self.env, self.memory, self.place = run, env, memory, place
+        self.task = self.task_global = task
 
     # -- expressions ----------------------------------------------------------------------------
     def index(self, e: Expr, lane: int) -> int:
@@ -101,9 +114,18 @@ class _Interpreter:
             case "not":
                 return int(not self.index(e.args[0], lane))
             case "neg":
-                return -self.index(e.args[0], lane)
+                return self.in_range(-self.index(e.args[0], lane), e)
         a, b = (self.index(x, lane) for x in e.args)
-        return _EXACT[e.op](a, b)
+        if b == 0 and e.op in _DIVISIONS:
+            self.found("division-by-zero", f"{e!r} divides {a} by zero in an index", e, f"computes {e!r}")
+        return self.in_range(_EXACT[e.op](a, b), e)
+
+    def in_range(self, value: int, e: Expr) -> int:
+        """The value of index arithmetic, looked at."""
+        if not self.run.low <= value <= self.run.high:
+            bits = self.run.high.bit_length() + 1
+            self.found("index-overflow", f"the index {e!r} is {value}, too large for {bits} bits", e, f"computes {e!r}")
+        return value
 
     def value(self, e: Expr, lane: int) -> Any:
         """A NumPy scalar of the expression's type."""
@@ -136,80 +158,144 @@ class _Interpreter:
         assert function is not None, e.op
         return np.asarray(function(*args)).astype(to.numpy)[()]
 
-    def offset(self, buffer: Buffer, indices: Sequence[Expr], lane: int, what: str) -> int:
-        """The flat element an access names. Raises BuildError if it is outside the buffer."""
+    # -- memory ---------------------------------------------------------------------------------
+    def offset(self, buffer: Buffer, indices: Sequence[Expr], lane: int, by: Expr | Store) -> int | None:
+        """The flat element an access names; None if it is outside the buffer, which is a finding."""
         memory = self.memory[buffer]
-        at = [self.any_index(i, lane) for i in indices]
+        at = tuple(self.any_index(i, lane) for i in indices)
         shape = memory.values.shape if len(at) == memory.values.ndim else (memory.values.size,)
         if any(not 0 <= i < n for i, n in zip(at, shape, strict=True)):
-            self.fail(f"{what} {buffer.name}{at} is outside {list(shape)}")
+            what = "write to" if isinstance(by, Store) else "read of"
+            why = f"{what} {buffer.name}{list(at)} is outside {list(shape)}"
+            self.found("out-of-bounds", why, by, _does(by), buffer, at)
+            return None
         return int(np.ravel_multi_index(at, shape))
 
     def any_index(self, i: Expr, lane: int) -> int:
         return self.index(i, lane) if is_index(i) else int(self.value(i, lane))
 
     def load(self, e: Expr, lane: int) -> Any:
-        at = self.offset(e.value, e.args, lane, "read of")
-        memory = self.memory[e.value]
+        buffer: Buffer = e.value
+        memory, at = self.memory[buffer], self.offset(buffer, e.args, lane, e)
+        if at is None:
+            return memory.values.dtype.type(0)
         if not memory.written[at]:
-            self.fail(f"read of {e.value.name} element {at}, which was never written")
-        self._check_race(e.value, at, writes=False)
+            place = memory.place_of(at)
+            why = f"read of {buffer.name}{list(place)}, which was never written"
+            self.found("uninitialised-read", why, e, _does(e), buffer, place)
+        access = self.access(buffer, memory, e)
+        if access is not None:
+            self.check_race(buffer, at, access, memory.read(at, access))
         return memory.values.flat[at]
 
-    def _check_race(self, buffer: Buffer, at: int, writes: bool) -> None:
-        race = self.memory[buffer].race(at, self.item, writes)
-        if race:
-            self.fail(f"work-item {self.item} {'writes' if writes else 'reads'} {buffer.name} element {at}, {race}")
+    def access(self, buffer: Buffer, memory: Memory, by: Expr | Store) -> Access | None:
+        """Who touches an element of the buffer; None where nobody can come between."""
+        task = self.task if buffer.scope == "shared" else self.task_global
+        if task is None or task is memory.task or buffer not in self.run.stored:
+            return None
+        return Access(task, self.place, by)
 
-    def fail(self, what: str) -> None:
-        where = ", ".join(f"{v.name}={value}" for v, value in self.env.items() if v.value.role in ("loop", "thread"))
-        raise BuildError(what, asked="interpreter", legal=f"at {where}" if where else "")
+    def check_race(self, buffer: Buffer, at: int, mine: Access, race: tuple[Access, Fork] | None) -> None:
+        if race is None:
+            return
+        other, fork = race
+        place = self.memory[buffer].place_of(at)
+        did = "written" if isinstance(mine.by, Store) and isinstance(other.by, Store) else "written and read"
+        why = f"{buffer.name}{list(place)} is {did} by {fork.between}"
+        self.found("race", why, mine.by, _does(mine.by), buffer, place, other)
+
+    def found(
+        self,
+        kind: str,
+        why: str,
+        by: object,
+        does: str,
+        buffer: Buffer | None = None,
+        element: tuple[int, ...] = (),
+        other: Access | None = None,
+    ) -> None:
+        """Report a defect, met by `by`: an expression or a statement."""
+        self.run.findings.add(
+            (by, buffer, None if other is None else other.by),
+            Finding(
+                kind,
+                why,
+                "" if buffer is None else buffer.name,
+                element,
+                Party(does, _values(self.place)),
+                None if other is None else Party(_does(other.by), _values(other.place)),
+            ),
+        )
 
     # -- statements -----------------------------------------------------------------------------
-    def run(self, s: Stmt) -> Iterator[None]:
+    def execute(self, s: Stmt) -> Iterator[_Meeting]:
         """Run a statement; yields at each barrier, so that work-items can take turns."""
         match s:
             case Store():
                 self.store(s)
             case For():
                 start, extent = self.index(s.start, 0), self.index(s.extent, 0)
+                outer, fork = self.place, _fork(s)
                 for i in range(start, start + extent):
                     self.env[s.var] = i
-                    yield from self.run(s.body)
+                    self.place = Place(outer, s.var, i)
+                    if fork is not None:
+                        yield from self.branch(s.body, Task(self.task, fork, i))
+                    else:
+                        yield from self.execute(s.body)
+                self.place = outer
                 self.env.pop(s.var, None)
             case Seq():
                 for c in s.stmts:
-                    yield from self.run(c)
+                    yield from self.execute(c)
             case If():
                 if self.value(s.condition, 0):
-                    yield from self.run(s.then)
+                    yield from self.execute(s.then)
                 elif s.otherwise is not None:
-                    yield from self.run(s.otherwise)
+                    yield from self.execute(s.otherwise)
             case Let():
                 self.env[s.var] = self.any_index(s.value, 0) if s.value.dtype.is_integer else self.value(s.value, 0)
-                yield from self.run(s.body)
+                yield from self.execute(s.body)
             case Allocate():
                 shape = tuple(max(self.index(d, 0), 0) for d in s.buffer.shape)
-                self.memory[s.buffer] = _Memory(np.zeros(shape, s.buffer.dtype.numpy), written=False)
-                yield from self.run(s.body)
+                self.memory[s.buffer] = Memory(np.zeros(shape, s.buffer.dtype.numpy), False, self.task_global)
+                yield from self.execute(s.body)
             case Produce():
-                yield from self.run(s.body)
+                yield from self.execute(s.body)
             case Prefetch():
                 pass
-            case Barrier():
-                yield
+            case Barrier(scope=scope):
+                yield _Meeting(s, self.place)
+                self.pass_barrier(scope)
             case Launch():
                 self.launch(s)
+
+    def branch(self, body: Stmt, task: Task) -> Iterator[_Meeting]:
+        """Run one branch of a fork."""
+        before = self.task, self.task_global
+        self.task = self.task_global = task
+        yield from self.execute(body)
+        self.task, self.task_global = before
+
+    def pass_barrier(self, scope: str) -> None:
+        """All work-items of the group have come to the barrier."""
+        if self.task is not None and self.task_global is not None:
+            self.task = self.task.next_phase()
+            if scope == "global":
+                self.task_global = self.task
 
     def store(self, s: Store) -> None:
         lanes = max(s.value.dtype.lanes, *(i.dtype.lanes for i in s.indices))
         stores = []
         for lane in range(lanes):  # a vector statement reads all lanes before it writes any
-            stores.append((self.offset(s.buffer, s.indices, lane, "write to"), self.value(s.value, lane)))
+            stores.append((self.offset(s.buffer, s.indices, lane, s), self.value(s.value, lane)))
         memory = self.memory[s.buffer]
+        access = self.access(s.buffer, memory, s)
         for at, value in stores:
-            if not memory.written[at] or memory.values.flat[at] != value:  # blocks that overlap write the same
-                self._check_race(s.buffer, at, writes=True)
+            if at is None:
+                continue
+            if access is not None:
+                self.check_race(s.buffer, at, access, memory.write(at, value, access))
             memory.values.flat[at] = value
             memory.written[at] = True
 
@@ -217,33 +303,74 @@ class _Interpreter:
         grid, block = ([self.index(e, 0) for e in dims] for dims in (s.grid, s.block))
         tags = {v.name: v for v in _thread_variables(s.body)}
         shared = [x.buffer for x in walk(s.body) if isinstance(x, Allocate) and x.buffer.scope == "shared"]
-        for group in product(*(range(n) for n in grid)):
-            common = {b: _Shared(np.zeros([self.index(d, 0) for d in b.shape], b.dtype.numpy)) for b in shared}
+        groups = Fork(f"two work-groups of {s.name}, in no order")
+        for number, group in enumerate(product(*(range(n) for n in grid))):
+            task = Task(self.task, groups, number)
+            memory = dict(self.memory)
+            for b in shared:
+                values = np.zeros([self.index(d, 0) for d in b.shape], b.dtype.numpy)
+                memory[b] = Memory(values, False, task)
+            members = Fork("two work-items of a group with no barrier between")
             items = []
-            for number, item in enumerate(product(*(range(n) for n in block))):
-                place = dict(zip(THREAD_TAGS, (*group, *item), strict=True))
-                env = {**self.env, **{v: place[tag] for tag, v in tags.items()}}
-                items.append(_WorkItem(env, {**self.memory, **common}, number).run(s.body))
-            while items:
-                for memory in common.values():
-                    memory.meet()
-                waiting = [item for item in items if next(item, _DONE) is not _DONE]
-                if waiting and len(waiting) != len(items):
-                    self.fail(f"{len(waiting)} of {len(items)} work-items reach a barrier of {s.name}")
-                items = waiting
+            for member, item in enumerate(product(*(range(n) for n in block))):
+                where = dict(zip(THREAD_TAGS, (*group, *item), strict=True))
+                env, place = dict(self.env), self.place
+                for tag in THREAD_TAGS:
+                    if tag in tags:
+                        env[tags[tag]] = where[tag]
+                        place = Place(place, tags[tag], where[tag])
+                items.append(_WorkItem(self.run, env, dict(memory), Task(task, members, member), place))
+            self.run_group(s, items)
+
+    def run_group(self, s: Launch, items: list[_WorkItem]) -> None:
+        """The work-items of a group, from barrier to barrier."""
+        running = [(item, item.execute(s.body)) for item in items]
+        while running:
+            meetings = [(item, steps, next(steps, None)) for item, steps in running]
+            waiting = [(item, steps, m) for item, steps, m in meetings if m is not None]
+            if not waiting:
+                return
+            _, _, first = waiting[0]
+            left = [item for item, _, m in meetings if m is None or not m.is_with(first)]
+            if left:
+                why = f"{len(items) - len(left)} of {len(items)} work-items reach a barrier of {s.name}"
+                elsewhere = next((m.party() for _, _, m in waiting if not m.is_with(first)), None)
+                other = elsewhere or Party("does not wait", _values(left[0].start))
+                finding = Finding("divergent-barrier", why, party=first.party(), other=other)
+                self.run.findings.add((first.barrier,), finding)
+            running = [(item, steps) for item, steps, _ in waiting]
 
 
 class _WorkItem(_Interpreter):
     """One work-item: shared buffers are allocated already, by its group."""
 
-    def run(self, s: Stmt) -> Iterator[None]:
+    def __init__(self, run: _Run, env: dict[Expr, int], memory: dict[Buffer, Memory], task: Task, place: Place | None):
+        super().__init__(run, env, memory, task, place)
+        self.start = place
+
+    def execute(self, s: Stmt) -> Iterator[_Meeting]:
         if isinstance(s, Allocate) and s.buffer.scope == "shared":
-            yield from self.run(s.body)
+            yield from self.execute(s.body)
         else:
-            yield from super().run(s)
+            yield from super().execute(s)
 
 
-_DONE = object()
+_DIVISIONS = frozenset(("floordiv", "floormod", "truncdiv", "truncmod"))
+
+
+def _fork(s: For) -> Fork | None:
+    """The fork that a loop is; None for one whose iterations come one after the other."""
+    return Fork(f"two iterations of the parallel loop {s.var.name}, in no order") if s.kind == "parallel" else None
+
+
+def _does(by: Expr | Store) -> str:
+    if isinstance(by, Store):
+        return f"writes {by.buffer.name}[{', '.join(map(repr, by.indices))}]"
+    return f"reads {by!r}"
+
+
+def _values(place: Place | None) -> dict[str, int]:
+    return {} if place is None else dict(place)
 
 
 def _trunc(a: int, b: int) -> int:
@@ -298,11 +425,30 @@ def _thread_variables(s: Stmt) -> set[Expr]:
     return {v for x in walk(s) for e in expressions(x) for v in variables(e) if v.value.role == "thread"}
 
 
-def interpret(function: Function, arrays: Sequence[np.ndarray]) -> None:
+def interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int = 64) -> None:
     """Run `function` on `arrays` (one for each parameter; outputs are written in place).
 
-    Raises BuildError at the first access out of bounds or read of an unwritten element.
+    Raises BuildError at the first defect that `sanitize` would report.
     """
+    _interpret(function, arrays, index_bits, Findings(stop=True))
+
+
+def sanitize(function: Function, arrays: Sequence[np.ndarray], index_bits: int = 64) -> tuple[Finding, ...]:
+    """Run `function` on `arrays` as `interpret` does, and return the defects, in the order they were met.
+
+    `index_bits`: the width in which indices are computed, 64 or 32. A read outside a buffer gives 0,
+    a write outside one is left out, and an index that overflows keeps its exact value, so that the
+    run can go on. Races are seen where values differ: give inputs whose elements do.
+
+        for finding in sanitize(lower(s, [a, b]).structure.bind(), [array, np.empty_like(array)]):
+            print(finding)
+    """
+    findings = Findings(stop=False)
+    _interpret(function, arrays, index_bits, findings)
+    return findings.as_tuple()
+
+
+def _interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int, findings: Findings) -> None:
     env: dict[Expr, int] = {}
     for buffer, array in zip(function.params, arrays, strict=True):
         for d, n in zip(buffer.shape, array.shape, strict=True):
@@ -312,13 +458,17 @@ def interpret(function: Function, arrays: Sequence[np.ndarray]) -> None:
         if not _Interpreter(env, {}).index(r.condition, 0):
             raise BuildError(r.reason, asked="interpreter", legal=f"needed: {r.condition!r}")
     memory = {
-        b: _Memory(a, written=i not in function.outputs)
+        b: Memory(a, written=i not in function.outputs)
         for i, (b, a) in enumerate(zip(function.params, arrays, strict=True))
     }
+    stored = frozenset(s.buffer for s in walk(function.body) if isinstance(s, Store))
+    run = _Run(findings, stored, -(2 ** (index_bits - 1)), 2 ** (index_bits - 1) - 1)
     with np.errstate(all="ignore"):
-        for _ in _Interpreter(env, memory).run(function.body):
+        for _ in _Interpreter(run, env, memory).execute(function.body):
             raise BuildError("a barrier outside a kernel", asked="interpreter")
     for i in function.outputs:
-        if not memory[function.params[i]].written.all():
-            missing = int(np.argmin(memory[function.params[i]].written))
-            raise BuildError(f"element {missing} of {function.params[i].name} was never written", asked="interpreter")
+        b = function.params[i]
+        if not memory[b].written.all():
+            place = memory[b].place_of(int(np.argmin(memory[b].written)))
+            why = f"{b.name}{list(place)} was never written"
+            findings.add((b,), Finding("unwritten-output", why, b.name, place))
