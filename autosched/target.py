@@ -48,6 +48,11 @@ _LABELS = {
     "tag": Option("a name for this target"),
 }
 _THREADS = Option("CPU threads of a parallel loop, default all CPUs; num-cores is another name for it", "number")
+_GROUPS = {
+    "max_threads_per_block": Option("most work-items of a work-group, below the device's own limit", "number"),
+    "max_shared_memory_per_block": Option("most bytes of shared memory of a work-group", "number"),
+    "thread_warp_size": Option("work-items that run in step, default what the device says", "number"),
+}
 
 KINDS: dict[str, Kind] = {
     "llvm": Kind(
@@ -80,9 +85,19 @@ KINDS: dict[str, Kind] = {
         4,
         {
             "device": Option("part of the device's or platform's name, or its index in `doctor`"),
-            "max_threads_per_block": Option("most work-items of a work-group, below the device's own limit", "number"),
-            "max_shared_memory_per_block": Option("most bytes of shared memory of a work-group", "number"),
-            "thread_warp_size": Option("work-items that run in step, default what the device says", "number"),
+            **_GROUPS,
+            **_LABELS,
+        },
+        is_gpu_style=True,
+    ),
+    "cuda": Kind(
+        "an NVIDIA GPU; its source can be had without one",
+        ("cuda", "gpu"),
+        2,
+        {
+            "arch": Option("what to compile for, such as sm_80; default the device's"),
+            "device": Option("the device's number, default 0"),
+            **_GROUPS,
             **_LABELS,
         },
         is_gpu_style=True,

@@ -35,7 +35,7 @@ def stretches(s):
         total.pragma(lane, "streaming_store")
 
 
-@template(add, target="opencl")
+@template(add, target="gpu")
 def vectors(s):
     """One work-item for each vector of the result."""
     bind_elements(s, s["add"])

@@ -117,7 +117,7 @@ def row_buffer(s):
     sums.vectorize(lane)
 
 
-@template(box_blur, target="opencl")
+@template(box_blur, target="gpu")
 def work_items(s):
     """One work-item computes a few bytes of a few rows; neighbours share nothing but the cache."""
     blur = s["box_blur"]
@@ -134,7 +134,7 @@ def work_items(s):
         blur.unroll(line)
 
 
-@template(box_blur, target="opencl")
+@template(box_blur, target="gpu")
 def plain_rows(s):
     """Each work-item walks whole stretches of a row in a plain loop that the driver may vectorize."""
     blur = s["box_blur"]

@@ -248,7 +248,7 @@ def _in_shared_memory(s, sums, at, items):
         share(fetched, items)
 
 
-@template(conv2d_nchw, target="opencl")
+@template(conv2d_nchw, target="gpu")
 def shared_patches(s):
     """A work-group computes a patch of some output channels; its patch of the image and its weights
     are in shared memory, its sums (`channels` x `pixels` for each work-item) in registers."""
@@ -280,7 +280,7 @@ def shared_patches(s):
     _in_shared_memory(s, sums, outer, items)
 
 
-@template(conv2d_nhwc, target="opencl")
+@template(conv2d_nhwc, target="gpu")
 def shared_strips(s):
     """A work-group computes a strip of pixels of a row for some output channels, which are vectors;
     its part of the image and its weights are in shared memory, its sums in registers."""

@@ -99,7 +99,7 @@ def _strips_of_rows(s):
     step.vectorize(step.op.axis[2])
 
 
-@template(cumsum, target="opencl")
+@template(cumsum, target="gpu")
 def items(s):
     """A work-item for each column, or for each row."""
     sums = s["cumsum"]

@@ -50,7 +50,7 @@ def planes(s):
     s["padded"].compute_at(conv, task)
 
 
-@template(depthwise_conv2d, target="opencl")
+@template(depthwise_conv2d, target="gpu")
 def patches(s):
     """A work-item for a few neighbouring pixels of a few rows; the window is written out. What
     windows share, the cache holds."""

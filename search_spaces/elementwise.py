@@ -67,8 +67,8 @@ def one_loop(s):
     result.vectorize(lane)
 
 
-@template(exp_chain, target="opencl")
-@template(tanh_chain, target="opencl")
+@template(exp_chain, target="gpu")
+@template(tanh_chain, target="gpu")
 def vectors(s):
     """Everything inlined; one work-item for each vector of the result."""
     for stage in s.stages:

@@ -82,7 +82,7 @@ def row_buffer(s):
     columns.vectorize(lane)
 
 
-@template(gaussian_blur, target="opencl")
+@template(gaussian_blur, target="gpu")
 def patches(s):
     """Vertical sums of a patch in shared memory, or taken again by every work-item that reads them."""
     blur = s["gaussian_blur"]

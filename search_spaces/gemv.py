@@ -46,7 +46,7 @@ def rows_together(s):
     product.parallel(task)
 
 
-@template(gemv, target="opencl")
+@template(gemv, target="gpu")
 def groups(s):
     """A work-group for each row: its work-items read neighbouring elements, and add up together."""
     product = s["gemv"]

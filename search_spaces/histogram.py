@@ -49,7 +49,7 @@ def private_counts(s):
         sums.vectorize(lane)
 
 
-@template(histogram, target="opencl")
+@template(histogram, target="gpu")
 def counts_of_work_items(s):
     """Each work-item counts a band of rows in a place of its own; a second kernel adds the counts up."""
     counts = s["histogram"]

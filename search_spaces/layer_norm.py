@@ -68,7 +68,7 @@ def rows_in_cache(s):
         partial.vectorize(lane)
 
 
-@template(layer_norm, target="opencl")
+@template(layer_norm, target="gpu")
 def groups(s):
     """A work-group for each row, which stays in the cache between the passes."""
     result, items = s["layer_norm"], item_knob(s)

@@ -149,5 +149,5 @@ def _shared_tiles(s):
     fetched[0].storage_align(fetched[0].op.axis[-2], 8, 4)
 
 
-template(matmul, target="opencl")(_shared_tiles)
-template(batched_matmul, target="opencl")(_shared_tiles)
+template(matmul, target="gpu")(_shared_tiles)
+template(batched_matmul, target="gpu")(_shared_tiles)

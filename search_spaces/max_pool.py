@@ -67,7 +67,7 @@ def all_nine(s):
     pooled.vectorize(lane)
 
 
-@template(max_pool, target="opencl")
+@template(max_pool, target="gpu")
 def windows(s):
     """One work-item for a few neighbouring windows; what they share, the cache holds."""
     s["tallest"].compute_inline()

@@ -109,7 +109,7 @@ def bands_for_threads(s):
     bands.parallel("k.outer")
 
 
-@template(row_sum, target="opencl")
+@template(row_sum, target="gpu")
 def groups(s):
     """A work-group for each row: its work-items read neighbouring elements, and add up together."""
     total = s["row_sum"]
@@ -117,7 +117,7 @@ def groups(s):
     add_up_rows(s, total, total, total.loops[0], item_knob(s))
 
 
-@template(column_sum, target="opencl")
+@template(column_sum, target="gpu")
 def columns(s):
     """A work-item for a few neighbouring columns; groups of rows side by side, and added up at the end."""
     total = s["column_sum"]

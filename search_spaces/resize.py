@@ -92,7 +92,7 @@ def pixels(s):
     rows.vectorize(lane)
 
 
-@template(resize, target="opencl")
+@template(resize, target="gpu")
 def patches(s):
     """Everything inlined; what neighbours share, the cache holds."""
     s["rows"].compute_inline()

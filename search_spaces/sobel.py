@@ -61,7 +61,7 @@ def strips(s):
     out.vectorize(lane)
 
 
-@template(sobel, target="opencl")
+@template(sobel, target="gpu")
 def patches(s):
     """Everything inlined; what neighbours share, the cache holds."""
     for name in ("padded", "smooth"):

@@ -61,7 +61,7 @@ def rows_in_cache(s):
     s["scale"].compute_at(result, group)
 
 
-@template(softmax, target="opencl")
+@template(softmax, target="gpu")
 def groups(s):
     """A work-group for each row. Exponentials are taken again where they are needed: a row of them
     in shared memory would leave room for few groups at a time."""

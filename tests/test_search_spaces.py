@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_emulation import with_emulated_cuda
 
 from autosched.codegen import compile_function
+from autosched.codegen.nvrtc import compile_cuda_source, find_nvrtc
 from autosched.measure.verify import allowed_error, compare
+from autosched.runtime.device import resolve_target
 from autosched.runtime.module import Module
 from autosched.space.loading import find_workload, list_workloads
 from autosched.space.space import Sketch, template_space
@@ -139,10 +142,28 @@ def test_points_of_every_template_on_llvm(name: str, given: dict[str, Any]) -> N
 
 
 def _has_kernels(name: str) -> bool:
-    return any(t.target == "opencl" for t in find_workload(name, ROOT / "search_spaces").templates)
+    return any(t.fits(Target.parse("opencl")) for t in find_workload(name, ROOT / "search_spaces").templates)
 
 
 @pytest.mark.parametrize("name", [name for name in SMALL if _has_kernels(name)])
 def test_points_of_every_template_on_opencl(name: str) -> None:
     """At one size: the driver's compiler takes its time."""
     _check_points(name, SMALL[name][0], Target.parse("opencl"), 2)
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if _has_kernels(name)])
+def test_sources_of_every_template_for_cuda(name: str) -> None:
+    """NVIDIA's compiler takes them, where it is installed."""
+    work, sizes = _workload(name, SMALL[name][0])
+    target = resolve_target("cuda")
+    for sketch in template_space(work, target, work.sizes_of(work.sample_inputs(sizes))).sketches:
+        source = compile_function(sketch.structure.bind(_points(sketch, 1)[0]), target).text("source")
+        assert "__global__" in source
+        if find_nvrtc() is not None:
+            assert compile_cuda_source(source, "sm_80")
+
+
+@pytest.mark.parametrize("name", ["matmul", "softmax", "row_sum", "conv2d_nhwc", "histogram"])
+def test_points_of_templates_on_emulated_cuda(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_emulated_cuda(monkeypatch)
+    _check_points(name, SMALL[name][0], resolve_target("cuda"), 1)

@@ -51,6 +51,7 @@ def _spell(value: Any) -> str:
 
 def _workloads() -> Listing:
     from autosched.space.loading import find_workload, list_workloads
+    from autosched.target import KINDS, Target
 
     found: Listing = {}
     for name, path in list_workloads().items():
@@ -58,7 +59,7 @@ def _workloads() -> Listing:
         found[name] = {
             "about": _first_line(function.__doc__),
             "parameters": function.parameters,
-            "templates for": [*dict.fromkeys(t.target for t in function.templates)],
+            "templates for": [k for k in KINDS if any(t.fits(Target(k)) for t in function.templates)],
             "file": str(path),
         }
     return found

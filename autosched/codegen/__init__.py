@@ -1,4 +1,4 @@
-"""Lowered functions to machine code: LLVM for the CPU, a C family for OpenCL devices."""
+"""Lowered functions to machine code: LLVM for the CPU, a C family for OpenCL and CUDA devices."""
 
 from __future__ import annotations
 
@@ -27,4 +27,8 @@ def compile_function(function: Function, target: Target) -> Artifact:
         from autosched.codegen.c_family import compile_opencl
 
         return compile_opencl(function, target)
-    raise TargetError("no code generator for it", asked=f"target {target}", legal="targets: llvm, opencl")
+    if target.kind == "cuda":
+        from autosched.codegen.c_family import compile_cuda
+
+        return compile_cuda(function, target)
+    raise TargetError("no code generator for it", asked=f"target {target}", legal="targets: llvm, opencl, cuda")

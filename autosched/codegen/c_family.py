@@ -17,6 +17,7 @@ from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_statements import Statements
 from autosched.codegen.c_text import INDEX, Names
+from autosched.codegen.cuda_dialect import CUDA
 from autosched.codegen.dialects import OPENCL, Dialect
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.signature import Dim, Signature, dim_of
@@ -38,7 +39,7 @@ from autosched.ir.stmt import (
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
-__all__ = ["Program", "compile_opencl", "emit_kernels", "emit_program"]
+__all__ = ["Program", "compile_cuda", "compile_opencl", "emit_kernels", "emit_program"]
 
 _HALF = "float16"
 
@@ -65,11 +66,23 @@ def compile_opencl(function: Function, target: Target) -> Artifact:
     Raises BuildError for what cannot be expressed, and for a constant work-group or shared memory
     beyond the limits of `target`, as far as those are known.
     """
-    program = emit_program(function, OPENCL, native_half=bool(target.limits.get("fp16", 0)))
+    return _artifact(function, target, emit_program(function, OPENCL, native_half=bool(target.limits.get("fp16", 0))))
+
+
+def compile_cuda(function: Function, target: Target) -> Artifact:
+    """CUDA C++ for a function of launches; raises what `compile_opencl` raises.
+
+    The source includes no header. Halves are 16 bits in memory and floats in registers, like those of an
+    OpenCL device without half precision.
+    """
+    return _artifact(function, target, emit_program(function, CUDA))
+
+
+def _artifact(function: Function, target: Target, program: Program) -> Artifact:
     for launch in program.launches:
         _check_limits(launch, target)
     return Artifact(
-        kind="opencl",
+        kind=target.kind,
         target=str(target),
         signature=Signature.of(function),
         code=program.source.encode(),
@@ -200,7 +213,7 @@ class _Emitter:
                 if buffer in written or buffer in read:
                     self.x.buffers[buffer] = names.declare(buffer.name)
                     const = "" if buffer in written else "const "
-                    pointer = f"{d.global_scope} {const}{d.storage_name(buffer.dtype)}* {d.restrict}"
+                    pointer = d.pointer_type(d.global_scope, const + d.storage_name(buffer.dtype)) + f" {d.restrict}"
                     texts.append(f"{pointer} {self.x.buffers[buffer]}")
                     args.append([kind, position])
         computed = [s for s in walk(launch.body) if not isinstance(s, Allocate)]  # extents are the host's
@@ -222,7 +235,10 @@ class _Emitter:
             if isinstance(elements, int):
                 body.line(f"{scope} {body.array(buffer, name, elements)};")
             else:
-                texts.append(f"{scope} {self.dialect.storage_name(buffer.dtype)}* {self.dialect.restrict} {name}")
+                words = {"type": self.dialect.storage_name(buffer.dtype), "name": name}
+                texts.append(self.dialect.shared_parameter.format(**words))
+                if self.dialect.shared_declaration:
+                    body.line(self.dialect.shared_declaration.format(**words))
                 args.append(["shared", _bytes(buffer)])
         return texts
 
@@ -248,6 +264,12 @@ class _Emitter:
             head.append(d.float64_preamble)
         if _HALF in types and self.native_half:
             head.append(d.float16_preamble)
+        elif _HALF in types:
+            head.append(d.packed_half_preamble)
+        if any(e.dtype.lanes > 1 for e in exprs):
+            head.append(d.vector_preamble)
+        if any(kind == "shared" for launch in self.launches for kind, _ in launch["args"]):
+            head.append(d.shared_preamble)
         index = [
             "#ifndef INDEX_T  // the host defines it as long when an offset might not fit in an int",
             f"#define INDEX_T {d.types['int32']}",
@@ -255,7 +277,7 @@ class _Emitter:
             f"typedef INDEX_T {INDEX};",
         ]
         helpers = ["\n".join(self.x.helpers.definitions())] if self.x.helpers.definitions() else []
-        return "\n\n".join(["\n".join(head), "\n".join(index), *helpers, *self.kernels]) + "\n"
+        return "\n\n".join(["\n".join(filter(None, head)), "\n".join(index), *helpers, *self.kernels]) + "\n"
 
 
 def _elements(buffer: Buffer) -> Dim:

@@ -7,9 +7,12 @@ INT_MIN / -1 wraps, `floordiv` rounds down, shifts by the width or more empty th
 
 from __future__ import annotations
 
-from autosched.codegen.c_text import INDEX
+import re
+
+from autosched.codegen.c_text import INDEX, literal
 from autosched.codegen.dialects import Dialect
 from autosched.ir.dtype import DType, dtype
+from autosched.ir.expr import OPS
 
 __all__ = ["Helpers"]
 
@@ -69,11 +72,20 @@ _FLOAT = {
 }
 _SATURATE = "{f} {t} saturate_{n}_{sn}({s} a) {{ return {saturated}; }}"
 _ROUND_HALF = """\
-{f} {r} round_half_{n}({t} a) {{
-  ushort bits{dimension};
+{f} {r} {name}({t} a) {{
+  {bits_type} bits{dimension};
   {store};
   return {load};
 }}"""
+
+_LANEWISE = """\
+{f} {r} {name}({parameters}) {{
+  {r} r;
+  for (int i = 0; i < {lanes}; ++i) {to} = {value};
+  return r;
+}}"""
+_UNARY = frozenset(("abs", "popcount", "sigmoid"))
+_PREDICATES = frozenset(op for op, info in OPS.items() if op.startswith("is") and info.kind == "math")
 
 
 class Helpers:
@@ -93,11 +105,41 @@ class Helpers:
     def restore(self, state: dict[str, str]) -> None:
         self._texts = state
 
+    def lanewise(self, function: str, to: DType, of: DType, count: int, lane: str = "{x}") -> str:
+        """A function that applies the scalar `function` to each lane of its `count` vectors of type `of`.
+
+        `lane` is what becomes of each result {x}. For languages whose functions take scalars only.
+        """
+        d = self._dialect
+        operands = ["a", "b", "c"][:count]
+        taken = [d.vector_lane.format(x=x, i="i") for x in operands]
+        words = {
+            "r": d.type_name(to),
+            "parameters": ", ".join(f"{d.type_name(of)} {x}" for x in operands),
+            "lanes": str(of.lanes),
+            "to": d.vector_lane.format(x="r", i="i"),
+            "value": lane.format(x=f"{function}({', '.join(taken)})"),
+        }
+        return self._define(function, f"{d.types[of.scalar]}{of.lanes}", _LANEWISE, words)
+
+    def math(self, op: str, of: DType, count: int) -> str:
+        """The function for the math operator `op` on `count` operands of type `of`, scalars or vectors."""
+        if op == "sigmoid":
+            return self.name(op, str(of))
+        function = self._dialect.math[op]
+        if of.lanes == 1 or not self._dialect.vector_lane:
+            return function
+        if op in _PREDICATES:
+            return self.lanewise(function, dtype(f"int{of.bits}x{of.lanes}"), of, count, "-(bool){x}")
+        return self.lanewise(function, of, of, count)
+
     def name(self, op: str, ctype: str) -> str:
         """The function for `op` on operands of `ctype` (INDEX, or a scalar or vector type)."""
         if ctype == INDEX:
             return self._define(op, INDEX, {**_INTEGER, **_SIGNED}[op], {"t": INDEX, "u": INDEX, "bits": "64"})
         of = dtype(ctype)
+        if of.lanes > 1 and self._dialect.vector_lane:
+            return self.lanewise(self.name(op, of.scalar), of, of, 1 if op in _UNARY else 2)
         table = _FLOAT if of.is_float else _INTEGER | (_SIGNED if of.kind == "int" else _UNSIGNED)
         if of.kind == "uint" and op in ("floordiv", "floormod"):  # all roundings agree
             op = op.replace("floor", "trunc")
@@ -108,8 +150,12 @@ class Helpers:
 
     def saturate(self, to: DType, source: DType) -> str:
         """The function that converts a float to the integer type `to`, cut off at its ends."""
+        if to.lanes > 1 and self._dialect.vector_lane:
+            return self.lanewise(self.saturate(dtype(to.scalar), dtype(source.scalar)), to, source, 1)
         t, s = self._dialect.type_name(to), self._dialect.type_name(source)
-        number = self._dialect.saturate.format(type=t, x=f"a != a ? ({s})0 : a")
+        low, high = (literal(int(end), dtype(to.scalar), self._dialect).text for end in (to.min, to.max))
+        end = literal(float(int(to.max) + 1), dtype(source.scalar), self._dialect).text
+        number = self._dialect.saturate.format(type=t, x=f"a != a ? ({s})0 : a", low=low, high=high, end=end)
         return self._define("saturate", f"{t}_{s}", _SATURATE, {"t": t, "s": s, "saturated": number, "n": t, "sn": s})
 
     def round_half(self, ctype: str) -> str:
@@ -117,11 +163,12 @@ class Helpers:
         of = dtype(ctype)
         t, lanes = self._dialect.type_name(of), of.lanes
         d = self._dialect
-        pointer = f"({d.private_scope} {d.types['float16']}*)" + ("&bits" if lanes == 1 else "bits")
+        pointer = f"({d.pointer_type(d.private_scope, d.types['float16'])})" + ("&bits" if lanes == 1 else "bits")
         load, store = (d.half_load, d.half_store) if lanes == 1 else (d.vector_half_load, d.vector_half_store)
         words = {
             "t": t,
             "r": d.type_name(dtype("float32").with_lanes(lanes)),
+            "bits_type": d.types["uint16"],
             "dimension": "" if lanes == 1 else f"[{lanes}]",
             "store": store.format(x="a", pointer=pointer, lanes=lanes),
             "load": load.format(pointer=pointer, lanes=lanes),
@@ -129,9 +176,9 @@ class Helpers:
         return self._define("round_half", t, _ROUND_HALF, words)
 
     def _define(self, op: str, suffix: str, template: str, words: dict[str, str]) -> str:
-        name = f"{op}_{suffix}"
+        name = re.sub(r"\W+", "_", f"{op}_{suffix}").rstrip("_")
         if name not in self._texts:
-            self._texts[name] = template.format(**{"f": self._dialect.function, "n": suffix, **words})
+            self._texts[name] = template.format(**{"f": self._dialect.function, "name": name, "n": suffix, **words})
         return name
 
 

@@ -212,9 +212,9 @@ class Expressions:
     def pointer(self, buffer: Buffer, offset: Expr) -> str:
         """The address of an element, as the argument of a load or store function."""
         name = self.buffers[buffer]
-        if self.is_packed_half(buffer) and buffer.scope != "global":
-            d = self.dialect
+        d = self.dialect
+        if self.is_packed_half(buffer) and buffer.scope != "global" and d.types["float16"] != d.types["uint16"]:
             scope = d.shared_scope if buffer.scope == "shared" else d.private_scope
-            name = f"({scope} {d.types['float16']}*){name}"
+            name = f"({d.pointer_type(scope, d.types['float16'])}){name}"
         index = self.index(offset)
         return name if index.text == "0" else f"{name} + {index.at(ADD)}"

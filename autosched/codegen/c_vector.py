@@ -165,6 +165,9 @@ class Vectors:
         return infix("&", number, self.constant(1, to), to)
 
     def choose(self, condition: Code, a: Code, b: Code) -> Code:
+        if condition.mask and self.d.vector_choose:
+            text = self.d.vector_choose.format(c=condition.text, a=a.text, b=b.text)
+            return Code(text, ATOM, a.ctype)
         text = f"{condition.at(OR)} ? {a.at(OR)} : {b.at(CONDITIONAL)}"
         return Code(text, CONDITIONAL, a.ctype)
 
@@ -252,7 +255,7 @@ def _neg(v: Vectors, e: Expr) -> Code:
 def _abs(v: Vectors, e: Expr) -> Code:
     (a,) = v.operands(e)
     if e.dtype.is_float:
-        return Code(f"{v.d.math['abs']}({a.text})", ATOM, a.ctype)
+        return Code(f"{v.x.helpers.math('abs', dtype(a.ctype), 1)}({a.text})", ATOM, a.ctype)
     if e.dtype.kind == "uint":
         return a
     raise NotVector
@@ -358,7 +361,7 @@ def _load(v: Vectors, e: Expr) -> Code:
 def _math(v: Vectors, e: Expr) -> Code:
     args = v.operands(e)
     of = dtype(args[0].ctype)
-    name = v.x.helpers.name("sigmoid", of) if e.op == "sigmoid" else v.d.math[e.op]
+    name = v.x.helpers.math(e.op, of, len(args))
     text = f"{name}({', '.join(a.text for a in args)})"
     return Code(text, ATOM, f"int{of.bits}x{of.lanes}", mask=True) if e.dtype.is_bool else Code(text, ATOM, of)
 

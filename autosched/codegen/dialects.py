@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS
 
-__all__ = ["OPENCL", "Dialect"]
+__all__ = ["C_KEYWORDS", "OPENCL", "Dialect"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Dialect:
     preamble: str
     float64_preamble: str
     float16_preamble: str
+    packed_half_preamble: str  #: for halves that are computed in float
     #: kernels and helper functions
     kernel: str
     block_attribute: str  #: `{x}`, `{y}`, `{z}`: the constant size of a work-group
@@ -37,6 +38,11 @@ class Dialect:
     shared_scope: str
     private_scope: str
     restrict: str
+    #: shared memory of a symbolic size: the kernel's parameter {name}, and the declaration that it needs besides;
+    #: and what the file needs
+    shared_parameter: str
+    shared_declaration: str
+    shared_preamble: str
     #: threads: barrier by scope, and the index of a work-item by thread tag
     barriers: dict[str, str]
     thread_index: dict[str, str]
@@ -50,7 +56,9 @@ class Dialect:
     #: operator of `ir.expr.OPS` -> function for floats of every width
     math: dict[str, str]
     popcount: str
-    saturate: str  #: float to integer, cut off at the ends of the type; NaN need not work
+    #: the float `a` to integer, cut off at the ends {low} and {high} of the type, NaN to 0; {end} is the float
+    #: high + 1, and {x} is `a` with 0 for NaN
+    saturate: str
     #: half precision without native support: kept as 16 bits, computed in float
     half_load: str
     half_store: str
@@ -67,6 +75,9 @@ class Dialect:
     vector_splat: str
     vector_convert: str
     vector_bits: str
+    vector_choose: str  #: lane by lane {a} where the mask {c} is set, {b} elsewhere; empty: C's conditional does that
+    vector_lane: str  #: lane {i} of {x}, for a language whose functions take scalars only; empty: they take vectors
+    vector_preamble: str
     #: names a loop or buffer must not take: words of the language, and what the emitter calls
     reserved: frozenset[str]
     reserved_pattern: re.Pattern[str]
@@ -79,6 +90,10 @@ class Dialect:
     def storage_name(self, of: DType) -> str:
         """The type of an element in memory."""
         return self.storage.get(of.scalar) or self.types[of.scalar]
+
+    def pointer_type(self, scope: str, of: str) -> str:
+        """A pointer to the type `of` in memory qualified `scope`."""
+        return f"{scope} {of}*".lstrip()
 
     def is_reserved(self, name: str) -> bool:
         return name in self.reserved or self.reserved_pattern.fullmatch(name) is not None
@@ -103,7 +118,7 @@ _OPENCL_TYPES = {
 _OPENCL_MATH = {op: op for op, info in OPS.items() if info.kind == "math" and op != "sigmoid"}
 _OPENCL_MATH |= {"nearbyint": "rint", "abs": "fabs"}
 
-_C_KEYWORDS = (
+C_KEYWORDS = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long "
     "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main"
 )
@@ -125,6 +140,7 @@ OPENCL = Dialect(
     preamble="#pragma OPENCL FP_CONTRACT ON",
     float64_preamble="#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
     float16_preamble="#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
+    packed_half_preamble="",
     kernel="__kernel",
     block_attribute="__attribute__((reqd_work_group_size({x}, {y}, {z})))",
     function="static inline",
@@ -132,6 +148,9 @@ OPENCL = Dialect(
     shared_scope="__local",
     private_scope="__private",
     restrict="restrict",
+    shared_parameter="__local {type}* restrict {name}",
+    shared_declaration="",
+    shared_preamble="",
     barriers={
         "shared": "barrier(CLK_LOCAL_MEM_FENCE)",
         "global": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
@@ -162,8 +181,11 @@ OPENCL = Dialect(
     vector_splat="({type})({x})",
     vector_convert="convert_{type}({x})",
     vector_bits="as_{type}({x})",
+    vector_choose="",
+    vector_lane="",
+    vector_preamble="",
     reserved=frozenset(
-        [*_C_KEYWORDS.split(), *_OPENCL_KEYWORDS.split(), *_OPENCL_TYPES.values(), *_OPENCL_MATH.values()]
+        [*C_KEYWORDS.split(), *_OPENCL_KEYWORDS.split(), *_OPENCL_TYPES.values(), *_OPENCL_MATH.values()]
     ),
     reserved_pattern=re.compile(_OPENCL_PATTERN),
 )

@@ -1,4 +1,4 @@
-"""Running compiled code: the CPU in this process, OpenCL devices, and the callable `Module`."""
+"""Running compiled code: the CPU in this process, OpenCL and CUDA devices, and the callable `Module`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ def load(artifact: Artifact, target: Target) -> Kernel:
         from autosched.runtime.opencl import OpenCLKernel
 
         return OpenCLKernel(artifact, target)
+    if artifact.kind == "cuda":
+        from autosched.runtime.cuda import CudaKernel
+
+        return CudaKernel(artifact, target)
     raise BuildError(
-        "no runtime loads such code", asked=f"artifact of kind {artifact.kind!r}", legal="legal: llvm, opencl"
+        "no runtime loads such code", asked=f"artifact of kind {artifact.kind!r}", legal="legal: llvm, opencl, cuda"
     )

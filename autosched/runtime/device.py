@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from autosched.errors import DeviceError
 from autosched.target import Target, TargetLike
 
 __all__ = ["Cache", "data_caches", "describe_device", "host_cpu", "resolve_target", "versions"]
@@ -83,6 +84,10 @@ def resolve_target(spec: TargetLike) -> Target:
     """The target with its device's limits filled in. Raises TargetError, or DeviceError when there
     is no such device."""
     target = Target.parse(spec)
+    if target.kind == "cuda" and not target.limits:
+        from autosched.runtime.cuda_driver import cuda_limits
+
+        return target.with_limits(**cuda_limits(target))
     if target.kind != "opencl" or target.limits:
         return target
     from autosched.runtime.opencl_devices import device_limits
@@ -98,6 +103,14 @@ def describe_device(target: Target) -> dict[str, Any]:
         info = find_device(target.options.get("device", ""))
         facts = {k: v for k, v in asdict(info).items() if isinstance(v, (str, int, float, bool))}
         return {**facts, "name": info.name}
+    if target.kind == "cuda":
+        from autosched.runtime.cuda_driver import DEFAULT_ARCH, cuda_device
+
+        try:
+            device = cuda_device(target)
+        except DeviceError:  # source can still be had
+            return {"name": f"no CUDA device ({target.options.get('arch', DEFAULT_ARCH)})"}
+        return {**asdict(device), "max_work_items": list(device.max_work_items)}
     cpu, threads = host_cpu(), target.num_threads
     plural = "" if threads == 1 else "s"
     return {"name": f"{cpu}, {threads} thread{plural}", "cpu": cpu, "threads": threads}

@@ -10,16 +10,16 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from autosched.codegen.artifact import Artifact, Dim, Signature, evaluate_dim
+from autosched.codegen.artifact import Artifact, Signature, evaluate_dim
 from autosched.errors import BuildError, DeviceError
 from autosched.ir.dtype import dtype
 from autosched.runtime.arguments import check_arrays
+from autosched.runtime.launches import Launch, LaunchPlan, times
 from autosched.runtime.opencl_devices import (
     DeviceInfo,
     device_limits,
@@ -36,57 +36,6 @@ Array = np.ndarray[Any, Any]
 
 _IN_FLIGHT = 64  #: launches enqueued before waiting; unbounded queues exhaust drivers
 _LOG_CHARACTERS = 4096
-_NARROW_LIMIT = 2**31
-
-
-@dataclass(frozen=True)
-class _Launch:
-    """One kernel launch, as `codegen.c_family.Program` describes it."""
-
-    name: str
-    grid: tuple[Dim, ...]
-    block: tuple[Dim, ...]
-    shared_bytes: Dim
-    args: tuple[tuple[str, Any], ...]
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """The host's side of a program."""
-
-    launches: tuple[_Launch, ...]
-    device: tuple[tuple[str, str, Dim], ...]
-    index_bound: Dim
-
-    @staticmethod
-    def of(artifact: Artifact) -> _Plan:
-        """Read an artifact's `meta`. Raises BuildError if it is not what `compile_opencl` writes."""
-        try:
-            meta = artifact.meta
-            launches = tuple(
-                _Launch(
-                    str(launch["name"]),
-                    _three(launch["grid"]),
-                    _three(launch["block"]),
-                    launch["shared_bytes"],
-                    tuple((str(kind), value) for kind, value in launch["args"]),
-                )
-                for launch in meta["launches"]
-            )
-            device = tuple((str(b["name"]), str(dtype(b["dtype"])), b["elements"]) for b in meta["device"])
-            return _Plan(launches, device, meta["index_bound"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise BuildError(
-                f"the artifact does not say how to launch its kernels: {error!r}",
-                asked=artifact.signature.name,
-                legal="build it again with this version",
-            ) from None
-
-
-def _three(dims: Any) -> tuple[Dim, ...]:
-    if len(dims) != 3:
-        raise ValueError(f"{dims!r} is not three extents")
-    return tuple(dims)
 
 
 class OpenCLKernel:
@@ -95,7 +44,7 @@ class OpenCLKernel:
     def __init__(self, artifact: Artifact, target: Target) -> None:
         self._signature = artifact.signature
         self._source = artifact.code.decode()
-        self.plan = _Plan.of(artifact)
+        self.plan = LaunchPlan.of(artifact)
         self.session = open_session(find_device(target.options.get("device", "")))
         self._programs: dict[bool, Any] = {}
 
@@ -110,43 +59,25 @@ class OpenCLKernel:
         kernels beyond the limits of the device; DeviceError when the device cannot hold the buffers.
         """
         sizes = check_arrays(self._signature, arrays)
-        launches = [launch for launch in self.plan.launches if self._runs(launch, sizes)]
+        launches = [launch for launch in self.plan.launches if launch.runs(sizes)]
         for launch in launches:
             self._check_launch(launch, sizes)
-        wide = evaluate_dim(self.plan.index_bound, sizes) >= _NARROW_LIMIT
-        return OpenCLBoundCall(self, arrays, sizes, launches, wide)
+        return OpenCLBoundCall(self, arrays, sizes, launches, self.plan.is_wide(sizes))
 
-    @staticmethod
-    def _runs(launch: _Launch, sizes: dict[str, int]) -> bool:
-        """An empty grid runs nothing, and OpenCL would call it an error."""
-        return all(evaluate_dim(d, sizes) > 0 for d in (*launch.grid, *launch.block))
-
-    def _check_launch(self, launch: _Launch, sizes: dict[str, int]) -> None:
+    def _check_launch(self, launch: Launch, sizes: dict[str, int]) -> None:
         info = self.session.info
-        block = tuple(evaluate_dim(d, sizes) for d in launch.block)
-        shared = evaluate_dim(launch.shared_bytes, sizes)
-        if prod(block) > info.max_work_group:
-            raise self._refused(launch, f"a work-group of {_times(block)} work-items", f"{info.max_work_group}")
-        if any(b > limit for b, limit in zip(block, info.max_work_items, strict=False)):
-            raise self._refused(launch, f"a work-group of {_times(block)} work-items", _times(info.max_work_items))
-        if shared > info.shared_memory:
-            raise self._refused(launch, f"{shared} bytes of shared memory for each work-group", f"{info.shared_memory}")
+        launch.check(sizes, info.name, info.max_work_group, info.max_work_items, info.shared_memory)
 
-    def _refused(self, launch: _Launch, what: str, limit: str) -> BuildError:
-        return BuildError(
-            f"it asks for {what}, and {self.session.info.name!r} allows {limit}",
-            asked=f"kernel {launch.name!r}",
-            legal="use smaller tiles, or bind fewer loops to threads",
-        )
-
-    def kernel(self, launch: _Launch, block: tuple[int, ...], wide: bool) -> Any:
+    def kernel(self, launch: Launch, block: tuple[int, ...], wide: bool) -> Any:
         """A kernel object of its own for one call. Raises BuildError if its work-group is too large."""
         cl = opencl()
         kernel = cl.Kernel(self.program(wide), launch.name)
         limit = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, self.session.device)
         if prod(block) > limit:
-            raise self._refused(
-                launch, f"a work-group of {_times(block)} work-items", f"{limit} for the registers this kernel uses"
+            raise launch.refused(
+                f"a work-group of {times(block)} work-items",
+                self.session.info.name,
+                f"{limit} for the registers this kernel uses",
             )
         return kernel
 
@@ -172,10 +103,6 @@ class OpenCLKernel:
         return self._programs[wide]
 
 
-def _times(extents: Sequence[int]) -> str:
-    return " x ".join(map(str, extents))
-
-
 def _nanoseconds(event: Any) -> int:
     """How long the device says that a finished command ran."""
     return int(event.profile.end - event.profile.start)
@@ -195,7 +122,7 @@ class OpenCLBoundCall:
         kernel: OpenCLKernel,
         arrays: Sequence[Array],
         sizes: dict[str, int],
-        launches: Sequence[_Launch],
+        launches: Sequence[Launch],
         wide: bool,
     ) -> None:
         """`wide`: whether `index_t` has 64 bits."""
@@ -238,7 +165,7 @@ class OpenCLBoundCall:
             raise DeviceError(f"buffer {name!r} of {length:,} bytes cannot be had: {error}", asked=self._name) from None
 
     def _prepare(
-        self, kernel: OpenCLKernel, launch: _Launch, sizes: dict[str, int]
+        self, kernel: OpenCLKernel, launch: Launch, sizes: dict[str, int]
     ) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
         """A kernel with its arguments set, and its global and local size."""
         cl = opencl()

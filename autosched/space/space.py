@@ -123,7 +123,7 @@ def template_space(workload: Workload, target: Target, sizes: dict[str, int]) ->
 
     Raises WorkloadError when there is no template for this kind of target or one of them raises.
     """
-    templates = [t for t in workload.templates if t.target == target.kind]
+    templates = [t for t in workload.templates if t.fits(target)]
     if not templates:
         kinds = sorted({t.target for t in workload.templates})
         raise WorkloadError(

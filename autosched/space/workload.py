@@ -20,20 +20,28 @@ import numpy as np
 
 from autosched.errors import AutoschedError, WorkloadError
 from autosched.ir.expr import variables
+from autosched.target import KINDS, Target
 from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
 from autosched.te.tensor import PlaceholderOp, Tensor
 
-__all__ = ["Template", "Workload", "WorkloadFunction", "template", "workload"]
+__all__ = ["GPU", "Template", "Workload", "WorkloadFunction", "template", "workload"]
+
+#: in a template's place for a target: every kind whose loops are bound to work-groups and work-items
+GPU = "gpu"
 
 
 @dataclass(frozen=True)
 class Template:
-    """A schedule with knobs that someone wrote: `fn(s)` or `fn(s, target)`, for one kind of target."""
+    """A schedule with knobs that someone wrote: `fn(s)` or `fn(s, target)`, for one kind of target, or for
+    all that run kernels (`gpu`)."""
 
     name: str
     target: str
     fn: Callable[..., Any]
+
+    def fits(self, target: Target) -> bool:
+        return self.target == target.kind or (self.target == GPU and target.is_gpu_style)
 
     def apply(self, s: Any, target: Any) -> None:
         """Run the template on a schedule. Errors in it become WorkloadError naming the template."""
@@ -184,7 +192,8 @@ def workload(fn: Callable[..., Any] | None = None, *, inputs: Callable[..., Sequ
 
 
 def template(of: WorkloadFunction, *, target: str = "llvm") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a hand-written schedule with knobs for a workload on a kind of target.
+    """Register a hand-written schedule with knobs for a workload on a kind of target: `llvm`, `opencl`,
+    `cuda`, or `gpu` for both of the last two.
 
     The function takes the schedule (and, if it wants, the target) and calls primitives on it;
     `s.define_knob` and `s.choose` leave decisions to tuning.
@@ -193,6 +202,10 @@ def template(of: WorkloadFunction, *, target: str = "llvm") -> Callable[[Callabl
         raise WorkloadError(f"{of!r} is not a workload", asked="@template", legal="the function under @workload")
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        if target not in (*KINDS, GPU):
+            raise WorkloadError(
+                f"{target!r} is no kind of target", asked="@template", legal=f"legal: {', '.join((*KINDS, GPU))}"
+            )
         if any(t.name == fn.__name__ and t.target == target for t in of.templates):
             raise WorkloadError(f"{of.name} has a template {fn.__name__!r} for {target} already", asked="@template")
         of.templates.append(Template(fn.__name__, target, fn))
