@@ -454,15 +454,15 @@ def _interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int
         for d, n in zip(buffer.shape, array.shape, strict=True):
             if d.op == "var":
                 env[d] = n
+    stored = frozenset(s.buffer for s in walk(function.body) if isinstance(s, Store))
+    run = _Run(findings, stored, -(2 ** (index_bits - 1)), 2 ** (index_bits - 1) - 1)
     for r in function.requires:
-        if not _Interpreter(env, {}).index(r.condition, 0):
+        if not _Interpreter(run, env, {}).index(r.condition, 0):
             raise BuildError(r.reason, asked="interpreter", legal=f"needed: {r.condition!r}")
     memory = {
         b: Memory(a, written=i not in function.outputs)
         for i, (b, a) in enumerate(zip(function.params, arrays, strict=True))
     }
-    stored = frozenset(s.buffer for s in walk(function.body) if isinstance(s, Store))
-    run = _Run(findings, stored, -(2 ** (index_bits - 1)), 2 ** (index_bits - 1) - 1)
     with np.errstate(all="ignore"):
         for _ in _Interpreter(run, env, memory).execute(function.body):
             raise BuildError("a barrier outside a kernel", asked="interpreter")
