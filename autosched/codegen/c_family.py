@@ -204,6 +204,7 @@ class _Emitter:
     def _parameters(self, launch: Launch, nodes: list[Expr], names: Names) -> tuple[list[str], list[list[Any]]]:
         """C declarations and host arguments of the buffers and sizes that the kernel mentions."""
         written = {s.buffer for s in walk(launch.body) if isinstance(s, Store)}
+        written |= {node.value for node in nodes if node.op == "address"}
         read = {node.value for node in nodes if node.op == "load"}
         texts: list[str] = []
         args: list[list[Any]] = []

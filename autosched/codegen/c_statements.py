@@ -26,6 +26,7 @@ from autosched.ir.stmt import (
     Allocate,
     Barrier,
     Buffer,
+    Evaluate,
     For,
     If,
     Launch,
@@ -35,6 +36,7 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    While,
     load,
     seq,
     substitute_stmt,
@@ -101,6 +103,11 @@ class Statements:
             case Produce(name=name, body=body):
                 self.line(f"// {name}")
                 self.emit(body)
+            case Evaluate():
+                with self._expressions(s.value):
+                    self.line(f"{self.x.value(s.value).text};")
+            case While():
+                self._while(s)
             case Prefetch():
                 pass  # a hint, and devices hide latency by other work-items
             case Barrier(scope=scope):
@@ -125,6 +132,13 @@ class Statements:
             head = f"for ({INDEX} {name} = {start.text}; {name} < {stop.at(CONDITIONAL + 1)}; ++{name})"
             with self.block(head):
                 self.emit(s.body)
+
+    def _while(self, s: While) -> None:
+        """The condition may need temporaries, so it is asked inside."""
+        with self.block("while (true)"):
+            with self._expressions(s.condition):
+                self.line(f"if (!({self.x.condition(s.condition).text})) break;")
+            self.emit(s.body)
 
     def _if(self, s: If) -> None:
         if s.condition.dtype.lanes != 1:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+from autosched.ir.calls import is_opaque
 from autosched.ir.expr import Expr
 from autosched.ir.visit import post_order
 
@@ -32,7 +33,8 @@ def planned(roots: Collection[Expr]) -> frozenset[Expr]:
     for node in order:
         size[node] = 1 + sum(size[a] for a in node.args)
         depth[node] = 1 + max((depth[a] for a in node.args), default=0)
-        shared = uses[node] > 1 and size[node] >= SHARED_SIZE
+        once = node.op == "call" and not node.value.pure
+        shared = uses[node] > 1 and (size[node] >= SHARED_SIZE or once)
         if node.args and node not in whole and (shared or depth[node] >= MAX_DEPTH):
             named.add(node)
             size[node] = depth[node] = 1
@@ -40,8 +42,8 @@ def planned(roots: Collection[Expr]) -> frozenset[Expr]:
 
 
 def has_load(e: Expr) -> bool:
-    """Whether evaluating `e` reads memory, which must not happen behind a false condition."""
-    return any(node.op == "load" for node in post_order(e))
+    """Whether evaluating `e` reads memory or may have an effect: it must not happen behind a false condition."""
+    return is_opaque(e) or any(node.op == "load" for node in post_order(e))
 
 
 def guarded_arguments(e: Expr) -> tuple[Expr, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autosched.codegen.c_ring import ring_bitnot, ring_shl
-from autosched.codegen.c_text import ATOM, SYMBOLS, UNARY, Code, conditional, infix, literal, negate, promoted
+from autosched.codegen.c_text import ADD, ATOM, SYMBOLS, UNARY, Code, conditional, infix, literal, negate, promoted
 from autosched.errors import BuildError
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr
@@ -185,6 +185,31 @@ def _math(x: Expressions, e: Expr) -> Code:
     return replace(code, ctype="int32").bounded(0, 1) if e.dtype.is_bool else code
 
 
+def _address(x: Expressions, e: Expr) -> Code:
+    text = x.pointer(e.value, e.args[0])
+    return Code(text, ADD if " + " in text else ATOM, "handle")
+
+
+def _call(x: Expressions, e: Expr) -> Code:
+    name, kind = e.value.name, e.value.kind
+    if kind != "extern":
+        what = {"packed": "a Python function", "llvm": "an intrinsic of LLVM"}.get(kind, "an intrinsic without a rule")
+        raise BuildError(
+            f"it is {what}, which {x.dialect.name} cannot call",
+            asked=f"call of {name} in code for {x.dialect.name}",
+            legal=f"register_intrin_lowering({name!r}, {x.dialect.name!r}, f=...)"
+            if kind == "intrin"
+            else "call_extern of a function that the language has; or target llvm",
+        )
+    args = []
+    for a in e.args:
+        code = x.value(a)
+        of = x.register(a.dtype)
+        args.append(code if code.ctype == str(of) else x.cast(code, a.dtype))  # the type chooses among overloads
+    code = x.function(name, promoted(x.register(e.dtype)), *args)
+    return code if e.dtype.is_float else code.bounded(int(e.dtype.min), int(e.dtype.max))
+
+
 def _no_scalar(x: Expressions, e: Expr) -> Code:
     raise BuildError(f"{e.op!r} is no scalar operator of a lowered program", asked=f"code for {e!r}")
 
@@ -223,6 +248,9 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     "cast": _cast,
     **dict.fromkeys(_MATH, _math),
     "load": _load,
+    "address": _address,
+    "call": _call,
+    "view": _no_scalar,
     # tensor reads and reductions are lowered away; vectors are the other table's, or taken apart by lane
     "read": _no_scalar,
     "reduce": _no_scalar,

@@ -14,6 +14,7 @@ import llvmlite.binding as llvm
 
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.asm import readable
+from autosched.codegen.calls import outside_calls
 from autosched.codegen.llvm_libm import vector_library
 from autosched.codegen.llvm_program import entry_name, module_text
 from autosched.codegen.llvm_text import Abilities
@@ -165,6 +166,7 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
     cpu, features = cpu_of(target)
     source = source_of(function, target)
     code = object_code(source, target)
+    outside = outside_calls(function)
     return Artifact(
         kind="llvm",
         target=str(target),
@@ -174,6 +176,8 @@ def compile_llvm(function: Function, target: Target) -> Artifact:
         meta={
             "entry": entry_name(function),
             "parallel": any(isinstance(s, For) and s.kind == "parallel" for s in walk(function.body)),
+            "symbols": list(outside.symbols),
+            "packed": list(outside.packed),
             "cpu": cpu,
             "features": features,
             "triple": triple_of(target),

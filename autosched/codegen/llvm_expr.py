@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from autosched.codegen.llvm_calls import call_outside, packed_call
 from autosched.codegen.llvm_cast import convert, extend
 from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
 from autosched.codegen.llvm_memory import Memory
@@ -19,7 +20,7 @@ from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
 from autosched.codegen.llvm_range import Ranges
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, register_type
 from autosched.errors import BuildError
-from autosched.ir.dtype import BOOL, INT64, dtype
+from autosched.ir.dtype import BOOL, HANDLE, INT64, dtype
 from autosched.ir.expr import Expr, const, is_index, variables
 from autosched.ir.visit import post_order
 
@@ -28,17 +29,19 @@ __all__ = ["Expressions", "has_load", "line_of"]
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
 _RING = frozenset(("add", "sub", "mul", "neg"))
+_OF_MEMORY = frozenset(("load", "address", "view"))
 _COMPARE = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 
 
 def has_load(e: Expr) -> bool:
-    """Whether evaluating `e` reads memory."""
+    """Whether evaluating `e` reads memory, or may have an effect."""
     cache = e._cache
     if cache is None:
         cache = e._cache = {}
     found = cache.get("load")
     if found is None:
-        found = cache["load"] = e.op == "load" or any(has_load(a) for a in e.args)
+        own = e.op in _OF_MEMORY or (e.op == "call" and not e.value.pure)
+        found = cache["load"] = own or any(has_load(a) for a in e.args)
     return bool(found)
 
 
@@ -154,6 +157,10 @@ class Expressions:
         match e.op:
             case "load":
                 return self._load(e)
+            case "address":
+                return Value(self.memory.address(e.value, self.index(e.args[0])), HANDLE)
+            case "call":
+                return self._call(e)
             case "ramp":
                 return self._ramp_value(e)
             case "broadcast":
@@ -205,6 +212,21 @@ class Expressions:
         half = lanes // 2
         parts = [w.shuffle(v, range(half)), w.shuffle(v, range(half, lanes))]
         return self._combine_lanes(op, LLVM_OPS[op](w, of.with_lanes(half), parts))
+
+    def _call(self, e: Expr) -> Value:
+        if e.value.kind == "intrin":
+            raise BuildError(
+                "no rule lowers it for llvm",
+                asked=f"intrinsic {e.value.name}",
+                legal=f"register_intrin_lowering({e.value.name!r}, 'llvm', f=...)",
+            )
+        if e.value.kind != "packed":
+            return call_outside(self.w, e, [self.value(a) for a in e.args])
+        return packed_call(self.w, e, [self._view(a) if a.op == "view" else self.value(a) for a in e.args])
+
+    def _view(self, e: Expr) -> tuple[str, Expr, list[Value]]:
+        offset, *numbers = e.args
+        return self.memory.address(e.value, self.index(offset)), e, [self.index(n) for n in numbers]
 
     # -- choice -------------------------------------------------------------------------------
     def _shortcut(self, e: Expr, left: Expr, then: Expr, otherwise: Expr) -> Value:

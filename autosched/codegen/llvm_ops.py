@@ -21,7 +21,7 @@ Row = Callable[[Writer, DType, Sequence[Value]], Value]
 
 #: emitted by `llvm_expr`: leaves, memory, vectors, and what evaluates its operands on demand
 STRUCTURAL = frozenset(
-    ("const", "var", "load", "to_line", "ramp", "broadcast", "combine_lanes", "select", "if_then_else", "and", "or")
+    "const var load address view call to_line ramp broadcast combine_lanes select if_then_else and or".split()
 )
 
 _FLOAT32 = dtype("float32")

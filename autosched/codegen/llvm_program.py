@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 
+from autosched.codegen.calls import outside_calls
+from autosched.codegen.llvm_calls import leave_if_failed
 from autosched.codegen.llvm_expr import Expressions
 from autosched.codegen.llvm_libm import VectorLibrary
 from autosched.codegen.llvm_memory import Memory
@@ -43,7 +45,20 @@ from autosched.codegen.llvm_text import (
 )
 from autosched.ir.dtype import BOOL, INT64, dtype
 from autosched.ir.expr import Expr
-from autosched.ir.stmt import Allocate, Buffer, For, Function, Let, Prefetch, Stmt, Store, expressions, walk
+from autosched.ir.ops import ACCESSES
+from autosched.ir.stmt import (
+    Allocate,
+    Buffer,
+    For,
+    Function,
+    Let,
+    Prefetch,
+    Stmt,
+    Store,
+    expressions,
+    handed_out,
+    walk,
+)
 from autosched.ir.visit import post_order
 
 __all__ = ["CHUNKS_PER_THREAD", "entry_name", "module_text"]
@@ -102,13 +117,15 @@ def _captures(loop: For) -> _Captures:
     for node in post_order([e for s in walk(loop.body) for e in expressions(s)]):
         if node.op == "var":
             variables[node] = None
-        elif node.op == "load":
+        elif node.op in ACCESSES:
             buffers[node.value] = None
     return _Captures([b for b in buffers if b not in inner], [v for v in variables if v not in inner])
 
 
 def _stored(body: Stmt) -> set[Buffer]:
-    return {s.buffer for s in walk(body) if isinstance(s, Store)}
+    """The buffers that are written, or given away to be written."""
+    given = (handed_out(s) for s in walk(body))
+    return {s.buffer for s in walk(body) if isinstance(s, Store)}.union(*given)
 
 
 class _Program:
@@ -122,6 +139,15 @@ class _Program:
         self.entry = entry_name(function)
         self.stored = _stored(function.body)
         self.launches = 0
+        self.fails = bool(outside_calls(function).packed)  #: bodies return the number of an exception, or 0
+        self.result, self.done = ("i64", "ret i64 0") if self.fails else ("void", "ret void")
+
+    def _run(self, w: Writer, call: str) -> None:
+        """Call a body, and return if it failed."""
+        if self.fails:
+            leave_if_failed(w, w.fresh(f"call i64 {call}", INT64))
+        else:
+            w.do(f"call void {call}")
 
     # -- the body -----------------------------------------------------------------------------
     def emit_body(self) -> None:
@@ -136,8 +162,8 @@ class _Program:
         parameters += [f"ptr noalias align {ALIGNMENT} {workspace}", typed(threads)]
         s.emit(self.function.body, constant(0, INT64))
         s.memory.fence()
-        w.do("ret void")
-        w.finish(f"define internal void @{self.entry}.body({', '.join(parameters)}) noinline {_ATTRIBUTES}")
+        w.do(self.done)
+        w.finish(f"define internal {self.result} @{self.entry}.body({', '.join(parameters)}) noinline {_ATTRIBUTES}")
 
     def _buffer_parameter(self, memory: Memory, buffer: Buffer) -> str:
         """Name the parameter and say what LLVM may believe of it."""
@@ -175,7 +201,7 @@ class _Program:
         w.start(alone)
         with w.scope():
             end = plus(w, start, extent)
-            w.do(f"call void @{name}.range({_arguments(operands, start, end, workspace)})")
+            self._run(w, f"@{name}.range({_arguments(operands, start, end, workspace)})")
         w.jump(joined)
         w.start(team)
         with w.scope():
@@ -203,7 +229,11 @@ class _Program:
         wanted = w.intrinsic("smin", INT64, [threads, extent])
         count = w.convert("trunc", wanted, dtype("int32"))
         gomp = self.module.declare("GOMP_parallel", "void", ["ptr", "ptr", "i32", "i32"])
+        if self.fails:
+            w.do(f"store i64 0, ptr {_failure(w, closure)}, align 8")
         w.do(f"call void {gomp}(ptr @{name}.worker, ptr {closure}, {typed(count)}, i32 0)")
+        if self.fails:
+            leave_if_failed(w, w.fresh(f"load i64, ptr {_failure(w, closure)}, align 8", INT64))
 
     def _emit_worker(self, name: str, operand_types: list[str]) -> None:
         """NAME.LOOP.worker(closure): what each thread runs."""
@@ -229,8 +259,17 @@ class _Program:
         count = w.intrinsic("smin", INT64, [rest, Value(chunk, INT64)])
         begin = w.binary("add", Value(start, INT64), first)
         end = w.binary("add", begin, count)
-        w.do(f"call void @{name}.range({_arguments(loaded[5:], begin, end, mine)})")
-        w.jump("take")
+        run = f"call {self.result} @{name}.range({_arguments(loaded[5:], begin, end, mine)})"
+        if self.fails:
+            status = w.fresh(run, INT64)
+            w.branch(w.fresh(f"icmp eq {typed(status)}, 0", BOOL).ref, "take", "failed")
+            w.start("failed")  # and let nobody begin another chunk
+            w.do(f"store atomic {typed(status)}, ptr {_failure(w, '%closure')} monotonic, align 8")
+            w.do(f"atomicrmw max ptr %closure, i64 {extent} monotonic, align 8")
+            w.jump("done")
+        else:
+            w.do(run)
+            w.jump("take")
         w.start("done")
         w.do("ret void")
         w.finish(f"define internal void @{name}.worker(ptr %closure) {_ATTRIBUTES}")
@@ -252,8 +291,8 @@ class _Program:
         parameters += [typed(begin), typed(end), f"ptr noalias align {ALIGNMENT} {workspace}"]
         s.loop(loop, begin, end, constant(0, INT64))
         s.memory.fence()
-        w.do("ret void")
-        w.finish(f"define internal void @{name}.range({', '.join(parameters)}) noinline {_ATTRIBUTES}")
+        w.do(self.done)
+        w.finish(f"define internal {self.result} @{name}.range({', '.join(parameters)}) noinline {_ATTRIBUTES}")
 
     # -- entry points -------------------------------------------------------------------------
     def emit_entry(self) -> None:
@@ -261,8 +300,12 @@ class _Program:
         w = Writer(self.module)
         operands = [f"ptr {_element(w, 'ptr', '%args', i)}" for i in range(len(self.function.params))]
         operands += [*map(typed, self._load_sizes(w)), "ptr %workspace", "i64 %threads"]
-        w.do(f"call void @{self.entry}.body({', '.join(operands)})")
-        w.do("ret i32 0")
+        call = f"@{self.entry}.body({', '.join(operands)})"
+        if self.fails:
+            w.do(f"ret {typed(w.convert('trunc', w.fresh(f'call i64 {call}', INT64), dtype('int32')))}")
+        else:
+            w.do(f"call void {call}")
+            w.do("ret i32 0")
         w.finish(
             f"define i32 @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads) noinline {_ATTRIBUTES}"
         )
@@ -287,11 +330,17 @@ class _Program:
         w.do(f"call i32 {clock}(i32 {_CLOCK_MONOTONIC}, ptr {before})")
         w.jump("round")
         w.start("round")
-        w.define("%i", "phi i64 [ 0, %entry ], [ %next, %call ]")
+        w.define("%i", f"phi i64 [ 0, %entry ], [ %next, %{'again' if self.fails else 'call'} ]")
         w.branch(w.fresh("icmp slt i64 %i, %number", BOOL).ref, "call", "done")
         w.start("call")
-        w.do(f"call i32 @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads)")
+        status = w.fresh(f"call i32 @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads)", dtype("int32"))
         w.define("%next", "add i64 %i, 1")
+        if self.fails:  # a negative time says which exception waits
+            w.branch(w.fresh(f"icmp eq {typed(status)}, 0", BOOL).ref, "again", "failed")
+            w.start("failed")
+            number = w.convert("sext", w.fresh(f"sub i32 0, {status.ref}", dtype("int32")), INT64)
+            w.do(f"ret {typed(number)}")
+            w.start("again")
         w.jump("round")
         w.start("done")
         w.do(f"call i32 {clock}(i32 {_CLOCK_MONOTONIC}, ptr {after})")
@@ -321,6 +370,11 @@ def _arguments(operands: list[tuple[str, str]], begin: Value, end: Value, worksp
 def _closure_type(kinds: list[str]) -> str:
     """{ the counter, the rest of its cache line, what the workers read... }"""
     return f"{{ i64, [{ALIGNMENT - 8} x i8], {', '.join(kinds)} }}"
+
+
+def _failure(w: Writer, closure: str) -> str:
+    """Where a worker leaves the number of an exception: beside the counter."""
+    return w.pointer(f"getelementptr i8, ptr {closure}, i64 8")
 
 
 def _closure_field(w: Writer, kind: str, closure: str, position: int) -> str:

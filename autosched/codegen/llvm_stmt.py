@@ -15,7 +15,23 @@ from autosched.codegen.llvm_transpose import Transposed, transpose, transposed
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_index
-from autosched.ir.stmt import Allocate, Barrier, Buffer, For, If, Launch, Let, Prefetch, Produce, Seq, Stmt, Store, walk
+from autosched.ir.stmt import (
+    Allocate,
+    Barrier,
+    Buffer,
+    Evaluate,
+    For,
+    If,
+    Launch,
+    Let,
+    Prefetch,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    While,
+    walk,
+)
 
 __all__ = ["Statements"]
 
@@ -65,6 +81,11 @@ class Statements:
                 self._prefetch(s)
             case Let():
                 self._let(s, used)
+            case Evaluate():
+                self.exprs.begin_statement(s.value)
+                self.exprs.value(s.value)
+            case While():
+                self._while(s, used)
             case Allocate():
                 self._allocate(s, used)
             case Produce(name=name, body=body):
@@ -249,6 +270,20 @@ class Statements:
             return ""
         node = module.metadata(f"!{{@, {hints}}}", distinct=True)
         return f", !llvm.loop {node}"
+
+    def _while(self, s: While, used: Value) -> None:
+        w = self.w
+        test, body, done = (w.label(f"while.{part}") for part in ("test", "body", "done"))
+        w.jump(test)
+        w.start(test)
+        with w.scope():
+            self.exprs.begin_statement(s.condition)
+            holds = self.exprs.value(s.condition)
+            w.branch(holds.ref, body, done)
+            w.start(body)
+            self.emit(s.body, used)
+            w.jump(test)
+        w.start(done)
 
     def _if(self, s: If, used: Value) -> None:
         condition = s.condition

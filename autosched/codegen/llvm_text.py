@@ -42,6 +42,8 @@ _FLOATS = {16: "half", 32: "float", 64: "double"}
 @cache
 def register_type(of: DType) -> str:
     """The LLVM type of a value in registers: a bool is one bit."""
+    if of.kind == "handle":
+        return "ptr"
     scalar = _FLOATS[of.bits] if of.is_float else f"i{of.bits}"
     return scalar if of.lanes == 1 else f"<{of.lanes} x {scalar}>"
 
@@ -163,6 +165,7 @@ class ModuleText:
         self._begun: set[str] = set()
         self._head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'
         self._declared: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
         self._functions: list[str] = []
         self._metadata: list[str] = []
         self._shared_metadata: dict[str, str] = {}
@@ -180,6 +183,13 @@ class ModuleText:
 
     def add_function(self, text: str) -> None:
         self._functions.append(text)
+
+    def text(self, value: str) -> str:
+        """A constant string that ends in a zero; returns its address."""
+        data = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in (*value.encode(), 0))
+        name = self._texts.setdefault(value, f"@text.{len(self._texts)}")
+        self._declared[name] = f'{name} = private constant [{len(value.encode()) + 1} x i8] c"{data}"'
+        return name
 
     def metadata(self, text: str, distinct: bool = False) -> str:
         """A metadata node such as `!3`; `@` in `text` is the node itself.

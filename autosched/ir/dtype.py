@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 
-__all__ = ["BOOL", "INT32", "INT64", "SCALAR_DTYPES", "DType", "dtype", "promote"]
+__all__ = ["BOOL", "HANDLE", "INT32", "INT64", "SCALAR_DTYPES", "DType", "dtype", "promote"]
 
 SCALAR_DTYPES = (
     "bool",
@@ -24,7 +24,10 @@ _PATTERN = re.compile(r"(bool|int|uint|float)(\d*)(?:x([1-9]\d{0,5}))?")
 
 
 class DType(str):
-    """One element type. `kind` is `"bool"`, `"int"`, `"uint"` or `"float"`; `bits` per lane."""
+    """One element type. `kind` is `"bool"`, `"int"`, `"uint"` or `"float"`; `bits` per lane.
+
+    `HANDLE` is the type of an address that is passed to a call: no tensor holds any.
+    """
 
     __slots__ = ("bits", "kind", "lanes")
     kind: str
@@ -72,7 +75,7 @@ class DType(str):
 
     @property
     def numpy(self) -> np.dtype:
-        return np.dtype(str(self.scalar))
+        return np.dtype("uint64" if self.kind == "handle" else str(self.scalar))
 
 
 @cache
@@ -111,6 +114,8 @@ def dtype(spec: object) -> DType:
 BOOL = dtype("bool")
 INT32 = dtype("int32")
 INT64 = dtype("int64")
+HANDLE = DType("handle")
+HANDLE.kind, HANDLE.bits, HANDLE.lanes = "handle", 64, 1
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -13,14 +13,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FIELDS", "OPS", "OpInfo"]
+__all__ = ["ACCESSES", "FIELDS", "OPS", "OpInfo"]
+
+#: operators whose value is a buffer that they read, or hand to a function
+ACCESSES = frozenset(("load", "address", "view"))
 
 
 @dataclass(frozen=True, slots=True)
 class OpInfo:
     """What every consumer may want to know of an operator.
 
-    `kind`: leaf, arith, bits, compare, logic, choice, cast, math, memory, vector, reduce.
+    `kind`: leaf, arith, bits, compare, logic, choice, cast, math, memory, call, vector, reduce.
     `flops`: cost in units of one add. `numpy`: the ufunc (or function) that evaluates it.
     """
 
@@ -178,6 +181,11 @@ OPS: dict[str, OpInfo] = {
     "load": OpInfo("memory", -1),
     # how many elements after the index of its buffer the next cache line begins: known to the call only
     "to_line": OpInfo("memory", 1),
+    # the address of an element, and a view of memory (offset, lengths, strides): arguments of calls
+    "address": OpInfo("memory", -1),
+    "view": OpInfo("memory", -1),
+    # a function from outside, by name; value is the `ir.calls.Callee`
+    "call": OpInfo("call", -1, 10),
     # vectors: ramp(base, stride) and broadcast(x); the lane count is the dtype's
     "ramp": OpInfo("vector", 2),
     "broadcast": OpInfo("vector", 1),

@@ -14,6 +14,7 @@ from autosched.ir.expr import OPS, Expr
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
+    Evaluate,
     For,
     Function,
     If,
@@ -24,6 +25,7 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    While,
 )
 
 __all__ = ["Formatter", "format_expr", "format_function", "format_stmt"]
@@ -138,6 +140,12 @@ class Formatter:
                 return f"ramp({self.top(base)}{step}, {e.dtype.lanes})", _ATOM
             case "broadcast":
                 return f"x{e.dtype.lanes}({self.top(e.args[0])})", _ATOM
+            case "address":
+                return f"&{e.value.name}[{self._list(e.args)}]", _ATOM
+            case "view":
+                return f"{e.value.name}{self._view(e.args)}", _ATOM
+            case "call":
+                return f"{e.value.name}({self._list(e.args)})", _ATOM
             case "to_line":
                 return f"to_line({e.value.name}[{self.top(e.args[0])}])", _ATOM
             case "combine_lanes":
@@ -145,6 +153,13 @@ class Formatter:
             case "reduce" | "scatter":
                 return e.value.describe(e, self.top), _ATOM
         return f"{e.op}({self._list(e.args)})", _ATOM
+
+    def _view(self, args: tuple[Expr, ...]) -> str:
+        """`[offset + length:stride, ...]`."""
+        offset, (lengths, strides) = args[0], (args[1 : len(args) // 2 + 1], args[len(args) // 2 + 1 :])
+        start = "" if offset.op == "const" and offset.value == 0 else f"{self.top(offset)} + "
+        sizes = [f"{self.top(n)}:{self.top(s)}" for n, s in zip(lengths, strides, strict=True)]
+        return f"[{start}{', '.join(sizes)}]"
 
     def _list(self, args: tuple[Expr, ...]) -> str:
         return ", ".join(map(self.top, args))
@@ -245,6 +260,10 @@ def _emit(s: Stmt, depth: int, lines: list[str], name_of: _Names) -> None:
             lines.append(f"{pad}{word}{s.buffer.name}[{indices}] = {text(s.value)}")
         case Prefetch():
             lines.append(f"{pad}prefetch {s.buffer.name}[{', '.join(map(text, s.indices))}]")
+        case Evaluate():
+            lines.append(f"{pad}{text(s.value)}")
+        case While():
+            block(f"while ({text(s.condition)})", s.body)
         case If():
             block(f"if ({text(s.condition)})", s.then)
             if s.otherwise is not None:

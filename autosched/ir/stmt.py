@@ -7,6 +7,8 @@
              | Let(var, value, body)
              | Allocate(buffer, body)                           buffer lives while body runs
              | Produce(name, body)                              a label: these loops compute `name`
+             | Evaluate(value)                                  a call for its effect
+             | While(condition, body)
              | Prefetch(buffer, indices)                 buffer[indices] will be read: a hint, anywhere
              | Barrier(scope)                                   all work-items of the group meet here
              | Launch(name, grid, block, body)                  one device kernel (GPU-style targets)
@@ -23,7 +25,7 @@ from typing import Any
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, const, make
-from autosched.ir.visit import substitute
+from autosched.ir.visit import post_order, substitute
 
 __all__ = [
     "LOOP_KINDS",
@@ -34,6 +36,7 @@ __all__ = [
     "Allocate",
     "Barrier",
     "Buffer",
+    "Evaluate",
     "For",
     "Function",
     "If",
@@ -45,8 +48,10 @@ __all__ = [
     "Seq",
     "Stmt",
     "Store",
+    "While",
     "children",
     "expressions",
+    "handed_out",
     "load",
     "map_stmt",
     "seq",
@@ -184,6 +189,21 @@ class Produce:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Evaluate:
+    """`value`, a call of a function from outside, for its effect; what it returns is dropped."""
+
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class While:
+    """`while condition: body`; the condition reads memory that the body writes."""
+
+    condition: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Prefetch:
     """`buffer[indices]` will be read soon: a hint, which may name elements that do not exist."""
 
@@ -209,7 +229,7 @@ class Launch:
     body: Stmt
 
 
-Stmt = For | Store | If | Seq | Let | Allocate | Produce | Prefetch | Barrier | Launch
+Stmt = For | Store | If | Seq | Let | Allocate | Produce | Evaluate | While | Prefetch | Barrier | Launch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,6 +286,8 @@ def children(s: Stmt) -> tuple[Stmt, ...]:
     match s:
         case For(body=body) | Let(body=body) | Allocate(body=body) | Produce(body=body) | Launch(body=body):
             return (body,)
+        case While(body=body):
+            return (body,)
         case If(then=then, otherwise=otherwise):
             return (then,) if otherwise is None else (then, otherwise)
         case Seq(stmts=stmts):
@@ -283,9 +305,9 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
             return (*indices, value)
         case Prefetch(indices=indices):
             return indices
-        case If(condition=condition):
+        case If(condition=condition) | While(condition=condition):
             return (condition,)
-        case Let(value=value):
+        case Let(value=value) | Evaluate(value=value):
             return (value,)
         case Allocate(buffer=buffer):
             return buffer.shape
@@ -293,6 +315,11 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
             return (*grid, *block)
         case _:
             return ()
+
+
+def handed_out(s: Stmt) -> set[Buffer]:
+    """The buffers whose memory this statement itself hands to a function, which may read and write it."""
+    return {e.value for e in post_order(expressions(s)) if e.op in ("address", "view")}
 
 
 def walk(s: Stmt) -> Iterator[Stmt]:
@@ -331,6 +358,10 @@ def map_stmt(
                 new = Allocate(s.buffer, go(s.body))
             case Produce():
                 new = Produce(s.name, go(s.body))
+            case Evaluate():
+                new = Evaluate(on_expr(s.value))
+            case While():
+                new = While(on_expr(s.condition), go(s.body))
             case Launch():
                 (gx, gy, gz), (bx, by, bz) = map(on_expr, s.grid), map(on_expr, s.block)
                 new = Launch(s.name, (gx, gy, gz), (bx, by, bz), go(s.body))

@@ -83,13 +83,16 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
         return cast(e.dtype.scalar, args[0])
     if op == "neg":
         return neg(args[0])
+    if op == "call":
+        args = tuple([cast(old.dtype.scalar, a) for a, old in zip(args, e.args, strict=True)])
+        return make(op, e.dtype.with_lanes(max((a.dtype.lanes for a in args), default=1)), args, e.value)
     if op in ("load", "read"):
         return make(op, e.dtype.with_lanes(max((a.dtype.lanes for a in args), default=1)), args, e.value)
     if op == "broadcast":
         return broadcast(args[0], e.dtype.lanes)
     if op == "ramp":
         return ramp(args[0], args[1], e.dtype.lanes)
-    if op in ("reduce", "scatter", "combine_lanes", "to_line"):
+    if op in ("reduce", "scatter", "combine_lanes", "to_line", "address", "view"):
         return make(op, e.dtype, args, e.value)
     if op in OPS and OPS[op].arity == 2:
         args = convert_pair(*args)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, variables
+from autosched.ir.ops import ACCESSES
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
@@ -29,8 +30,10 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    While,
     children,
     expressions,
+    handed_out,
     seq,
     walk,
 )
@@ -87,7 +90,7 @@ class _Planner:
         match s:
             case Seq(stmts=stmts):
                 return seq(*(self.plan(c, before, own) for c in stmts))
-            case For():
+            case For() | While():
                 return self._loop(s, before, own)
             case If():
                 otherwise = before.copy()
@@ -100,13 +103,13 @@ class _Planner:
             case _:
                 return s
 
-    def _loop(self, s: For, before: _Touched, own: frozenset[Buffer]) -> Stmt:
+    def _loop(self, s: For | While, before: _Touched, own: frozenset[Buffer]) -> Stmt:
         """What one iteration leaves open, the next one meets; a loop may also run not at all."""
         skipped, once = before.copy(), before.copy()
         self.plan(s.body, once, own)
         before.add(once)
         body = self.plan(s.body, before, own)
-        if s.extent.op != "const" or s.extent.value < 1:
+        if isinstance(s, While) or s.extent.op != "const" or s.extent.value < 1:
             before.add(skipped)
         return replace(s, body=body)
 
@@ -120,7 +123,7 @@ class _Planner:
     def _all_stores(self, s: Stmt) -> frozenset[Buffer]:
         """The shared buffers stored to anywhere in `s`."""
         if s not in self._stores:
-            own = self.shared & {s.buffer} if isinstance(s, Store) else frozenset()
+            own = self.shared & (handed_out(s) | ({s.buffer} if isinstance(s, Store) else set()))
             self._stores[s] = own.union(*(self._all_stores(c) for c in children(s)))
         return self._stores[s]
 
@@ -131,7 +134,7 @@ class _Planner:
         return frozenset().union(*(self._produced(c) for c in children(s) if not isinstance(c, Produce)))
 
     def _touched(self, s: Stmt, own: frozenset[Buffer]) -> _Touched:
-        loads = {e.value for x in walk(s) for root in expressions(x) for e in post_order(root) if e.op == "load"}
+        loads = {e.value for x in walk(s) for root in expressions(x) for e in post_order(root) if e.op in ACCESSES}
         return _Touched((loads & self.shared) - own, set(self._all_stores(s)))
 
 
@@ -152,6 +155,9 @@ def check_uniform(s: Stmt, items: frozenset[Expr], where: str = "") -> None:
             for branch in (s.then, s.otherwise):
                 if branch is not None:
                     check_uniform(branch, items, repr(c) if varies else where)
+        case While(condition=c, body=body):
+            varies = bool(variables(c) & items) or any(e.op == "load" for e in post_order(c))
+            check_uniform(body, items, repr(c) if varies else where)
         case For():
             varies = bool((variables(s.start) | variables(s.extent)) & items)
             check_uniform(s.body, items, repr(s.extent) if varies else where)

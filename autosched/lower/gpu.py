@@ -25,6 +25,7 @@ from autosched.ir.stmt import (
     THREAD_TAGS,
     Allocate,
     Buffer,
+    Evaluate,
     For,
     If,
     Launch,
@@ -33,6 +34,7 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    While,
     map_stmt,
     seq,
     substitute_stmt,
@@ -122,6 +124,11 @@ def _store_once(body: Stmt, items: dict[str, Expr]) -> Stmt:
                 own = bound if s.buffer in inside else bound | around
                 idle = [v for tag, v in items.items() if tag not in own]
                 return If(logical_and(*(v <= 0 for v in idle)), s) if idle else s
+            case Evaluate():
+                idle = [v for tag, v in items.items() if tag not in bound | around]
+                return If(logical_and(*(v <= 0 for v in idle)), s) if idle else s
+            case While():
+                return replace(s, body=go(s.body))
             case Produce():
                 return Produce(s.name, once(s.body, nothing, nothing, bound, here))
             case For():

@@ -45,6 +45,7 @@ from autosched.ir.stmt import (
     Produce,
     Seq,
     Stmt,
+    While,
     children,
     expressions,
     map_stmt,
@@ -101,7 +102,7 @@ def partition_loops(s: Stmt, an: Analyzer, items: frozenset[Expr] = NONE) -> Stm
             return If(s.condition, then, None if s.otherwise is None else partition_loops(s.otherwise, an, items))
         case Seq():
             return seq(*(partition_loops(c, an, items) for c in s.stmts))
-        case Let() | Allocate() | Produce() | Launch():
+        case Let() | Allocate() | Produce() | Launch() | While():
             return replace(s, body=partition_loops(s.body, an, items))
         case _:
             return s
@@ -290,7 +291,7 @@ def _replaced(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
         case If():
             other = None if s.otherwise is None else _replaced(s.otherwise, old, new)
             return replace(s, then=_replaced(s.then, old, new), otherwise=other)
-        case For() | Let() | Allocate() | Produce() | Launch():
+        case For() | Let() | Allocate() | Produce() | Launch() | While():
             return replace(s, body=_replaced(s.body, old, new))
         case _:
             return s

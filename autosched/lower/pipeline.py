@@ -20,7 +20,7 @@ from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
 from autosched.ir.visit import substitute
-from autosched.lower import gpu, room, storage, streams, verify, vthread
+from autosched.lower import gpu, intrinsics, room, storage, streams, verify, vthread
 from autosched.lower.bounds import infer_bounds
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
@@ -92,6 +92,11 @@ def simplify(p: Program) -> Program:
     return p.with_body(simplify_stmt(p.function.body, p.analyzer()))
 
 
+def lower_intrinsics(p: Program) -> Program:
+    """Intrinsics become what their rules for the target say."""
+    return p.with_body(intrinsics.lower_intrinsics(p.function.body, p.target))
+
+
 def partition(p: Program) -> Program:
     """Borders are cut off loops, so that interiors ask no questions. See `lower.partition`."""
     return p.with_body(partition_loops(p.function.body, p.analyzer()))
@@ -151,6 +156,7 @@ def check(p: Program) -> Program:
 CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("bind_knobs", bind_knobs),
     ("simplify", simplify),
+    ("lower_intrinsics", lower_intrinsics),
     ("partition", partition),
     ("flatten", flatten),
     ("inject_vthreads", inject_vthreads),

@@ -8,6 +8,7 @@ from autosched.ir.expr import Expr, is_const, likely, logical_not
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
     Allocate,
+    Evaluate,
     For,
     If,
     Launch,
@@ -17,6 +18,7 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    While,
     is_empty,
     map_stmt,
     seq,
@@ -55,6 +57,10 @@ def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
             return Prefetch(s.buffer, tuple(an.simplify(i) for i in s.indices))
         case If():
             return _simplify_if(s, an)
+        case Evaluate():
+            return Evaluate(an.simplify(s.value))
+        case While():
+            return While(an.simplify(s.condition), simplify_stmt(s.body, an))
         case Seq():
             return seq(*(simplify_stmt(c, an) for c in s.stmts))
         case Let():

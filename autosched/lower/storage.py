@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, const, make, maximum, variables
+from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Prefetch, Seq, Stmt, Store, expressions, map_stmt, walk
 from autosched.ir.visit import post_order, rewrite
@@ -36,6 +37,8 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
             for d in reversed(b.shape[1:]):
                 steps.insert(0, an.simplify(steps[0] * d))
             strides[b] = list(b.strides) or steps
+        if len(indices) == 1 and len(b.shape) != 1:  # flat already
+            return indices[0]
         total: Expr = const(0)
         for i, step in zip(indices, strides[b], strict=False):
             total = total + i * step
@@ -44,7 +47,9 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
     done: dict[Expr, Expr] = {}
 
     def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
-        return make("load", e.dtype, (offset(e.value, args),), target(e.value)) if e.op == "load" else None
+        if e.op in ("load", "address"):
+            return make(e.op, e.dtype, (offset(e.value, args),), target(e.value))
+        return make("view", e.dtype, args, target(e.value)) if e.op == "view" else None
 
     def stores(s: Stmt) -> Stmt:
         match s:
@@ -107,7 +112,7 @@ def _buffers(s: Stmt) -> set[Buffer]:
         if isinstance(part, Store | Prefetch):
             found.add(part.buffer)
         for root in expressions(part):
-            found.update(e.value for e in post_order(root) if e.op == "load")
+            found.update(e.value for e in post_order(root) if e.op in ACCESSES)
     return found
 
 
@@ -116,7 +121,7 @@ def retarget(s: Stmt, owner: dict[Buffer, Buffer]) -> Stmt:
     done: dict[Expr, Expr] = {}
 
     def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
-        return make("load", e.dtype, args, owner[e.value]) if e.op == "load" and e.value in owner else None
+        return make(e.op, e.dtype, args, owner[e.value]) if e.op in ACCESSES and e.value in owner else None
 
     def stores(s: Stmt) -> Stmt:
         match s:

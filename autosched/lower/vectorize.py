@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.errors import LowerError
+from autosched.ir.calls import is_opaque
 from autosched.ir.expr import (
     Expr,
     broadcast,
@@ -32,6 +33,7 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    While,
     map_stmt,
     seq,
     substitute_stmt,
@@ -70,7 +72,7 @@ def vectorize_loops(s: Stmt, an: Analyzer, combines: bool = True) -> Stmt:
         case If():
             otherwise = None if s.otherwise is None else vectorize_loops(s.otherwise, an, combines)
             return If(s.condition, vectorize_loops(s.then, an, combines), otherwise)
-        case Let() | Allocate() | Produce() | Launch():
+        case Let() | Allocate() | Produce() | Launch() | While():
             return replace(s, body=vectorize_loops(s.body, an, combines))
         case _:
             return s
@@ -164,6 +166,8 @@ class _Lanes:
             case Store():
                 if any(e.dtype.lanes > 1 for e in post_order((*s.indices, s.value))):
                     return None  # a vector loop inside this one
+                if any(map(is_opaque, (*s.indices, s.value))):
+                    return None  # a call for each lane
                 if self.lanes > 1 and self.v not in variables(s.indices[0]):
                     return self.combined(s)
                 value = self.expr(s.value)

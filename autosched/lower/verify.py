@@ -14,6 +14,7 @@ from autosched.ir.stmt import (
     Prefetch,
     Stmt,
     Store,
+    While,
     children,
     expressions,
     walk,
@@ -65,7 +66,7 @@ def _verify(s: Stmt, bound: frozenset[Expr], target: Target, inside_launch: bool
         if free:
             _fail(f"{free[0].name} is used outside its loop", s)
         for node in post_order(e):
-            if node.op == "read" or (node.op == "load" and len(node.args) != 1):
+            if node.op == "read" or (node.op in ("load", "address") and len(node.args) != 1):
                 _fail(f"{node!r} is not a flat load", s)
             if node.op in ("reduce", "scatter"):
                 _fail(f"{node!r} was not lowered", s)
@@ -86,7 +87,7 @@ def _verify(s: Stmt, bound: frozenset[Expr], target: Target, inside_launch: bool
         case Prefetch():
             if len(s.indices) != 1:
                 _fail(f"the prefetch of {s.buffer.name} is not flat", s)
-        case If(condition=c):
+        case If(condition=c) | While(condition=c):
             if c.dtype.lanes != 1:
                 _fail("a vector condition", s)
         case Allocate(buffer=b) if inside_launch and b.shape[0].op != "const":

@@ -17,10 +17,12 @@ from dataclasses import replace
 
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, const, make, var, variables
+from autosched.ir.ops import ACCESSES
 from autosched.ir.stmt import (
     VTHREAD,
     Allocate,
     Buffer,
+    Evaluate,
     For,
     If,
     Let,
@@ -31,6 +33,7 @@ from autosched.ir.stmt import (
     Store,
     children,
     expressions,
+    handed_out,
     map_stmt,
     seq,
     substitute_stmt,
@@ -82,12 +85,13 @@ class _VirtualThreads:
     def _written(self, s: Stmt, differing: set[Buffer], under: bool) -> set[Buffer]:
         """The buffers written where, or with what, depends on `v`; `under`: everything here does."""
         under = under or any(self._mentions(e, differing) for e in expressions(s))
-        if isinstance(s, Store):
-            return {s.buffer} if under or s.buffer in differing else set()
+        if isinstance(s, Store | Evaluate):
+            touched = handed_out(s) | ({s.buffer} if isinstance(s, Store) else set())
+            return touched if under else touched & differing
         return set().union(*(self._written(c, differing, under) for c in children(s)))
 
     def _mentions(self, e: Expr, differing: set[Buffer]) -> bool:
-        return self.v in variables(e) or any(n.op == "load" and n.value in differing for n in post_order(e))
+        return self.v in variables(e) or any(n.op in ACCESSES and n.value in differing for n in post_order(e))
 
     def depends(self, s: Stmt) -> bool:
         """Whether anything in `s` is not the same for all virtual threads."""
@@ -122,8 +126,8 @@ class _VirtualThreads:
             return index + self.v * b.shape[0]
 
         def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
-            own = self.own.get(e.value) if e.op == "load" else None
-            return None if own is None else make("load", e.dtype, (shifted(e.value, args[0]),), own)
+            own = self.own.get(e.value) if e.op in ACCESSES else None
+            return None if own is None else make(e.op, e.dtype, (shifted(e.value, args[0]), *args[1:]), own)
 
         def stores(s: Stmt) -> Stmt:
             match s:

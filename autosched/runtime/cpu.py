@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -14,16 +13,19 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.calls import PACKED_PREFIX
 from autosched.errors import BuildError
+from autosched.ir.functions import find_symbol
 from autosched.runtime import openmp
 from autosched.runtime.arguments import check_arrays
+from autosched.runtime.callbacks import entry_of, raise_waiting
+from autosched.runtime.workspace import WORKSPACE
 from autosched.target import Target
 
 __all__ = ["CpuBoundCall", "CpuKernel", "ForeignCodeError", "LoadedCode"]
 
 Array = np.ndarray[Any, Any]
 
-_ALIGNMENT = 64
 _serial = itertools.count()
 
 # `PYFUNCTYPE` would keep the interpreter lock; with `CFUNCTYPE` other Python threads run meanwhile.
@@ -106,41 +108,26 @@ def _check_host(artifact: Artifact) -> None:
         )
 
 
-class _Arena(threading.local):
-    """Scratch memory of one Python thread, grown on demand and kept."""
-
-    def __init__(self) -> None:
-        self._memory: Array | None = None
-        self._address = 0
-        self._size = 0
-
-    def address(self, size: int, name: str) -> int:
-        """The address of `size` bytes, aligned. Raises MemoryError."""
-        if size > self._size:
-            self._memory = None  # let the old one go first
-            self._size = 0
-            try:
-                self._memory = np.empty(size + _ALIGNMENT, np.uint8)
-            except (MemoryError, ValueError):
-                raise MemoryError(
-                    f"{name} needs a workspace of {size:,} bytes for its intermediate buffers, which cannot be had"
-                ) from None
-            self._address = -(-self._memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT
-            self._size = size
-        return self._address
-
-
-_arena = _Arena()
-
-
 class LoadedCode:
     """An object file in this process, and the addresses of what it exports. It lives as long as this."""
 
-    def __init__(self, name: str, code: bytes, exports: Sequence[str], parallel: bool = True) -> None:
-        """`parallel` code calls the OpenMP runtime. Raises BuildError for code that does not link."""
+    def __init__(
+        self,
+        name: str,
+        code: bytes,
+        exports: Sequence[str],
+        parallel: bool = True,
+        imports: Mapping[str, int] | None = None,
+    ) -> None:
+        """`parallel` code calls the OpenMP runtime; `imports` are the addresses of other symbols it calls.
+
+        Raises BuildError for code that does not link.
+        """
         library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for symbol in exports:
             library.export_symbol(symbol)
+        for symbol, address in (imports or {}).items():
+            library.import_symbol(symbol, address)
         self._openmp: object = None
         if parallel:
             addresses, self._openmp = _openmp_addresses()
@@ -167,7 +154,9 @@ class CpuKernel:
         self.threads = target.num_threads
         name = str(artifact.meta.get("entry", artifact.signature.name))
         exports = [name, f"{name}_workspace", f"{name}_time"]
-        self._code = LoadedCode(name, artifact.code, exports, parallel=artifact.meta.get("parallel", True))
+        imports = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
+        imports |= {PACKED_PREFIX + name: entry_of(name) for name in artifact.meta.get("packed", ())}
+        self._code = LoadedCode(name, artifact.code, exports, artifact.meta.get("parallel", True), imports)
         entry, workspace, timed = self._code.addresses
         self.entry: Callable[[int, int, int, int], int] = _ENTRY(entry)
         self.workspace_bytes: Callable[[int, int], int] = _WORKSPACE(workspace)
@@ -202,14 +191,16 @@ class Prepared:
 
     def workspace(self) -> int:
         """The address of this thread's workspace. Raises MemoryError."""
-        return _arena.address(self.workspace_bytes, self._kernel.signature.name) if self.workspace_bytes else 0
+        return WORKSPACE.address(self.workspace_bytes, self._kernel.signature.name) if self.workspace_bytes else 0
 
     def arguments(self, addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
         return self._pointers(*addresses)
 
     def run(self, addresses: Sequence[int]) -> None:
         pointers = self._pointers(*addresses)  # a name keeps it alive during the call
-        self._entry(ctypes.addressof(pointers), self.sizes_address, self.workspace(), self.threads)
+        status = self._entry(ctypes.addressof(pointers), self.sizes_address, self.workspace(), self.threads)
+        if status:
+            raise_waiting(status)
 
 
 class CpuBoundCall:
@@ -223,14 +214,18 @@ class CpuBoundCall:
         self._address = ctypes.addressof(self._arguments)
 
     def run(self) -> None:
-        """Execute once. Raises MemoryError when the workspace cannot be had."""
+        """Execute once. Raises MemoryError when the workspace cannot be had, and whatever a call-back raised."""
         p = self._prepared
-        self._kernel.entry(self._address, p.sizes_address, p.workspace(), p.threads)
+        status = self._kernel.entry(self._address, p.sizes_address, p.workspace(), p.threads)
+        if status:
+            raise_waiting(status)
 
     def time(self, number: int) -> float:
         """Seconds per call over `number` calls, read from the monotonic clock in native code."""
         p = self._prepared
         nanoseconds = self._kernel.timed(self._address, p.sizes_address, p.workspace(), p.threads, number)
+        if nanoseconds < 0:
+            raise_waiting(-nanoseconds)
         return nanoseconds * 1e-9 / number
 
     def upload(self) -> None:

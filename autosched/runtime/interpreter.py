@@ -24,11 +24,13 @@ import numpy as np
 from autosched.errors import BuildError
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, saturate, variables
+from autosched.ir.functions import call_symbol, find_numpy, find_symbol, get_global_func, numpy_of
 from autosched.ir.stmt import (
     THREAD_TAGS,
     Allocate,
     Barrier,
     Buffer,
+    Evaluate,
     For,
     Function,
     If,
@@ -39,7 +41,9 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    While,
     expressions,
+    handed_out,
     walk,
 )
 from autosched.runtime.shadow import Access, Finding, Findings, Fork, Memory, Party, Place, Task
@@ -143,6 +147,8 @@ class _Interpreter:
                 return to.numpy.type(self.value(e.args[0], lane) + lane * self.value(e.args[1], lane))
             case "load":
                 return self.load(e, lane)
+            case "call":
+                return self.call(e, lane)
             case "if_then_else":
                 return self.value(e.args[1 if self.value(e.args[0], lane) else 2], lane)
             case "to_line":  # memory has no addresses here, and any distance must do
@@ -187,6 +193,44 @@ class _Interpreter:
         if access is not None:
             self.check_race(buffer, at, access, memory.read(at, access))
         return memory.values.flat[at]
+
+    def call(self, e: Expr, lane: int) -> Any:
+        """A function from outside. What it is handed of memory counts as written afterwards."""
+        to, target = e.dtype.scalar, e.value
+        handed: dict[Expr, np.ndarray] = {}
+        for a in e.args:
+            if a.op in ("address", "view"):
+                places = self.handed(a, lane)
+                if places is None:  # it is not called with memory that is not there
+                    return to.numpy.type(0)
+                handed[a] = places
+        args = [self.memory[a.value].view(handed[a]) if a in handed else self.value(a, lane) for a in e.args]
+        if target.kind == "packed":
+            result = get_global_func(target.name)(*(a.item() if isinstance(a, np.generic) else a for a in args))
+        elif target.kind == "extern" and (find_numpy(target.name) is None or find_symbol(target.name, missing_ok=True)):
+            types = (str(a.dtype.scalar) for a in e.args)
+            result = call_symbol(find_symbol(target.name), str(to), zip(types, args, strict=True))
+        else:
+            result = numpy_of(target.name)(*args)
+        for a, places in handed.items():
+            self.memory[a.value].written[places] = True
+        return to.numpy.type(0 if result is None else result)
+
+    def handed(self, e: Expr, lane: int) -> np.ndarray | None:
+        """The flat positions that an address (all from there on) or a view stands for; None if outside."""
+        size = self.memory[e.value].values.size
+        if e.op == "address":
+            at = self.offset(e.value, e.args, lane, e)
+            return None if at is None else np.arange(at, size)
+        offset, *numbers = (self.any_index(a, lane) for a in e.args)
+        shape, strides = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
+        grids = np.ix_(*(np.arange(n) * step for n, step in zip(shape, strides, strict=True)))
+        places = np.asarray(offset + sum(grids))
+        if places.size and not 0 <= places.min() <= places.max() < size:
+            why = f"view of {e.value.name} from {places.min()} to {places.max()} is outside [{size}]"
+            self.found("out-of-bounds", why, e, _does(e), e.value, (int(places.min()),))
+            return None
+        return places
 
     def access(self, buffer: Buffer, memory: Memory, by: Expr | Store) -> Access | None:
         """Who touches an element of the buffer; None where nobody can come between."""
@@ -260,6 +304,11 @@ class _Interpreter:
                 shape = tuple(max(self.index(d, 0), 0) for d in s.buffer.shape)
                 self.memory[s.buffer] = Memory(np.zeros(shape, s.buffer.dtype.numpy), False, self.task_global)
                 yield from self.execute(s.body)
+            case Evaluate():
+                self.value(s.value, 0)
+            case While():
+                while self.value(s.condition, 0):
+                    yield from self.execute(s.body)
             case Produce():
                 yield from self.execute(s.body)
             case Prefetch():
@@ -454,15 +503,15 @@ def _interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int
         for d, n in zip(buffer.shape, array.shape, strict=True):
             if d.op == "var":
                 env[d] = n
-    stored = frozenset(s.buffer for s in walk(function.body) if isinstance(s, Store))
-    run = _Run(findings, stored, -(2 ** (index_bits - 1)), 2 ** (index_bits - 1) - 1)
-    for r in function.requires:
-        if not _Interpreter(run, env, {}).index(r.condition, 0):
-            raise BuildError(r.reason, asked="interpreter", legal=f"needed: {r.condition!r}")
     memory = {
         b: Memory(a, written=i not in function.outputs)
         for i, (b, a) in enumerate(zip(function.params, arrays, strict=True))
     }
+    stored = frozenset(b for s in walk(function.body) for b in ((s.buffer,) if isinstance(s, Store) else handed_out(s)))
+    run = _Run(findings, stored, -(2 ** (index_bits - 1)), 2 ** (index_bits - 1) - 1)
+    for r in function.requires:
+        if not _Interpreter(run, env, {}).index(r.condition, 0):
+            raise BuildError(r.reason, asked="interpreter", legal=f"needed: {r.condition!r}")
     with np.errstate(all="ignore"):
         for _ in _Interpreter(run, env, memory).execute(function.body):
             raise BuildError("a barrier outside a kernel", asked="interpreter")

@@ -111,6 +111,16 @@ class Memory:
         """The element at this position, one number for each dimension."""
         return tuple(int(i) for i in np.unravel_index(at, self.values.shape))
 
+    def view(self, places: np.ndarray) -> np.ndarray:
+        """The elements at these flat positions, which lie at equal distances, as an array over this memory."""
+        flat = self.values.reshape(-1)
+        first = int(places.flat[0]) if places.size else 0
+        steps = []
+        for axis, length in enumerate(places.shape):
+            apart = np.diff(places, axis=axis).flat[0] if places.size and length > 1 else 1
+            steps.append(int(apart) * flat.itemsize)
+        return np.lib.stride_tricks.as_strided(flat[first:], places.shape, steps)
+
     def read(self, at: int, access: Access) -> tuple[Access, Fork] | None:
         """Note a read; the write that it races with, if any."""
         self._readers.setdefault(at, {}).setdefault(access.task, access)

@@ -8,7 +8,8 @@
 A computation, an input, a scan (`{"init", "update", "state", "inputs"}`, lists of tensors). A tensor
 is the position of its operation, or [position, output] where that is not the first output.
 
-Reading it builds expressions from a fixed table of operators; nothing in it is ever run as code.
+Reading it builds expressions from a fixed table of operators; nothing in it is ever run as code. A
+program that is built from it calls the functions from outside that it names, and no others.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autosched.errors import RecordError, UsageError
+from autosched.ir.calls import CALL_KINDS, callee
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import (
     OPS,
@@ -76,6 +78,8 @@ class _Writer:
             return self.tensor(e.value)
         if e.op in REDUCTIONS:
             return [e.value.combiner, [self.axis(a) for a in e.value.axes]]
+        if e.op == "call":
+            return [e.value.name, e.value.kind, e.value.pure]
         return None
 
     def variable(self, v: Expr) -> int:
@@ -268,6 +272,11 @@ class _Reader:
             if not found_axes or any(a.kind != "reduce" for a in found_axes):
                 raise ValueError("bad axes of a reduction")
             return make(op, to, args, Reduction(combiner, found_axes))
+        if op == "call":
+            name, kind, pure = value
+            if kind not in CALL_KINDS or not isinstance(pure, bool) or any(a.dtype.lanes != 1 for a in args):
+                raise ValueError(f"bad call {value!r}")
+            return make(op, to.scalar, args, callee(_text(name), kind, pure))
         if not _is_well_typed(op, to, [a.dtype for a in args]):
             raise ValueError(f"bad {op!r} of {[str(a.dtype) for a in args]} giving {to}")
         return make(op, to, args)

@@ -18,6 +18,7 @@ import numpy as np
 from autosched.errors import BuildError
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
+from autosched.ir.functions import get_global_func, numpy_of
 from autosched.te.contraction import contraction
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Reduction, Tensor
@@ -317,12 +318,27 @@ def _apply(e: Expr, args: list[Any]) -> Any:
         return args[0].astype(np.int64) if is_index(e) else _cast(args[0], e.args[0].dtype, e.dtype)
     if e.op in ("shl", "shr"):
         return _shift(e.op, *args)
+    if e.op == "call":
+        return _call(e, args)
     ufunc = OPS[e.op].numpy
     assert ufunc is not None, e.op
     result = np.asarray(ufunc(*args))
     if is_index(e):
         return result
     return result.astype(e.dtype.numpy, copy=False)
+
+
+def _call(e: Expr, args: list[Any]) -> Any:
+    """A function from outside: by NumPy, or a Python function point by point."""
+    if e.value.kind != "packed":
+        return np.asarray(numpy_of(e.value.name)(*map(np.asarray, args))).astype(e.dtype.numpy)
+    function = get_global_func(e.value.name)
+    grids = np.broadcast_arrays(*args)
+    shape = grids[0].shape if grids else ()
+    results = [function(*(x.item() for x in point)) for point in zip(*(g.flat for g in grids), strict=True)]
+    if not grids:
+        results = [function()]
+    return np.array([0 if r is None else r for r in results], e.dtype.numpy).reshape(shape)
 
 
 def _cast(value: Any, source: DType, to: DType) -> Any:

@@ -20,6 +20,7 @@ from autosched.ir.dtype import dtype
 from autosched.ir.expr import const, var
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Seq, Store, load
 from autosched.runtime import cpu, openmp
+from autosched.runtime.workspace import Arena
 from autosched.target import Target
 
 
@@ -118,7 +119,7 @@ def test_python_threads_have_workspaces_of_their_own(artifact: Artifact) -> None
 
 
 def test_workspace_grows_and_is_aligned() -> None:
-    arena = cpu._Arena()
+    arena = Arena()
     small = arena.address(100, "f")
     assert small % 64 == 0
     assert arena.address(50, "f") == small
@@ -127,7 +128,7 @@ def test_workspace_grows_and_is_aligned() -> None:
 
 def test_a_workspace_that_cannot_be_had() -> None:
     with pytest.raises(MemoryError, match="doubled needs a workspace of 4,611,686,018,427,387,904 bytes"):
-        cpu._Arena().address(1 << 62, "doubled")
+        Arena().address(1 << 62, "doubled")
 
 
 def test_code_for_another_machine_is_refused(artifact: Artifact) -> None:

@@ -12,8 +12,8 @@ from autosched.errors import BuildError, UsageError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import const, var
 from autosched.ir.stmt import Buffer, For, Function, Seq, Store, load
-from autosched.runtime import cpu
 from autosched.runtime.module import Module
+from autosched.runtime.workspace import Arena
 from autosched.target import Target
 
 TARGET = Target.parse("llvm -threads=1")
@@ -274,7 +274,7 @@ def test_workspace_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, simple: M
     simple(x)
     plan = next(iter(simple._plans.values()))
     monkeypatch.setattr(plan._direct, "workspace_bytes", 10**6)
-    monkeypatch.setattr(cpu._Arena, "address", none)
+    monkeypatch.setattr(Arena, "address", none)
     with pytest.raises(MemoryError, match="increment needs a workspace of 1,000,000 bytes"):
         simple(x)
     monkeypatch.undo()

@@ -1,0 +1,228 @@
+"""Functions from outside by name: Python call-backs, C symbols, and how NumPy evaluates a call.
+
+@register_func("my.sort")                  call_packed("my.sort", data, result)
+def sort(data, result):
+    result[...] = np.sort(data)
+
+load_library("./libfilters.so")            call_extern("int32", "sharpen", data, result)
+register_numpy("hypotf", np.hypot)         what te.reference takes for a pure call
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import BuildError, UsageError
+
+__all__ = [
+    "call_symbol",
+    "find_numpy",
+    "find_symbol",
+    "get_global_func",
+    "list_global_func_names",
+    "load_library",
+    "numpy_of",
+    "register_func",
+    "register_numpy",
+    "register_symbol",
+    "remove_global_func",
+]
+
+_functions: dict[str, Callable[..., Any]] = {}
+_symbols: dict[str, tuple[int, object]] = {}
+_libraries: dict[str, ctypes.CDLL] = {}
+_numpy: dict[str, Callable[..., Any]] = {}
+
+
+# -- Python functions -----------------------------------------------------------------------------
+
+
+def register_func(func_name: Any, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
+    """Make a Python function known by name; a decorator where `f` is left out, or the name too.
+
+    `call_packed` calls it with Python numbers and NumPy arrays over the module's own memory. Raises
+    UsageError for a name in use, unless `override`.
+
+    >>> @register_func("example.double", override=True)
+    ... def double(source, result):
+    ...     result[...] = 2 * source
+    >>> get_global_func("example.double") is double
+    True
+    """
+    if callable(func_name) and f is None:
+        return register_func(func_name.__name__, func_name, override)
+    if f is None:
+        return lambda function: register_func(func_name, function, override)
+    asked = f"register_func({func_name!r})"
+    if not isinstance(func_name, str) or not callable(f):
+        raise UsageError("not a name and a function", asked=asked, legal='@register_func("my.function")')
+    if func_name in _functions and _functions[func_name] is not f and not override:
+        raise UsageError("the name is in use", asked=asked, legal="another name, or override=True")
+    _functions[func_name] = f
+    return f
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> Any:
+    """The Python function of that name. Raises BuildError (or, if allowed, returns None) if there is none."""
+    found = _functions.get(name)
+    if found is None and not allow_missing:
+        raise BuildError(
+            "no Python function is registered under that name in this process",
+            asked=f"call_packed({name!r})",
+            legal=f"@register_func({name!r}) in a file that this process imports; "
+            f"registered: {', '.join(sorted(_functions)[:20]) or 'none'}",
+        )
+    return found
+
+
+def list_global_func_names() -> list[str]:
+    return sorted(_functions)
+
+
+def remove_global_func(name: str) -> None:
+    """Forget a Python function."""
+    get_global_func(name)
+    del _functions[name]
+
+
+# -- C symbols ------------------------------------------------------------------------------------
+
+
+def load_library(path: str) -> ctypes.CDLL:
+    """Load a shared library, so that `call_extern` finds its functions. Raises BuildError if that fails."""
+    try:
+        found = _libraries[path] = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BuildError(
+            f"it cannot be loaded: {error}", asked=f"load_library({path!r})", legal="the path of a shared library"
+        ) from None
+    return found
+
+
+def register_symbol(name: str, function: Any) -> None:
+    """Let the C symbol `name` be this function: an address, or a function of ctypes (which is kept alive)."""
+    if isinstance(function, int):
+        _symbols[name] = (function, None)
+        return
+    try:
+        address = ctypes.cast(function, ctypes.c_void_p).value
+    except (ctypes.ArgumentError, TypeError):
+        address = None
+    if not address:
+        raise UsageError(
+            f"{function!r} has no address",
+            asked=f"register_symbol({name!r})",
+            legal="an address, a function of a ctypes library, or a ctypes.CFUNCTYPE(...)(f)",
+        )
+    _symbols[name] = (address, function)
+
+
+@cache
+def _standard_libraries() -> tuple[ctypes.CDLL, ...]:
+    """The process, and the mathematics library that its generated code calls."""
+    found = []
+    for name in (None, *(("libm.so.6",) if sys.platform == "linux" else ())):
+        try:
+            found.append(ctypes.CDLL(name))
+        except OSError:
+            continue
+    return tuple(found)
+
+
+def find_symbol(name: str, missing_ok: bool = False) -> int:
+    """The address of a C function. Raises BuildError (or, if allowed, returns 0) if nothing has it."""
+    if name in _symbols:
+        return _symbols[name][0]
+    for library in (*reversed(_libraries.values()), *_standard_libraries()):
+        try:
+            address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+        except AttributeError:
+            continue
+        if address:
+            return address
+    if missing_ok:
+        return 0
+    raise BuildError(
+        "no library of this process has such a symbol",
+        asked=f"call_extern(..., {name!r})",
+        legal="load_library(path) or register_symbol(name, function) before the module is built; "
+        f"libraries named: {', '.join(_libraries) or 'none'}",
+    )
+
+
+def call_symbol(address: int, result: str, args: Iterable[tuple[str, Any]]) -> Any:
+    """Call a C function: numbers by their types, arrays as pointers to their first element."""
+    given = [(ctypes.c_void_p, v.ctypes.data) if isinstance(v, np.ndarray) else (_ctype(t), v.item()) for t, v in args]
+    prototype = ctypes.CFUNCTYPE(_ctype(result), *(of for of, _ in given))
+    return prototype(address)(*(v for _, v in given))
+
+
+def _ctype(name: str) -> Any:
+    return np.ctypeslib.as_ctypes_type(np.dtype(name))
+
+
+# -- evaluation by NumPy --------------------------------------------------------------------------
+
+
+def register_numpy(names: str | Iterable[str], function: Callable[..., Any]) -> None:
+    """Let NumPy evaluate pure calls of these names: `te.reference` and the interpreter ask for it.
+
+    `function` takes arrays and returns one, like a ufunc.
+    """
+    for name in (names,) if isinstance(names, str) else names:
+        _numpy[name] = function
+
+
+def find_numpy(name: str) -> Callable[..., Any] | None:
+    return _numpy.get(name)
+
+
+def numpy_of(name: str) -> Callable[..., Any]:
+    """The function with which NumPy evaluates a call. Raises BuildError if there is none."""
+    found = _numpy.get(name)
+    if found is None:
+        raise BuildError(
+            "nothing says how NumPy evaluates it",
+            asked=f"evaluate a call of {name}",
+            legal=f"register_numpy({name!r}, function), where the function takes arrays and returns one",
+        )
+    return found
+
+
+def _register_libm() -> None:
+    """The functions of C's mathematics library, by their names for doubles and for floats."""
+    same = "exp exp2 log log2 log10 log1p expm1 sin cos tan sinh cosh tanh sqrt cbrt floor ceil trunc rint hypot fmod"
+    renamed = {
+        "asin": "arcsin",
+        "acos": "arccos",
+        "atan": "arctan",
+        "atan2": "arctan2",
+        "asinh": "arcsinh",
+        "acosh": "arccosh",
+        "atanh": "arctanh",
+        "fabs": "fabs",
+        "pow": "power",
+        "fmax": "fmax",
+        "fmin": "fmin",
+        "copysign": "copysign",
+        "nextafter": "nextafter",
+        "nearbyint": "rint",
+        **{n: n for n in same.split()},
+    }
+    for name, ufunc in renamed.items():
+        register_numpy((name, f"{name}f"), getattr(np, ufunc))
+    intrinsics = "exp exp2 log log2 log10 sin cos sqrt floor ceil trunc rint copysign pow fabs"
+    for name in intrinsics.split():
+        register_numpy(f"llvm.{name}", getattr(np, renamed[name]))
+    register_numpy("llvm.fma", lambda a, b, c: (a.astype(np.longdouble) * b + c).astype(a.dtype))
+    register_numpy("llvm.fmuladd", lambda a, b, c: a * b + c)
+    register_numpy("llvm.ctpop", lambda x: np.bitwise_count(x.view(x.dtype.str.replace("i", "u"))).astype(x.dtype))
+
+
+_register_libm()
