@@ -230,8 +230,13 @@ def _tightest(index: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval |
     return other if tighter else found
 
 
-def infer_bounds(s: Schedule, bodies: dict[Stage, tuple[Expr, ...]], an: Analyzer) -> dict[Stage, Realization]:
-    """The region of every stage that is computed, and the ranges of its loops (left in `an`)."""
+def infer_bounds(
+    s: Schedule, bodies: dict[Stage, tuple[Expr, ...]], an: Analyzer, passed: frozenset[Tensor] = frozenset()
+) -> dict[Stage, Realization]:
+    """The region of every stage that is computed, and the ranges of its loops (left in `an`).
+
+    `passed` are intermediates that are stored in arguments: whole, wherever they are computed.
+    """
     done: dict[Stage, Realization] = {}
     for stage in reversed(s.stages):
         if stage.is_placeholder or stage.attach.kind == "inline":
@@ -242,7 +247,9 @@ def infer_bounds(s: Schedule, bodies: dict[Stage, tuple[Expr, ...]], an: Analyze
             start, extent = _required(stage, done, an)
         storage, slide = Storage(start, extent), None
         inner, outer = stage.attach.loop, stage.store.loop
-        if inner is not None and outer is not None and outer is not inner:
+        if not passed.isdisjoint(stage.op.outputs):
+            storage = Storage.of(stage.tensor)
+        elif inner is not None and outer is not None and outer is not inner:
             storage = Storage(*_required(stage, done, an, outer))
             consumer = done[outer.stage]
             if consumer.stage.scan_loop is None:

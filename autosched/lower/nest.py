@@ -50,8 +50,16 @@ __all__ = ["build_nests"]
 
 
 class _Builder:
-    def __init__(self, s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer) -> None:
+    def __init__(
+        self,
+        s: Schedule,
+        real: dict[Stage, Realization],
+        target: Target,
+        an: Analyzer,
+        passed: frozenset[Tensor] = frozenset(),
+    ) -> None:
         self.s, self.real, self.target, self.an = s, real, target, an
+        self.passed = passed | set(s.outputs)
         self.buffers: dict[Tensor, Buffer] = {}
 
     # -- buffers --------------------------------------------------------------------------------
@@ -61,10 +69,12 @@ class _Builder:
         if found is None:
             stage = self.s.stage(tensor)
             real = self.real.get(stage)
-            shape = tensor.shape if real is None or tensor in self.s.outputs else tuple(real.window(tensor).extent)
+            shape = tensor.shape if real is None or tensor in self.passed else tuple(real.window(tensor).extent)
             shape = tuple(self.an.simplify(d) for d in shape)
             name = stage.name if stage.op.num_outputs == 1 else f"{stage.name}.v{tensor.value_index}"
             scope, strides = self.scope(stage), self.padded(stage, shape)
+            if tensor in self.passed:  # memory of the caller's, in the caller's layout
+                scope, strides = "global", ()
             found = self.buffers[tensor] = Buffer(name, shape, tensor.dtype, scope, strides)
         return found
 
@@ -141,7 +151,7 @@ class _Builder:
     def allocated(self, stage: Stage, body: Stmt) -> Stmt:
         """`body` with the memory of what this stage computes, unless it is passed or another's."""
         for tensor in reversed(stage.op.outputs):
-            if tensor not in self.s.outputs and tensor not in self.s.scans.storage:
+            if tensor not in self.passed and tensor not in self.s.scans.storage:
                 body = Allocate(self.buffer(tensor), body)
         return body
 
@@ -403,10 +413,13 @@ def _threads_around(stage: Stage) -> list[str]:
 
 
 def build_nests(
-    s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer
+    s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer, passed: frozenset[Tensor] = frozenset()
 ) -> tuple[dict[Tensor, Buffer], Stmt]:
-    """The buffers of all tensors, and the program: root stages in order, allocated as needed."""
-    builder = _Builder(s, real, target, an)
+    """The buffers of all tensors, and the program: root stages in order, allocated as needed.
+
+    Outputs are not allocated, and neither are intermediates that are `passed` as arguments.
+    """
+    builder = _Builder(s, real, target, an, passed)
     roots = [x for x in s.stages if x in real and x.attach.kind == "root"]
     body: Stmt = seq(*(builder.produce(x) for x in roots))
     for stage in reversed(roots):

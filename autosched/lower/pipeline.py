@@ -232,23 +232,49 @@ class Structure:
 def lower_structure(s: Schedule, args: Sequence[Tensor], target: TargetLike, name: str = "main") -> Structure:
     """The structural half: inline, infer bounds, build nests with guards and storage, simplify.
 
-    `args` are the function's parameters in calling order: inputs and outputs. Raises LowerError
-    when an input or output is missing from them, ScheduleError when the schedule is inconsistent.
+    `args` are the function's parameters in calling order: inputs, outputs, and what else the caller
+    wants to see: an intermediate that is an argument is stored there, as far as it is computed (an
+    inlined one is not). Raises LowerError when an input or output is missing from them, ScheduleError
+    when the schedule is inconsistent.
     """
     to = Target.parse(target)
     s.check()
     an = Analyzer()
     bodies = inline_stages(s)
-    real = infer_bounds(s, bodies, an)
-    buffers, body = build_nests(s, real, to, an)
+    passed = _passed(s, args, to)
+    real = infer_bounds(s, bodies, an, passed)
+    buffers, body = build_nests(s, real, to, an, passed)
     params = _parameters(s, args, buffers)
     sizes = sorted({v for b in params for d in b.shape for v in variables(d)}, key=lambda v: v.serial)
     body = simplify_stmt(body, Analyzer())
     verify.check_sizes(body, sizes, name)
-    outputs = tuple(i for i, t in enumerate(args) if t in s.outputs)
+    outputs = tuple(i for i, t in enumerate(args) if t in s.outputs or t in passed)
     exact = room.check_tails(s, {x: r.extents for x, r in real.items()}, an)
     function = Function(name, params, tuple(sizes), body, outputs, requires=room.requirements(exact))
     return Structure(function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s), *exact))
+
+
+def _passed(s: Schedule, args: Sequence[Tensor], target: Target) -> frozenset[Tensor]:
+    """The intermediates among the arguments. Inlined ones are nowhere in memory: nothing is written there."""
+    found = set()
+    for t in args:
+        if t not in s or t in s.outputs or t in s.scans.storage:
+            continue
+        stage = s[t]
+        if stage.is_placeholder or stage.attach.kind == "inline":
+            continue
+        why = legal = ""
+        if target.is_gpu_style and stage.attach.kind != "root":
+            why = f"{t.name} is computed at {stage.attach.loop!r}: work-items would write what others read"
+            legal = f"{t.name}.compute_root()"
+        elif any(isinstance(r, Split) and r.tail == "round_up" for r in stage.relations):
+            why = f"a split of {t.name} rounds up: more elements are computed than an argument has"
+            legal = "split(..., tail='guard')"
+        if why:
+            asked = f"lower(s, [{', '.join(a.name for a in args)}])"
+            raise LowerError(why, asked=asked, legal=f"{legal}, or leave {t.name} out: then it is allocated inside")
+        found.add(t)
+    return frozenset(found)
 
 
 def _positive_factors(s: Schedule) -> list[Constraint]:
@@ -283,19 +309,11 @@ def _parameters(s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffe
             )
     params = []
     for t in args:
-        stage = s._stage_of.get(t)
         if t in s.scans.storage:
             raise LowerError(
                 f"{t.name} is part of a scan: it has no memory of its own",
                 asked=f"lower(s, [{', '.join(a.name for a in args)}])",
                 legal=f"arguments needed: {', '.join(x.name for x in needed)}",
-            )
-        if stage is not None and not stage.is_placeholder and t not in s.outputs:
-            raise LowerError(
-                f"{t.name} is an intermediate: it is allocated inside, not passed",
-                asked=f"lower(s, [{', '.join(a.name for a in args)}])",
-                legal=f"arguments needed: {', '.join(x.name for x in needed)}; to choose its layout, reorder the "
-                f"loops of {t.name}, then s.cache_write({t.name!r}, 'global') and s[{t.name!r}].compute_inline()",
             )
         params.append(buffers.get(t) or Buffer(t.name, t.shape, t.dtype))
     return tuple(params)

@@ -34,7 +34,7 @@ def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | 
 
 
 def _error(module: str, name: str, names: Mapping[str, Any], instead: str) -> MissingName:
-    public = [n for n in names if not n.startswith("_") and n != "annotations"]
+    public = [n for n in names if not n.startswith("_") and n not in ("annotations", "missing", "Any")]
     near = difflib.get_close_matches(name, public, n=3, cutoff=0.5)
     legal = instead or (f"nearest names: {', '.join(near)}" if near else f"names: {', '.join(sorted(public)[:40])}")
     where = asked_at()

@@ -41,8 +41,16 @@ def an_output_is_missing() -> None:
     lower_structure(s, [a], "llvm")
 
 
-def an_intermediate_is_given() -> None:
+def an_argument_is_computed_by_each_work_item() -> None:
     (a, c), s = program()
+    s["C"].bind("i", "threadIdx.x")
+    s["B"].compute_at("C", "i")
+    lower_structure(s, [a, s["B"].tensor, c], "opencl")
+
+
+def an_argument_with_no_room_for_whole_tiles() -> None:
+    (a, c), s = program()
+    s["B"].split("j", factor=8, tail="round_up")
     lower_structure(s, [a, s["B"].tensor, c], "llvm")
 
 
@@ -202,7 +210,8 @@ def a_barrier_that_some_work_items_miss() -> None:
 
 CASES: dict[str, list[Callable[[], None]]] = {
     "arguments": [
-        an_input_is_missing, an_output_is_missing, an_intermediate_is_given, an_argument_is_given_twice,
+        an_input_is_missing, an_output_is_missing, an_argument_is_computed_by_each_work_item,
+        an_argument_with_no_room_for_whole_tiles, an_argument_is_given_twice,
         a_size_is_in_no_argument,
     ],
     "knobs": [
