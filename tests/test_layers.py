@@ -56,6 +56,7 @@ STRICTER: dict[str, tuple[str, ...]] = {
         "ir.functions",
         "ir.ops",
         "te.contraction",
+        "te.reduction",
         "te.scan",
         "te.tensor",
     ),

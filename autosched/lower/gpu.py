@@ -119,14 +119,18 @@ def _store_once(body: Stmt, items: dict[str, Expr]) -> Stmt:
         def go(s: Stmt) -> Stmt:
             return once(s, bound, here, around, inside)
 
+        def idle(buffer: Buffer) -> list[Expr]:
+            own = bound if buffer in inside else bound | around
+            return [] if buffer in private else [v for tag, v in items.items() if tag not in own]
+
         match s:
-            case Store() if s.buffer not in private:
-                own = bound if s.buffer in inside else bound | around
-                idle = [v for tag, v in items.items() if tag not in own]
-                return If(logical_and(*(v <= 0 for v in idle)), s) if idle else s
+            case Store() | Let() if all(isinstance(x, Store | Let | Seq) for x in walk(s)):
+                # what is stored together is computed by the one that stores it
+                alike = [idle(x.buffer) for x in walk(s) if isinstance(x, Store)]
+                return If(logical_and(*(v <= 0 for v in alike[0])), s) if alike[0] else s
             case Evaluate():
-                idle = [v for tag, v in items.items() if tag not in bound | around]
-                return If(logical_and(*(v <= 0 for v in idle)), s) if idle else s
+                others = [v for tag, v in items.items() if tag not in bound | around]
+                return If(logical_and(*(v <= 0 for v in others)), s) if others else s
             case While():
                 return replace(s, body=go(s.body))
             case Produce():

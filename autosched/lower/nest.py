@@ -8,6 +8,8 @@ for y.outer:                       a leaf loop
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autosched.errors import LowerError
 from autosched.ir.expr import (
     Expr,
@@ -28,6 +30,7 @@ from autosched.ir.stmt import (
     Buffer,
     For,
     If,
+    Let,
     Prefetch,
     Produce,
     Stmt,
@@ -44,22 +47,17 @@ from autosched.lower.scan import check_work_items
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.target import Target
-from autosched.te.tensor import REDUCTIONS, Tensor
+from autosched.te.reduction import REDUCTIONS, Reduction
+from autosched.te.tensor import Tensor
 
 __all__ = ["build_nests"]
 
 
 class _Builder:
     def __init__(
-        self,
-        s: Schedule,
-        real: dict[Stage, Realization],
-        target: Target,
-        an: Analyzer,
-        passed: frozenset[Tensor] = frozenset(),
+        self, s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer, passed: frozenset[Tensor]
     ) -> None:
-        self.s, self.real, self.target, self.an = s, real, target, an
-        self.passed = passed | set(s.outputs)
+        self.s, self.real, self.target, self.an, self.passed = s, real, target, an, passed
         self.buffers: dict[Tensor, Buffer] = {}
 
     # -- buffers --------------------------------------------------------------------------------
@@ -184,9 +182,12 @@ class _Nest:
         values = {a.var: real.axis_value(i, builder.an) for i, a in enumerate(stage.axis)}
         values.update({a.var: builder.an.simplify(a.min + real.offsets[a]) for a in stage.reduce_axis})
         self.values = values
-        places = builder.window(stage.tensor).place(real.start, [real.offsets[a] for a in stage.axis])
-        self.indices = tuple(builder.an.simplify(i) for i in places)
-        self.buffer = builder.buffer(stage.tensor)
+        #: of each output its memory, and where an element is kept in it
+        self.places: list[tuple[Buffer, tuple[Expr, ...]]] = []
+        for tensor in stage.op.outputs:
+            place = builder.window(tensor).place(real.start, [real.offsets[a] for a in stage.axis])
+            self.places.append((builder.buffer(tensor), tuple(builder.an.simplify(i) for i in place)))
+        self.buffer = self.places[0][0]
         if builder.target.is_gpu_style and stage.attach.kind in ("at", "init"):
             self._check_bindings()
         self.keep_inside = self._barriers_below(stage)
@@ -248,21 +249,27 @@ class _Nest:
 
     def build(self) -> Stmt:
         first_reduce = next((i for i, loop in enumerate(self.leaves) if loop.is_reduce), None)
-        (body,) = self.real.body
+        body = self.real.body[0]
         if body.op not in REDUCTIONS:
-            value = self.b.an.simplify(self.b.reads(substitute(body, self.values)))
+            values = [self.b.an.simplify(e) for e in self._loaded(self.real.body)]
             streaming = any("streaming_store" in loop.pragmas for loop in self.leaves)
-            return self._loops(0, Store(self.buffer, self.indices, value, streaming), None, self.guards)
+            stores = [Store(*place, e, streaming) for place, e in zip(self.places, values, strict=True)]
+            return self._loops(0, seq(*stores), None, self.guards)
         self._check_overlap(len(self.leaves) if first_reduce is None else first_reduce)
-        reduction, (source, condition, *place) = body.value, body.args
-        identity = reduction.identity(body.dtype)
-        value = self.b.reads(substitute(source, self.values))
-        at, inside = self._place(place)
-        update: Stmt = Store(self.buffer, at, reduction.combine(load(self.buffer, *at), value))
+        reduction: Reduction = body.value
+        sources, condition, rest = reduction.parts(body.args)
+        places, begin = self.places, self._loaded(rest)
+        inside: list[Expr] = []
+        if body.op == "scatter":
+            at, inside = self._place(rest)
+            places, begin = [(self.buffer, at)], []
+        combined = reduction.combine([load(b, *at) for b, at in places], self._loaded(sources))
+        update = _at_once([Store(*place, e) for place, e in zip(places, combined, strict=True)])
         if inside:
             update = If(logical_and(*inside), update)
         update = self._where(condition, update)
-        init = Store(self.buffer, self.indices, identity)
+        begin = begin or list(reduction.identity([e.dtype for e in sources]))
+        init = seq(*(Store(*place, e) for place, e in zip(self.places, begin, strict=True)))
         if first_reduce is None:  # every reduce axis has been fused away to nothing: cannot happen
             raise LowerError(f"{self.stage.name} has no reduce loop", asked=f"the loops of {self.stage.name}")
         setting = frozenset(loop.var for loop in self.set_only)
@@ -270,11 +277,15 @@ class _Nest:
         guards = [g for g in self.guards if g not in self.guards_of_setting]
         return self._loops(0, update, (first_reduce, init), guards)
 
-    def _place(self, place: list[Expr]) -> tuple[tuple[Expr, ...], list[Expr]]:
+    def _loaded(self, exprs: Sequence[Expr]) -> list[Expr]:
+        """The expressions at this point of the loops, with loads for reads."""
+        return [self.b.reads(substitute(e, self.values)) for e in exprs]
+
+    def _place(self, place: Sequence[Expr]) -> tuple[tuple[Expr, ...], list[Expr]]:
         """Where a point of a scatter belongs, and the conditions, unless its type says so, that this is
         in the tensor."""
         at = [self.b.an.simplify(cast("int64", self.b.reads(substitute(i, self.values)))) for i in place]
-        leading = self.indices[: len(self.indices) - len(at)]
+        leading = self.places[0][1][: len(self.stage.axis) - len(at)]
         inside: list[Expr] = []
         for i, e, a in zip(at, place, self.stage.axis[len(leading) :], strict=True):
             last = self.b.an.simplify(a.extent - 1)
@@ -300,7 +311,7 @@ class _Nest:
                 (ragged if c.op == "likely" else asked).append(simple)
         return _guarded(ragged, If(logical_and(*asked), update) if asked else update)
 
-    def _loops(self, i: int, innermost: Stmt, init: tuple[int, Store] | None, guards: list[Expr]) -> Stmt:
+    def _loops(self, i: int, innermost: Stmt, init: tuple[int, Stmt] | None, guards: list[Expr]) -> Stmt:
         """Loop i and everything inside it; guards whose variables are now all bound wrap its body."""
         if init is not None and init[0] == i:
             spatial = [loop for loop in self.leaves[i:] if not loop.is_reduce] + self.set_only
@@ -319,24 +330,44 @@ class _Nest:
         for fetch in self.stage.fetches:
             if fetch.loop is loop and not self.b.target.is_gpu_style:
                 later = {loop.var: loop.var + fetch.offset}
-                body = _fetching(body, self.b.buffer(fetch.tensor), later)
+                for tensor in fetch.tensor.op.outputs:
+                    body = _fetching(body, self.b.buffer(tensor), later)
         return For(loop.var, *self.spans[loop], loop.kind, body, loop.thread)
 
-    def _init_loops(self, spatial: list[Loop], init: Store, guards: list[Expr]) -> Stmt:
-        """The identity goes into every element before the first reduce loop starts.
+    def _init_loops(self, spatial: list[Loop], init: Stmt, guards: list[Expr]) -> Stmt:
+        """The first value goes into every element before the first reduce loop starts.
 
         These are loops of their own, so their variables are fresh.
         """
         fresh = {loop.var: _copy_var(loop) for loop in spatial}
         reduce_vars = frozenset(loop.var for loop in self.leaves if loop.is_reduce)
         conditions = [substitute(g, fresh) for g in guards if not (variables(g) & reduce_vars)]
-        body: Stmt = Store(self.buffer, tuple(substitute(x, fresh) for x in init.indices), init.value)
+        body = substitute_stmt(init, fresh)
         for loop in spatial:
             self.b.an.bind(fresh[loop.var], 0, self.b.an.poly(self.real.extents[loop]) - 1)
         body = _guarded(conditions, body)
         for loop in reversed(spatial):
             body = For(fresh[loop.var], *self.spans[loop], loop.kind, body, loop.thread)
         return body
+
+
+def _at_once(stores: list[Store]) -> Stmt:
+    """All of the stores as if at once: none reads what another one has just written.
+
+    An order in which that is so, if there is one; else the values are computed before any is stored.
+    """
+    left, order = list(stores), []
+    while left:
+        free = [s for s in left if not any(_loads(other, s.buffer) for other in left if other is not s)]
+        if not free:
+            break
+        order.append(free[0])
+        left.remove(free[0])
+    values = [var(f"{s.buffer.name}.next", s.value.dtype, "let") for s in left]
+    body = seq(*order, *(Store(s.buffer, s.indices, v) for s, v in zip(left, values, strict=True)))
+    for s, v in zip(reversed(left), reversed(values), strict=True):
+        body = Let(v, s.value, body)
+    return body
 
 
 def _fetching(body: Stmt, buffer: Buffer, later: dict[Expr, Expr]) -> Stmt:
@@ -394,7 +425,7 @@ class _ScanNest(_Nest):
     def build(self) -> Stmt:
         return self._loops(0, seq(), None, self.guards)
 
-    def _loops(self, i: int, innermost: Stmt, init: tuple[int, Store] | None, guards: list[Expr]) -> Stmt:
+    def _loops(self, i: int, innermost: Stmt, init: tuple[int, Stmt] | None, guards: list[Expr]) -> Stmt:
         steps = super()._loops(i, innermost, init, guards)
         if i != len(self.leaves) - 1:
             return steps
@@ -413,11 +444,11 @@ def _threads_around(stage: Stage) -> list[str]:
 
 
 def build_nests(
-    s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer, passed: frozenset[Tensor] = frozenset()
+    s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer, passed: frozenset[Tensor]
 ) -> tuple[dict[Tensor, Buffer], Stmt]:
     """The buffers of all tensors, and the program: root stages in order, allocated as needed.
 
-    Outputs are not allocated, and neither are intermediates that are `passed` as arguments.
+    What is `passed` is not allocated: outputs, and intermediates that are arguments.
     """
     builder = _Builder(s, real, target, an, passed)
     roots = [x for x in s.stages if x in real and x.attach.kind == "root"]

@@ -241,14 +241,14 @@ def lower_structure(s: Schedule, args: Sequence[Tensor], target: TargetLike, nam
     s.check()
     an = Analyzer()
     bodies = inline_stages(s)
-    passed = _passed(s, args, to)
+    passed, wanted = _passed(s, args, to), _outputs(s, args)
     real = infer_bounds(s, bodies, an, passed)
-    buffers, body = build_nests(s, real, to, an, passed)
-    params = _parameters(s, args, buffers)
+    buffers, body = build_nests(s, real, to, an, passed | wanted)
+    params = _parameters(s, args, buffers, wanted)
     sizes = sorted({v for b in params for d in b.shape for v in variables(d)}, key=lambda v: v.serial)
     body = simplify_stmt(body, Analyzer())
     verify.check_sizes(body, sizes, name)
-    outputs = tuple(i for i, t in enumerate(args) if t in s.outputs or t in passed)
+    outputs = tuple(i for i, t in enumerate(args) if t in wanted or t in passed)
     exact = room.check_tails(s, {x: r.extents for x, r in real.items()}, an)
     function = Function(name, params, tuple(sizes), body, outputs, requires=room.requirements(exact))
     return Structure(function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s), *exact))
@@ -289,7 +289,14 @@ def _positive_factors(s: Schedule) -> list[Constraint]:
     return list(found.values())
 
 
-def _parameters(s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffer]) -> tuple[Buffer, ...]:
+def _outputs(s: Schedule, args: Sequence[Tensor]) -> frozenset[Tensor]:
+    """The outputs that must be passed: of an operation that computes several, those that are."""
+    return frozenset(t for t in s.outputs if t in args or not any(x in args for x in t.op.outputs))
+
+
+def _parameters(
+    s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffer], outputs: frozenset[Tensor]
+) -> tuple[Buffer, ...]:
     twice = [t.name for i, t in enumerate(args) if t in args[:i]]
     if twice:
         raise LowerError(
@@ -298,10 +305,10 @@ def _parameters(s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffe
             legal="each tensor once",
         )
     needed = [x.tensor for x in s.stages if x.is_placeholder and x.tensor in buffers]
-    needed += [t for x in s.stages for t in x.op.outputs if t in s.outputs]
+    needed += [t for x in s.stages for t in x.op.outputs if t in outputs]
     for t in needed:
         if t not in args:
-            kind = "an output" if t in s.outputs else "an input"
+            kind = "an output" if t in outputs else "an input"
             raise LowerError(
                 f"{t.name} is {kind} and not among the arguments",
                 asked=f"lower(s, [{', '.join(a.name for a in args)}])",

@@ -24,6 +24,7 @@ from autosched.ir.expr import (
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     Allocate,
+    Buffer,
     For,
     If,
     Launch,
@@ -34,6 +35,7 @@ from autosched.ir.stmt import (
     Stmt,
     Store,
     While,
+    expressions,
     map_stmt,
     seq,
     substitute_stmt,
@@ -92,7 +94,7 @@ def _vectorize(loop: For, an: Analyzer, combines: bool) -> Stmt:
             asked=f"vectorize {loop.var.name}",
             legal="split the loop and vectorize an inner one of at most that extent",
         )
-    result = _Lanes(loop.var, loop.start, lanes, an, combines).stmt(loop.body)
+    result = _Lanes(loop, loop.start, lanes, an, combines).stmt(loop.body)
     return replace(loop, kind="serial", ragged=True) if result is None else result
 
 
@@ -100,7 +102,7 @@ def _leftover(loop: For, an: Analyzer, combines: bool) -> Stmt:
     """What is left of a vector loop, in vectors of `loop.lanes` and less."""
     if any(isinstance(s, Allocate) for s in walk(loop.body)):
         return replace(loop, lanes=0, ragged=True)
-    if any(isinstance(s, Store) and _reads_back(s) for s in walk(loop.body)):
+    if _reads_back(loop.body):
         return _fewer_and_fewer(loop, an, combines)
     return _overlapping(loop, an)
 
@@ -115,7 +117,7 @@ def _fewer_and_fewer(loop: For, an: Analyzer, combines: bool) -> Stmt:
     if loop.lanes < 4:
         return one_by_one
     block = var(f"{loop.var.name}.block", role="loop")
-    lanes = _Lanes(loop.var, loop.start + block * loop.lanes, loop.lanes, an, combines)
+    lanes = _Lanes(loop, loop.start + block * loop.lanes, loop.lanes, an, combines)
     body = lanes.stmt(loop.body)
     if body is None or lanes.is_scattered:
         return one_by_one
@@ -137,7 +139,7 @@ def _overlapping(loop: For, an: Analyzer) -> Stmt:
     one_by_one = replace(loop, lanes=0, ragged=True)
     block = var(f"{loop.var.name}.block", role="loop")
     start = loop.start + minimum(block * loop.lanes, loop.extent - loop.lanes)
-    lanes = _Lanes(loop.var, start, loop.lanes, an)
+    lanes = _Lanes(loop, start, loop.lanes, an)
     body = lanes.stmt(loop.body)
     if body is None or lanes.is_scattered:
         return one_by_one
@@ -148,15 +150,24 @@ def _overlapping(loop: For, an: Analyzer) -> Stmt:
     return If(enough, blocks, one_by_one)
 
 
-def _reads_back(s: Store) -> bool:
-    return any(e.op == "load" and e.value is s.buffer for e in post_order(s.value))
+def _reads_back(body: Stmt) -> bool:
+    """Whether something is read that is stored then or later: a second time it would read another value."""
+    later: set[Buffer] = set()
+    for s in reversed(list(walk(body))):
+        if isinstance(s, Store):
+            later.add(s.buffer)
+        if any(e.op == "load" and e.value in later for e in post_order(expressions(s))):
+            return True
+    return False
 
 
 class _Lanes:
-    """One vector loop: `v` becomes `start + (0, 1, ..., lanes - 1)`."""
+    """One vector loop: its variable becomes `start + (0, 1, ..., lanes - 1)`."""
 
-    def __init__(self, v: Expr, start: Expr, lanes: int, an: Analyzer, combines: bool = False) -> None:
-        self.v, self.start, self.lanes, self.an, self.combines = v, start, lanes, an, combines
+    def __init__(self, loop: For, start: Expr, lanes: int, an: Analyzer, combines: bool = False) -> None:
+        self.v, self.start, self.lanes, self.an, self.combines = loop.var, start, lanes, an, combines
+        self.stored = {s.buffer for s in walk(loop.body) if isinstance(s, Store)}
+        self.varying = {loop.var}  #: what has a value of its own in each lane: also what is let be such a value
         self.is_scattered = False  #: some access is worth no vector: a load from afar, a store not to neighbours
         self._done: dict[Expr, Expr] = {}
 
@@ -168,7 +179,7 @@ class _Lanes:
                     return None  # a vector loop inside this one
                 if any(map(is_opaque, (*s.indices, s.value))):
                     return None  # a call for each lane
-                if self.lanes > 1 and self.v not in variables(s.indices[0]):
+                if self.lanes > 1 and not self.varies(s.indices[0]):
                     return self.combined(s)
                 value = self.expr(s.value)
                 index = self.index(s.indices[0])
@@ -179,13 +190,16 @@ class _Lanes:
             case Seq():
                 parts = [self.stmt(c) for c in s.stmts]
                 return None if None in parts else seq(*parts)
-            case If() if self.v not in variables(s.condition):
+            case Let():
+                is_vector = any(e.dtype.lanes > 1 for e in post_order(s.value))
+                return None if is_vector or is_opaque(s.value) else self.let(s)
+            case If() if not self.varies(s.condition):
                 then = self.stmt(s.then)
                 otherwise = None if s.otherwise is None else self.stmt(s.otherwise)
                 if then is None or (otherwise is None and s.otherwise is not None):
                     return None
                 return If(s.condition, then, otherwise)
-            case For() if self.v not in variables(s.start) | variables(s.extent):
+            case For() if not self.varies(s.start) and not self.varies(s.extent):
                 with self.an.tightened({}):
                     enter_loop(s, self.an)
                     body = self.stmt(s.body)
@@ -195,6 +209,19 @@ class _Lanes:
                 return None if body is None else Produce(s.name, body)
             case _:
                 return None
+
+    def varies(self, e: Expr) -> bool:
+        """Whether `e` differs from lane to lane."""
+        return not self.varying.isdisjoint(variables(e))
+
+    def let(self, s: Let) -> Stmt | None:
+        value, v = self.expr(s.value), s.var
+        if value.dtype.lanes > 1:
+            v = var(s.var.name, value.dtype, "let")
+            self.varying.add(s.var)
+            self._done[s.var] = v
+        body = self.stmt(s.body)
+        return None if body is None else Let(v, value, body)
 
     def combined(self, s: Store) -> Stmt | None:
         """All lanes go to one element: a step of a reduction, or nothing that a vector could do.
@@ -207,14 +234,14 @@ class _Lanes:
             return None
         left, right = s.value.args
         step = right if left is old else left
-        if self.v not in variables(step) or any(e.op == "load" and e.value is s.buffer for e in post_order(step)):
+        if not self.varies(step) or any(e.op == "load" and e.value in self.stored for e in post_order(step)):
             return None
         return Store(s.buffer, s.indices, rebuild(s.value, (old, combine_lanes(s.value.op, self.expr(step)))))
 
     def index(self, i: Expr) -> Expr:
         """A ramp where the lanes advance by a constant, any vector otherwise, a scalar where they agree."""
         p = self.an.poly(i)
-        linear = p.linear_in(self.v)
+        linear = p.linear_in(self.v) if variables(i).isdisjoint(self.varying - {self.v}) else None
         if linear is not None:
             slope, rest = linear
             inside = any(self.v in variables(a) for m in rest.terms for a in m)
@@ -226,7 +253,7 @@ class _Lanes:
         return self.expr(i)
 
     def expr(self, e: Expr) -> Expr:
-        if self.v not in variables(e):
+        if not self.varies(e):
             return e
         if e is self.v:
             return ramp(self.start, 1, self.lanes)

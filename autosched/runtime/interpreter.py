@@ -82,14 +82,15 @@ class _Meeting:
 class _Interpreter:
     """One task: the program outside kernels, or a work-item.
 
-    `task` is the branch of a fork that runs, for accesses of shared memory, and `task_global` for
+    `env` has the value of each variable; of one with lanes, under (variable, lane). `task` is the
+    branch of a fork that runs, for accesses of shared memory, and `task_global` for
     others: a barrier orders the one, and the other only if it says so.
     """
 
     def __init__(
         self,
         run: _Run,
-        env: dict[Expr, int],
+        env: dict[Any, Any],
         memory: dict[Buffer, Memory],
         task: Task | None = None,
         place: Place | None = None,
@@ -104,7 +105,7 @@ class _Interpreter:
             case "const":
                 return int(e.value)
             case "var":
-                return int(self.env[e])
+                return int(self.env[e, lane] if e.dtype.lanes > 1 else self.env[e])
             case "ramp":
                 return self.index(e.args[0], lane) + lane * self.index(e.args[1], lane)
             case "broadcast" | "cast" | "likely":
@@ -140,7 +141,7 @@ class _Interpreter:
             case "const":
                 return to.numpy.type(e.value)
             case "var":
-                return np.asarray(self.env[e]).astype(to.numpy)[()]
+                return np.asarray(self.env[e, lane] if e.dtype.lanes > 1 else self.env[e]).astype(to.numpy)[()]
             case "broadcast" | "likely":
                 return self.value(e.args[0], lane)
             case "ramp":
@@ -298,7 +299,9 @@ class _Interpreter:
                 elif s.otherwise is not None:
                     yield from self.execute(s.otherwise)
             case Let():
-                self.env[s.var] = self.any_index(s.value, 0) if s.value.dtype.is_integer else self.value(s.value, 0)
+                for lane in range(s.value.dtype.lanes):
+                    value = (self.any_index if s.value.dtype.is_integer else self.value)(s.value, lane)
+                    self.env[(s.var, lane) if s.value.dtype.lanes > 1 else s.var] = value
                 yield from self.execute(s.body)
             case Allocate():
                 shape = tuple(max(self.index(d, 0), 0) for d in s.buffer.shape)
@@ -393,7 +396,7 @@ class _Interpreter:
 class _WorkItem(_Interpreter):
     """One work-item: shared buffers are allocated already, by its group."""
 
-    def __init__(self, run: _Run, env: dict[Expr, int], memory: dict[Buffer, Memory], task: Task, place: Place | None):
+    def __init__(self, run: _Run, env: dict[Any, Any], memory: dict[Buffer, Memory], task: Task, place: Place | None):
         super().__init__(run, env, memory, task, place)
         self.start = place
 
@@ -498,7 +501,7 @@ def sanitize(function: Function, arrays: Sequence[np.ndarray], index_bits: int =
 
 
 def _interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int, findings: Findings) -> None:
-    env: dict[Expr, int] = {}
+    env: dict[Any, Any] = {}
     for buffer, array in zip(function.params, arrays, strict=True):
         for d, n in zip(buffer.shape, array.shape, strict=True):
             if d.op == "var":

@@ -20,7 +20,8 @@ from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
 from autosched.schedule.stage import SCOPES, Loop, Split, Stage
-from autosched.te.tensor import ComputeOp, IterVar, Reduction, Tensor
+from autosched.te.reduction import Reduction
+from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
@@ -39,7 +40,8 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
                                            for i: for j:     B[i, j] = B.local[j, i]
 
     The cache's storage layout is the current order of the stage's loops (here after
-    `reorder(j, i)`), so layout and compute order can be chosen apart. Returns the cache's tensor.
+    `reorder(j, i)`), so layout and compute order can be chosen apart. Returns the cache's tensor;
+    where several outputs are computed together, all are cached, and a list is returned.
     """
     computed(stage)
     if stage.scan_loop is not None:
@@ -77,45 +79,51 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
     to_cache = {loop.var: a.var for loop, a in zip(spatial, axes, strict=True)}
     mapping = {a.var: substitute(values[a], to_cache) for a in stage.axis}
     mapping.update({a.var: c.var for a, c in zip(stage.reduce_axis, reduce_axes, strict=True)})
-    body = _rebase(stage.body[0], mapping, dict(zip(stage.reduce_axis, reduce_axes, strict=True)))
+    body = [_rebase(e, mapping, reduce_axes) for e in stage.body]
     for guard in guards:
-        body = _guarded(body, substitute(guard, to_cache))
-    op = ComputeOp(f"{stage.tensor.name}.{scope}", [a.extent for a in axes], axes, (body,))
+        body = [_guarded(e, substitute(guard, to_cache)) for e in body]
+    op = ComputeOp(f"{stage.op.name}.{scope}", [a.extent for a in axes], axes, body)
     cache = s.insert_stage(op.output_tensor, before=stage)
     cache.scope, cache.scope_given = scope, True
     positions = leaf_positions(stage)
-    copy = make("read", op.dtype, tuple(positions[loop] for loop in spatial), cache.tensor)
-    stage.define(stage.axis, (), (copy,))
-    return cache.tensor
+    place = tuple(positions[loop] for loop in spatial)
+    stage.define(stage.axis, (), tuple(make("read", t.dtype, place, t) for t in op.outputs))
+    return cache.tensor if op.num_outputs == 1 else list(op.outputs)
 
 
-def _rebase(body: Expr, mapping: dict[Expr, Expr], axes: dict[IterVar, IterVar]) -> Expr:
+def _rebase(body: Expr, mapping: dict[Expr, Expr], reduce_axes: Sequence[IterVar]) -> Expr:
     if body.op != "reduce":
         return substitute(body, mapping)
-    args = tuple(substitute(a, mapping) for a in body.args)
-    reduction = Reduction(body.value.combiner, tuple(axes[a] for a in body.value.axes))
-    return make("reduce", body.dtype, args, reduction)
+    return make("reduce", body.dtype, tuple(substitute(a, mapping) for a in body.args), body.value.over(reduce_axes))
 
 
 def _guarded(body: Expr, condition: Expr) -> Expr:
     """The padding of a cache laid out in blocks holds zeros (for a reduction: its identity)."""
     if body.op == "reduce":
-        return make("reduce", body.dtype, (body.args[0], logical_and(body.args[1], condition)), body.value)
+        reduction: Reduction = body.value
+        sources, taken, inits = reduction.parts(body.args)
+        identity = reduction.identity([e.dtype for e in sources])
+        begin = [if_then_else(condition, e, i) for e, i in zip(inits, identity, strict=False)]
+        return make("reduce", body.dtype, (*sources, logical_and(taken, condition), *begin), reduction)
     return if_then_else(condition, body, const(0, body.dtype))
 
 
-def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any]) -> Any:
+def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], *, output: int = 0) -> Any:
     """Copy a tensor before some of its readers read it; they read the copy.
 
     B[i] = f(A[i])   ->   for ax0: A.shared[ax0] = A[ax0]
                           B[i] = f(A.shared[i])
 
-    Returns the cache's tensor; put it with `compute_at` where the copy should happen.
+    Returns the cache's tensor; put it with `compute_at` where the copy should happen. `output` says
+    which one of several tensors that are computed together.
     """
+    if isinstance(output, bool) or not isinstance(output, int) or not 0 <= output < stage.op.num_outputs:
+        raise Illegal(f"{stage.name} has no output {output!r}", f"0 to {stage.op.num_outputs - 1}")
+    tensor = stage.op.output(output)
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     users = [s.stage(r) for r in readers]
-    direct = s.consumers(stage)
+    direct = s.readers(tensor)
     if not users:
         raise Illegal(f"nothing reads {stage.name}", "cache_write keeps what a stage computes")
     for user in users:
@@ -128,13 +136,13 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any]) ->
                 f"{user.name} does not read {stage.name}",
                 f"readers of {stage.name}: {', '.join(x.name for x in direct) or 'none'}",
             )
-    axes = [IterVar(f"ax{i}", d) for i, d in enumerate(stage.tensor.shape)]
-    body = make("read", stage.tensor.dtype, tuple(a.var for a in axes), stage.tensor)
-    op = ComputeOp(f"{stage.tensor.name}.{scope}", stage.tensor.shape, axes, (body,))
+    axes = [IterVar(f"ax{i}", d) for i, d in enumerate(tensor.shape)]
+    body = make("read", tensor.dtype, tuple(a.var for a in axes), tensor)
+    op = ComputeOp(f"{tensor.name}.{scope}", tensor.shape, axes, (body,))
     cache = s.insert_stage(op.output_tensor, before=min(users, key=s.stages.index))
     cache.scope, cache.scope_given = scope, True
     for user in users:
-        user.body = tuple(retarget(e, stage.tensor, cache.tensor) for e in user.body)
+        user.body = tuple(retarget(e, tensor, cache.tensor) for e in user.body)
     return cache.tensor
 
 
@@ -160,7 +168,9 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0
     The loop becomes axis `factor_axis` (negative: counted from the end) of the new tensor, which is
     returned; where a split is ragged, its last elements are the combiner's identity. The loops of
     the new stage start anew, one reduce loop for each that was left; the spatial loops of the old
-    stage stay as they are. The order of a sum changes, so floats may round differently.
+    stage stay as they are. The order of a sum changes, so floats may round differently; a combiner of
+    one's own must be associative and commutative, which nothing checks. A reduction of tuples gives a
+    list of tensors.
     """
     computed(stage)
     loop = leaf(stage, reduce_loop)
@@ -171,7 +181,7 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0
         legal = f"an integer from {-rank - 1} to {rank}: {stage.name} has {rank} axes, and one more is put among them"
         raise Illegal(f"factor_axis {factor_axis!r} is no place for the new axis", legal)
     at = factor_axis % (rank + 1)
-    (body,) = stage.body
+    body = stage.body[0]
     reduction: Reduction = body.value
 
     extents, values = leaf_extents(stage), axis_values(stage)
@@ -181,27 +191,31 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0
     to_axes = {loop.var: axes[at].var, **{x.var: a.var for x, a in left.items()}}
     mapping = {a.var: substitute(values[a], to_axes) for a in stage.reduce_axis}
     mapping.update({a.var: b.var for a, b in zip(stage.axis, axes[:at] + axes[at + 1 :], strict=True)})
-    source, condition, *place = (substitute(e, mapping) for e in body.args)
+    sources, condition, rest = reduction.parts(tuple(substitute(e, mapping) for e in body.args))
+    place = rest if body.op == "scatter" else ()
     guards = [g for g in leaf_predicates(stage) if any(x.var in variables(g) for x in (loop, *others))]
     condition = logical_and(condition, *(substitute(g, to_axes) for g in guards))
     if left:
-        over = Reduction(reduction.combiner, tuple(left.values()))
-        partial = make(body.op, source.dtype, (source, condition, *place), over)
+        args = (*sources, condition, *place)
+        partial = [make(e.op, e.dtype, args, e.value.over(left.values())) for e in stage.body]
     else:
-        identity = reduction.identity(source.dtype)
+        identity = reduction.identity([e.dtype for e in sources])
         here = [compare("eq", cast("int64", i), a.var) for i, a in zip(place, axes[rank + 1 :], strict=True)]
-        source = if_then_else(logical_and(*here), source, identity) if here else source
-        partial = if_then_else(condition, source, identity)
-    op = ComputeOp(f"{stage.tensor.name}.rf", [a.extent for a in axes], axes, (partial,))
+        partial = []
+        for e, nothing in zip(sources, identity, strict=True):
+            e = if_then_else(logical_and(*here), e, nothing) if here else e
+            partial.append(if_then_else(condition, e, nothing))
+    op = ComputeOp(f"{stage.op.name}.rf", [a.extent for a in axes], axes, partial)
     factored = s.insert_stage(op.output_tensor, before=stage)
 
     again = IterVar(f"{loop.name}.v", extents[loop], "reduce")
     indices = [a.var for a in stage.axis]
     indices.insert(at, again.var)
-    read = make("read", source.dtype, tuple(indices), factored.tensor)
-    total = make("reduce", source.dtype, (read, const(True)), Reduction(reduction.combiner, (again,)))
-    stage.replace_reduction(again, (total,))
-    return factored.tensor
+    reads = [make("read", t.dtype, tuple(indices), t) for t in op.outputs]
+    inits = reduction.parts(body.args)[2] if body.op == "reduce" else ()
+    totals = [make("reduce", e.dtype, (*reads, const(True), *inits), e.value.over([again])) for e in stage.body]
+    stage.replace_reduction(again, tuple(totals))
+    return factored.tensor if op.num_outputs == 1 else list(op.outputs)
 
 
 def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -> None:

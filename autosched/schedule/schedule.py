@@ -143,6 +143,10 @@ class Schedule:
                 found.setdefault(self._stage_of[e.value])
         return list(found)
 
+    def readers(self, tensor: Tensor) -> list[Stage]:
+        """The stages that read this very tensor, of perhaps several that its operation computes."""
+        return [x for x in self.stages if any(e.op == "read" and e.value is tensor for e in post_order(x.body))]
+
     def consumers(self, stage: Stage, deep: bool = False) -> list[Stage]:
         """The stages that read this one; `deep` adds those that read them, and so on."""
         direct = [x for x in self.stages if stage in self.reads(x)]
@@ -225,17 +229,40 @@ class Schedule:
 
         return ", ".join([*map(text, args), *(f"{k}={text(v)}" for k, v in options.items())])
 
-    def cache_write(self, tensor: Any, scope: str = "global") -> Tensor:
-        """See `primitives.cache_write`."""
-        return self.apply("cache_write", self[tensor], scope)
+    def cache_write(self, tensor: Any, scope: str = "global") -> Any:
+        """See `primitives.cache_write`. Of tensors that are computed together, give the list of all."""
+        if isinstance(tensor, (list, tuple)):
+            stage = self._stage_of_all(tensor, "cache_write")
+            made = self.apply("cache_write", stage, scope)
+            return made if isinstance(made, list) else [made]
+        stage = self[tensor]
+        if isinstance(tensor, Tensor) and stage.op.num_outputs > 1:
+            self._stage_of_all([tensor], "cache_write")
+        return self.apply("cache_write", stage, scope)
 
-    def cache_read(self, tensor: Any, scope: str = "global", readers: Any = ()) -> Tensor:
+    def _stage_of_all(self, tensors: Sequence[Any], primitive: str) -> Stage:
+        """The stage whose outputs these are, all of them."""
+        stage = self[tensors[0]] if tensors else None
+        if stage is None or set(tensors) != set(stage.op.outputs):
+            names = ", ".join(getattr(t, "name", str(t)) for t in tensors)
+            wanted = "the outputs of one operation" if stage is None else ", ".join(t.name for t in stage.op.outputs)
+            raise ScheduleError(
+                "tensors that one operation computes are cached together",
+                asked=_with_line(f"s.{primitive}([{names}])"),
+                legal=f"s.{primitive}([{wanted}])",
+            )
+        return stage
+
+    def cache_read(self, tensor: Any, scope: str = "global", readers: Any = (), output: int | None = None) -> Tensor:
         """See `primitives.cache_read`. Without readers, all of them."""
         stage = self[tensor]
+        if output is None:
+            output = tensor.value_index if isinstance(tensor, Tensor) else 0
+        source = stage.op.outputs[output] if 0 <= output < stage.op.num_outputs else stage.tensor
         chosen = list(readers) if isinstance(readers, (list, tuple)) else [readers]
-        return self.apply("cache_read", stage, scope, chosen or self.consumers(stage))
+        return self.apply("cache_read", stage, scope, chosen or self.readers(source), output=output)
 
-    def rfactor(self, tensor: Any, reduce_loop: Any, factor_axis: int = 0) -> Tensor:
+    def rfactor(self, tensor: Any, reduce_loop: Any, factor_axis: int = 0) -> Any:
         """See `primitives.rfactor`."""
         return self.apply("rfactor", self[tensor], reduce_loop, factor_axis=factor_axis)
 
@@ -434,11 +461,10 @@ def create_schedule(ops: Any) -> Schedule:
     listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
     outputs = []
     for item in listed:
-        tensor = item.output_tensor if isinstance(item, Operation) else item
-        if not isinstance(tensor, Tensor):
+        tensors = item.outputs if isinstance(item, Operation) else (item,)
+        if not isinstance(tensors[0], Tensor):
             raise UsageError(f"{item!r} is not a tensor", asked="create_schedule", legal="tensors or operations")
-        if not isinstance(tensor.op, PlaceholderOp):
-            outputs.append(tensor)
+        outputs += [t for t in tensors if not isinstance(t.op, PlaceholderOp)]
     if not outputs:
         raise UsageError("no computed tensor among the outputs", asked="create_schedule")
     return Schedule(list(dict.fromkeys(outputs)))

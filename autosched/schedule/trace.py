@@ -52,13 +52,13 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "set_scope": (("name",), {}),
     "storage_align": (("axis", "factor", "factor"), {}),
     "cache_write": (("name",), {}),
-    "cache_read": (("name", "names"), {}),
+    "cache_read": (("name", "names"), {"output": "number"}),
     "rfactor": (("loop",), {"factor_axis": "number"}),
 }
 #: Primitives that are methods of the schedule, with the tensor as their first argument.
 ON_TENSORS = ("cache_read", "cache_write", "rfactor")
 #: Options that say what is so anyway; a trace leaves them out.
-DEFAULTS = (("tail", "guard"), ("factor_axis", 0), ("disable_predication", False))
+DEFAULTS = (("tail", "guard"), ("factor_axis", 0), ("disable_predication", False), ("output", 0))
 #: Factors are small formulas; anything deeper is an attempt to exhaust the reader.
 MAX_DEPTH = 32
 _FACTOR_OPS = ("add", "sub", "mul", "floordiv", "floormod", "truncdiv", "min", "max")

@@ -27,23 +27,20 @@ from autosched.ir.expr import divide as div
 from autosched.te.boundary import constant_exterior, mirror_image, mirror_interior, repeat_edge, repeat_image
 from autosched.te.functions import (
     MATH,
-    all,
-    any,
     const,
-    max,
-    min,
-    prod,
     reduce_axis,
     size_var,
-    sum,
     thread_axis,
     var,
 )
 from autosched.te.gradient import gradient
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
+from autosched.te.reducers import all, any, argmax, argmin, comm_reducer, max, min, prod, sum
+from autosched.te.reduction import Combiner, Reduction
 from autosched.te.reference import reference
 from autosched.te.scan import ScanOp, scan
 from autosched.te.scatter import scatter_reduce
+from autosched.te.tag import tag_scope
 from autosched.te.tensor import (
     ComputeOp,
     Graph,
@@ -58,16 +55,21 @@ from autosched.te.tensor import (
 globals().update(MATH)
 
 __all__ = [
+    "Combiner",
     "ComputeOp",
     "Graph",
     "IterVar",
     "Operation",
     "PlaceholderOp",
+    "Reduction",
     "ScanOp",
     "Tensor",
     "all",
     "any",
+    "argmax",
+    "argmin",
     "ceildiv",
+    "comm_reducer",
     "compute",
     "repeat_image",
     "repeat_edge",
@@ -96,6 +98,7 @@ __all__ = [
     "select",
     "size_var",
     "sum",
+    "tag_scope",
     "thread_axis",
     "truncdiv",
     "truncmod",

@@ -49,8 +49,8 @@ def contraction(
     `spans` gives the range of every spatial and reduce axis. None where `body` is no sum of products
     of affine reads, or sums of its type would not be exact, or a read is out of bounds.
     """
-    source, condition = body.args
-    if body.value.combiner != "sum" or not is_const(condition, True) or any(not len(r) for r in spans.values()):
+    source, condition, *inits = body.args
+    if body.value.combiner != "sum" or inits or not is_const(condition, True) or not all(map(len, spans.values())):
         return None
     factors = _factors(source, body.dtype)
     if factors is None:

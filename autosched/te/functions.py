@@ -1,8 +1,8 @@
-"""The functions of the `te` namespace: variables, reductions, choices and math."""
+"""The functions of the `te` namespace: variables, axes, choices and math."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +10,13 @@ from autosched.errors import UsageError
 from autosched.ir import expr as ir
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr
-from autosched.te.tensor import IterVar, Reduction, is_size
+from autosched.te.tensor import IterVar, is_size
 
 __all__ = [
     "MATH",
-    "all",
-    "any",
     "const",
-    "max",
-    "min",
-    "prod",
     "reduce_axis",
     "size_var",
-    "sum",
     "thread_axis",
     "var",
 ]
@@ -74,68 +68,6 @@ def reduce_axis(dom: tuple[object, object], name: str = "rv") -> IterVar:
                 legal="legal: integers, te.var, te.size_var and arithmetic on them",
             )
     return IterVar(name, end - begin, "reduce", begin)
-
-
-def _axes(axis: object) -> tuple[IterVar, ...]:
-    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    for a in axes:
-        if not isinstance(a, IterVar) or a.kind != "reduce":
-            raise UsageError(f"{a!r} is not a reduce axis", asked="reduction", legal="te.reduce_axis((begin, end))")
-    if len(set(axes)) < len(axes):
-        raise UsageError("an axis is named twice", asked=f"reduction over {', '.join(a.name for a in axes)}")
-    return axes
-
-
-def _reducer(combiner: str, plain: str) -> Callable[..., Expr]:
-    def reduce(expr: object, axis: object = None, *more: object, where: object = None) -> Expr:
-        is_reduction = isinstance(axis, IterVar) or (
-            isinstance(axis, (tuple, list)) and axis and isinstance(axis[0], IterVar)
-        )
-        if not is_reduction:  # te.min(a, b), as in TVM
-            if axis is None or isinstance(axis, (tuple, list)):
-                raise UsageError(f"te.{combiner} needs an axis, or a second operand", asked=f"te.{combiner}(...)")
-            result = as_expr(expr)
-            for other in (axis, *more):
-                result = ir.binary(plain, result, other)
-            return result
-        axes = _axes(axis)
-        source = as_expr(expr)
-        if source.dtype.is_bool:
-            source = ir.cast("int32", source)
-        condition = ir.const(True) if where is None else ir.logical_and(where)
-        return ir.make("reduce", source.dtype, (source, condition), Reduction(combiner, axes))
-
-    reduce.__name__ = combiner
-    reduce.__doc__ = f"""`{combiner}` of `expr` over reduce axes, or of two or more plain operands.
-
-    `te.{combiner}(expr, axis=k)` must be the whole expression of a `te.compute`; points where
-    `where` is false do not take part. `te.{combiner}(a, b)` combines two values.
-    """
-    return reduce
-
-
-sum = _reducer("sum", "add")
-prod = _reducer("prod", "mul")
-min = _reducer("min", "min")
-max = _reducer("max", "max")
-
-
-def all(*conditions: object) -> Expr:
-    """True where every condition holds."""
-    return ir.logical_and(*_flatten(conditions))
-
-
-def any(*conditions: object) -> Expr:
-    """True where some condition holds."""
-    return ir.logical_or(*_flatten(conditions))
-
-
-def _flatten(conditions: Iterable[object]) -> Iterable[object]:
-    for c in conditions:
-        if isinstance(c, (tuple, list)):
-            yield from c
-        else:
-            yield c
 
 
 def _intrinsic(op: str) -> Callable[..., Expr]:

@@ -32,10 +32,12 @@ from autosched.ir.expr import (
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import substitute
 from autosched.te.derivatives import partials, times
-from autosched.te.functions import prod, reduce_axis
-from autosched.te.functions import sum as te_sum
+from autosched.te.functions import reduce_axis
+from autosched.te.reducers import prod
+from autosched.te.reducers import sum as te_sum
+from autosched.te.reduction import Reduction
 from autosched.te.scatter import scatter_at
-from autosched.te.tensor import ComputeOp, Graph, IterVar, PlaceholderOp, Reduction, Tensor, compute
+from autosched.te.tensor import ComputeOp, Graph, IterVar, PlaceholderOp, Tensor, compute
 
 __all__ = ["gradient"]
 

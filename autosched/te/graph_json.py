@@ -3,10 +3,13 @@
     {"vars": [["height", "int32", "size"], ...],
      "exprs": [[op, dtype, args, value], ...],              args are earlier positions
      "ops": [{"name", "shape", "dtype", "axis", "body", "tag"} | {"name", "shape", "dtype"} | {.., "scan"}, ...],
+     "combiners": [{"name", "left", "right", "result", "identity"}, ...],
      "args": [tensors]}
 
 A computation, an input, a scan (`{"init", "update", "state", "inputs"}`, lists of tensors). A tensor
-is the position of its operation, or [position, output] where that is not the first output.
+is the position of its operation, or [position, output] where that is not the first output. Of a
+computation with several outputs, "body" and "dtype" are lists. "attrs" of an operation, and
+"combiners" (of reductions that are no sum, prod, min or max), are there only if there are any.
 
 Reading it builds expressions from a fixed table of operators; nothing in it is ever run as code. A
 program that is built from it calls the functions from outside that it names, and no others.
@@ -32,15 +35,14 @@ from autosched.ir.expr import (
     var,
 )
 from autosched.ir.visit import post_order
+from autosched.te.reduction import BUILT_IN, REDUCTIONS, Combiner, Reduction
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import (
-    REDUCTIONS,
     ComputeOp,
     Graph,
     IterVar,
     Operation,
     PlaceholderOp,
-    Reduction,
     Tensor,
     is_size,
 )
@@ -58,6 +60,8 @@ class _Writer:
         self._var_at: dict[Expr, int] = {}
         self._expr_at: dict[Expr, int] = {}
         self._axis_at: dict[IterVar, int] = {}
+        self.combiners: list[dict[str, Any]] = []
+        self._combiner_at: dict[Combiner, int] = {}
         self.op_at: dict[Operation, int] = {}
 
     def expr(self, root: Expr) -> int:
@@ -77,10 +81,23 @@ class _Writer:
         if e.op == "read":
             return self.tensor(e.value)
         if e.op in REDUCTIONS:
-            return [e.value.combiner, [self.axis(a) for a in e.value.axes]]
+            axes = [self.axis(a) for a in e.value.axes]
+            if isinstance(e.value.combiner, str):
+                return [e.value.combiner, axes]
+            return [self.combiner(e.value.combiner), axes, e.value.value_index]
         if e.op == "call":
             return [e.value.name, e.value.kind, e.value.pure]
         return None
+
+    def combiner(self, c: Combiner) -> int:
+        at = self._combiner_at.get(c)
+        if at is None:
+            entry: dict[str, Any] = {"name": c.name}
+            entry["left"], entry["right"] = ([self.variable(v) for v in side] for side in (c.left, c.right))
+            entry["result"], entry["identity"] = ([self.expr(e) for e in part] for part in (c.result, c.identity))
+            at = self._combiner_at[c] = len(self.combiners)
+            self.combiners.append(entry)
+        return at
 
     def variable(self, v: Expr) -> int:
         at = self._var_at.get(v)
@@ -112,15 +129,17 @@ def graph_to_json(args: Sequence[Tensor]) -> dict[str, Any]:
     ops: list[dict[str, Any]] = []
     for position, op in enumerate(Graph.of(args).ops):
         writer.op_at[op] = position
+        types = [str(t.dtype) for t in op.outputs] if isinstance(op, ComputeOp) else [str(op.dtype)]
         entry: dict[str, Any] = {
             "name": op.name,
-            "dtype": str(op.dtype),
+            "dtype": types[0] if len(types) == 1 else types,
             "shape": [writer.expr(d) for d in op.shape],
         }
         if isinstance(op, ComputeOp):
             for a in op.axis:
                 writer.axis(a)
-            entry["body"] = writer.expr(op.body[0])
+            body = [writer.expr(e) for e in op.body]
+            entry["body"] = body[0] if len(body) == 1 else body
             entry["axis"] = [writer.axis(a) for a in op.axis]
             entry["tag"] = op.tag
         if isinstance(op, ScanOp):
@@ -129,15 +148,34 @@ def graph_to_json(args: Sequence[Tensor]) -> dict[str, Any]:
                 part: [writer.tensor(t) for t in tensors if t.op in writer.op_at] for part, tensors in parts.items()
             }
             entry["tag"] = op.tag
+        if isinstance(op, ComputeOp | ScanOp) and op.attrs:
+            entry["attrs"] = _attrs_to_json(op.attrs, writer, op.name)
         ops.append(entry)
-    return {
-        "v": VERSION,
-        "vars": writer.vars,
-        "exprs": writer.exprs,
-        "axes": writer.axes,
-        "ops": ops,
-        "args": [writer.tensor(t) for t in args],
-    }
+    data: dict[str, Any] = {"v": VERSION, "vars": writer.vars, "exprs": writer.exprs, "axes": writer.axes, "ops": ops}
+    if writer.combiners:
+        data["combiners"] = writer.combiners
+    return {**data, "args": [writer.tensor(t) for t in args]}
+
+
+def _attrs_to_json(value: Any, writer: _Writer, name: str) -> Any:
+    """Plain data as it is; a tensor, which hints may name, as `{"tensor": where it is}`."""
+    if isinstance(value, dict) and all(isinstance(k, str) for k in value) and value.keys() != {"tensor"}:
+        return {k: _attrs_to_json(v, writer, name) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_attrs_to_json(v, writer, name) for v in value]
+    if isinstance(value, Tensor) and value.op in writer.op_at:
+        return {"tensor": writer.tensor(value)}
+    if isinstance(value, Expr) and value.op == "const":
+        value = value.value
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return float_to_json(value)
+    raise UsageError(
+        f"it holds {value!r}",
+        asked=f"attrs of {name}, in a graph that is stored",
+        legal="numbers, strings, tensors that the operation depends on, and lists and dicts of them",
+    )
 
 
 def graph_from_json(data: dict[str, Any]) -> list[Tensor]:
@@ -161,6 +199,7 @@ class _Reader:
         self._variables = [self._variable(*entry) for entry in data["vars"]]
         self._exprs: dict[int, Expr] = {}
         self._axes: dict[int, IterVar] = {}
+        self._combiners: dict[int, Combiner] = {}
         self._bound: set[Expr] = set()  # no two axes share a variable
         self._unowned: set[Expr] = set()
         self._ops: list[Operation] = []
@@ -176,35 +215,52 @@ class _Reader:
         return _at(_at(self._ops, position).outputs, output)
 
     def _variable(self, name: Any, of: Any, role: Any) -> Expr:
-        if role not in ("size", "scalar", "loop"):
+        if role not in ("size", "scalar", "loop", "let"):
             raise ValueError(f"bad variable role {role!r}")
         to = dtype(_text(of))
-        if to.lanes != 1 or (role != "scalar" and not to.is_integer):
+        if to.lanes != 1 or (role not in ("scalar", "let") and not to.is_integer):
             raise ValueError(f"bad variable type {of!r}")
         return var(_text(name), to, role)
 
     def _operation(self, entry: Any) -> Operation:
-        name, of = _text(entry["name"]), dtype(_text(entry["dtype"]))
+        types = entry["dtype"] if isinstance(entry["dtype"], list) else [entry["dtype"]]
+        name, of = _text(entry["name"]), [dtype(_text(t)) for t in types]
         shape = [self._expr(d) for d in entry["shape"]]
         if "scan" in entry:
-            return self._scan(name, shape, of, entry)
+            return self._scan(name, shape, of[0], entry)
         if "body" not in entry:
-            return PlaceholderOp(name, shape, of)
+            return PlaceholderOp(name, shape, of[:1])
         axes = [self._axis(a) for a in entry["axis"]]
         if len(axes) != len(shape) or any(
             a.kind != "spatial" or a.extent is not d or not is_const(a.min, 0) for a, d in zip(axes, shape, strict=True)
         ):
             raise ValueError(f"the axes of {name} are not those of its shape")
         self._own(axes)
-        op = ComputeOp(name, shape, axes, (self._expr(entry["body"]),), _text(entry.get("tag", "")))
-        if op.dtype != of:
-            raise ValueError(f"{name} is a {op.dtype}, not a {of}")
+        body = entry["body"] if isinstance(entry["body"], list) else [entry["body"]]
+        exprs = [self._expr(e) for e in body]
+        op = ComputeOp(name, shape, axes, exprs, _text(entry.get("tag", "")), self._attrs(entry))
+        found = [t.dtype for t in op.outputs]
+        if found != of:
+            raise ValueError(f"{name} is {', '.join(found)}, not {', '.join(of)}")
         return op
+
+    def _attrs(self, entry: Any) -> dict[str, Any]:
+        def read(value: Any) -> Any:
+            if isinstance(value, dict) and value.keys() == {"tensor"}:
+                return self._tensor(value["tensor"])
+            if isinstance(value, dict):
+                return {k: read(v) for k, v in value.items()}
+            return [read(v) for v in value] if isinstance(value, list) else value
+
+        attrs = entry.get("attrs", {})
+        if not isinstance(attrs, dict) or attrs.keys() == {"tensor"}:
+            raise ValueError("bad attrs")
+        return read(attrs)
 
     def _scan(self, name: str, shape: list[Expr], of: DType, entry: Any) -> Operation:
         kept = ("init", "update", "state", "inputs")
         init, update, state, inputs = ([self._tensor(at) for at in entry["scan"][part]] for part in kept)
-        op = ScanOp(name, init, update, state, inputs, _text(entry.get("tag", "")))
+        op = ScanOp(name, init, update, state, inputs, _text(entry.get("tag", "")), self._attrs(entry))
         if op.dtype != of or list(op.shape) != shape:
             raise ValueError(f"{name} is not like its update")
         return op
@@ -262,16 +318,7 @@ class _Reader:
                 raise ValueError(f"bad read of {tensor.name}")
             return make(op, to, args, tensor)
         if op in REDUCTIONS:
-            combiner, axes = value
-            source, condition, *place = args
-            if bool(place) != (op == "scatter") or not all(i.dtype.is_integer for i in place):
-                raise ValueError(f"bad place of a {op}")
-            if combiner not in ("sum", "prod", "min", "max") or source.dtype != to or not condition.dtype.is_bool:
-                raise ValueError(f"bad reduction {combiner!r}")
-            found_axes = tuple(self._axis(a) for a in axes)
-            if not found_axes or any(a.kind != "reduce" for a in found_axes):
-                raise ValueError("bad axes of a reduction")
-            return make(op, to, args, Reduction(combiner, found_axes))
+            return make(op, to, args, self._reduction(op, to, args, *value))
         if op == "call":
             name, kind, pure = value
             if kind not in CALL_KINDS or not isinstance(pure, bool) or any(a.dtype.lanes != 1 for a in args):
@@ -280,6 +327,46 @@ class _Reader:
         if not _is_well_typed(op, to, [a.dtype for a in args]):
             raise ValueError(f"bad {op!r} of {[str(a.dtype) for a in args]} giving {to}")
         return make(op, to, args)
+
+    def _reduction(
+        self, op: str, to: DType, args: tuple[Expr, ...], how: Any, over: Any, value_index: Any = 0
+    ) -> Reduction:
+        axes = tuple(self._axis(a) for a in over)
+        if not axes or any(a.kind != "reduce" for a in axes):
+            raise ValueError("bad axes of a reduction")
+        if isinstance(how, str) and how not in BUILT_IN:
+            raise ValueError(f"bad reduction {how!r}")
+        made = Reduction(how if isinstance(how, str) else self._combiner(how), axes, value_index)
+        sources, condition, rest = made.parts(args)
+        types = [e.dtype for e in sources]
+        if _at(types, value_index) != to or not condition.dtype.is_bool:
+            raise ValueError(f"bad reduction {made.name!r}")
+        if isinstance(made.combiner, Combiner) and (op == "scatter" or types != [v.dtype for v in made.combiner.left]):
+            raise ValueError(f"bad operands of {made.name!r}")
+        if op == "scatter" and not (rest and all(i.dtype.is_integer for i in rest)):
+            raise ValueError("bad place of a scatter")
+        if op == "reduce" and rest and [e.dtype for e in rest] != types:
+            raise ValueError("bad first values of a reduction")
+        return made
+
+    def _combiner(self, at: Any) -> Combiner:
+        if at not in self._combiners:
+            entry = _at(self._data["combiners"], at)
+            left, right = (tuple(_at(self._variables, v) for v in entry[side]) for side in ("left", "right"))
+            result, identity = (tuple(self._expr(e) for e in entry[part]) for part in ("result", "identity"))
+            types = [v.dtype for v in left]
+            own = {*left, *right}
+            if not types or any([e.dtype for e in part] != types for part in (right, result, identity)):
+                raise ValueError("bad types of a combiner")
+            if len(own) != 2 * len(types) or any(v.value.role != "let" for v in own):
+                raise ValueError("bad operands of a combiner")
+            foreign = any(
+                e.op in ("read", "call", *REDUCTIONS) or (e.op == "var" and e not in own) for e in post_order(result)
+            )
+            if foreign or any(e.op != "const" for e in identity):
+                raise ValueError("a combiner of more than its operands")
+            self._combiners[at] = Combiner(_text(entry["name"]), left, right, result, identity)
+        return self._combiners[at]
 
 
 def _at(table: Any, position: Any) -> Any:
@@ -337,7 +424,7 @@ def _is_well_typed(op: Any, to: DType, of: list[DType]) -> bool:
 def workload_key(args: Sequence[Tensor]) -> str:
     """A hash of the op graph, shapes and dtypes: 16 hex digits. Names do not matter, order does."""
     data = graph_to_json(args)
-    for entry in data["ops"]:
+    for entry in (*data["ops"], *data.get("combiners", ())):
         entry.pop("name")
     data["vars"] = [[of, role] for _, of, role in data["vars"]]
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))

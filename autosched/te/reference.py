@@ -20,8 +20,9 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.ir.functions import get_global_func, numpy_of
 from autosched.te.contraction import contraction
+from autosched.te.reduction import Combiner, Reduction
 from autosched.te.scan import ScanOp
-from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Reduction, Tensor
+from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
 __all__ = ["reference"]
 
@@ -67,7 +68,7 @@ def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, in
             if isinstance(op, ScanOp):
                 values.update(zip(op.outputs, _scan(op, env, values), strict=True))
             elif isinstance(op, ComputeOp) and op not in parts:
-                values[op.output_tensor] = _compute(op, env, values)
+                values.update(zip(op.outputs, _compute(op, env, values), strict=True))
     return [values[t] for t in args if not isinstance(t.op, PlaceholderOp)]
 
 
@@ -106,17 +107,20 @@ def _shape(tensor: Tensor, env: Environment) -> tuple[int, ...]:
     return shape
 
 
-def _compute(op: ComputeOp, env: Environment, values: Values) -> np.ndarray:
+def _compute(op: ComputeOp, env: Environment, values: Values) -> list[np.ndarray]:
+    """The elements of every output."""
     shape = _shape(op.output_tensor, env)
     local = dict(env)
     for position, (axis, length) in enumerate(zip(op.axis, shape, strict=True)):
         grid = np.arange(length, dtype=np.int64) + int(_evaluate(axis.min, env, values))
         local[axis.var] = grid.reshape([-1 if p == position else 1 for p in range(len(shape))])
-    (body,) = op.body
-    if body.op == "scatter":
-        return _scatter(op, shape, local, values)
-    result = _reduce(op, shape, local, values) if body.op == "reduce" else _elements(body, shape, local, values)
-    return np.array(np.broadcast_to(np.asarray(result).astype(op.dtype.numpy, copy=False), shape), order="C")
+    if op.body[0].op == "scatter":
+        return [_scatter(op, shape, local, values)]
+    evaluate = _reduce if op.body[0].op == "reduce" else _elements
+    return [
+        np.array(np.broadcast_to(np.asarray(found).astype(t.dtype.numpy, copy=False), shape), order="C")
+        for t, found in zip(op.outputs, evaluate(op, shape, local, values), strict=True)
+    ]
 
 
 def _scan(op: ScanOp, env: Environment, values: Values) -> list[np.ndarray]:
@@ -124,7 +128,7 @@ def _scan(op: ScanOp, env: Environment, values: Values) -> list[np.ndarray]:
     results = [np.zeros(_shape(t, env), t.dtype.numpy) for t in op.outputs]
     known = {**values, **dict(zip(op.state_placeholder, results, strict=True))}
     for step in (*op.steps, *(t.op for t in op.init)):
-        known[step.output_tensor] = _OnDemand(step, env, known)
+        known.update({t: _OnDemand(t, env, known) for t in step.outputs})
     length = results[0].shape[0]
     begin = int(_evaluate(op.init[0].shape[0], env, {}))
     for time in range(length):
@@ -139,27 +143,27 @@ def _scan(op: ScanOp, env: Environment, values: Values) -> list[np.ndarray]:
 class _OnDemand:
     """A tensor that exists only while a step of a scan runs: its elements at the indices asked for."""
 
-    def __init__(self, op: Any, env: Environment, values: Values) -> None:
-        self.op, self.env, self.values = op, env, values
+    def __init__(self, tensor: Tensor, env: Environment, values: Values) -> None:
+        self.tensor, self.env, self.values = tensor, env, values
 
     def __call__(self, indices: list[Any], where: np.ndarray | None = None) -> np.ndarray:
-        grids = _checked(indices, _shape(self.op.output_tensor, self.env), where, self.op.name)
+        op: Any = self.tensor.op
+        grids = _checked(indices, _shape(self.tensor, self.env), where, self.tensor.name)
         shape = np.broadcast_shapes(*(np.shape(g) for g in grids))
-        local = {**self.env, **{a.var: np.asarray(g) for a, g in zip(self.op.axis, grids, strict=True)}}
-        (body,) = self.op.body
-        evaluate = _point_by_point if body.op == "reduce" else _elements
-        result = evaluate(body, shape, local, self.values, where)
-        return np.broadcast_to(np.asarray(result).astype(self.op.dtype.numpy, copy=False), shape)
+        local = {**self.env, **{a.var: np.asarray(g) for a, g in zip(op.axis, grids, strict=True)}}
+        evaluate = _point_by_point if op.body[0].op == "reduce" else _elements
+        result = evaluate(op, shape, local, self.values, where)[self.tensor.value_index]
+        return np.broadcast_to(np.asarray(result).astype(self.tensor.dtype.numpy, copy=False), shape)
 
 
 def _elements(
-    body: Expr, shape: tuple[int, ...], env: Environment, values: Values, where: np.ndarray | None = None
-) -> Any:
-    return _evaluate(body, env, values, where) if 0 not in shape else np.zeros(shape)
+    op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Values, where: np.ndarray | None = None
+) -> list[Any]:
+    return [_evaluate(e, env, values, where) if 0 not in shape else np.zeros(shape) for e in op.body]
 
 
-def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Values) -> np.ndarray:
-    (body,) = op.body
+def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Values) -> list[np.ndarray]:
+    body = op.body[0]
     spans = _spans(body, env, values)
     if prod(map(len, spans)) >= LONG:
         starts = [int(_evaluate(a.min, env, values)) for a in op.axis]
@@ -167,8 +171,8 @@ def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Val
         grid.update({a.var: span for a, span in zip(op.reduce_axis, spans, strict=True)})
         found = contraction(body, op.axis, grid, env, values)
         if found is not None:
-            return found.astype(op.dtype.numpy)
-    return _point_by_point(body, shape, env, values)
+            return [found.astype(op.dtype.numpy)]
+    return _point_by_point(op, shape, env, values)
 
 
 def _scatter(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Values) -> np.ndarray:
@@ -178,7 +182,7 @@ def _scatter(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Va
     reduction: Reduction = body.value
     leading = len(shape) - len(place)
     wide = np.dtype("float64") if op.dtype.is_float else op.dtype.numpy
-    total = np.full(shape, reduction.identity(op.dtype).value, dtype=wide)
+    total = np.full(shape, reduction.identity([op.dtype])[0].value, dtype=wide)
     spans = _spans(body, env, values)
     if 0 in shape or not all(map(len, spans)):
         return total.astype(op.dtype.numpy)
@@ -196,7 +200,7 @@ def _scatter(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Va
             taken = taken & (i >= 0) & (i < length)
         terms = np.broadcast_to(np.asarray(_evaluate(value, local, values, taken)).astype(wide), grid)[taken]
         where = [np.broadcast_to(g, grid) for g in grids[:leading]] + [i.astype(np.int64) for i in at]
-        UFUNCS[reduction.combiner].at(total, tuple(w[taken] for w in where), terms)
+        UFUNCS[reduction.name].at(total, tuple(w[taken] for w in where), terms)
     return total.astype(op.dtype.numpy)
 
 
@@ -210,15 +214,18 @@ def _spans(body: Expr, env: Environment, values: Values) -> list[range]:
 
 
 def _point_by_point(
-    body: Expr, shape: tuple[int, ...], env: Environment, values: Values, where: np.ndarray | None = None
-) -> np.ndarray:
-    reduction, (source, condition) = body.value, body.args
-    combine = UFUNCS[reduction.combiner]
-    # float16 sums lose whole terms: accumulate wider, round once
-    wide = np.dtype("float64") if body.dtype.is_float else body.dtype.numpy
-    identity = reduction.identity(body.dtype).value
-    total = np.full(shape, identity, dtype=wide)
-    for point in product(*_spans(body, env, values)):
+    op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Values, where: np.ndarray | None = None
+) -> list[np.ndarray]:
+    body = op.body[0]
+    reduction: Reduction = body.value
+    sources, condition, inits = reduction.parts(body.args)
+    types = [e.dtype for e in sources]
+    # float16 sums lose whole terms: accumulate wider, round once; what a custom combiner does is its own
+    is_wide = not isinstance(reduction.combiner, Combiner)
+    wide = [np.dtype("float64") if is_wide and t.is_float else t.numpy for t in types]
+    begin = [_evaluate(e, env, values, where) for e in inits or reduction.identity(types) if 0 not in shape]
+    totals = [np.array(np.broadcast_to(np.asarray(b).astype(w), shape)) for b, w in zip(begin, wide, strict=False)]
+    for point in product(*_spans(body, env, values)) if 0 not in shape else ():
         local = dict(env)
         local.update({a.var: np.int64(v) for a, v in zip(reduction.axes, point, strict=True)})
         takes_part = np.broadcast_to(_evaluate(condition, local, values, where), shape)
@@ -226,9 +233,38 @@ def _point_by_point(
             takes_part = takes_part & where
         if not takes_part.any():
             continue
-        term = np.asarray(_evaluate(source, local, values, takes_part)).astype(wide)
-        total = np.where(takes_part, combine(total, term), total)
-    return total.astype(body.dtype.numpy)
+        terms = [
+            np.asarray(_evaluate(e, local, values, takes_part)).astype(w) for e, w in zip(sources, wide, strict=True)
+        ]
+        combined = _combined(reduction.combiner, totals, terms)
+        totals = [np.where(takes_part, new, old) for new, old in zip(combined, totals, strict=True)]
+    if 0 in shape:
+        return [np.zeros(shape, t.numpy) for t in types]
+    return [total.astype(t.numpy) for total, t in zip(totals, types, strict=True)]
+
+
+def _combined(combiner: str | Combiner, totals: list[Any], terms: list[Any]) -> list[Any]:
+    if isinstance(combiner, str):
+        return [UFUNCS[combiner](totals[0], terms[0])]
+    done: dict[Expr, Any] = dict(zip((*combiner.left, *combiner.right), (*totals, *terms), strict=True))
+
+    def value(e: Expr) -> Any:
+        """Of values alone: unlike in `_evaluate`, no part of it is index arithmetic."""
+        if e not in done:
+            args = [value(a) for a in e.args]
+            if e.op == "const":
+                done[e] = e.dtype.numpy.type(e.value)
+            elif e.op == "cast":
+                done[e] = _cast(args[0], e.args[0].dtype, e.dtype)
+            elif e.op in ("shl", "shr"):
+                done[e] = _shift(e.op, *args)
+            else:
+                ufunc = OPS[e.op].numpy
+                assert ufunc is not None, e.op
+                done[e] = np.asarray(ufunc(*args)).astype(e.dtype.numpy, copy=False)
+        return done[e]
+
+    return [value(e) for e in combiner.result]
 
 
 def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | None = None) -> Any:

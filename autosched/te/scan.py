@@ -19,6 +19,7 @@ from autosched.errors import UsageError
 from autosched.ir.expr import Expr, compare, const, make, var
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, substitute
+from autosched.te.tag import tag_of
 from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor, compute
 
 __all__ = ["ScanOp", "scan"]
@@ -45,7 +46,7 @@ class ScanOp(Operation):
         self.init, self.update, self.state_placeholder = tuple(init), tuple(update), tuple(state_placeholder)
         self.inputs, self.tag, self.attrs = tuple(inputs), tag, dict(attrs or {})
         self._check_parts(name)
-        super().__init__(name, self.update[0].shape, self.update[0].dtype)
+        super().__init__(name, self.update[0].shape, [self.update[0].dtype])
         if len(self.update) > 1:
             self.outputs = tuple(Tensor(self, f"{name}.v{k}", u.shape, u.dtype, k) for k, u in enumerate(self.update))
         begin = self.init[0].shape[0]
@@ -215,7 +216,7 @@ class _Recurrence:
         inside = {*self.op.state_placeholder, *(t for x in self.op.steps for t in x.outputs)}
         for step in reversed(self.op.steps):
             assert isinstance(step, ComputeOp)
-            places = self.reads[step.output_tensor]
+            places = [p for t in step.outputs for p in self.reads.get(t, ())]
             values = {a.var: self._agreed([p[d] for p in places], a) for d, a in enumerate(step.axis)}
             for a in step.reduce_axis:
                 self.an.bind(a.var, a.min, a.min + a.extent - 1)
@@ -299,7 +300,7 @@ def scan(
         if not isinstance(t, Tensor):
             raise UsageError(f"{t!r} is not a tensor", asked=f"scan {name}", legal="tensors, or lists of tensors")
     inits = [_computed(t, name) for t in inits]
-    op = ScanOp(name, inits, updates, states, inputs or (), tag, attrs)
+    op = ScanOp(name, inits, updates, states, inputs or (), tag_of(tag, f"scan {name}"), attrs)
     return op.outputs[0] if len(op.outputs) == 1 else list(op.outputs)
 
 

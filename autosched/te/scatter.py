@@ -16,7 +16,9 @@ from typing import Any
 
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, as_expr, const, make
-from autosched.te.tensor import ComputeOp, IterVar, Reduction, Tensor, _as_shape, _axis_names
+from autosched.te.reduction import Reduction
+from autosched.te.tag import tag_of
+from autosched.te.tensor import ComputeOp, IterVar, Tensor, _as_shape, _axis_names
 
 __all__ = ["scatter_at", "scatter_reduce"]
 
@@ -76,7 +78,7 @@ def scatter_reduce(
     for i in indices:
         if not i.dtype.is_integer or i.dtype.is_bool:
             raise UsageError(f"index {i!r} is a {i.dtype}", asked=asked, legal="cast it to int32")
-    return scatter_at(name, dims, leading, indices, value, over, combiner, tag)
+    return scatter_at(name, dims, leading, indices, value, over, combiner, tag_of(tag, asked))
 
 
 def scatter_at(

@@ -18,15 +18,15 @@ from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import (
     Expr,
     as_expr,
-    binary,
     cast,
-    const,
     is_index,
     make,
     var,
     variables,
 )
 from autosched.ir.visit import post_order
+from autosched.te.reduction import REDUCTIONS
+from autosched.te.tag import tag_of
 
 __all__ = [
     "ComputeOp",
@@ -34,15 +34,12 @@ __all__ = [
     "IterVar",
     "Operation",
     "PlaceholderOp",
-    "Reduction",
     "Tensor",
     "compute",
     "is_size",
     "placeholder",
 ]
 
-#: Bodies that run over reduce axes, at one place of the tensor or at a place of each point's own.
-REDUCTIONS = ("reduce", "scatter")
 #: An expression nested deeper than this is refused: compiling it would exhaust Python's stack.
 MAX_DEPTH = 400
 
@@ -115,51 +112,20 @@ def is_size(e: Expr) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reduction:
-    """The value part of a `reduce` expression: how and over what.
-
-    `combiner` is `sum`, `prod`, `min` or `max`. The expression's args are the source and, after
-    it, a condition that says which points take part.
-    """
-
-    combiner: str
-    axes: tuple[IterVar, ...]
-
-    def identity(self, of: DType) -> Expr:
-        match self.combiner:
-            case "sum":
-                return const(0, of)
-            case "prod":
-                return const(1, of)
-            case "min":
-                return const(of.max, of)
-            case _:
-                return const(of.min, of)
-
-    def combine(self, a: Expr, b: Expr) -> Expr:
-        return binary({"sum": "add", "prod": "mul", "min": "min", "max": "max"}[self.combiner], a, b)
-
-    def describe(self, e: Expr, text: Callable[[Expr], str]) -> str:
-        axes = ", ".join(a.name for a in self.axes)
-        if e.op == "scatter":
-            return f"{self.combiner}({text(e.args[0])}, at=[{', '.join(map(text, e.args[2:]))}], axis=[{axes}])"
-        return f"{self.combiner}({text(e.args[0])}, axis=[{axes}])"
-
-
 class Operation:
     """What defines a tensor. `name` need not be unique; the schedule makes it so."""
 
     #: Placeholders that stand for this operation's own result so far: of a `scan`, not inputs.
     state_placeholder: tuple[Tensor, ...] = ()
 
-    def __init__(self, name: str, shape: Sequence[object], of: DType) -> None:
+    def __init__(self, name: str, shape: Sequence[object], of: Sequence[DType]) -> None:
+        """`of` are the types of the outputs."""
         self.name = name
         self.shape = tuple(as_expr(d) for d in shape)
-        if of.lanes != 1:
-            raise UsageError(
-                f"its elements are {of}", asked=f"tensor {name}", legal=f"legal: {of.scalar}; the schedule vectorizes"
-            )
+        for t in of:
+            if t.lanes != 1:
+                legal = f"legal: {t.scalar}; the schedule vectorizes"
+                raise UsageError(f"its elements are {t}", asked=f"tensor {name}", legal=legal)
         for d in self.shape:
             if not is_size(d):
                 raise UsageError(
@@ -169,8 +135,11 @@ class Operation:
                 )
             if d.op == "const" and d.value < 0:
                 raise UsageError(f"dimension {d.value} is negative", asked=f"shape of {name}")
-        self.dtype = of
-        self.outputs: tuple[Tensor, ...] = (Tensor(self, name, self.shape, of),)
+        self.dtype = of[0]
+        names = [name] if len(of) == 1 else [f"{name}.v{k}" for k in range(len(of))]
+        self.outputs: tuple[Tensor, ...] = tuple(
+            Tensor(self, tensor, self.shape, t, k) for k, (tensor, t) in enumerate(zip(names, of, strict=True))
+        )
 
     @property
     def output_tensor(self) -> Tensor:
@@ -212,14 +181,22 @@ class ComputeOp(Operation):
     """
 
     def __init__(
-        self, name: str, shape: Sequence[object], axis: Sequence[IterVar], body: Sequence[Expr], tag: str = ""
+        self,
+        name: str,
+        shape: Sequence[object],
+        axis: Sequence[IterVar],
+        body: Sequence[Expr],
+        tag: str = "",
+        attrs: dict[str, Any] | None = None,
     ) -> None:
         self.axis = tuple(axis)
         self.body = tuple(body)
-        self.tag = tag
+        self.tag, self.attrs = tag, dict(attrs or {})
         first = self.body[0]
         self.reduce_axis: tuple[IterVar, ...] = first.value.axes if first.op in REDUCTIONS else ()
-        super().__init__(name, shape, first.dtype)
+        super().__init__(name, shape, [e.dtype for e in self.body])
+        if any(e.op in REDUCTIONS for e in self.body):
+            self._check_together()
         for node in post_order(first.args if first.op in REDUCTIONS else self.body):
             if node.op in REDUCTIONS:
                 raise UsageError(
@@ -229,6 +206,22 @@ class ComputeOp(Operation):
                 )
         self._check_body()
 
+    def _check_together(self) -> None:
+        """Outputs of a reduction come from one loop, so they are the components of one reduction."""
+        first = self.body[0]
+        if first.op == "reduce" and len(self.body) == first.value.size:
+            shared = (first.op, first.args, first.value.combiner, first.value.axes)
+            found = [(e.op, e.args, e.value.combiner, e.value.axes) for e in self.body if e.op == "reduce"]
+            if found == [shared] * len(self.body) and [e.value.value_index for e in self.body] == [*range(len(found))]:
+                return
+        elif first.op == "scatter" and len(self.body) == 1:
+            return
+        raise UsageError(
+            "its outputs are not all components, each once and in order, of one reduction",
+            asked=f"compute {self.name}",
+            legal="what a te.comm_reducer of tuples returned, as it is, or a compute for each reduction",
+        )
+
     def _check_body(self) -> None:
         depth = max(e.depth for e in self.body)
         if depth > MAX_DEPTH:
@@ -237,15 +230,18 @@ class ComputeOp(Operation):
                 asked=f"compute {self.name}",
                 legal="a reduction over te.reduce_axis, or several computes",
             )
-        own = {a.var for a in (*self.axis, *self.reduce_axis)}
-        for v in sorted(frozenset().union(*map(variables, self.body)) - own, key=lambda v: v.serial):
-            if v.value.role in ("loop", "thread", "let"):
-                raise UsageError(
-                    f"{v.name} is not an axis of it",
-                    asked=f"compute {self.name}",
-                    legal=f"axes: {', '.join(a.name for a in self.axis) or 'none'}; "
-                    "a reduce axis belongs to the te.sum, te.min, te.max or te.prod that names it",
-                )
+        first = self.body[0]
+        inits = first.value.parts(first.args)[2] if first.op == "reduce" else ()
+        axes = {a.var for a in self.axis}
+        for exprs, own in ((self.body, axes | {a.var for a in self.reduce_axis}), (inits, axes)):
+            for v in sorted(frozenset().union(*map(variables, exprs)) - own, key=lambda v: v.serial):
+                if v.value.role in ("loop", "thread", "let"):
+                    raise UsageError(
+                        f"{v.name} is not an axis of it",
+                        asked=f"compute {self.name}" if exprs is self.body else f"init of the reduction {self.name}",
+                        legal=f"axes: {', '.join(a.name for a in self.axis) or 'none'}; "
+                        "a reduce axis belongs to the te.sum, te.min, te.max or te.prod that names it",
+                    )
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -332,37 +328,51 @@ def placeholder(shape: object, dtype: object = "float32", name: str = "placehold
     >>> te.placeholder((n, 3), "uint8", name="image")
     Tensor(image: uint8[n, 3])
     """
-    return PlaceholderOp(name, _as_shape(shape), to_dtype(dtype)).output_tensor
+    return PlaceholderOp(name, _as_shape(shape), [to_dtype(dtype)]).output_tensor
 
 
 def _as_shape(shape: object) -> tuple[object, ...]:
     return tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, Expr) else (shape,)
 
 
-def compute(shape: object, fcompute: Callable[..., object], name: str = "compute", tag: str = "") -> Tensor:
+def compute(
+    shape: object,
+    fcompute: Callable[..., object],
+    name: str = "compute",
+    tag: str = "",
+    attrs: dict[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Any:
     """The tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
-    The axes take the names of the function's parameters. Raises UsageError when their number
-    does not match the shape, or the result is not an expression.
+    Where the function returns a tuple, so does this: tensors of one shape that are computed
+    together, in the same loops. The axes take the names of the function's parameters; those of
+    `*axes` are `varargs_names`, or numbered. `tag` and `attrs` are notes for templates and passes.
+    Raises UsageError when the number of axes does not match the shape, or the result is not an
+    expression.
 
     >>> from autosched import te
     >>> n = te.var("n")
     >>> A = te.placeholder((n,), name="A")
     >>> te.compute((n,), lambda i: A[i] + 1, name="B")
     Tensor(B: float32[n])
+    >>> te.compute((n,), lambda i: (te.sin(A[i]), A[i] > 0), name="C")
+    (Tensor(C.v0: float32[n]), Tensor(C.v1: bool[n]))
     """
     dims = _as_shape(shape)
-    names = _axis_names(fcompute, len(dims), name)
+    names = _axis_names(fcompute, len(dims), name, varargs_names)
     axes = [IterVar(axis_name, extent) for axis_name, extent in zip(names, dims, strict=True)]
     result = fcompute(*(a.var for a in axes))
-    if isinstance(result, (tuple, list)):
-        raise UsageError(
-            "the function returned several values", asked=f"compute {name}", legal="one compute for each value"
-        )
-    return ComputeOp(name, dims, axes, (as_expr(result),), tag).output_tensor
+    listed = result if isinstance(result, (tuple, list)) else (result,)
+    if not listed:
+        raise UsageError("the function returned no value", asked=f"compute {name}", legal="an expression, or a tuple")
+    op = ComputeOp(name, dims, axes, [as_expr(e) for e in listed], tag_of(tag, f"compute {name}"), attrs)
+    return op.outputs if op.num_outputs > 1 else op.output_tensor
 
 
-def _axis_names(fcompute: Callable[..., object], ndim: int, tensor: str) -> list[str]:
+def _axis_names(
+    fcompute: Callable[..., object], ndim: int, tensor: str, variadic_names: Sequence[str] | None = None
+) -> list[str]:
     """A parameter with a default value is an axis only where the shape has a dimension for it."""
     try:
         parameters = list(inspect.signature(fcompute).parameters.values())
@@ -374,7 +384,16 @@ def _axis_names(fcompute: Callable[..., object], ndim: int, tensor: str) -> list
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p.name for p in positional if p.default is p.empty]
     names = required if len(required) == ndim else [p.name for p in positional]
-    if variadic and len(names) < ndim:
+    if variadic_names is not None:
+        left = ndim - len(names) if variadic else 0
+        if len(variadic_names) != left:
+            raise UsageError(
+                f"{len(variadic_names)} varargs_names for {left} axes that *axes takes",
+                asked=f"compute {tensor}",
+                legal="a name for each dimension that no parameter is for",
+            )
+        names = [*names, *variadic_names]
+    elif variadic and len(names) < ndim:
         names += [f"{variadic[0].name}{k}" for k in range(len(names), ndim)]
     if len(names) != ndim:
         raise UsageError(

@@ -9,6 +9,7 @@ from math import prod
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.ir.visit import post_order
+from autosched.te.reduction import Reduction
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
 __all__ = ["Work", "work_of"]
@@ -74,11 +75,17 @@ def _flops_of_a_point(op: ComputeOp) -> tuple[int, bool]:
 
     A reduction combines each term with the result so far: one more.
     """
+    flops, wide = 0, any(e.dtype.is_float and e.dtype.bits > 32 for e in op.body)
     first = op.body[0]
-    is_float = first.dtype.is_float
-    flops = 1 if first.op == "reduce" and is_float else 0
-    wide = is_float and first.dtype.bits > 32
-    for e in post_order(first.args if first.op == "reduce" else op.body):
+    work: Sequence[Expr] = op.body
+    if first.op == "reduce":
+        reduction: Reduction = first.value
+        sources, condition, _ = reduction.parts(first.args)  # first values come once, not for each point
+        if isinstance(reduction.combiner, str):
+            flops, work = int(first.dtype.is_float), (*sources, condition)
+        else:
+            work = (*sources, condition, *reduction.combiner.result)
+    for e in post_order(work):
         if e.dtype.is_float and not is_index(e) and OPS[e.op].kind in ("arith", "math"):
             flops += int(OPS[e.op].flops)
             wide = wide or e.dtype.bits > 32

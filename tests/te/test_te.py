@@ -46,7 +46,6 @@ def test_axes_take_the_names_of_the_parameters():
     [
         (lambda n, a: te.compute((n,), lambda i, j: a[i]), "takes 2 axes, the shape has 1"),
         (lambda n, a: te.compute((n,), lambda i: a[i, i]), "1 dimensions, not 2"),
-        (lambda n, a: te.compute((n,), lambda i: (a[i], a[i])), "several values"),
         (lambda n, a: te.compute((n,), lambda i: "text"), "not an expression"),
         (lambda n, a: te.compute((n,), lambda i: a[a[i]]), "index"),
         (lambda n, a: te.placeholder((-1,)), "negative"),

@@ -12,7 +12,8 @@ from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, const, is_const, var, variables
 from autosched.ir.visit import post_order, substitute
-from autosched.te.tensor import MAX_DEPTH, ComputeOp, Graph, IterVar, PlaceholderOp, Reduction, TensorSlice, is_size
+from autosched.te.reduction import Reduction
+from autosched.te.tensor import MAX_DEPTH, ComputeOp, Graph, IterVar, PlaceholderOp, TensorSlice, is_size
 
 n, m = te.var("n"), te.size_var("m")
 A = te.placeholder((n, 8), name="A")
@@ -126,7 +127,7 @@ def test_a_tensor_of_no_dimensions() -> None:
         ((n,), lambda i, j: A[i, j], "takes 2 axes, the shape has 1 dimensions", "one parameter for each"),
         ((n, 8), lambda i: A[i, 0], "takes 1 axes, the shape has 2", ""),
         ((), lambda i: 1.0, "takes 1 axes, the shape has 0", ""),
-        ((n,), lambda i: (V[i], V[i]), "several values", "one compute for each value"),
+        ((n,), lambda i: (), "returned no value", "an expression, or a tuple"),
         ((n,), lambda i: None, "NoneType is not an expression", ""),
         ((n,), lambda i: "V[i]", "str is not an expression", ""),
         ((n,), 3, "is not a function of axes", "lambda"),
@@ -241,12 +242,12 @@ def test_reductions(reducer, combiner: str) -> None:
 def test_reductions_begin_with_what_changes_nothing() -> None:
     for of in ("uint8", "int64", "float16"):
         zero, one = const(0, of), const(1, of)
-        assert Reduction("sum", ()).identity(zero.dtype) is zero
-        assert Reduction("prod", ()).identity(zero.dtype) is one
-        least, most = Reduction("max", ()).identity(zero.dtype), Reduction("min", ()).identity(zero.dtype)
+        assert Reduction("sum", ()).identity([zero.dtype])[0] is zero
+        assert Reduction("prod", ()).identity([zero.dtype])[0] is one
+        (least,), (most,) = (Reduction(c, ()).identity([zero.dtype]) for c in ("max", "min"))
         assert (least.value, most.value) == (zero.dtype.min, zero.dtype.max)
         x = var("x", of)
-        assert Reduction("max", ()).combine(x, zero) is te.max(x, zero)
+        assert Reduction("max", ()).combine([x], [zero])[0] is te.max(x, zero)
 
 
 def test_a_condition_counts_as_0_or_1_in_a_sum() -> None:

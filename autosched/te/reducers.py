@@ -1,0 +1,287 @@
+"""Reductions: `te.sum` and its like, `te.argmax`, and `comm_reducer` for all others."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from autosched.errors import UsageError
+from autosched.ir import expr as ir
+from autosched.ir.dtype import DType
+from autosched.ir.expr import Expr, as_expr, variables
+from autosched.ir.visit import post_order
+from autosched.te.reduction import BUILT_IN, Combiner, Reduction
+from autosched.te.tensor import IterVar
+
+__all__ = ["all", "any", "argmax", "argmin", "comm_reducer", "max", "min", "prod", "sum"]
+
+
+def comm_reducer(
+    fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
+    """A reduction of one's own: `reducer(expr, axis, where=None, init=None)`.
+
+    `fcombine(x, y)` makes one value of two; `fidentity(dtype)` is the constant that changes
+    nothing. For reductions of tuples `x`, `y` and the result are tuples, `fidentity` takes a dtype
+    for each component, `expr` is a tuple, and the reducer returns a tuple, which is what the lambda
+    of `te.compute` returns: one tensor for each component. `where` says which points take part;
+    `init` what the result begins with instead of the identity: a number, or an element of a tensor
+    that the reduce axes do not choose; a tuple of them for tuples. Called without a reduce axis, the
+    reducer combines its operands: `reducer(a, b, c)`.
+
+    The order in which values are combined is the schedule's: `rfactor`, and vectorizing a reduce
+    loop, change it. They are right if `fcombine` is associative and commutative, which is yours to
+    know; nothing checks it. Combiners are stored in records as expressions, never as code, so they
+    are made of their operands and constants alone. Raises UsageError for anything else, and where a
+    component changes its type.
+
+    >>> import numpy as np
+    >>> from autosched import te
+    >>> product = te.comm_reducer(lambda x, y: x * y, lambda t: te.const(1, t), name="product")
+    >>> A = te.placeholder((4,), "int32", name="A")
+    >>> k = te.reduce_axis((0, 4), "k")
+    >>> B = te.compute((), lambda: product(A[k], axis=k, where=A[k] > 0), name="B")
+    >>> te.reference([A, B], [np.array([3, -1, 5, 0], "int32")])
+    [array(15, dtype=int32)]
+    """
+
+    def reducer(expr: object, axis: object = None, where: object = None, init: object = None, *args: object) -> Any:
+        if not _are_axes(axis):
+            operands = [x for x in (expr, axis, where, init, *args) if x is not None]
+            return _directly(fcombine, operands, name)
+        sources = tuple(map(as_expr, expr)) if isinstance(expr, (tuple, list)) else (as_expr(expr),)
+        combiner = _combiner(fcombine, fidentity, name, [e.dtype for e in sources], isinstance(expr, (tuple, list)))
+        made = _reductions(combiner, name, sources, axis, where, init)
+        return made if isinstance(expr, (tuple, list)) else made[0]
+
+    reducer.__name__ = name
+    reducer.__doc__ = f"The reduction {name} over reduce axes, or of plain operands; see `te.comm_reducer`."
+    return reducer
+
+
+def _combiner(
+    fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str, of: Sequence[DType], is_tuple: bool
+) -> Combiner:
+    left, right = (
+        tuple(ir.var(f"{side}{k}" if is_tuple else side, t, "let") for k, t in enumerate(of))
+        for side in _operand_names(fcombine, name)
+    )
+    result = fcombine(left, right) if is_tuple else (fcombine(left[0], right[0]),)
+    identity = fidentity(*of) if is_tuple else (fidentity(of[0]),)
+    asked = f"comm_reducer {name}"
+    parts: list[tuple[Expr, ...]] = []
+    for values, what in ((result, "fcombine"), (identity, "fidentity")):
+        listed = values if isinstance(values, (tuple, list)) else (values,)
+        if len(listed) != len(of):
+            legal = "one value for each component"
+            raise UsageError(f"{what} gives {len(listed)} values for {len(of)} components", asked=asked, legal=legal)
+        parts.append(tuple(as_expr(e, t) for e, t in zip(listed, of, strict=True)))
+        for e, t in zip(parts[-1], of, strict=True):
+            if e.dtype != t:
+                legal = f"cast it: .astype({str(t)!r})"
+                raise UsageError(f"{what} gives a {e.dtype} for a component of {t}", asked=asked, legal=legal)
+    foreign = [e for e in post_order(parts[0]) if e.op in ("read", "reduce", "scatter", "call")]
+    foreign += sorted(frozenset().union(*map(variables, parts[0])) - {*left, *right}, key=lambda v: v.serial)
+    if foreign:
+        raise UsageError(f"fcombine uses {foreign[0]!r}", asked=asked, legal="its two operands, and constants")
+    if not_constant := [e for e in parts[1] if e.op != "const"]:
+        raise UsageError(f"fidentity gives {not_constant[0]!r}", asked=asked, legal="a constant: te.const(0, dtype)")
+    return Combiner(name, left, right, *parts)
+
+
+def _operand_names(fcombine: Callable[..., Any], name: str) -> list[str]:
+    try:
+        names = [p.name for p in inspect.signature(fcombine).parameters.values() if p.default is p.empty]
+    except (TypeError, ValueError):
+        names = []
+    if len(names) != 2:
+        raise UsageError(
+            f"{fcombine!r} is not a function of two operands", asked=f"comm_reducer {name}", legal="lambda x, y: ..."
+        )
+    return names
+
+
+def _directly(fcombine: Callable[[Any, Any], Any], operands: list[object], name: str) -> Any:
+    """`reducer(a, b, c)`, without an axis."""
+    if len(operands) < 2:
+        raise UsageError(f"{name} needs an axis, or a second operand", asked=f"{name}(...)", legal="te.reduce_axis")
+    tuples = [isinstance(x, (tuple, list)) for x in operands]
+    if len(set(tuples)) > 1:
+        raise UsageError(
+            "tuples and single values, and no reduce axis", asked=f"{name}(...)", legal="axis=te.reduce_axis(...)"
+        )
+    result = operands[0] if tuples[0] else as_expr(operands[0])
+    for other in operands[1:]:
+        result = fcombine(result, other if tuples[0] else as_expr(other, as_expr(result).dtype))
+    return result
+
+
+def _are_axes(axis: object) -> bool:
+    return isinstance(axis, IterVar) or (
+        isinstance(axis, (tuple, list)) and bool(axis) and isinstance(axis[0], IterVar)
+    )
+
+
+def _axes(axis: object) -> tuple[IterVar, ...]:
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    for a in axes:
+        if not isinstance(a, IterVar) or a.kind != "reduce":
+            raise UsageError(f"{a!r} is not a reduce axis", asked="reduction", legal="te.reduce_axis((begin, end))")
+    if len(set(axes)) < len(axes):
+        raise UsageError("an axis is named twice", asked=f"reduction over {', '.join(a.name for a in axes)}")
+    return axes
+
+
+def _reductions(
+    combiner: str | Combiner, name: str, sources: tuple[Expr, ...], axis: object, where: object, init: object
+) -> tuple[Expr, ...]:
+    """The expression of each component."""
+    axes = _axes(axis)
+    condition = ir.const(True) if where is None else ir.logical_and(where)
+    inits: tuple[Expr, ...] = ()
+    if init is not None:
+        listed = init if isinstance(init, (tuple, list)) else (init,)
+        if len(listed) != len(sources):
+            raise UsageError(
+                f"{len(listed)} first values for {len(sources)} components",
+                asked=f"init of {name}",
+                legal="one for each",
+            )
+        inits = tuple(as_expr(e, s.dtype) for e, s in zip(listed, sources, strict=True))
+    for e, s in zip(inits, sources, strict=False):
+        if e.dtype != s.dtype:
+            raise UsageError(
+                f"{e!r} is a {e.dtype}, what is reduced a {s.dtype}",
+                asked=f"init of {name}",
+                legal=f"cast it: .astype({str(s.dtype)!r})",
+            )
+    args = (*sources, condition, *inits)
+    return tuple(ir.make("reduce", s.dtype, args, Reduction(combiner, axes, k)) for k, s in enumerate(sources))
+
+
+# -- the reductions that go by name ---------------------------------------------------------------
+
+
+def _built_in(combiner: str) -> Callable[..., Expr]:
+    def plain(a: object, b: object) -> Expr:
+        return ir.binary(BUILT_IN[combiner], a, b)
+
+    def reduce(expr: object, axis: object = None, where: object = None, init: object = None, *more: object) -> Expr:
+        if not _are_axes(axis):  # te.min(a, b), as in TVM
+            return _directly(plain, [x for x in (expr, axis, where, init, *more) if x is not None], f"te.{combiner}")
+        source = as_expr(expr)
+        if source.dtype.is_bool:
+            source = ir.cast("int32", source)
+        return _reductions(combiner, f"te.{combiner}", (source,), axis, where, init)[0]
+
+    reduce.__name__ = combiner
+    reduce.__doc__ = f"""`{combiner}` of `expr` over reduce axes, or of two or more plain operands.
+
+    `where` is a condition over the axes: points where it does not hold take no part. `init` is what
+    the result begins with: a number, or an element of a tensor. Bool is reduced as int32.
+    """
+    return reduce
+
+
+sum = _built_in("sum")
+prod = _built_in("prod")
+min = _built_in("min")
+max = _built_in("max")
+
+
+def _arg(name: str, beats: Callable[[Expr, Expr], Expr], worst: Callable[[DType], Expr]) -> Callable[..., Any]:
+    """The reduction of pairs (index, value) to the one whose value beats all others."""
+
+    def combine(x: tuple[Expr, Expr], y: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
+        (i, a), (j, b) = x, y
+        better, worse = beats(a, b), beats(b, a)
+        if a.dtype.is_float:  # NumPy's order: what is not a number beats all numbers
+            a_is_nan, b_is_nan = ir.call("isnan", a), ir.call("isnan", b)
+            better, worse = better | (a_is_nan & ~b_is_nan), worse | (b_is_nan & ~a_is_nan)
+        unsigned = f"uint{i.dtype.bits}"  # so that -1, the index of nothing, comes last
+        first = ir.cast(unsigned, i) < ir.cast(unsigned, j)
+        left = better | (~worse & first)
+        return ir.select(left, i, j), ir.select(better, a, b)
+
+    def identity(index: DType, value: DType) -> tuple[Expr, Expr]:
+        return ir.const(-1, index), worst(value)
+
+    pairs = comm_reducer(combine, identity, name)
+
+    def reduce(expr: object, axis: object = None, where: object = None, init: object = None) -> tuple[Expr, Expr]:
+        if not _are_axes(axis):
+            raise UsageError(f"{axis!r} is no reduce axis", asked=f"te.{name}", legal="te.reduce_axis, or a list")
+        if not isinstance(expr, (tuple, list)):
+            expr = (_position(_axes(axis)), expr)
+        index, value = expr
+        place = as_expr(index)
+        if not place.dtype.is_integer:
+            raise UsageError(f"index {place!r} is a {place.dtype}", asked=f"te.{name}", legal="(index, value)")
+        return pairs((place, value), axis, where, init)
+
+    reduce.__name__ = name
+    reduce.__doc__ = f"""The pair (index, value) at `{name}` over the reduce axes: `te.{name}((index, value), axis=k)`.
+
+    `te.compute` makes two tensors of it. Of equal values the one with the smallest index wins, and
+    what is not a number wins over all numbers, as in NumPy. With a single expression, `index` is the
+    value of the axis; of several axes, the position among all of their points, the last one running
+    fastest. Where no point takes part, the index is -1. Indices are not negative.
+
+    >>> import numpy as np
+    >>> from autosched import te
+    >>> A = te.placeholder((2, 3), "int32", name="A")
+    >>> k = te.reduce_axis((0, 3), "k")
+    >>> index, value = te.compute((2,), lambda i: te.{name}(A[i, k], axis=k), name="best")
+    >>> te.reference([A, index], [np.array([[1, 5, 5], [7, 7, 9]], "int32")])
+    [array([{"1, 2" if name == "argmax" else "0, 0"}], dtype=int32)]
+    """
+    return reduce
+
+
+def _position(axes: Sequence[IterVar]) -> Expr:
+    if len(axes) == 1:
+        return axes[0].var
+    position: Expr = ir.const(0)
+    for a in axes:
+        position = position * a.extent + (a.var - a.min)
+    return position
+
+
+argmax = _arg("argmax", lambda a, b: a > b, lambda t: ir.const(t.min, t))
+argmin = _arg("argmin", lambda a, b: a < b, lambda t: ir.const(t.max, t))
+
+_ALL = comm_reducer(lambda x, y: ir.logical_and(x, y), lambda t: ir.const(True, t), "all")
+_ANY = comm_reducer(lambda x, y: ir.logical_or(x, y), lambda t: ir.const(False, t), "any")
+
+
+def all(*conditions: object, axis: object = None, where: object = None, init: object = None) -> Expr:
+    """True where every condition holds; with `axis`, whether the one condition does at all its points."""
+    if axis is None:
+        return ir.logical_and(*_flatten(conditions))
+    return _ALL(_condition("all", conditions), axis, where, init)
+
+
+def any(*conditions: object, axis: object = None, where: object = None, init: object = None) -> Expr:
+    """True where some condition holds; with `axis`, whether the one condition does at any of its points."""
+    if axis is None:
+        return ir.logical_or(*_flatten(conditions))
+    return _ANY(_condition("any", conditions), axis, where, init)
+
+
+def _condition(name: str, conditions: tuple[object, ...]) -> Expr:
+    if len(conditions) != 1:
+        raise UsageError(
+            f"{len(conditions)} conditions",
+            asked=f"te.{name}(..., axis=...)",
+            legal=f"one, such as te.{name}(a[k] > 0)",
+        )
+    return ir.cast("bool", as_expr(conditions[0]))
+
+
+def _flatten(conditions: Iterable[object]) -> Iterable[object]:
+    for c in conditions:
+        if isinstance(c, (tuple, list)):
+            yield from c
+        else:
+            yield c
