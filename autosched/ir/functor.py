@@ -12,6 +12,7 @@ from dataclasses import replace
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import (
     Allocate,
+    Evaluate,
     For,
     If,
     Launch,
@@ -21,6 +22,7 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    While,
     children,
     expressions,
     seq,
@@ -161,6 +163,10 @@ def _with_parts(s: Stmt, new: tuple) -> Stmt:
             return replace(s, condition=new[0], then=new[1], otherwise=new[2] if len(new) > 2 else None)
         case Let():
             return replace(s, value=new[0], body=new[1])
+        case Evaluate():
+            return replace(s, value=new[0])
+        case While():
+            return replace(s, condition=new[0], body=new[1])
         case Allocate() | Produce():
             return replace(s, body=new[-1])  # a buffer's shape is part of its identity
         case Launch():

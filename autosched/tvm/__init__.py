@@ -15,6 +15,7 @@ from typing import Any
 from autosched.errors import AutoschedError
 from autosched.ir.expr import select
 from autosched.ir.module import IRModule
+from autosched.runtime.registry import get_global_func, register_func
 from autosched.tvm import driver, error, ir, script, target, te, testing, tir, transform
 from autosched.tvm._missing import MODULES, missing
 from autosched.tvm.driver import build, lower
@@ -29,9 +30,11 @@ __all__ = [
     "build",
     "driver",
     "error",
+    "get_global_func",
     "instrument",
     "ir",
     "lower",
+    "register_func",
     "script",
     "select",
     "target",
@@ -48,7 +51,8 @@ _OLD_TE = (
     "thread_axis trunc truncdiv truncmod floordiv floormod indexdiv indexmod var schedule"
 ).split()
 _OLD_TIR = (
-    "call_extern call_intrin call_packed call_pure_extern call_llvm_intrin decl_buffer ir_builder likely"
+    "call_extern call_intrin call_llvm_intrin call_packed call_pure_extern call_pure_intrin decl_buffer ir_builder "
+    "likely"
 ).split()
 
 _missing = missing("", globals(), MODULES)

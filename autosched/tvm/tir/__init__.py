@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from autosched.ir.expr import Expr as PrimExpr
-from autosched.ir.expr import likely
+from autosched.ir.intrinsics import CallEffectKind
 from autosched.ir.stmt import Buffer, Stmt
 from autosched.te import *  # noqa: F403
 from autosched.tvm._missing import missing
 from autosched.tvm.te import add, indexdiv, indexmod, multiply, subtract
-from autosched.tvm.tir import nodes, stmt_functor, transform
-from autosched.tvm.tir.nodes import NODES, CallEffectKind, ForKind
+from autosched.tvm.tir import nodes, op, stmt_functor, transform
+from autosched.tvm.tir.nodes import NODES, ForKind
+from autosched.tvm.tir.op import *  # noqa: F403
 
 __all__ = [
     "Buffer",
@@ -22,9 +23,9 @@ __all__ = [
     "add",
     "indexdiv",
     "indexmod",
-    "likely",
     "multiply",
     "nodes",
+    "op",
     "stmt_functor",
     "subtract",
     "transform",
@@ -40,7 +41,6 @@ _INSTEAD = {
     "BufferRealize": "tir.Allocate: storage is a buffer",
     "Load": "tir.BufferLoad",
     "Store": "tir.BufferStore",
-    "While": "tir.For: loops run a known number of times",
     "Block": "tir.Schedule: blocks are stages",
     "StringImm": "Python strings",
     "Shuffle": "tir.Ramp and tir.Broadcast are the vectors there are",

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Any
 
 from autosched.errors import UsageError
 from autosched.ir import expr as ir
 from autosched.ir import stmt
+from autosched.ir.calls import call_intrin
 from autosched.ir.expr import Expr
 from autosched.te.tensor import IterVar, Tensor
 
-__all__ = ["EXPRESSIONS", "NODES", "STATEMENTS", "CallEffectKind", "ForKind", "NodeType", "matcher"]
+__all__ = ["EXPRESSIONS", "NODES", "STATEMENTS", "ForKind", "NodeType", "matcher"]
 
 
 class ForKind(StrEnum):
@@ -31,19 +32,6 @@ class ForKind(StrEnum):
     VECTORIZED = "vectorize"
     UNROLLED = "unroll"
     THREAD_BINDING = "thread"
-
-
-class CallEffectKind(IntEnum):
-    """What a call does besides returning a value; `Opaque` is the safest to assume."""
-
-    ExprAnnotation = 0
-    Pure = 1
-    ReadState = 2
-    UpdateState = 3
-    Opaque = 4
-    SpecialCallArg = 5
-    EmbedInfo = 6
-    ControlJump = 7
 
 
 @dataclass(frozen=True)
@@ -144,9 +132,7 @@ def _let(var: Expr, value: Any, body: Any) -> Any:
 
 
 def _call(dtype: Any, op: Any, args: Sequence[Any]) -> Expr:
-    from autosched.tvm.tir.op import call_intrin
-
-    return call_intrin(dtype, op, *args)
+    return call_intrin(dtype, str(op), *args)
 
 
 def _for(
@@ -185,6 +171,20 @@ def _if(condition: Any, then_case: stmt.Stmt, else_case: stmt.Stmt | None = None
 
 def _seq(seq: Sequence[stmt.Stmt]) -> stmt.Stmt:
     return stmt.seq(*seq)
+
+
+def _evaluate(value: Any) -> stmt.Evaluate:
+    return stmt.Evaluate(ir.as_expr(value))
+
+
+def _while(condition: Any, body: stmt.Stmt) -> stmt.While:
+    return stmt.While(ir.logical_and(condition), body)
+
+
+def _reduce(*args: Any, **kwargs: Any) -> Any:
+    raise UsageError(
+        "reductions are made by their combiner", asked="tir.Reduce(...)", legal="te.comm_reducer(fcombine, fidentity)"
+    )
 
 
 def _let_stmt(var: Expr, value: Any, body: stmt.Stmt) -> stmt.Let:
@@ -244,6 +244,7 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {
     "BufferLoad": (_op("load"), _buffer_load),
     "ProducerLoad": (_op("read"), _producer_load),
     "Call": (_is_call, _call),
+    "Reduce": (_op("reduce"), _reduce),
     "Let": (lambda x: False, _let),  # a value with a name is put where the name stands
 }
 
@@ -252,6 +253,8 @@ STATEMENTS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {
     "BufferStore": (lambda x: isinstance(x, stmt.Store), _store),
     "IfThenElse": (lambda x: isinstance(x, stmt.If), _if),
     "SeqStmt": (lambda x: isinstance(x, stmt.Seq), _seq),
+    "Evaluate": (lambda x: isinstance(x, stmt.Evaluate), _evaluate),
+    "While": (lambda x: isinstance(x, stmt.While), _while),
     "LetStmt": (lambda x: isinstance(x, stmt.Let), _let_stmt),
     "Allocate": (lambda x: isinstance(x, stmt.Allocate), stmt.Allocate),
     "IterVar": (lambda x: isinstance(x, IterVar), _iter_var),
