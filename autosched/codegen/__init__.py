@@ -1,4 +1,4 @@
-"""Lowered functions to machine code: LLVM for the CPU, a C family for OpenCL and CUDA devices."""
+"""Lowered functions to machine code: LLVM and C99 for the CPU, OpenCL C and CUDA C for devices."""
 
 from __future__ import annotations
 
@@ -31,4 +31,8 @@ def compile_function(function: Function, target: Target) -> Artifact:
         from autosched.codegen.c_family import compile_cuda
 
         return compile_cuda(function, target)
-    raise TargetError("no code generator for it", asked=f"target {target}", legal="targets: llvm, opencl, cuda")
+    if target.kind == "c":
+        from autosched.codegen.c_program import compile_c
+
+        return compile_c(function, target)
+    raise TargetError("no code generator for it", asked=f"target {target}", legal="targets: llvm, c, opencl, cuda")

@@ -145,7 +145,7 @@ class Helpers:
             op = op.replace("floor", "trunc")
         words = {"t": self._dialect.type_name(of), "bits": str(of.bits)}
         words["u"] = self._dialect.type_name(unsigned(of)) if of.is_integer else ""
-        words |= {f: self._dialect.math[f] for f in ("exp", "fmod", "floor", "copysign")}
+        words |= {f: self._dialect.function_name(f, of.scalar) for f in ("exp", "fmod", "floor", "copysign")}
         return self._define(op, words["t"], table[op], words | {"popcount": self._dialect.popcount})
 
     def saturate(self, to: DType, source: DType) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from autosched.codegen.c_lanes import as_ramp, lane_of
 from autosched.codegen.c_scalar import Expressions
@@ -99,7 +99,7 @@ class Statements:
             case Let():
                 self._let(s)
             case Allocate():
-                self._allocate(s)
+                self.allocate(s)
             case Produce(name=name, body=body):
                 self.line(f"// {name}")
                 self.emit(body)
@@ -130,7 +130,7 @@ class Statements:
             self.x.variables[s.var] = name, INDEX
             self.x.ranges.bind_loop(s.var, s.start, s.extent)
             head = f"for ({INDEX} {name} = {start.text}; {name} < {stop.at(CONDITIONAL + 1)}; ++{name})"
-            with self.block(head):
+            with self.loop_block(s, head):
                 self.emit(s.body)
 
     def _while(self, s: While) -> None:
@@ -139,6 +139,10 @@ class Statements:
             with self._expressions(s.condition):
                 self.line(f"if (!({self.x.condition(s.condition).text})) break;")
             self.emit(s.body)
+
+    def loop_block(self, s: For, head: str) -> AbstractContextManager[None]:
+        """The block of a loop, of which `head` is the first line."""
+        return self.block(head)
 
     def _if(self, s: If) -> None:
         if s.condition.dtype.lanes != 1:
@@ -175,7 +179,7 @@ class Statements:
         self.x.variables[s.var] = name, ctype
         self.emit(s.body)
 
-    def _allocate(self, s: Allocate) -> None:
+    def allocate(self, s: Allocate) -> None:
         buffer = s.buffer
         if buffer.scope == "global":
             raise BuildError("device memory cannot be allocated inside a kernel", asked=f"buffer {buffer.name!r}")
@@ -189,9 +193,12 @@ class Statements:
                         legal="split by a constant before computing it here, or use the scope 'shared' or 'global'",
                     )
                 elements *= int(extent.value)
-            name = self.x.buffers[buffer] = self.names.declare(buffer.name)
-            self.line(f"{self.array(buffer, name, elements)};")
+            self.declare_array(buffer, elements)
         self.emit(s.body)
+
+    def declare_array(self, buffer: Buffer, elements: int) -> None:
+        name = self.x.buffers[buffer] = self.names.declare(buffer.name)
+        self.line(f"{self.array(buffer, name, elements)};")
 
     # -- stores -------------------------------------------------------------------------------
     def _store(self, s: Store) -> None:

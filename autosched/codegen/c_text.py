@@ -129,6 +129,8 @@ def _is_confusing(symbol: str, operand: Code) -> bool:
     """Whether compilers warn about `operand` beside `symbol` without parentheses."""
     if symbol == "||":
         return operand.prec == AND
+    if PRECEDENCE[symbol] in (EQUALITY, RELATION):
+        return operand.prec in (EQUALITY, RELATION)
     return symbol in ("&", "|", "^", "<<", ">>") and operand.prec < UNARY and operand.prec != PRECEDENCE[symbol]
 
 

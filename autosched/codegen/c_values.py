@@ -62,7 +62,7 @@ def _integer_division(x: Expressions, e: Expr) -> Code:
     a, b = (x.value(arg) for arg in e.args)
     if e.op == "truncdiv":
         quotient = infix("/", a, b, a.ctype)
-        return x.function(x.dialect.math["trunc"], a.ctype, quotient)
+        return x.function(x.dialect.function_name("trunc", a.ctype), a.ctype, quotient)
     if a.ctype == "float16":  # like NumPy: the quotient is rounded to half precision only in the end
         return x.cast(x.function(x.helpers.name(e.op, "float32"), "float32", a, b), e.dtype)
     return x.function(x.helpers.name(e.op, a.ctype), a.ctype, a, b)
@@ -102,7 +102,7 @@ def _min_max(x: Expressions, e: Expr) -> Code:
 def _abs(x: Expressions, e: Expr) -> Code:
     a = x.value(e.args[0])
     if e.dtype.is_float:
-        return x.function(x.dialect.math["abs"], a.ctype, a)
+        return x.function(x.dialect.function_name("abs", a.ctype), a.ctype, a)
     if a.low >= 0:
         return a
     return _typed(x, x.function(x.helpers.name("abs", e.dtype), "", a), e.dtype)
@@ -181,7 +181,7 @@ def _math(x: Expressions, e: Expr) -> Code:
     args = [x.value(a) for a in e.args]
     if e.op == "sigmoid":
         return x.function(x.helpers.name("sigmoid", args[0].ctype), args[0].ctype, *args)
-    code = x.function(x.dialect.math[e.op], args[0].ctype, *args)
+    code = x.function(x.dialect.function_name(e.op, args[0].ctype), args[0].ctype, *args)
     return replace(code, ctype="int32").bounded(0, 1) if e.dtype.is_bool else code
 
 

@@ -81,6 +81,10 @@ class Dialect:
     #: names a loop or buffer must not take: words of the language, and what the emitter calls
     reserved: frozenset[str]
     reserved_pattern: re.Pattern[str]
+    #: what the functions of `math` are called for float32, where names are not overloaded
+    float_suffix: str = ""
+    #: functions that the language lacks, written out where the source calls them, in this order
+    definitions: tuple[tuple[str, str], ...] = ()
 
     def type_name(self, of: DType) -> str:
         """The type of a value in a register."""
@@ -91,6 +95,11 @@ class Dialect:
         """The type of an element in memory."""
         return self.storage.get(of.scalar) or self.types[of.scalar]
 
+    def function_name(self, op: str, of: str) -> str:
+        """The function that computes the operator `op` on floats of type `of`."""
+        suffix = self.float_suffix if of == "float32" and op not in _CLASSIFIES else ""
+        return self.math[op] + suffix
+
     def pointer_type(self, scope: str, of: str) -> str:
         """A pointer to the type `of` in memory qualified `scope`."""
         return f"{scope} {of}*".lstrip()
@@ -98,6 +107,9 @@ class Dialect:
     def is_reserved(self, name: str) -> bool:
         return name in self.reserved or self.reserved_pattern.fullmatch(name) is not None
 
+
+#: operators that are macros in C: one name for every width
+_CLASSIFIES = ("isnan", "isinf", "isfinite")
 
 _OPENCL_TYPES = {
     "bool": "bool",

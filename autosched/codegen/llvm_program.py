@@ -22,16 +22,7 @@ from autosched.codegen.llvm_libm import VectorLibrary
 from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_range import Ranges
 from autosched.codegen.llvm_stmt import Statements
-from autosched.codegen.llvm_storage import (
-    ALIGNMENT,
-    Storage,
-    alias_scopes,
-    constant_bytes,
-    plan_storage,
-    plus,
-    thread_area,
-    workspace_need,
-)
+from autosched.codegen.llvm_storage import alias_scopes, plus, thread_area, workspace_need
 from autosched.codegen.llvm_text import (
     FEWEST_ABILITIES,
     Abilities,
@@ -43,6 +34,7 @@ from autosched.codegen.llvm_text import (
     register_type,
     typed,
 )
+from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage
 from autosched.ir.dtype import BOOL, INT64, dtype
 from autosched.ir.expr import Expr
 from autosched.ir.ops import ACCESSES

@@ -9,9 +9,10 @@ from autosched.codegen.llvm_expr import Expressions, line_of
 from autosched.codegen.llvm_interleave import Interleaved, interleaved
 from autosched.codegen.llvm_memory import CACHE_LINE, MOSTLY_TRUE, Memory
 from autosched.codegen.llvm_range import Interval, Ranges
-from autosched.codegen.llvm_storage import ALIGNMENT, Storage, buffer_bytes, constant_bytes, plus
+from autosched.codegen.llvm_storage import buffer_bytes, plus
 from autosched.codegen.llvm_text import Value, Writer, constant, memory_type
 from autosched.codegen.llvm_transpose import Transposed, transpose, transposed
+from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_index

@@ -119,7 +119,7 @@ def share_storage(p: Program) -> Program:
 
 def vectorize(p: Program) -> Program:
     """Vector loops become vector statements."""
-    return p.with_body(vectorize_loops(p.function.body, p.analyzer(), combines=not p.target.is_gpu_style))
+    return p.with_body(vectorize_loops(p.function.body, p.analyzer(), combines=p.target.kind == "llvm"))
 
 
 def unroll(p: Program) -> Program:
@@ -129,7 +129,7 @@ def unroll(p: Program) -> Program:
 
 def align_streams(p: Program) -> Program:
     """Vectors that are stored past the caches begin where cache lines do. See `lower.streams`."""
-    return p if p.target.is_gpu_style else p.with_body(streams.align_streams(p.function.body, p.analyzer()))
+    return p.with_body(streams.align_streams(p.function.body, p.analyzer())) if p.target.kind == "llvm" else p
 
 
 def bind_threads(p: Program) -> Program:
@@ -143,7 +143,7 @@ def bind_threads(p: Program) -> Program:
 
 def patterns(p: Program) -> Program:
     """Vector indices at fixed distances become a scalar and a pattern, which LLVM loads by shuffles."""
-    return p if p.target.is_gpu_style else p.with_body(split_patterns(p.function.body))
+    return p.with_body(split_patterns(p.function.body)) if p.target.kind == "llvm" else p
 
 
 def check(p: Program) -> Program:

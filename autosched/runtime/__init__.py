@@ -36,6 +36,13 @@ def load(artifact: Artifact, target: Target) -> Kernel:
         from autosched.runtime.cuda import CudaKernel
 
         return CudaKernel(artifact, target)
+    if artifact.kind == "c":
+        from autosched.runtime.c_kernel import CKernel
+
+        try:
+            return CKernel(artifact, target)
+        except BuildError as error:
+            return UnavailableKernel(artifact.signature, error)
     raise BuildError(
-        "no runtime loads such code", asked=f"artifact of kind {artifact.kind!r}", legal="legal: llvm, opencl, cuda"
+        "no runtime loads such code", asked=f"artifact of kind {artifact.kind!r}", legal="legal: llvm, c, opencl, cuda"
     )

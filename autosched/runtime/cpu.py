@@ -7,7 +7,7 @@ import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -144,23 +144,32 @@ class LoadedCode:
         self.addresses: list[int] = [self._library[symbol] for symbol in exports]
 
 
+class HasAddresses(Protocol):
+    """Code in this process, and where its functions begin."""
+
+    addresses: list[int]
+
+
 class CpuKernel:
     """Machine code loaded into this process. The code lives as long as the kernel."""
 
     def __init__(self, artifact: Artifact, target: Target) -> None:
         """Raises BuildError for code that this machine cannot run or that does not link."""
-        _check_host(artifact)
         self._signature = artifact.signature
         self.threads = target.num_threads
         name = str(artifact.meta.get("entry", artifact.signature.name))
-        exports = [name, f"{name}_workspace", f"{name}_time"]
-        imports = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
-        imports |= {PACKED_PREFIX + name: entry_of(name) for name in artifact.meta.get("packed", ())}
-        self._code = LoadedCode(name, artifact.code, exports, artifact.meta.get("parallel", True), imports)
+        self._code = self.load(artifact, name, [name, f"{name}_workspace", f"{name}_time"])
         entry, workspace, timed = self._code.addresses
         self.entry: Callable[[int, int, int, int], int] = _ENTRY(entry)
         self.workspace_bytes: Callable[[int, int], int] = _WORKSPACE(workspace)
         self.timed: Callable[[int, int, int, int, int], int] = _TIME(timed)
+
+    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> HasAddresses:
+        """The code in this process."""
+        _check_host(artifact)
+        imports = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
+        imports |= {PACKED_PREFIX + name: entry_of(name) for name in artifact.meta.get("packed", ())}
+        return LoadedCode(name, artifact.code, exports, artifact.meta.get("parallel", True), imports)
 
     @property
     def signature(self) -> Signature:

@@ -33,6 +33,7 @@ BACKENDS: dict[str, tuple[str, Any]] = {
     "interpreter": ("llvm", "interpreter"),
     "backwards": ("llvm", "interpreter-backwards"),
     "llvm": ("llvm", "native"),
+    "c": ("c", "native"),
     "kernels": ("opencl", "interpreter"),
     "opencl": ("opencl", "native"),
 }

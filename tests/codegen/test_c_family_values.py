@@ -91,10 +91,15 @@ def run(
         "test", (*sources, *targets), (), launch, tuple(range(len(sources), len(sources) + len(targets)))
     )
     results = [np.zeros(length, t.numpy) for t in outputs]
-    call = OpenCLKernel(compile_opencl(function, TARGET), TARGET).bind([*inputs, *results])
+    execute(function, [*inputs, *results])
+    return results
+
+
+def execute(function: Function, arrays: list[np.ndarray]) -> None:
+    """On the device. `test_c_program` runs the tests of this file with another one."""
+    call = OpenCLKernel(compile_opencl(function, TARGET), TARGET).bind(arrays)
     call.run()
     call.fetch()
-    return results
 
 
 Case = tuple[str, Callable[..., Expr], Callable[..., np.ndarray]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched.codegen import compile_function
-from autosched.codegen.llvm_storage import STACK_BYTES
+from autosched.codegen.storage import STACK_BYTES
 from autosched.errors import BuildError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import (

@@ -1,0 +1,362 @@
+"""Lowered functions to C99: one source that a C program compiles and calls as it is.
+
+    int32_t NAME(const T *restrict in, ..., T *restrict out, ..., int64_t size, ...)
+
+Loops over CPU threads are OpenMP's, and plain loops for a compiler without it. Intermediates of
+small constant size are arrays; the others lie in a workspace that NAME allocates once: one area for
+the program and one for each thread. Then NAME is a wrapper around `NAME_body`, and `CProgram.packed`
+has the entry points by which this library calls the same body with memory and threads of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from autosched.codegen.artifact import Artifact
+from autosched.codegen.c_dialect import C
+from autosched.codegen.c_scalar import Expressions
+from autosched.codegen.c_statements import Statements
+from autosched.codegen.c_text import INDEX, Names
+from autosched.codegen.calls import outside_calls
+from autosched.codegen.index_range import IndexRanges
+from autosched.codegen.signature import Signature
+from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage
+from autosched.ir.expr import Expr, binary, const
+from autosched.ir.stmt import Allocate, Buffer, For, Function, Stmt, Store, children, expressions, walk
+from autosched.ir.visit import post_order
+from autosched.target import Target
+
+__all__ = ["CProgram", "c_name", "compile_c", "emit_c", "prototype"]
+
+#: bytes, as a number or as C
+Bytes = int | str
+
+_PADDED = f"""\
+// bytes of memory, up to where the next buffer begins
+static inline int64_t padded(int64_t bytes) {{
+  return bytes > 0 ? (bytes + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT} : 0;
+}}"""
+
+
+@dataclass(frozen=True)
+class CProgram:
+    """C source, and text to append to it for callers that bring memory and threads of their own.
+
+    `packed` defines the entry points that `llvm_program` describes, with `name`_packed for NAME. It
+    needs POSIX's clock; the source alone is C99. `parallel`: whether there is a parallel loop.
+    """
+
+    name: str
+    source: str
+    packed: str
+    parallel: bool
+
+
+def compile_c(function: Function, target: Target) -> Artifact:
+    """An artifact whose code is C source. The runtime compiles it, so building needs no compiler."""
+    program = emit_c(function)
+    return Artifact(
+        kind="c",
+        target=str(target),
+        signature=Signature.of(function),
+        code=(program.source + program.packed).encode(),
+        texts={"source": program.source},
+        meta={
+            "entry": f"{program.name}_packed",
+            "parallel": program.parallel,
+            "mcpu": target.mcpu or "native",
+            "symbols": list(outside_calls(function).symbols),
+        },
+    )
+
+
+def c_name(name: str) -> str:
+    """The C function under which a function of this name is compiled: `main` becomes `main_`."""
+    return Names(C).declare(name)
+
+
+def prototype(signature: Signature, names: Names | None = None) -> str:
+    """`int32_t f(const float *restrict a, float *restrict b, int64_t n)`."""
+    scope = names or Names(C)
+    texts = [f"{_pointer(p.dtype, p.is_output)}{scope.declare(p.name)}" for p in signature.params]
+    texts += [f"int64_t {scope.declare(size)}" for size in signature.sizes]
+    return f"int32_t {c_name(signature.name)}({', '.join(texts) or 'void'})"
+
+
+def emit_c(function: Function) -> CProgram:
+    """C99 for a function of CPU loops. Raises BuildError for what has no code."""
+    return _Emitter(function).program()
+
+
+def _pointer(of: str, is_written: bool) -> str:
+    return f"{'' if is_written else 'const '}{C.storage.get(of) or C.types[of]} *restrict "
+
+
+#: gcc takes a condition that always holds for a mistake, and does not see that what reads an array
+#: runs only where what filled it did
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+_PACKED = """
+#include <time.h>
+
+int32_t {name}_packed(void **args, const int64_t *sizes, char *workspace, int64_t threads) {{
+  (void)args, (void)sizes, (void)workspace, (void)threads;
+  {call};
+  return 0;
+}}
+
+int64_t {name}_packed_workspace(const int64_t *sizes, int64_t threads) {{
+  (void)sizes, (void)threads;
+  return {need};
+}}
+
+int64_t {name}_packed_time(void **args, const int64_t *sizes, char *workspace, int64_t threads, int64_t number) {{
+  struct timespec before, after;
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  for (int64_t i = 0; i < number; ++i) {name}_packed(args, sizes, workspace, threads);
+  clock_gettime(CLOCK_MONOTONIC, &after);
+  return (int64_t)(after.tv_sec - before.tv_sec) * 1000000000 + (after.tv_nsec - before.tv_nsec);
+}}
+"""
+
+
+class _HostStatements(Statements):
+    """Statements of a CPU program: parallel loops, and buffers in the workspace."""
+
+    def __init__(self, expressions: Expressions, names: Names, storage: Storage, workspace: str, threads: str) -> None:
+        """`workspace` and `threads` are the C names of what the body gets from its caller."""
+        super().__init__(expressions, names)
+        self.storage = storage
+        self.threads = threads
+        self._base = workspace
+        self._used: Bytes = 0
+        self._in_parallel = False
+
+    # -- parallel loops -----------------------------------------------------------------------
+    @contextmanager
+    def loop_block(self, s: For, head: str) -> Iterator[None]:
+        """The outermost parallel loop is a team's; those inside run on its threads."""
+        if s.kind != "parallel" or self._in_parallel:
+            with self.block(head):
+                yield
+            return
+        extent = self.x.index(s.extent).text
+        threads = self.threads
+        clauses = f"schedule(dynamic, chunk_size({extent}, {threads})) num_threads(team_size({extent}, {threads}))"
+        self.lines += ["#ifdef _OPENMP", f"#pragma omp parallel for {clauses}", "#endif"]
+        outer = self._base, self._used
+        self._in_parallel = True
+        with self.block(head):
+            area = self.need(s.body, None)
+            if area != 0:
+                self._base = self.names.declare("area")
+                start = self._address(outer[0], _plus(outer[1], f"thread_number() * {_factor(area)}"))
+                self.line(f"char *const {self._base} = {start};")
+                self._used = 0
+            yield
+        self._base, self._used = outer
+        self._in_parallel = False
+
+    # -- buffers ------------------------------------------------------------------------------
+    def allocate(self, s: Allocate) -> None:
+        if s.buffer not in self.storage.in_workspace:
+            self.declare_array(s.buffer, (constant_bytes(s.buffer) or 0) // s.buffer.dtype.bytes)
+            self.emit(s.body)
+            return
+        used = self._used
+        with self.block():  # two pointers that are `restrict` in one block may not share memory
+            body: Stmt = s
+            while isinstance(body, Allocate) and body.buffer in self.storage.in_workspace:
+                self._declare_pointer(body.buffer)
+                body = body.body
+            self.emit(body)
+        self._used = used
+
+    def _declare_pointer(self, buffer: Buffer) -> None:
+        name = self.x.buffers[buffer] = self.names.declare(buffer.name)
+        of, address = self.x.dialect.storage_name(buffer.dtype), self._address(self._base, self._used)
+        self.line(f"{of} *restrict const {name} = ({of} *){address if ' ' not in address else f'({address})'};")
+        self._used = _plus(self._used, self.bytes_of(buffer))
+
+    @staticmethod
+    def _address(base: str, offset: Bytes) -> str:
+        return base if offset == 0 else f"{base} + {offset}"
+
+    def bytes_of(self, buffer: Buffer) -> Bytes:
+        """Memory of a buffer; a multiple of the alignment."""
+        total: Expr = const(buffer.dtype.bytes)
+        for extent in buffer.shape:
+            total = binary("mul", total, extent)
+        if total.op == "const":
+            return -(-max(int(total.value), 0) // ALIGNMENT) * ALIGNMENT
+        return f"padded({self.x.index(total).text})"
+
+    def need(self, s: Stmt, threads: str | None) -> Bytes:
+        """Workspace below `s`; `threads` is None in the body of a parallel loop."""
+        if isinstance(s, For) and s.kind == "parallel" and threads is not None:
+            area = self.need(s.body, None)
+            return area if area == 0 else f"{threads} * {_factor(area)}"
+        most: Bytes = 0
+        for child in children(s):
+            most = self._larger(most, self.need(child, threads))
+        if isinstance(s, Allocate) and s.buffer in self.storage.in_workspace:
+            most = _plus(self.bytes_of(s.buffer), most)
+        return most
+
+    def _larger(self, a: Bytes, b: Bytes) -> Bytes:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        if 0 in (a, b) or a == b:
+            return b if a == 0 else a
+        return f"{self.x.helpers.name('max', INDEX)}({a}, {b})"
+
+
+def _plus(a: Bytes, b: Bytes) -> Bytes:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    if 0 in (a, b):
+        return b if a == 0 else a
+    return f"{a} + {b}"
+
+
+def _factor(a: Bytes) -> str:
+    return f"({a})" if isinstance(a, str) and " + " in a else str(a)
+
+
+class _Emitter:
+    """One function and the text around it."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.signature = Signature.of(function)
+        self.name = c_name(function.name)
+        self.x = Expressions(C, IndexRanges(v.name for v in function.sizes))
+        self.names = Names(C)
+        self.storage = plan_storage(function.body)
+        self.params = {b: self.names.declare(b.name) for b in function.params}
+        self.sizes = {v: self.names.declare(v.name) for v in function.sizes}
+        self.x.buffers.update(self.params)
+        self.x.variables.update((v, (name, INDEX)) for v, name in self.sizes.items())
+        self.workspace, self.threads, self.memory = map(self.names.declare, ("workspace", "threads", "memory"))
+        for suffix in ("body", "workspace"):
+            self.names.declare(f"{self.name}_{suffix}")
+
+    def program(self) -> CProgram:
+        body = _HostStatements(self.x, self.names, self.storage, self.workspace, self.threads)
+        need = body.need(self.function.body, self.threads)
+        nodes = self._nodes()
+        stored = {s.buffer for s in walk(self.function.body) if isinstance(s, Store)}
+        stored |= {n.value for n in nodes if n.op == "address"}  # what is handed out may be written
+        touched = stored | {n.value for n in nodes if n.op == "load"}
+        buffers = [b for b in self.function.params if b in touched]
+        with self.names.scope():
+            body.depth = 1
+            body.emit(self.function.body)
+        sizes = [v for v in self.function.sizes if v in set(nodes) or _mentions(body.lines, self.sizes[v])]
+        uses = [self.params[b] for b in buffers] + [self.sizes[v] for v in sizes]
+        parallel = any(isinstance(s, For) and s.kind == "parallel" for s in walk(self.function.body))
+        extra = ([self.workspace] if need != 0 else []) + ([self.threads] if parallel else [])
+        if not extra:
+            lines = [self._head(), *self._ignored(uses), *body.lines, "  return 0;", "}"]
+            return self._finished(["\n".join(lines)], self.name, [*self.params.values(), *self.sizes.values()], None)
+        takes = [f"{_pointer(b.dtype, b in stored)}{self.params[b]}" for b in buffers]
+        takes += [f"int64_t {self.sizes[v]}" for v in sizes]
+        takes += [{self.workspace: "char *", self.threads: "int64_t "}[name] + name for name in extra]
+        ignored = [f"  (void){self.threads};  // without OpenMP"] if parallel else []
+        text = "\n".join([f"static void {self.name}_body({', '.join(takes)}) {{", *ignored, *body.lines, "}"])
+        measured = self._measured(need)
+        texts = [text, *self._workspace(need, measured), self._wrapper(uses, extra, measured)]
+        return self._finished(texts, f"{self.name}_body", [*uses, *extra], measured if need != 0 else None)
+
+    def _nodes(self) -> list[Expr]:
+        """The expressions of the body, without the extents of buffers."""
+        computed = [s for s in walk(self.function.body) if not isinstance(s, Allocate)]
+        return post_order([e for s in computed for e in expressions(s)])
+
+    # -- the functions around the body --------------------------------------------------------
+    def _head(self) -> str:
+        """The public function up to its brace, with what its arguments are."""
+        arguments = [f"// {p}{' (output)' if p.is_output else ''}" for p in self.signature.params]
+        returns = "// Returns 0, or -1 when there is no memory for intermediate results."
+        return "\n".join([*arguments, returns, f"{prototype(self.signature)} {{"])
+
+    def _ignored(self, used: list[str]) -> list[str]:
+        """Arguments that no code mentions, so that compilers do not warn."""
+        return [f"  (void){name};" for name in (*self.params.values(), *self.sizes.values()) if name not in used]
+
+    def _measured(self, need: Bytes) -> tuple[str, ...]:
+        """What the size of the workspace depends on."""
+        return tuple(name for name in (*self.sizes.values(), self.threads) if _mentions([str(need)], name))
+
+    def _workspace(self, need: Bytes, measured: tuple[str, ...]) -> list[str]:
+        if need == 0:
+            return []
+        takes = ", ".join(f"int64_t {name}" for name in measured) or "void"
+        return [f"static int64_t {self.name}_workspace({takes}) {{\n  return {need};\n}}"]
+
+    def _wrapper(self, uses: list[str], extra: list[str], measured: tuple[str, ...]) -> str:
+        """The public function: memory for the workspace, and all threads there are."""
+        m, has_workspace = self.memory, self.workspace in extra
+        lines = self._ignored([*uses, *(measured if has_workspace else ())])
+        if self.threads in (*extra, *(measured if has_workspace else ())):
+            lines.append(f"  const int64_t {self.threads} = max_threads();")
+        if has_workspace:
+            size = f"{self.name}_workspace({', '.join(measured)})"
+            lines.append(f"  char *const {m} = malloc((size_t){size} + {ALIGNMENT});")
+            lines.append(f"  if ({m} == NULL) return -1;")
+        aligned = f"{m} + ({ALIGNMENT} - (uintptr_t){m} % {ALIGNMENT})"
+        passed = [*uses, *(aligned if name == self.workspace else name for name in extra)]
+        lines.append(f"  {self.name}_body({', '.join(passed)});")
+        if has_workspace:
+            lines.append(f"  free({m});")
+        return "\n".join([self._head(), *lines, "  return 0;", "}"])
+
+    def _finished(self, texts: list[str], callee: str, passed: list[str], measured: tuple[str, ...] | None) -> CProgram:
+        """The program, with entry points that call `callee` with what `passed` names."""
+        words = {name: f"args[{i}]" for i, name in enumerate(self.params.values())}
+        words |= {name: f"sizes[{i}]" for i, name in enumerate(self.sizes.values())}
+        words |= {self.workspace: "workspace", self.threads: "threads"}
+        need = "0" if measured is None else f"{self.name}_workspace({', '.join(words[n] for n in measured)})"
+        call = f"{callee}({', '.join(words[n] for n in passed)})"
+        parallel = any(isinstance(s, For) and s.kind == "parallel" for s in walk(self.function.body))
+        return CProgram(self.name, self._source(texts), _PACKED.format(name=self.name, call=call, need=need), parallel)
+
+    def _source(self, functions: list[str]) -> str:
+        """The whole file: what the functions call comes first, each piece only where it is used."""
+        helpers = self.x.helpers.definitions()
+        text = "\n".join([*helpers, *functions])
+        pieces = [("padded", _PADDED), *C.definitions]
+        defined = [piece for name, piece in pieces if _mentions([text], name)]
+        head = [f"// {self.signature.name}: C99. Compile with -fopenmp to run parallel loops on all cores."]
+        head.append(C.preamble)
+        used = "\n".join([text, *defined])
+        head += [f"#include <{h}.h>" for h, word in (("stdlib", "malloc"), ("string", "memcpy")) if word in used]
+        if "omp_" in used:
+            head += ["#ifdef _OPENMP", "#include <omp.h>", "#endif"]
+        quiet = ["-Wmaybe-uninitialized"] if self.storage.on_stack else []
+        if any(n.op in _COMPARISONS and n.args[0].dtype.bits < 32 for n in self._nodes()):
+            quiet.append("-Wtype-limits")
+        if quiet:
+            pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
+            head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
+        externs = self._externs()
+        index = [f"typedef int64_t {INDEX};"] if _mentions([text], INDEX) else []
+        blocks = ["\n".join(head), "\n".join(externs), *index, *defined, "\n".join(helpers), *functions]
+        return "\n\n".join(b for b in blocks if b) + "\n"
+
+    def _externs(self) -> list[str]:
+        """Declarations of the functions from outside that no header declares."""
+        found: dict[str, None] = {}
+        for n in self._nodes():
+            if n.op == "call" and n.value.kind == "extern" and not C.is_reserved(n.value.name):
+                takes = ["void *" if a.dtype.kind == "handle" else self.x.type_name(a.dtype) for a in n.args]
+                found[f"extern {self.x.type_name(n.dtype)} {n.value.name}({', '.join(takes) or 'void'});"] = None
+        return list(found)
+
+
+def _mentions(lines: list[str], name: str) -> bool:
+    pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    return any(pattern.search(line) for line in lines)

@@ -1,0 +1,74 @@
+"""Where intermediate buffers live on the CPU, and which of them may share memory.
+
+Buffers of small constant size go on the stack of the function that runs them, the others into the
+caller's workspace: a stack of 64-byte aligned areas, one for the program and one for each thread of
+each parallel loop. Buffers that are never live together share addresses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from autosched.ir.stmt import Allocate, Buffer, For, Stmt, children
+
+__all__ = ["ALIGNMENT", "STACK_BYTES", "THREAD_ALIGNMENT", "Storage", "constant_bytes", "plan_storage"]
+
+#: stack bytes that one function may use for buffers; threads of OpenMP have small stacks
+STACK_BYTES = 64 * 1024
+ALIGNMENT = 64
+#: between the areas of two threads: adjacent cache lines are fetched in pairs
+THREAD_ALIGNMENT = 128
+
+
+@dataclass
+class Storage:
+    """Where each buffer lives. `overlaps`: those in the workspace that may share addresses."""
+
+    on_stack: set[Buffer] = field(default_factory=set)
+    in_workspace: set[Buffer] = field(default_factory=set)
+    overlaps: set[frozenset[Buffer]] = field(default_factory=set)
+
+
+def plan_storage(body: Stmt) -> Storage:
+    """Decide for each Allocate in `body`; outer ones and those of scope `local` first come, first served."""
+    storage = Storage()
+    _plan(body, storage, [STACK_BYTES], in_parallel=False)
+    _collect_overlaps(body, storage)
+    return storage
+
+
+def constant_bytes(buffer: Buffer) -> int | None:
+    """Bytes of a buffer whose shape is known, else None."""
+    lengths = [int(e.value) if e.op == "const" else None for e in buffer.shape]
+    return None if None in lengths else math.prod(n for n in lengths if n is not None) * buffer.dtype.bytes
+
+
+def _plan(s: Stmt, storage: Storage, left: list[int], in_parallel: bool) -> None:
+    if isinstance(s, For) and s.kind == "parallel" and not in_parallel:
+        left, in_parallel = [STACK_BYTES], True  # its body becomes a function of its own
+    if isinstance(s, Allocate):
+        size = constant_bytes(s.buffer)
+        if s.buffer in storage.on_stack or (size is not None and _padded(size) <= left[0]):
+            storage.on_stack.add(s.buffer)
+            left[0] -= _padded(size or 0)
+        else:
+            storage.in_workspace.add(s.buffer)
+    for child in children(s):
+        _plan(child, storage, left, in_parallel)
+
+
+def _padded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _collect_overlaps(s: Stmt, storage: Storage) -> set[Buffer]:
+    """The workspace buffers allocated in `s`; those of different children may share memory."""
+    groups = [_collect_overlaps(child, storage) for child in children(s)]
+    below: set[Buffer] = set()
+    for group in groups:
+        storage.overlaps.update(frozenset((a, b)) for a in below for b in group if a is not b)
+        below |= group
+    if isinstance(s, Allocate) and s.buffer not in storage.on_stack:
+        below.add(s.buffer)
+    return below

@@ -1,0 +1,128 @@
+"""The C compiler of this machine: found, asked what it can do, and run.
+
+Nothing but the `c` target and shared libraries need one. It is looked for in this order: `$CC`,
+`cc`, `gcc`, `clang`, then the compiler inside the `ziglang` package.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from autosched.errors import BuildError
+
+__all__ = ["Compiler", "compile_object", "find_compiler", "require_compiler"]
+
+#: errno and traps are of no interest to generated code; a*b+c may be one instruction, as with LLVM
+_FLAGS = ("-std=gnu99", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+_LOG_CHARACTERS = 4096
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A command that compiles C, and the flags with which it takes OpenMP (none if it does not)."""
+
+    command: tuple[str, ...]
+    openmp: tuple[str, ...]
+
+    def run(self, arguments: Sequence[str], asked: str) -> None:
+        """Run the command. Raises BuildError with its complaints when it fails."""
+        done = subprocess.run([*self.command, *arguments], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BuildError(
+                f"{self.command[0]} failed with status {done.returncode}",
+                asked=asked,
+                legal=f"its complaints:\n{(done.stderr or done.stdout).strip()[:_LOG_CHARACTERS]}",
+            )
+
+    def accepts(self, *arguments: str, source: str = "int main(void) { return 0; }\n") -> bool:
+        """Whether a small program compiles and links with these arguments."""
+        with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
+            path = Path(folder, "probe.c")
+            path.write_text(source)
+            done = subprocess.run(
+                [*self.command, str(path), *arguments, "-o", str(path.with_suffix(""))],
+                capture_output=True,
+                check=False,
+            )
+        return done.returncode == 0
+
+
+def _commands() -> list[tuple[str, ...]]:
+    """Commands that may be C compilers, best first."""
+    asked = shlex.split(os.environ.get("CC", ""))
+    found = [tuple(asked)] if asked and shutil.which(asked[0]) else []
+    found += [(name,) for name in ("cc", "gcc", "clang") if shutil.which(name)]
+    if importlib.util.find_spec("ziglang") is not None:
+        found.append((sys.executable, "-m", "ziglang", "cc"))
+    return found
+
+
+def find_compiler() -> Compiler | None:
+    """The compiler to use, None when there is none. `$CC` may change between calls."""
+    for command in _commands():
+        compiler = _probed(command)
+        if compiler is not None:
+            return compiler
+    return None
+
+
+@lru_cache(maxsize=8)
+def _probed(command: tuple[str, ...]) -> Compiler | None:
+    plain = Compiler(command, ())
+    if not plain.accepts():
+        return None
+    return Compiler(command, ("-fopenmp",)) if plain.accepts("-fopenmp", source=_OPENMP_PROBE) else plain
+
+
+_OPENMP_PROBE = "#include <omp.h>\nint main(void) { return omp_get_thread_num(); }\n"
+
+
+def require_compiler(asked: str) -> Compiler:
+    """The compiler to use. Raises BuildError when there is none."""
+    found = find_compiler()
+    if found is None:
+        raise BuildError(
+            "no C compiler is found: not $CC, cc, gcc, clang, nor the package ziglang",
+            asked=asked,
+            legal="apt install gcc, pip install ziglang, or set CC; the target llvm needs no compiler",
+        )
+    return found
+
+
+@lru_cache(maxsize=16)
+def _tuning_flags(compiler: Compiler, cpu: str) -> tuple[str, ...]:
+    """The flag that names the CPU: -march on x86, -mcpu elsewhere, nothing if neither is known."""
+    for flag in (f"-march={cpu}", f"-mcpu={cpu}"):
+        if compiler.accepts(flag):
+            return (flag,)
+    return ()
+
+
+def compile_object(source: str, path: Path, cpu: str = "native", openmp: bool = False) -> Compiler:
+    """Compile C source to the object file `path`, position-independent. Raises BuildError.
+
+    `openmp`: with parallel loops on all cores, where the compiler can do that. The environment's
+    `CFLAGS` come last.
+    """
+    asked = f"compiling {path.stem} with the C compiler"
+    compiler = require_compiler(asked)
+    tuned = _tuning_flags(compiler, cpu)
+    if not tuned and cpu != "native":
+        raise BuildError(
+            f"{compiler.command[0]} knows no CPU {cpu!r}", asked=asked, legal="see -mcpu=help; without it, this CPU"
+        )
+    text = path.with_suffix(".c")
+    text.write_text(source)
+    flags = [*_FLAGS, *tuned, *(compiler.openmp if openmp else ()), *shlex.split(os.environ.get("CFLAGS", ""))]
+    compiler.run([*flags, "-c", str(text), "-o", str(path)], asked)
+    return compiler
