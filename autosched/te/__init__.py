@@ -11,7 +11,11 @@ Names and meanings are TVM's. `te.reference` evaluates any such program with Num
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from autosched.ir.expr import (
+    Expr,
     ceildiv,
     floordiv,
     floormod,
@@ -53,6 +57,10 @@ from autosched.te.tensor import (
 )
 
 globals().update(MATH)
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Callable[..., Expr]: ...
+
 
 __all__ = [
     "Combiner",

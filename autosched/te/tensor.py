@@ -305,6 +305,26 @@ for _type in (Tensor, TensorSlice):
     _add_arithmetic(_type)
 
 
+def on_tensor_arithmetic(meaning: Callable[..., Any]) -> None:
+    """Let `a + b` of whole tensors mean `meaning("add", a, b)`: `autosched.topi` broadcasts.
+
+    A tensor without dimensions stays its element, unless the other operand is a whole tensor.
+    """
+
+    def method(name: str, of_elements: Callable[..., Any]) -> Callable[..., Any]:
+        def operator(self: Tensor, *args: Any) -> Any:
+            if any(isinstance(x, Tensor) and x.ndim for x in (self, *args)):
+                return meaning(name, self, *args)
+            return of_elements(self, *args)
+
+        operator.__name__ = name
+        return operator
+
+    for name in _ARITHMETIC:
+        setattr(Tensor, f"__{name}__", method(name, _delegate(f"__{name}__")))
+    Tensor.astype = method("astype", _delegate("astype"))  # type: ignore[attr-defined]
+
+
 def _read(tensor: Tensor, indices: Sequence[object]) -> Expr:
     if len(indices) != tensor.ndim:
         raise UsageError(

@@ -135,7 +135,7 @@ def test_a_tensor_of_no_dimensions() -> None:
         ((n,), lambda i: A[i], "A has 2 dimensions, not 1", ""),
         ((n,), lambda i: A[i, 0, 0], "A has 2 dimensions, not 3", ""),
         ((n,), lambda i: A[i] + 1, "A has 2 dimensions, not 1", ""),
-        ((n,), lambda i: 2.0 * A, "A has 2 dimensions, not 0", ""),
+        ((n,), lambda i: 2.0 * A, "has 2 dimensions, not 0", ""),
         ((n,), lambda i: V[i * 0.5], "index .* is a float32", "cast it to int32"),
         ((n,), lambda i: V[i].astype("float32x4"), "its elements are float32x4", "float32"),
         ((n - 9.5,), lambda i: V[0], "is not an integer over size variables", ""),

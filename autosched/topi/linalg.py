@@ -1,0 +1,132 @@
+"""Products and sums along an axis: matmul, tensordot, einsum, cumulative sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autosched import te
+from autosched.errors import UsageError
+from autosched.ir.expr import Expr
+from autosched.te.tensor import Tensor
+from autosched.topi.shapes import axis_of, product, same
+from autosched.topi.transform import reshape, transpose
+
+__all__ = ["cumprod", "cumsum", "einsum", "matmul", "tensordot"]
+
+MATMUL, EINSUM = "matmul", "einsum"
+
+
+def matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
+    """The product of two matrices, each transposed first if so asked."""
+    if a.ndim != 2 or b.ndim != 2:
+        raise UsageError(f"{a!r} and {b!r} are not both matrices", asked="topi.matmul", legal="topi.nn.batch_matmul")
+    rows, inner = (a.shape[1], a.shape[0]) if transp_a else a.shape
+    other, columns = (b.shape[1], b.shape[0]) if transp_b else b.shape
+    if not same(inner, other):
+        raise UsageError(f"{inner!r} columns meet {other!r} rows", asked="topi.matmul", legal="as many of them")
+    k = te.reduce_axis((0, inner), "k")
+
+    def body(i: Expr, j: Expr) -> object:
+        left = a(k, i) if transp_a else a(i, k)
+        right = b(j, k) if transp_b else b(k, j)
+        return te.sum(left * right, axis=k)
+
+    return te.compute((rows, columns), body, name="T_matmul", tag=MATMUL)
+
+
+def tensordot(a: Tensor, b: Tensor, axes: object = 2) -> Tensor:
+    """The sum over pairs of axes: so many of the last of `a` and the first of `b`, or two lists of them."""
+    if isinstance(axes, int):
+        pairs = [(a.ndim - axes + k, k) for k in range(axes)]
+    else:
+        listed = [x if isinstance(x, (list, tuple)) else [x] for x in axes]  # type: ignore[attr-defined]
+        asked = "topi.tensordot"
+        pairs = [(axis_of(a, x, asked), axis_of(b, y, asked)) for x, y in zip(*listed, strict=True)]
+    for x, y in pairs:
+        if not 0 <= x < a.ndim or not 0 <= y < b.ndim or not same(a.shape[x], b.shape[y]):
+            raise UsageError(
+                f"axis {x} of {a!r} does not meet axis {y} of {b!r}", asked="topi.tensordot", legal="equal lengths"
+            )
+    over = [te.reduce_axis((0, a.shape[x]), f"k{n}") for n, (x, _) in enumerate(pairs)]
+    of_a = {x: over[n] for n, (x, _) in enumerate(pairs)}
+    of_b = {y: over[n] for n, (_, y) in enumerate(pairs)}
+    shape = [d for k, d in enumerate(a.shape) if k not in of_a] + [d for k, d in enumerate(b.shape) if k not in of_b]
+
+    def body(*i: Expr) -> object:
+        left = iter(i)
+        one = a(*(of_a[k] if k in of_a else next(left) for k in range(a.ndim)))
+        two = b(*(of_b[k] if k in of_b else next(left) for k in range(b.ndim)))
+        return te.sum(one * two, axis=over) if over else one * two
+
+    return te.compute(tuple(shape), body, name="T_tensordot", tag=MATMUL)
+
+
+def einsum(subscripts: str, *operand: Tensor) -> Tensor:
+    """Einstein summation as `numpy.einsum` writes it, without ellipses: `einsum("ij,jk->ik", a, b)`.
+
+    Letters of the operands that the output does not have are summed over.
+    """
+    left, arrow, out = subscripts.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    asked = f"topi.einsum({subscripts!r})"
+    letters = [x for part in inputs for x in part]
+    if not arrow:
+        out = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
+    if len(inputs) != len(operand) or any(len(p) != t.ndim for p, t in zip(inputs, operand)):
+        raise UsageError(f"it does not fit {list(operand)!r}", asked=asked, legal="one letter for each dimension")
+    if set(out) - set(letters) or len(set(out)) < len(out) or not all(x.isalpha() for x in letters):
+        raise UsageError("its output has letters of its own, or twice", asked=asked, legal="letters of the operands")
+    extent: dict[str, Expr] = {}
+    for part, t in zip(inputs, operand, strict=True):
+        for x, d in zip(part, t.shape, strict=True):
+            if not same(extent.setdefault(x, d), d):
+                raise UsageError(f"{x} is both {extent[x]!r} and {d!r}", asked=asked, legal="one length for a letter")
+    over = {x: te.reduce_axis((0, d), x) for x, d in extent.items() if x not in out}
+
+    def body(*i: Expr) -> object:
+        at: dict[str, Any] = {**dict(zip(out, i, strict=True)), **over}
+        factors = [t(*(at[x] for x in part)) for part, t in zip(inputs, operand, strict=True)]
+        value = factors[0]
+        for f in factors[1:]:
+            value = value * f
+        return te.sum(value, axis=list(over.values())) if over else value
+
+    return te.compute(tuple(extent[x] for x in out), body, name="T_einsum", tag=EINSUM)
+
+
+def _cumulative(name: str, combine: Callable[[Expr, Expr], Expr], identity: int) -> Callable[..., Tensor]:
+    def operator(data: Tensor, axis: int | None = None, dtype: object = None, exclusive: bool = False) -> Tensor:
+        if axis is None:
+            return operator(reshape(data, (product(data.shape),)), 0, dtype, exclusive)
+        at = axis_of(data, axis, f"topi.{name}")
+        order = [at, *(k for k in range(data.ndim) if k != at)]
+        source = transpose(data, order) if at else data
+        of = data.dtype if dtype is None else dtype
+        state = te.placeholder(source.shape, of, f"{name}_state")
+        shift = int(exclusive)
+
+        def element(t: Any, i: Sequence[Expr]) -> Expr:
+            return source(t, *i).astype(of)
+
+        def start(_: Expr, *i: Expr) -> Expr:
+            return te.const(identity, of) if exclusive else element(0, i)
+
+        init = te.compute((1, *source.shape[1:]), start, name=f"{name}_init")
+        update = te.compute(
+            source.shape, lambda t, *i: combine(state(t - 1, *i), element(t - shift, i)), name=f"{name}_update"
+        )
+        result = te.scan(init, update, state, inputs=[source], name=name)
+        back = [order.index(k) for k in range(data.ndim)]
+        return transpose(result, back) if at else result
+
+    operator.__name__ = name
+    operator.__doc__ = f"""`{name}` along an axis, or of all elements in row-major order.
+
+    With `exclusive`, an element does not take part in its own result. The axis must not be empty.
+    """
+    return operator
+
+
+cumsum = _cumulative("cumsum", lambda a, b: a + b, 0)
+cumprod = _cumulative("cumprod", lambda a, b: a * b, 1)

@@ -1,0 +1,83 @@
+"""Activations, and softmax along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from autosched import te
+from autosched.ir.expr import Expr
+from autosched.te.tensor import Tensor
+from autosched.topi.elementwise import elementwise
+from autosched.topi.shapes import axis_of
+
+__all__ = ["fast_softmax", "leaky_relu", "log_softmax", "prelu", "relu", "softmax"]
+
+
+def relu(x: Tensor) -> Tensor:
+    """Zero in place of what is negative."""
+    return elementwise(x, lambda e: te.max(e, te.const(0, e.dtype)), "relu")
+
+
+def leaky_relu(x: Tensor, alpha: float) -> Tensor:
+    """`alpha` times what is negative."""
+    return elementwise(x, lambda e: te.select(e > 0, e, e * te.const(alpha, e.dtype)), "leaky_relu")
+
+
+def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
+    """What is negative, times a slope for each place along an axis."""
+    at = axis_of(x, axis, "topi.nn.prelu")
+    return te.compute(
+        x.shape, lambda *i: te.select(x(*i) > 0, x(*i), x(*i) * slope(i[at])), name="T_prelu", tag="broadcast"
+    )
+
+
+class _Along:
+    """Reductions of a tensor along one axis, kept out of the way of the other indices."""
+
+    def __init__(self, x: Tensor, axis: int, name: str) -> None:
+        self.x, self.at = x, axis_of(x, axis, f"topi.nn.{name}")
+        self.shape = [d for k, d in enumerate(x.shape) if k != self.at]
+
+    def others(self, i: Sequence[Expr]) -> list[Expr]:
+        return [e for k, e in enumerate(i) if k != self.at]
+
+    def reduced(self, combine: Callable[..., Expr], source: Callable[..., Expr], name: str) -> Tensor:
+        k = te.reduce_axis((0, self.x.shape[self.at]), "k")
+
+        def body(*i: Expr) -> object:
+            return combine(source(*i[: self.at], k.var, *i[self.at :]), axis=k)
+
+        return te.compute(tuple(self.shape), body, name=name)
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """Exponentials along an axis, scaled so that they add up to 1; in range for all inputs.
+
+    >>> from autosched import te, topi
+    >>> topi.nn.softmax(te.placeholder((2, 5), name="x")).shape
+    (2, 5)
+    """
+    along = _Along(x, axis, "softmax")
+    top = along.reduced(te.max, lambda *i: x(*i), "T_softmax_maxelem")
+    power = te.compute(x.shape, lambda *i: te.exp(x(*i) - top(*along.others(i))), name="T_softmax_exp")
+    total = along.reduced(te.sum, lambda *i: power(*i), "T_softmax_expsum")
+    return te.compute(
+        x.shape, lambda *i: power(*i) / total(*along.others(i)), name="T_softmax_norm", tag="softmax_output"
+    )
+
+
+#: exponentials are fast as they are
+fast_softmax = softmax
+
+
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """The logarithm of softmax, without its loss of digits."""
+    along = _Along(x, axis, "log_softmax")
+    top = along.reduced(te.max, lambda *i: x(*i), "T_softmax_maxelem")
+    total = along.reduced(te.sum, lambda *i: te.exp(x(*i) - top(*along.others(i))), "T_softmax_expsum")
+
+    def body(*i: Expr) -> object:
+        rest = along.others(i)
+        return x(*i) - top(*rest) - te.log(total(*rest))
+
+    return te.compute(x.shape, body, name="T_log_softmax", tag="log_softmax_output")

@@ -1,0 +1,200 @@
+"""Normalisations: values shifted and scaled by statistics of what is around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from autosched import te
+from autosched.errors import UsageError
+from autosched.ir.expr import Expr
+from autosched.te.tensor import Tensor
+from autosched.topi.nn.padding import pad
+from autosched.topi.reduction import mean
+from autosched.topi.shapes import axes_of, axis_of, number
+from autosched.topi.transform import reshape
+
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "lrn",
+    "rms_norm",
+    "scale_shift_nchw",
+    "scale_shift_nhwc",
+]
+
+
+def _normalized(
+    data: Tensor, axes: Sequence[int], epsilon: float, scaled: Callable[[Expr, Sequence[Expr]], Expr], name: str
+) -> Tensor:
+    """Mean 0 and variance 1 over `axes`, in two passes; then `scaled`."""
+    centre = mean(data, list(axes))
+
+    def rest(i: Sequence[Expr]) -> list[Expr]:
+        return [e for k, e in enumerate(i) if k not in axes]
+
+    square = te.compute(
+        data.shape,
+        lambda *i: (data(*i) - centre(*rest(i))) * (data(*i) - centre(*rest(i))),
+        name=f"{name}_square",
+        tag="injective",
+    )
+    variance = mean(square, list(axes))
+
+    def body(*i: Expr) -> object:
+        r = rest(i)
+        value = (data(*i) - centre(*r)) * te.rsqrt(variance(*r) + te.const(epsilon, data.dtype))
+        return scaled(value, i)
+
+    return te.compute(data.shape, body, name=name, tag="injective")
+
+
+def _affine(
+    gamma: Tensor | None, beta: Tensor | None, at: Callable[[Sequence[Expr]], Sequence[Expr]]
+) -> Callable[[Expr, Sequence[Expr]], Expr]:
+    def scaled(value: Expr, i: Sequence[Expr]) -> Expr:
+        place = at(i)
+        value = value if gamma is None else value * gamma(*place)
+        return value if beta is None else value + beta(*place)
+
+    return scaled
+
+
+def layer_norm(data: Tensor, gamma: Tensor, beta: Tensor | None, axis: object, epsilon: float = 1e-5) -> Tensor:
+    """Over `axis`, with a scale and a shift for each place along it. Variance is taken in two passes."""
+    axes = axes_of(data, axis, "topi.nn.layer_norm")
+    return _normalized(data, axes, epsilon, _affine(gamma, beta, lambda i: [i[k] for k in axes]), "T_layer_norm")
+
+
+def instance_norm(
+    data: Tensor, gamma: Tensor, beta: Tensor, axis: object, epsilon: float = 1e-5, channel_axis: int = 1
+) -> Tensor:
+    """Over `axis`, of each sample and channel; a scale and a shift for each channel."""
+    axes = axes_of(data, axis, "topi.nn.instance_norm")
+    return _normalized(data, axes, epsilon, _affine(gamma, beta, lambda i: [i[channel_axis]]), "T_instance_norm")
+
+
+def group_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    num_groups: int,
+    channel_axis: int,
+    axes: Sequence[int],
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """Over `axes` and the channels of each of `num_groups` groups."""
+    asked = f"topi.nn.group_norm(num_groups={num_groups})"
+    at = axis_of(data, channel_axis, asked)
+    channels = number(data.shape[at], asked)
+    if channels % num_groups:
+        raise UsageError(f"{channels} channels do not make {num_groups} groups", asked=asked, legal="a divisor of them")
+    grouped = reshape(data, [*data.shape[:at], num_groups, channels // num_groups, *data.shape[at + 1 :]])
+    chosen = [at + 1, *(k + (k > at) for k in axes_of(data, list(axes), asked))]
+
+    def at_channel(i: Sequence[Expr]) -> list[Expr]:
+        return [i[at] * (channels // num_groups) + i[at + 1]]
+
+    made = _normalized(grouped, sorted(set(chosen)), epsilon, _affine(gamma, beta, at_channel), "T_group_norm")
+    return reshape(made, data.shape)
+
+
+def rms_norm(data: Tensor, weight: Tensor, axis: object, epsilon: float = 1e-5) -> Tensor:
+    """Divided by the root of the mean of squares over `axis`, and scaled."""
+    axes = axes_of(data, axis, "topi.nn.rms_norm")
+    square = te.compute(data.shape, lambda *i: data(*i) * data(*i), name="T_rms_square", tag="injective")
+    power = mean(square, axes)
+
+    def body(*i: Expr) -> object:
+        rest = [e for k, e in enumerate(i) if k not in axes]
+        scale = te.rsqrt(power(*rest) + te.const(epsilon, data.dtype))
+        return data(*i) * scale * weight(*(i[k] for k in axes))
+
+    return te.compute(data.shape, body, name="T_rms_norm", tag="injective")
+
+
+def batch_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    moving_mean: Tensor,
+    moving_var: Tensor,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    training: bool = False,
+    momentum: float = 0.1,
+) -> list[Tensor]:
+    """Normalised along every axis but one: [the result, the moving mean, the moving variance].
+
+    In training, the statistics are those of this batch, and the moving ones take a step of
+    `momentum` towards them; else they are the moving ones, which are returned as they are.
+    """
+    at = axis_of(data, axis, "topi.nn.batch_norm")
+    others = [k for k in range(data.ndim) if k != at]
+    centre, variance = moving_mean, moving_var
+    if training:
+        centre = mean(data, others)
+
+        def squared(*i: Expr) -> Expr:
+            return (data(*i) - centre(i[at])) * (data(*i) - centre(i[at]))
+
+        square = te.compute(data.shape, squared, name="T_square", tag="injective")
+        variance = mean(square, others)
+
+    def body(*i: Expr) -> object:
+        c = i[at]
+        value = (data(*i) - centre(c)) * te.rsqrt(variance(c) + te.const(epsilon, data.dtype))
+        value = value * gamma(c) if scale else value
+        return value + beta(c) if center else value
+
+    out = te.compute(data.shape, body, name="T_batch_norm", tag="broadcast")
+    if not training:
+        return [out, moving_mean, moving_var]
+
+    def moved(old: Tensor, new: Tensor, name: str) -> Tensor:
+        step = te.const(momentum, old.dtype)
+        return te.compute(old.shape, lambda c: old(c) + (new(c) - old(c)) * step, name=name, tag="elemwise")
+
+    return [out, moved(moving_mean, centre, "moving_mean_out"), moved(moving_var, variance, "moving_var_out")]
+
+
+def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
+    """A factor and a summand for each channel of [n, c, h, w]."""
+    return te.compute(
+        Input.shape, lambda b, c, i, j: Input(b, c, i, j) * Scale(c) + Shift(c), name="ScaleShift", tag="broadcast"
+    )
+
+
+def scale_shift_nhwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
+    """A factor and a summand for each channel of [n, h, w, c]."""
+    return te.compute(
+        Input.shape, lambda b, i, j, c: Input(b, i, j, c) * Scale(c) + Shift(c), name="ScaleShift", tag="broadcast"
+    )
+
+
+def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2) -> Tensor:
+    """Local response normalisation: divided by `(bias + alpha / size * sum of squares) ** beta`.
+
+    The sum is over `size` neighbours along `axis`, an odd number (Krizhevsky et al. 2012, 3.3).
+    """
+    if size % 2 != 1:
+        raise UsageError("a window needs a middle", asked=f"topi.nn.lrn(size={size})", legal="an odd number")
+    at = axis_of(data, axis, "topi.nn.lrn")
+    reach = [size // 2 if k == at else 0 for k in range(data.ndim)]
+    wide = pad(data, reach, reach, name="pad_data")
+    r = te.reduce_axis((0, size), "r")
+
+    def square(*i: Expr) -> Expr:
+        e = wide(*(x + r if k == at else x for k, x in enumerate(i)))
+        return te.sum(e * e, axis=r)
+
+    total = te.compute(data.shape, square, name="lrn_sum")
+
+    def body(*i: Expr) -> object:
+        base = te.const(bias, data.dtype) + te.const(alpha / size, data.dtype) * total(*i)
+        return data(*i) / te.power(base, te.const(beta, data.dtype))
+
+    return te.compute(data.shape, body, name="T_lrn", tag="injective")

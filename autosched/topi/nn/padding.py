@@ -1,0 +1,109 @@
+"""Tensors with a border, and with gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autosched import te
+from autosched.errors import UsageError
+from autosched.ir.expr import Expr, as_expr, is_const
+from autosched.ir.simplify import simplify
+from autosched.te.tensor import Tensor
+from autosched.topi.shapes import Dim, number
+
+__all__ = ["dilate", "get_pad_tuple", "mirror_pad", "pad", "pads"]
+
+
+def pad(
+    data: Tensor,
+    pad_before: Sequence[Dim],
+    pad_after: Sequence[Dim] | None = None,
+    pad_value: object = 0,
+    name: str = "PadInput",
+) -> Tensor:
+    """A border of `pad_value`: so many elements before and after along each dimension.
+
+    >>> from autosched import te, topi
+    >>> A = te.placeholder((4, 8), name="A")
+    >>> topi.nn.pad(A, (1, 0), (2, 0)).shape
+    (7, 8)
+    """
+    after = pad_before if pad_after is None else pad_after
+    if len(pad_before) != data.ndim or len(after) != data.ndim:
+        raise UsageError(f"{data.name} has {data.ndim} dimensions", asked="topi.nn.pad", legal="a number for each")
+    shape = [simplify(d + b + a) for d, b, a in zip(data.shape, map(as_expr, pad_before), after, strict=True)]
+    padded = [k for k in range(data.ndim) if not all(is_const(as_expr(p[k]), 0) for p in (pad_before, after))]
+
+    def body(*i: Expr) -> object:
+        at = [x - b for x, b in zip(i, pad_before, strict=True)]
+        if not padded:
+            return data(*i)
+        inside = te.all(*(c for k in padded for c in (at[k] >= 0, at[k] < data.shape[k])))
+        return te.if_then_else(inside, data(*at), as_expr(pad_value, data.dtype).astype(data.dtype))
+
+    return te.compute(tuple(shape), body, name=name, tag="injective,pad")
+
+
+def mirror_pad(
+    data: Tensor,
+    pad_before: Sequence[Dim],
+    pad_after: Sequence[Dim] | None = None,
+    mode: str = "SYMMETRIC",
+    name: str = "MirrorPadInput",
+) -> Tensor:
+    """A border that mirrors the tensor: with its edge (`SYMMETRIC`) or without (`REFLECT`)."""
+    after = pad_before if pad_after is None else pad_after
+    views = {"SYMMETRIC": te.mirror_image, "REFLECT": te.mirror_interior}
+    if mode not in views:
+        raise UsageError(f"no mode {mode!r}", asked="topi.nn.mirror_pad", legal=", ".join(views))
+    view = views[mode](data)
+    shape = [simplify(d + b + a) for d, b, a in zip(data.shape, map(as_expr, pad_before), after, strict=True)]
+    return te.compute(
+        tuple(shape), lambda *i: view(*(x - b for x, b in zip(i, pad_before))), name=name, tag="injective,pad"
+    )
+
+
+def dilate(data: Tensor, strides: Sequence[int], dilation_value: object = 0, name: str = "DilatedInput") -> Tensor:
+    """`stride - 1` elements of `dilation_value` between neighbours along each dimension."""
+    if len(strides) != data.ndim:
+        raise UsageError(f"{data.name} has {data.ndim} dimensions", asked="topi.nn.dilate", legal="a stride for each")
+    shape = [simplify((d - 1) * s + 1) for d, s in zip(data.shape, strides, strict=True)]
+    wide = [k for k, s in enumerate(strides) if s != 1]
+
+    def body(*i: Expr) -> object:
+        at = [te.floordiv(x, s) if s != 1 else x for x, s in zip(i, strides, strict=True)]
+        if not wide:
+            return data(*i)
+        here = te.all(*(te.floormod(i[k], strides[k]) == 0 for k in wide))
+        return te.if_then_else(here, data(*at), te.const(dilation_value, data.dtype))
+
+    return te.compute(tuple(shape), body, name=name, tag="injective,dilate")
+
+
+def pads(padding: object, kernel: Sequence[Dim], asked: str) -> tuple[list[Dim], list[Dim]]:
+    """What to add before and after along each dimension.
+
+    `padding` is one number; one for each dimension; two for each (all before, then all after); or
+    "VALID" (none) or "SAME" (so that stride 1 keeps the size). `kernel` are sizes with dilation.
+    """
+    count = len(kernel)
+    if isinstance(padding, str):
+        if padding not in ("VALID", "SAME"):
+            raise UsageError(f"no padding {padding!r}", asked=asked, legal="VALID, SAME, or numbers")
+        total = [0 if padding == "VALID" else number(k, asked) - 1 for k in kernel]
+        return [t // 2 for t in total], [t - t // 2 for t in total]
+    listed: list[Dim] = list(padding) if isinstance(padding, (list, tuple)) else [padding]  # type: ignore[list-item]
+    if len(listed) == 1:
+        listed *= count
+    if len(listed) == count:
+        return list(listed), list(listed)
+    if len(listed) == 2 * count:
+        return listed[:count], listed[count:]
+    asked = f"{asked} with padding {padding!r}"
+    raise UsageError(f"{len(listed)} numbers", asked=asked, legal=f"1, {count} or {2 * count}")
+
+
+def get_pad_tuple(padding: object, kernel: Sequence[int]) -> tuple[Dim, Dim, Dim, Dim]:
+    """TVM's `get_pad_tuple`: (top, left, bottom, right)."""
+    before, after = pads(padding, kernel, "get_pad_tuple")
+    return before[0], before[1], after[0], after[1]

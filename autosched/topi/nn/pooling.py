@@ -1,0 +1,176 @@
+"""Pooling: the greatest or the mean of each window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autosched import te
+from autosched.errors import UsageError
+from autosched.ir.expr import Expr, ceildiv
+from autosched.te.tensor import Tensor
+from autosched.topi.nn.padding import pad, pads
+from autosched.topi.shapes import Dim, number, pair, windows
+
+__all__ = ["adaptive_pool", "global_pool", "pool1d", "pool2d", "pool3d"]
+
+
+def _axes(data: Tensor, layout: str, space: str, asked: str) -> list[int]:
+    if data.ndim != len(layout) or any(x not in layout for x in space):
+        raise UsageError(f"{data!r} is not {layout}", asked=asked, legal=f"{len(layout)} dimensions, {space} in them")
+    return [layout.index(x) for x in space]
+
+
+def _pool(
+    data: Tensor,
+    kernel: object,
+    stride: object,
+    dilation: object,
+    padding: object,
+    pool_type: str,
+    ceil_mode: bool,
+    layout: str,
+    count_include_pad: bool,
+    space: str,
+) -> Tensor:
+    asked = f"topi.nn.pool{len(space)}d"
+    if pool_type not in ("max", "avg"):
+        raise UsageError(f"no pool_type {pool_type!r}", asked=asked, legal="max, avg")
+    axes = _axes(data, layout, space, asked)
+    taps, step, spread = (dict(zip(axes, pair(x, len(space), asked))) for x in (kernel, stride, dilation))
+    reach = [(taps[k] - 1) * spread[k] + 1 for k in axes]
+    before, after = (dict(zip(axes, p)) for p in pads(padding, reach, asked))
+    shape: list[Any] = list(data.shape)
+    beyond = dict(after)
+    for k in axes:
+        shape[k] = windows(data.shape[k], taps[k], step[k], spread[k], before[k], after[k], ceil_mode)
+        if ceil_mode:  # a last window may reach beyond the padding
+            beyond[k] = after[k] + step[k] - 1
+    value = te.min_value(data.dtype) if pool_type == "max" else te.const(0, data.dtype)
+    low, high = ([p.get(k, 0) for k in range(data.ndim)] for p in (before, beyond))
+    wide = pad(data, low, high, value, name="pad_temp")
+    over = {k: te.reduce_axis((0, taps[k]), f"rv{n}") for n, k in enumerate(axes)}
+
+    def window(i: Sequence[Expr]) -> Expr:
+        return wide(*(x * step[k] + over[k].var * spread[k] if k in over else x for k, x in enumerate(i)))
+
+    if pool_type == "max":
+        return te.compute(
+            tuple(shape), lambda *i: te.max(window(i), axis=list(over.values())), name="pool_max", tag="pool_max"
+        )
+    total = te.compute(
+        tuple(shape), lambda *i: te.sum(window(i), axis=list(over.values())), name="pool_sum", tag="pool_sum"
+    )
+
+    def count(i: Sequence[Expr]) -> Expr:
+        """The elements of a window that are in the tensor, or with `count_include_pad` in its padding."""
+        number_: Expr = te.const(1)
+        for k in axes:
+            low = i[k] * step[k] - before[k]
+            first = 0 if not count_include_pad else -before[k]
+            end = data.shape[k] + (after[k] if count_include_pad else 0)
+            skipped = te.max(ceildiv(first - low, spread[k]), te.const(0))
+            kept = te.min(ceildiv(end - low, spread[k]), te.const(taps[k]) if isinstance(taps[k], int) else taps[k])
+            number_ = number_ * te.max(kept - skipped, te.const(0))
+        return te.max(number_, te.const(1))
+
+    return te.compute(
+        total.shape, lambda *i: te.div(total(*i), count(i).astype(data.dtype)), name="pool_avg", tag="elemwise"
+    )
+
+
+def pool1d(
+    data: Tensor,
+    kernel: object,
+    stride: object,
+    dilation: object,
+    padding: object,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCW",
+    count_include_pad: bool = True,
+) -> Tensor:
+    """`pool2d` for one spatial dimension, W."""
+    return _pool(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "W")
+
+
+def pool2d(
+    data: Tensor,
+    kernel: object,
+    stride: object,
+    dilation: object,
+    padding: object,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The greatest (`max`) or the mean (`avg`) of each window; H and W are found in `layout`.
+
+    `ceil_mode` keeps windows that end outside. The mean counts padding unless told otherwise.
+
+    >>> from autosched import te, topi
+    >>> A = te.placeholder((1, 3, 8, 8), name="A")
+    >>> topi.nn.pool2d(A, kernel=(3, 3), stride=2, dilation=1, padding=1, pool_type="max").shape
+    (1, 3, 4, 4)
+    """
+    return _pool(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "HW")
+
+
+def pool3d(
+    data: Tensor,
+    kernel: object,
+    stride: object,
+    dilation: object,
+    padding: object,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCDHW",
+    count_include_pad: bool = True,
+) -> Tensor:
+    """`pool2d` for three spatial dimensions, D, H and W."""
+    return _pool(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "DHW")
+
+
+def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
+    """One window over all of H and W."""
+    axes = _axes(data, layout, "HW", "topi.nn.global_pool")
+    kernel = [data.shape[k] for k in axes]
+    return pool2d(data, kernel, 1, 1, 0, pool_type, layout=layout)
+
+
+def adaptive_pool(data: Tensor, output_size: Sequence[Dim], pool_type: str, layout: str = "NCHW") -> Tensor:
+    """H and W divided into so many windows, of lengths that differ by one where they do not divide."""
+    asked = "topi.nn.adaptive_pool"
+    axes = _axes(data, layout, "HW", asked)
+    if pool_type not in ("max", "avg"):
+        raise UsageError(f"no pool_type {pool_type!r}", asked=asked, legal="max, avg")
+    count = dict(zip(axes, (number(d, asked) for d in pair(output_size, 2, asked)), strict=True))
+    length = {k: number(data.shape[k], asked) for k in axes}
+    longest = {k: max(-(-(i + 1) * length[k] // n) - i * length[k] // n for i in range(n)) for k, n in count.items()}
+    over = {k: te.reduce_axis((0, longest[k]), f"rv{n}") for n, k in enumerate(axes)}
+    shape = [count.get(k, d) for k, d in enumerate(data.shape)]
+
+    def start(i: Sequence[Expr], k: int) -> Expr:
+        return te.floordiv(i[k] * length[k], count[k])
+
+    def end(i: Sequence[Expr], k: int) -> Expr:
+        return ceildiv((i[k] + 1) * length[k], count[k])
+
+    def window(*i: Expr) -> Expr:
+        element = data(*(start(i, k) + over[k] if k in over else x for k, x in enumerate(i)))
+        inside = te.all(*(start(i, k) + over[k] < end(i, k) for k in axes))
+        combine = te.max if pool_type == "max" else te.sum
+        return combine(element, axis=list(over.values()), where=inside)
+
+    pooled = te.compute(tuple(shape), window, name=f"adaptive_pool_{pool_type}", tag=f"adaptive_pool_{pool_type}")
+    if pool_type == "max":
+        return pooled
+
+    def mean(*i: Expr) -> Expr:
+        elements: Expr = te.const(1)
+        for k in axes:
+            elements = elements * (end(i, k) - start(i, k))
+        return te.div(pooled(*i), elements.astype(data.dtype))
+
+    return te.compute(pooled.shape, mean, name="adaptive_pool_avg", tag="elemwise")

@@ -1,0 +1,89 @@
+"""Shapes and axes: what every operator asks of its arguments first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from autosched.errors import UsageError
+from autosched.ir.expr import Expr, as_expr, const, is_const
+from autosched.ir.simplify import Analyzer, simplify
+from autosched.te.tensor import Tensor
+
+__all__ = ["Dim", "axes_of", "axis_of", "broadcast_shapes", "number", "pair", "product", "same", "windows"]
+
+Dim = int | Expr
+
+
+def same(a: Dim, b: Dim) -> bool:
+    """Whether two dimensions are certainly equal."""
+    x, y = as_expr(a), as_expr(b)
+    return x is y or not Analyzer().poly(x - y).terms
+
+
+def number(d: object, of: str) -> int:
+    """A dimension that has to be known now. Raises UsageError for a symbolic one."""
+    e = as_expr(d)
+    if not is_const(e):
+        raise UsageError(f"{e!r} is known at run time only", asked=of, legal="a constant")
+    return int(e.value)
+
+
+def product(dims: Iterable[Dim]) -> Expr:
+    total: Expr = const(1)
+    for d in dims:
+        total = total * d
+    return simplify(total)
+
+
+def axis_of(t: Tensor, axis: object, asked: str) -> int:
+    """An axis as a number from 0 on; negative ones count from the end."""
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -t.ndim <= axis < t.ndim:
+        raise UsageError(f"{t.name} has no axis {axis!r}", asked=asked, legal=f"{-t.ndim} to {t.ndim - 1}")
+    return axis % t.ndim
+
+
+def axes_of(t: Tensor, axis: object, asked: str) -> list[int]:
+    """Axes in order; all of them for None."""
+    if axis is None:
+        return list(range(t.ndim))
+    chosen = [axis_of(t, a, asked) for a in (axis if isinstance(axis, (list, tuple)) else [axis])]
+    if len(set(chosen)) < len(chosen):
+        raise UsageError("an axis is named twice", asked=asked, legal="each axis once")
+    return sorted(chosen)
+
+
+def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim], asked: str) -> tuple[Expr, ...]:
+    """NumPy's rule: aligned at the last dimension, ones stretch."""
+    out: list[Expr] = []
+    for k in range(1, max(len(a), len(b)) + 1):
+        x = as_expr(a[-k]) if k <= len(a) else const(1)
+        y = as_expr(b[-k]) if k <= len(b) else const(1)
+        if is_const(x, 1) or same(x, y):
+            out.insert(0, y)
+        elif is_const(y, 1):
+            out.insert(0, x)
+        else:
+            raise UsageError(
+                f"dimensions {x!r} and {y!r} do not go together",
+                asked=f"{asked} of shapes {list(a)} and {list(b)}",
+                legal="equal dimensions, or 1",
+            )
+    return tuple(out)
+
+
+def pair(value: object, count: int, asked: str) -> tuple[Dim, ...]:
+    """One number for all of `count` dimensions, or one for each."""
+    if isinstance(value, (list, tuple)):
+        if len(value) == 1:
+            return tuple(value) * count
+        if len(value) != count:
+            raise UsageError(f"{len(value)} numbers for {count} dimensions", asked=asked, legal=f"1 or {count}")
+        return tuple(value)
+    return (value,) * count  # type: ignore[return-value]
+
+
+def windows(size: Dim, kernel: Dim, stride: Dim, dilation: Dim, before: Dim, after: Dim, ceil: bool = False) -> Expr:
+    """How many windows fit along a dimension. With `ceil`, one that begins inside may end outside."""
+    room = as_expr(size) + before + after - (as_expr(kernel) - 1) * dilation - 1
+    steps = (room + stride - 1) // stride if ceil else room // stride
+    return simplify(steps + 1)
