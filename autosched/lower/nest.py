@@ -249,6 +249,8 @@ class _Nest:
 
     def build(self) -> Stmt:
         first_reduce = next((i for i, loop in enumerate(self.leaves) if loop.is_reduce), None)
+        if self.stage.init is not None:
+            first_reduce = self.leaves.index(self.stage.init.outside)
         body = self.real.body[0]
         if body.op not in REDUCTIONS:
             values = [self.b.an.simplify(e) for e in self._loaded(self.real.body)]
@@ -339,7 +341,8 @@ class _Nest:
 
         These are loops of their own, so their variables are fresh.
         """
-        fresh = {loop.var: _copy_var(loop) for loop in spatial}
+        own = {} if self.stage.init is None else self.stage.init.loops
+        fresh = {loop.var: own[loop].var if loop in own else _copy_var(loop) for loop in spatial}
         reduce_vars = frozenset(loop.var for loop in self.leaves if loop.is_reduce)
         conditions = [substitute(g, fresh) for g in guards if not (variables(g) & reduce_vars)]
         body = substitute_stmt(init, fresh)
@@ -347,7 +350,8 @@ class _Nest:
             self.b.an.bind(fresh[loop.var], 0, self.b.an.poly(self.real.extents[loop]) - 1)
         body = _guarded(conditions, body)
         for loop in reversed(spatial):
-            body = For(fresh[loop.var], *self.spans[loop], loop.kind, body, loop.thread)
+            marked = own.get(loop, loop)
+            body = For(fresh[loop.var], *self.spans[loop], marked.kind, body, marked.thread)
         return body
 
 

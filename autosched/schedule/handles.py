@@ -26,8 +26,9 @@ __all__ = ["MAX_FACTOR", "computed", "factor_of", "leaf", "unmarked"]
 MAX_FACTOR = 2**31 - 1
 
 
-def leaf(stage: Stage, handle: Any) -> Loop:
-    """The live loop that a handle names: a Loop, an axis of the operation, or a name."""
+def leaf(stage: Stage, handle: Any, init: bool = False) -> Loop:
+    """The live loop that a handle names: a Loop, an axis of the operation, or a name. With `init`, it
+    may be one that sets the initial values of a reduction."""
     computed(stage)
     legal = f"loops of {stage.name}: {stage.describe()}"
     if isinstance(handle, IterVar):
@@ -35,7 +36,7 @@ def leaf(stage: Stage, handle: Any) -> Loop:
             raise Illegal(f"axis {handle.name} does not belong to {stage.name}", legal)
         handle = stage.roots[handle]
     if isinstance(handle, str):
-        found = stage.loop_named(handle)
+        found = stage.loop_named(handle, init)
         if found is None:
             near = difflib.get_close_matches(handle, [loop.name for loop in stage.loops], n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
@@ -45,6 +46,10 @@ def leaf(stage: Stage, handle: Any) -> Loop:
         raise Illegal(f"{handle!r} is not a loop", legal)
     if handle.stage is not stage:
         raise Illegal(f"{handle.full_name} is a loop of another stage", legal)
+    if stage.init is not None and handle in stage.init.loops.values():
+        if init:
+            return handle
+        raise Illegal(f"{handle.full_name} only sets initial values", "parallel, vectorize, unroll, bind; " + legal)
     if handle not in stage.loops:
         raise Illegal(f"{handle.full_name} was already split or fused away", legal)
     return handle

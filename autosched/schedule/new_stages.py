@@ -19,7 +19,7 @@ from autosched.ir.visit import rewrite, substitute
 from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
-from autosched.schedule.stage import SCOPES, Loop, Split, Stage
+from autosched.schedule.stage import SCOPES, Attach, Loop, Split, Stage
 from autosched.te.reduction import Reduction
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
@@ -33,14 +33,16 @@ __all__ = ["cache_read", "cache_write", "rfactor"]
 # -- caches ---------------------------------------------------------------------------------------
 
 
-def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
+def cache_write(s: Schedule, stage: Stage, scope: str, *, keep_loops: bool = False) -> Any:
     """Compute into a cache; the tensor becomes a copy of it.
 
     for i: for j: B[i, j] = f(i, j)   ->   for j.c: for i.c: B.local[j.c, i.c] = f(i.c, j.c)
                                            for i: for j:     B[i, j] = B.local[j, i]
 
     The cache's storage layout is the current order of the stage's loops (here after
-    `reorder(j, i)`), so layout and compute order can be chosen apart. Returns the cache's tensor;
+    `reorder(j, i)`), so layout and compute order can be chosen apart. With `keep_loops` the cache is
+    laid out as the tensor is and takes over the loops with all that was said of them, and the copy's
+    loops are plain: `tir.Schedule.cache_write`. Returns the cache's tensor;
     where several outputs are computed together, all are cached, and a list is returned.
     """
     computed(stage)
@@ -53,11 +55,17 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
         )
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    if keep_loops:
+        return _cache_keeping_loops(s, stage, scope)
     spatial = [loop for loop in stage.loops if not loop.is_reduce]
     marked = [loop for loop in stage.loops if loop.mark]
     if marked:
         raise Illegal(
             f"{marked[0]!r} is marked, and the loops start anew", "cache_write first, then mark the new loops"
+        )
+    if stage.init is not None:
+        raise Illegal(
+            f"{stage.name} is decomposed, and the loops start anew", "cache_write first, or with keep_loops=True"
         )
     guests = [x for x in s.stages if x.attach.stage is stage]
     if guests:
@@ -88,6 +96,31 @@ def cache_write(s: Schedule, stage: Stage, scope: str) -> Any:
     positions = leaf_positions(stage)
     place = tuple(positions[loop] for loop in spatial)
     stage.define(stage.axis, (), tuple(make("read", t.dtype, place, t) for t in op.outputs))
+    return cache.tensor if op.num_outputs == 1 else list(op.outputs)
+
+
+def _cache_keeping_loops(s: Schedule, stage: Stage, scope: str) -> Any:
+    scans.forbid(stage, "cache_write")
+    again = {a: IterVar(a.name, a.extent, a.kind, a.min) for a in (*stage.axis, *stage.reduce_axis)}
+    mapping = {a.var: b.var for a, b in again.items()}
+    axes = [again[a] for a in stage.axis]
+    op = ComputeOp(
+        f"{stage.tensor.name}.{scope}",
+        [a.extent for a in axes],
+        axes,
+        tuple(_rebase(e, mapping, [again[a] for a in stage.reduce_axis]) for e in stage.body),
+    )
+    cache = s.insert_stage(op.output_tensor, before=stage)
+    cache.scope, cache.scope_given, cache.attach = scope, True, stage.attach
+    stage.hand_over(cache, again)
+    for x in s.stages:
+        for where in ("attach", "store"):
+            at = getattr(x, where)
+            if at.stage is stage:
+                setattr(x, where, Attach(at.kind, cache, at.loop))
+    indices = tuple(a.var for a in stage.axis)
+    copies = tuple(make("read", t.dtype, indices, t) for t in op.outputs)
+    stage.define(stage.axis, (), copies)
     return cache.tensor if op.num_outputs == 1 else list(op.outputs)
 
 
@@ -222,6 +255,8 @@ def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -
     if not loop.is_reduce:
         legal = ", ".join(x.name for x in others) or f"none, {stage.name} is no reduction"
         raise Illegal(f"{loop.full_name} is not a reduce loop", f"reduce loops of {stage.name}: {legal}")
+    if stage.init is not None:
+        raise Illegal(f"{stage.name} is decomposed, and reduce loops start anew", "rfactor before decompose_reduction")
     for x in (loop, *others):
         if x.kind != "serial":
             raise Illegal(f"{x!r} is marked, and reduce loops start anew", "rfactor first, then mark the new loops")

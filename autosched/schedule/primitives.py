@@ -24,8 +24,11 @@ from autosched.te.tensor import IterVar
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
+from autosched.schedule.decompose import decompose_reduction
 from autosched.schedule.handles import computed, factor_of, leaf, unmarked
 from autosched.schedule.new_stages import cache_read, cache_write, rfactor
+from autosched.schedule.reverse import reverse_compute_at, reverse_compute_inline
+from autosched.schedule.split_into import split_into
 
 __all__ = ["PRIMITIVES", "Illegal"]
 
@@ -149,7 +152,7 @@ def reorder(s: Schedule, stage: Stage, *loops: Any) -> None:
 
 def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
     computed(stage)
-    loop = leaf(stage, handle)
+    loop = leaf(stage, handle, init=True)
     if loop.is_reduce and kind in ("parallel", "thread"):
         raise Illegal(
             f"{loop.full_name} is a reduce loop: its iterations depend on one another",
@@ -162,6 +165,8 @@ def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
     if stage.scan_loop is not None and kind == "vectorize":
         raise Illegal(f"a lane of {loop.full_name} would run the whole scan", "vectorize a loop of the update")
     loop.kind, loop.thread = kind, thread
+    if thread and stage.init is not None and loop in stage.init.loops:
+        stage.init.loops[loop].kind, stage.init.loops[loop].thread = kind, thread
 
 
 def _mark_scatter(stage: Stage, loop: Loop, kind: str) -> None:
@@ -199,7 +204,7 @@ def vectorize(s: Schedule, stage: Stage, loop: Any) -> None:
     partial results apart with `rfactor` and vectorize the last reduction only. A reduction that
     skips some lanes, and one on a GPU-style target, stays a plain loop.
     """
-    chosen = leaf(stage, loop)
+    chosen = leaf(stage, loop, init=True)
     inside = [x.name for x in s.attached_at(chosen)]
     if inside:
         raise Illegal(
@@ -215,7 +220,7 @@ def unroll(s: Schedule, stage: Stage, loop: Any) -> None:
     for i in 2: f(i)   ->   f(0); f(1)
     """
     computed(stage)
-    leaf(stage, loop).kind = "unroll"
+    leaf(stage, loop, init=True).kind = "unroll"
 
 
 def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
@@ -232,8 +237,9 @@ def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
     tag = getattr(thread, "thread_tag", thread)
     if tag not in (*THREAD_TAGS, VTHREAD):
         raise Illegal(f"no hardware axis {tag!r}", f"legal: {', '.join((*THREAD_TAGS, VTHREAD))}")
-    taken = [x for x in stage.loops if x.thread == tag != VTHREAD]
-    if taken and taken[0] is not leaf(stage, loop):
+    chosen = leaf(stage, loop, init=True)
+    taken = [x for x in stage.loops if x.thread == tag != VTHREAD and chosen in stage.loops]
+    if taken and taken[0] is not chosen:
         raise Illegal(f"{taken[0].full_name} is bound to {tag} already", "one loop of a stage for each hardware axis")
     _mark(stage, loop, "thread", tag)
 
@@ -406,7 +412,8 @@ def storage_align(s: Schedule, stage: Stage, axis: Any, factor: Any, offset: Any
 PRIMITIVES: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
-        split, tile, fuse, reorder, parallel, vectorize, unroll, bind, prefetch, pragma,
-        compute_at, store_at, compute_inline, compute_root, set_scope, storage_align, cache_write, cache_read, rfactor,
+        split, split_into, tile, fuse, reorder, parallel, vectorize, unroll, bind, prefetch, pragma,
+        compute_at, store_at, reverse_compute_at, compute_inline, reverse_compute_inline,
+        compute_root, decompose_reduction, set_scope, storage_align, cache_write, cache_read, rfactor,
     )
 }  # fmt: skip

@@ -10,13 +10,14 @@ from typing import Any
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.visit import post_order
-from autosched.schedule import scans, tails
+from autosched.schedule import decompose, scans, tails
 from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.primitives import PRIMITIVES
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Fetch, Loop, Stage
 from autosched.schedule.trace import (
+    AT_LOOPS,
     DEFAULTS,
     ON_TENSORS,
     SHAPES,
@@ -194,7 +195,7 @@ class Schedule:
         options = {k: v for k, v in options.items() if v is not None}
         options = {k: v for k, v in options.items() if (k, v) not in DEFAULTS}
         try:
-            owner = self.stage(args[0]) if kind in ("compute_at", "store_at") else stage  # of the loops that are named
+            owner = self.stage(args[0]) if kind in AT_LOOPS else stage  # of the loops that are named
             kinds = argument_kinds(SHAPES[kind][0], len(args))
             encoded = tuple(self._encode(a, owner if k == "loop" else None) for a, k in zip(args, kinds, strict=True))
             encoded_options = {k: self._encode(v) for k, v in options.items()}
@@ -229,16 +230,16 @@ class Schedule:
 
         return ", ".join([*map(text, args), *(f"{k}={text(v)}" for k, v in options.items())])
 
-    def cache_write(self, tensor: Any, scope: str = "global") -> Any:
+    def cache_write(self, tensor: Any, scope: str = "global", keep_loops: bool = False) -> Any:
         """See `primitives.cache_write`. Of tensors that are computed together, give the list of all."""
         if isinstance(tensor, (list, tuple)):
             stage = self._stage_of_all(tensor, "cache_write")
-            made = self.apply("cache_write", stage, scope)
+            made = self.apply("cache_write", stage, scope, keep_loops=keep_loops)
             return made if isinstance(made, list) else [made]
         stage = self[tensor]
         if isinstance(tensor, Tensor) and stage.op.num_outputs > 1:
             self._stage_of_all([tensor], "cache_write")
-        return self.apply("cache_write", stage, scope)
+        return self.apply("cache_write", stage, scope, keep_loops=keep_loops)
 
     def _stage_of_all(self, tensors: Sequence[Any], primitive: str) -> Stage:
         """The stage whose outputs these are, all of them."""
@@ -308,6 +309,10 @@ class Schedule:
         self.constraints.append(Constraint(condition, reason or repr(condition)))
         self.trace.append(Instruction("constrain", "", (encoded, reason) if reason else (encoded,)))
 
+    def require(self, condition: Expr, reason: str) -> None:
+        """A constraint that follows from a primitive: no instruction of its own."""
+        self.constraints.append(Constraint(condition, reason))
+
     def choose(self, name: str, options: Sequence[Any]) -> Any:
         """A decision that changes the structure: a plain Python value, one sketch for each.
 
@@ -340,6 +345,7 @@ class Schedule:
                 self._check_fetch(stage, fetch)
             self._check_storage(stage)
             tails.check(stage)
+            decompose.check(stage)
             loop = stage.attach.loop
             if loop is None:
                 continue
@@ -496,6 +502,7 @@ def perform(s: Schedule, i: Instruction) -> None:
         case _:
             shape, options = SHAPES[i.kind]
             kinds = zip(i.args, argument_kinds(shape, len(i.args)), strict=True)
-            args = [factor_from_json(a, names) if kind == "factor" else a for a, kind in kinds]
+            wanted = ("factor", "part")
+            args = [factor_from_json(a, names) if kind in wanted and a is not None else a for a, kind in kinds]
             factors = {k: factor_from_json(v, names) for k, v in i.options.items() if options[k] == "factor"}
             s.apply(i.kind, s[i.stage], *args, **{**i.options, **factors})

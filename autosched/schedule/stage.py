@@ -18,7 +18,7 @@ from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Te
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["PRAGMAS", "SCOPES", "TAILS", "Attach", "Fetch", "Fuse", "Loop", "Split", "Stage"]
+__all__ = ["PRAGMAS", "SCOPES", "TAILS", "Attach", "Fetch", "Fuse", "InitNest", "Loop", "Split", "Stage"]
 
 #: storage scope -> where it lives
 SCOPES = {
@@ -107,6 +107,16 @@ class Attach:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class InitNest:
+    """Where a reduction sets its elements to the identity: just outside a loop, in loops of its own,
+    one for each spatial loop inside. `around` are the loops outside."""
+
+    outside: Loop
+    around: frozenset[Loop]
+    loops: dict[Loop, Loop]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Fetch:
     """What iteration `loop + offset` reads of `tensor` is to be in the cache by then."""
 
@@ -137,6 +147,7 @@ class Stage:
         self.relations: list[Split | Fuse] = []
         self.roots: dict[IterVar, Loop] = {}
         self.fetches: list[Fetch] = []
+        self.init: InitNest | None = None  #: of a reduction that `decompose_reduction` took apart
         self._names: set[str] = set()
         if isinstance(op, ComputeOp):
             self.define(op.axis, op.reduce_axis, op.body)
@@ -147,7 +158,7 @@ class Stage:
         """(Re)start the stage with these root loops and element expressions."""
         self.axis, self.reduce_axis, self.body = axis, reduce_axis, body
         self.loops, self.relations = [], []
-        self.roots = {}
+        self.roots, self.init = {}, None
         self._names = set()
         for a in (*axis, *reduce_axis):
             loop = self.new_loop(a.name, a.kind == "reduce", a)
@@ -174,9 +185,33 @@ class Stage:
         self._names.add(name)
         return Loop(self, name, is_reduce, root)
 
-    def loop_named(self, name: str) -> Loop | None:
-        """The live loop called `name`, or called so with the stage's name before it."""
+    def decompose(self, outside: Loop) -> None:
+        """Give the initial values of a reduction loops of their own, marked like those they stand for."""
+        place = self.loops.index(outside)
+        loops: dict[Loop, Loop] = {}
+        for x in self.loops[place:]:
+            if not x.is_reduce:
+                loops[x] = self.new_loop(f"{x.name}.init", False)
+                loops[x].kind, loops[x].thread = x.kind, x.thread
+        self.init = InitNest(outside, frozenset(self.loops[:place]), loops)
+
+    def hand_over(self, to: Stage, axes: dict[IterVar, IterVar]) -> None:
+        """Give the loops, and what was said of them, to a stage with these axes in place of mine."""
+        to.loops, to.relations, to.fetches, to.init = self.loops, self.relations, self.fetches, self.init
+        to.roots, to._names = {axes[a]: loop for a, loop in self.roots.items()}, self._names
+        for a, loop in to.roots.items():
+            loop.root = a
+        made = [x for r in to.relations for x in ((r.outer, r.inner) if isinstance(r, Split) else (r.fused,))]
+        for loop in (*to.roots.values(), *made, *(to.init.loops.values() if to.init else ())):
+            loop.stage = to
+        self.fetches = []
+
+    def loop_named(self, name: str, init: bool = False) -> Loop | None:
+        """The live loop called `name`, or called so with the stage's name before it; with `init`, also
+        one that sets the initial values of a reduction."""
         live = {loop.name: loop for loop in self.loops}
+        if init and self.init is not None:
+            live.update((loop.name, loop) for loop in self.init.loops.values())
         return live.get(name) or live.get(name.removeprefix(f"{self.name}."))
 
     @property
@@ -258,6 +293,10 @@ class Stage:
         """See `primitives.tile`."""
         return self._call("tile", x_parent, y_parent, x_factor, y_factor, tail=tail)
 
+    def split_into(self, loop: Any, *parts: Any, disable_predication: bool = False) -> tuple[Loop, ...]:
+        """See `split_into.split_into`."""
+        return self._call("split_into", loop, *_flat(parts), disable_predication=disable_predication)
+
     def fuse(self, *loops: Any) -> Loop:
         """See `primitives.fuse`."""
         return self._call("fuse", *_flat(loops))
@@ -299,6 +338,20 @@ class Stage:
         """See `primitives.store_at`."""
         self._call("store_at", parent, scope)
         return self
+
+    def reverse_compute_at(self, parent: Any, scope: Any) -> Stage:
+        """See `reverse.reverse_compute_at`."""
+        self._call("reverse_compute_at", parent, scope)
+        return self
+
+    def reverse_compute_inline(self) -> Stage:
+        """See `reverse.reverse_compute_inline`."""
+        self._call("reverse_compute_inline")
+        return self
+
+    def decompose_reduction(self, loop: Any) -> tuple[Loop, ...]:
+        """See `decompose.decompose_reduction`."""
+        return self._call("decompose_reduction", loop)
 
     def compute_inline(self) -> Stage:
         """See `primitives.compute_inline`."""

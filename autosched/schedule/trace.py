@@ -22,6 +22,7 @@ from autosched.errors import RecordError
 from autosched.ir.expr import Expr, binary, compare, const, floordiv, floormod, truncdiv
 
 __all__ = [
+    "AT_LOOPS",
     "DEFAULTS",
     "ON_TENSORS",
     "SHAPES",
@@ -37,6 +38,7 @@ __all__ = [
 SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "split": (("loop",), {"factor": "factor", "nparts": "factor", "tail": "name", "disable_predication": "flag"}),
     "tile": (("loop", "loop", "factor", "factor"), {"tail": "name"}),
+    "split_into": (("loop", "part", "*"), {"disable_predication": "flag"}),
     "fuse": (("loop", "*"), {}),
     "reorder": (("loop", "*"), {}),
     "parallel": (("loop",), {}),
@@ -47,18 +49,29 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "pragma": (("loop", "name"), {}),
     "compute_at": (("name", "loop"), {}),
     "store_at": (("name", "loop"), {}),
+    "reverse_compute_at": (("name", "loop"), {}),
+    "reverse_compute_inline": ((), {}),
+    "decompose_reduction": (("loop",), {}),
     "compute_inline": ((), {}),
     "compute_root": ((), {}),
     "set_scope": (("name",), {}),
     "storage_align": (("axis", "factor", "factor"), {}),
-    "cache_write": (("name",), {}),
+    "cache_write": (("name",), {"keep_loops": "flag"}),
     "cache_read": (("name", "names"), {"output": "number"}),
     "rfactor": (("loop",), {"factor_axis": "number"}),
 }
 #: Primitives that are methods of the schedule, with the tensor as their first argument.
 ON_TENSORS = ("cache_read", "cache_write", "rfactor")
+#: Primitives whose arguments are another stage and a loop of that one.
+AT_LOOPS = ("compute_at", "store_at", "reverse_compute_at")
 #: Options that say what is so anyway; a trace leaves them out.
-DEFAULTS = (("tail", "guard"), ("factor_axis", 0), ("disable_predication", False), ("output", 0))
+DEFAULTS = (
+    ("tail", "guard"),
+    ("factor_axis", 0),
+    ("disable_predication", False),
+    ("output", 0),
+    ("keep_loops", False),
+)
 #: Factors are small formulas; anything deeper is an attempt to exhaust the reader.
 MAX_DEPTH = 32
 _FACTOR_OPS = ("add", "sub", "mul", "floordiv", "floormod", "truncdiv", "min", "max")
@@ -120,6 +133,7 @@ _IS_A = {
     "axis": lambda x: isinstance(x, str),
     "names": lambda x: isinstance(x, list) and all(isinstance(n, str) for n in x),
     "factor": _is_factor,
+    "part": lambda x: x is None or _is_factor(x),
     "flag": lambda x: isinstance(x, bool),
     "number": lambda x: isinstance(x, int) and not isinstance(x, bool),
     "knob": is_knob_name,
@@ -168,7 +182,7 @@ class Instruction:
         """The call as source, on a schedule named `s`."""
         shape, options = SHAPES.get(self.kind, (("value",) * len(self.args), {}))
         kinds = zip(self.args, argument_kinds(shape, len(self.args)), strict=True)
-        args = [factor_to_python(a) if kind == "factor" else _python(a) for a, kind in kinds]
+        args = [factor_to_python(a) if kind in ("factor", "part") else _python(a) for a, kind in kinds]
         args += [
             f"{k}={factor_to_python(v) if options[k] == 'factor' else _python(v)}" for k, v in self.options.items()
         ]
@@ -183,7 +197,7 @@ class Instruction:
         stage = _python(self.stage)
         if self.kind in ON_TENSORS:
             return f"s.{self.kind}({', '.join([stage, *args])})"
-        if self.kind in ("compute_at", "store_at"):
+        if self.kind in AT_LOOPS:
             return f"s[{stage}].{self.kind}(s[{args[0]}], {args[1]})"
         return f"s[{stage}].{self.kind}({', '.join(args)})"
 

@@ -6,6 +6,7 @@ comes from, that returns a `Step` which is legal now, or None.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,9 @@ from typing import Any
 from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import VTHREAD
+from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import leaf_extents
+from autosched.schedule.reverse import matching_axes
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import PRAGMAS, Loop, Split, Stage
 from autosched.schedule.tails import has_room
@@ -129,6 +132,15 @@ def _split(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("split", stage.name, (loop.name,), options)
 
 
+def _split_into(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    loop = draw.one(_free(stage))
+    if loop is None or len(stage.loops) > MAX_LOOPS - 1:
+        return None
+    parts: list[int | None] = [draw.rng.choice(FACTORS[:5]) for _ in range(draw.rng.randint(2, 3))]
+    parts[draw.rng.randrange(len(parts))] = None
+    return Step("split_into", stage.name, (loop.name, *parts))
+
+
 def _may_shift(stage: Stage, *loops: Loop) -> bool:
     return all(x.root is not None for x in loops) and not stage.reduce_axis and stage.scan_loop is None
 
@@ -225,6 +237,42 @@ def _store_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return None if loop is None else Step("store_at", stage.name, (inner.stage.name, loop.name))
 
 
+def _reverse_compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    pairs = [
+        (x, loop)
+        for x in s.reads(stage)
+        if not x.is_placeholder and _follows(s, stage, x, "reverse_compute_at")
+        for loop in itertools.takewhile(lambda y: not y.is_reduce and y.kind != "vectorize", x.loops)
+    ]
+    if not pairs or draw.target.is_gpu_style or stage.attach.kind != "root":
+        return None
+    producer, loop = draw.rng.choice(pairs)
+    return Step("reverse_compute_at", stage.name, (producer.name, loop.name))
+
+
+def _reverse_compute_inline(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    read = [x for x in s.reads(stage) if not x.is_placeholder and x.attach.kind != "inline"]
+    if len(read) != 1 or read[0].reduce_axis or stage.attach.kind != "root" or read[0].attach.kind != "root":
+        return None
+    legal = _follows(s, stage, read[0], "reverse_compute_inline")
+    return Step("reverse_compute_inline", stage.name) if legal else None
+
+
+def _follows(s: Schedule, stage: Stage, producer: Stage, action: str) -> bool:
+    try:
+        matching_axes(s, stage, producer, action)
+    except Illegal:
+        return False
+    return True
+
+
+def _decompose_reduction(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    if not stage.reduce_axis or stage.scatter_axes or is_part(s, stage) or stage.init is not None:
+        return None
+    first = next(i for i, x in enumerate(stage.loops) if x.is_reduce)
+    return Step("decompose_reduction", stage.name, (draw.rng.choice(stage.loops[: first + 1]).name,))
+
+
 def _compute_inline(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     allowed = not stage.is_output and not stage.reduce_axis and not _hosted(s, stage)
     allowed = allowed and stage.scan_loop is None and not is_part(s, stage)
@@ -236,12 +284,15 @@ def _compute_root(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 
 def _cache_write(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    if stage.scan_loop is not None or stage.scatter_axes or len(s.stages) >= MAX_STAGES:
+        return None
+    whole = stage.attach.kind == "root" and s.scans.step_of(stage) is None and not is_part(s, stage)
+    if whole and draw.rng.random() < 0.3:
+        return Step("cache_write", stage.name, ("local",), {"keep_loops": True})
     marked = any(loop.kind != "serial" or loop.pragmas for loop in stage.loops)
     cut = any(loop.is_reduce and loop.root is None for loop in stage.loops)
     shifted = any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations)
-    if marked or cut or shifted or _hosted(s, stage) or len(s.stages) >= MAX_STAGES:
-        return None
-    if stage.scan_loop is not None or stage.scatter_axes:
+    if marked or cut or shifted or _hosted(s, stage) or stage.init is not None:
         return None
     return Step("cache_write", stage.name, ("local",))
 
@@ -255,7 +306,9 @@ def _cache_read(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 def _rfactor(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     loops = [x for x in stage.loops if x.is_reduce]
-    if not loops or any(x.kind != "serial" or s.attached_at(x) for x in loops) or len(s.stages) >= MAX_STAGES:
+    if not loops or stage.init is not None or len(s.stages) >= MAX_STAGES:
+        return None
+    if any(x.kind != "serial" or s.attached_at(x) for x in loops):
         return None
     rank = len(stage.axis) - len(stage.scatter_axes)
     options = {"factor_axis": draw.rng.randint(-rank - 1, rank)}
@@ -285,11 +338,12 @@ def _vthread(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 Proposer = Callable[[Schedule, Stage, _Draw], Step | None]
 _ON_INPUTS: tuple[Proposer, ...] = (_cache_read,)
 _ON_STAGES: tuple[Proposer, ...] = (
-    _split, _split, _split, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll, _pragma,
+    _split, _split, _split, _split_into, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll,
+    _pragma,
     _store_at, _store_at, _store_at, _store_at, _store_at,
     _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
     _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
-    _vthread,
+    _vthread, *(_reverse_compute_at, _reverse_compute_inline) * 4, _decompose_reduction,
 )  # fmt: skip
 
 

@@ -707,6 +707,132 @@ def a_constraint_that_is_none() -> None:
     s.constrain(s.define_knob("f", [1, 2]) + 1)
 
 
+# -- several ways at once, and the other way round ---------------------------------------------------
+
+
+def chain(*readers: int) -> Schedule:
+    """B[i] = sums of A's rows, then C = B + 1 for each of the readers: C, C_1 ..."""
+    n = te.var("n")
+    a = te.placeholder((n, n), name="A")
+    k = te.reduce_axis((0, n), name="k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    return create_schedule([te.compute((n,), lambda i: b[i] + x, name="C") for x in readers])  # noqa: B023
+
+
+def split_into_one() -> None:
+    schedule()["C"].split_into("i", 4)
+
+
+def split_into_two_open_parts() -> None:
+    schedule()["C"].split_into("i", None, 4, None)
+
+
+def split_into_too_few() -> None:
+    a = te.placeholder((9,), name="A")
+    b = te.compute((9,), lambda i: a[i] + 1, name="B")
+    create_schedule(b)["B"].split_into("i", 2, 4)
+
+
+def split_into_a_parallel_loop() -> None:
+    s = schedule()
+    s["C"].parallel("i")
+    s["C"].split_into("i", None, 4)
+
+
+def reverse_compute_at_inside_a_reduction() -> None:
+    s = chain(1)
+    s["C"].reverse_compute_at(s["B"], "k")
+
+
+def reverse_compute_at_a_stage_with_two_readers() -> None:
+    s = chain(1, 2)
+    s["C"].reverse_compute_at(s["B"], "i")
+
+
+def reverse_compute_at_of_a_stencil() -> None:
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1, name="B")
+    c = te.compute((n - 1,), lambda i: b[i] + b[i + 1], name="C")
+    s = create_schedule(c)
+    s[c].reverse_compute_at(s[b], "i")
+
+
+def reverse_compute_at_what_is_not_read() -> None:
+    s = schedule()
+    s["T"].reverse_compute_at(s["B"], "i")
+
+
+def reverse_compute_at_after_marking_a_loop() -> None:
+    s = schedule()
+    s["C"].parallel("i")
+    s["C"].reverse_compute_at(s["B"], "i")
+
+
+def reverse_compute_at_a_vectorized_loop() -> None:
+    s = schedule()
+    s["B"].vectorize("i")
+    s["C"].reverse_compute_at(s["B"], "i")
+
+
+def reverse_compute_at_an_output() -> None:
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1, name="B")
+    c = te.compute((n,), lambda i: b[i] + 1, name="C")
+    s = create_schedule([b, c])
+    s[c].reverse_compute_at(s[b], "i")
+
+
+def reverse_compute_at_with_something_computed_there() -> None:
+    s = schedule()
+    s["B"].compute_at(s["C"], "i")
+    s["C"].reverse_compute_at(s["B"], "i")
+
+
+def reverse_compute_inline_of_a_reader_of_inputs() -> None:
+    schedule()["B"].reverse_compute_inline()
+
+
+def reverse_compute_inline_into_a_reduction() -> None:
+    chain(1)["C"].reverse_compute_inline()
+
+
+def decompose_no_reduction() -> None:
+    schedule()["C"].decompose_reduction("i")
+
+
+def decompose_twice() -> None:
+    s = schedule()
+    s["S"].decompose_reduction("k")
+    s["S"].decompose_reduction("i")
+
+
+def decompose_inside_a_reduce_loop() -> None:
+    s = schedule()
+    _, inner = s["S"].split("k", factor=4)
+    s["S"].decompose_reduction(inner)
+
+
+def split_a_loop_of_initial_values() -> None:
+    s = schedule()
+    s["S"].reorder("k", "i")
+    (init,) = s["S"].decompose_reduction("k")
+    s["S"].split(init, factor=4)
+
+
+def rfactor_after_decomposing() -> None:
+    s = schedule()
+    s["S"].decompose_reduction("i")
+    s.rfactor("S", "k")
+
+
+def cache_write_after_decomposing() -> None:
+    s = schedule()
+    s["S"].decompose_reduction("i")
+    s.cache_write("S", "local")
+
+
 CASES: dict[str, list[Callable[[], None]]] = {
     "names": [
         no_such_stage, no_such_stage_but_a_near_one, a_tensor_of_another_program, no_such_size, no_such_loop,
@@ -722,6 +848,20 @@ CASES: dict[str, list[Callable[[], None]]] = {
         split_a_part_shifting_inwards, split_an_input,
     ],
     "tile": [tile_one_loop, tile_by_nothing],
+    "split_into": [split_into_one, split_into_two_open_parts, split_into_too_few, split_into_a_parallel_loop],
+    "reverse_compute_at": [
+        reverse_compute_at_inside_a_reduction, reverse_compute_at_a_stage_with_two_readers,
+        reverse_compute_at_of_a_stencil, reverse_compute_at_what_is_not_read, reverse_compute_at_after_marking_a_loop,
+        reverse_compute_at_a_vectorized_loop, reverse_compute_at_an_output,
+        reverse_compute_at_with_something_computed_there,
+    ],
+    "reverse_compute_inline": [
+        reverse_compute_inline_of_a_reader_of_inputs, reverse_compute_inline_into_a_reduction,
+    ],
+    "decompose_reduction": [
+        decompose_no_reduction, decompose_twice, decompose_inside_a_reduce_loop, split_a_loop_of_initial_values,
+        rfactor_after_decomposing, cache_write_after_decomposing,
+    ],
     "fuse": [
         fuse_nothing, fuse_in_the_wrong_order, fuse_loops_apart, fuse_spatial_and_reduce, fuse_a_vectorized_loop,
     ],

@@ -213,6 +213,38 @@ def rfactor_of_a_part(s: Schedule) -> None:
     s["S.rf"].compute_at(s["S"], "i")
 
 
+def split_into(s: Schedule) -> None:
+    s["C"].split_into("j", None, s.define_knob("lanes", [4, 8]), 2)
+
+
+def reverse_compute_at(s: Schedule) -> None:
+    s.cache_read("B", "local", ["C"])
+    outer, _ = s["B"].split("j", factor=8)
+    s["B"].parallel("i")
+    s["B.local"].reverse_compute_at(s["B"], outer)
+
+
+def reverse_compute_inline(s: Schedule) -> None:
+    s.cache_read("B", "local", ["C"])
+    s["B"].tile("i", "j", 2, 4)
+    s["B.local"].reverse_compute_inline()
+
+
+def decompose_reduction(s: Schedule) -> None:
+    outer, _ = s["S"].split("i", factor=4)
+    s["S"].reorder(outer, "k", "i.inner")
+    s["S"].decompose_reduction(outer)
+    s["S"].parallel("i.outer.init")
+    s["S"].unroll("i.inner.init")
+
+
+def cache_write_keeping_loops(s: Schedule) -> None:
+    s["S"].split("i", factor=4)
+    s["S"].parallel("i.outer")
+    s["C"].compute_at(s["S"], "i.inner")
+    s.cache_write("S", "global", keep_loops=True)
+
+
 def knobs_and_constraints(s: Schedule) -> None:
     x = s.define_knob("x", [2, 4, 8])
     y = s.define_knob("y", [1, 3])
@@ -235,7 +267,8 @@ CASES: dict[str, Callable[[Schedule], None]] = {
         reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, bind_virtual_threads,
         storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, store_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
-        cache_read_of_an_input, rfactor, rfactor_of_a_part, knobs_and_constraints, a_choice,
+        cache_read_of_an_input, rfactor, rfactor_of_a_part, split_into, reverse_compute_at, reverse_compute_inline,
+        decompose_reduction, cache_write_keeping_loops, knobs_and_constraints, a_choice,
     )
 }  # fmt: skip
 

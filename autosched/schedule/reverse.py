@@ -1,0 +1,166 @@
+"""Moving a consumer to its producer, `tir.Schedule`'s way: the consumer takes over the producer's loops.
+
+A stage is always computed inside its consumer. So `reverse_compute_at(C, P, loop)` gives C the outer
+loops of P down to `loop`, with what they are bound to, and computes P there. Nothing else is needed:
+what one iteration of C reads of P is one point for each element, so the loops that P keeps have one
+iteration where C has taken them over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from autosched.ir.visit import post_order
+from autosched.schedule import scans
+from autosched.schedule.handles import computed, leaf
+from autosched.schedule.illegal import Illegal
+from autosched.schedule.stage import Attach, Fuse, Loop, Split, Stage
+from autosched.te.tensor import IterVar
+
+if TYPE_CHECKING:
+    from autosched.schedule.schedule import Schedule
+
+__all__ = ["matching_axes", "reverse_compute_at", "reverse_compute_inline"]
+
+
+def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
+    """Compute a consumer where its producer is, element by element, inside a loop of the producer.
+
+    for i.outer: for i.inner: P[i] = ..      for i.outer:
+    for i: C[i] = g(P[i])               ->       for i.inner: P[i] = ..
+                                                 for i.inner: C[i] = g(P[i])
+
+    The consumer's own loops start anew. It must read the producer at one element whose indices are
+    axes of its own, and be the only one that reads it.
+    """
+    computed(stage)
+    producer = s.stage(parent)
+    computed(producer)
+    loop = leaf(producer, scope)
+    axes = matching_axes(s, stage, producer, "reverse_compute_at")
+    outer = producer.loops[: producer.loops.index(loop) + 1]
+    inner_to = next((x for x in outer if x.is_reduce), None)
+    if inner_to is not None:
+        spatial = [x.name for x in producer.loops[: producer.loops.index(inner_to)]]
+        raise Illegal(
+            f"{producer.name} is not finished inside its reduce loop {inner_to.name}",
+            f"loops of {producer.name} outside: {', '.join(spatial) or 'none; reorder brings some there'}",
+        )
+    lanes = next((x for x in outer if x.kind == "vectorize"), None)
+    if lanes is not None:
+        raise Illegal(
+            f"{lanes.full_name} is vectorized; {producer.name} cannot be computed inside a vector lane",
+            f"a loop outside {lanes.name} of {producer.name}: {producer.describe()}",
+        )
+    taken = _take_over(stage, producer, outer, axes)
+    for x, y in zip(outer, taken, strict=True):
+        y.kind, y.thread, y.pragmas = x.kind, x.thread, x.pragmas
+        x.kind, x.thread, x.pragmas = "serial", "", ()
+    producer.attach, producer.store = Attach("at", stage, taken[-1]), Attach()
+
+
+def reverse_compute_inline(s: Schedule, stage: Stage) -> None:
+    """Finish each element where it is computed; the producer's tensor is never stored.
+
+    for i.outer: for i.inner: P[i] = f(i)
+    for i: C[i] = g(P[i])                    ->   for i.outer: for i.inner: C[i] = g(f(i))
+
+    The consumer takes over the producer's loops, with all that was said of them.
+    """
+    computed(stage)
+    producers = [x for x in s.reads(stage) if not x.is_placeholder and x.attach.kind != "inline"]
+    if len(producers) != 1:
+        read = ", ".join(x.name for x in producers) or "none that is computed"
+        raise Illegal(f"{stage.name} has no single producer", f"one stage that is read; {stage.name} reads {read}")
+    (producer,) = producers
+    if producer.reduce_axis:
+        raise Illegal(
+            f"{producer.name} is a reduction: it cannot be one expression",
+            f"reverse_compute_at a loop of {producer.name} outside its reduce loops",
+        )
+    axes = matching_axes(s, stage, producer, "reverse_compute_inline")
+    loops = list(producer.loops)
+    guests = {x: loops.index(x.attach.loop) for x in s.stages if x.attach.loop in loops}
+    stores = {x: loops.index(x.store.loop) for x in s.stages if x.store.loop in loops}
+    taken = _take_over(stage, producer, loops, axes)
+    for x, y in zip(loops, taken, strict=True):
+        y.kind, y.thread, y.pragmas = x.kind, x.thread, x.pragmas
+    for guest, at in guests.items():
+        guest.attach = Attach("at", stage, taken[at])
+    for guest, at in stores.items():
+        guest.store = Attach("at", stage, taken[at])
+    producer.attach, producer.store = Attach("inline"), Attach()
+
+
+def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> dict[IterVar, IterVar]:
+    """Producer's axis -> the consumer's axis that indexes it."""
+    for x in (stage, producer):
+        scans.forbid(x, action)
+        if x.scatter_axes or x.scan_loop is not None:
+            raise Illegal(f"the elements of {x.name} are not computed one by one", "stages made by te.compute")
+    if producer.is_output:
+        raise Illegal(f"{producer.name} is an output: it is computed at the root", f"{action} is for intermediates")
+    readers = s.consumers(producer)
+    if stage not in readers:
+        legal = f"consumers of {producer.name}: {', '.join(x.name for x in readers) or 'none'}"
+        raise Illegal(f"{stage.name} does not read {producer.name}", legal)
+    if len(readers) > 1:
+        others = ", ".join(x.name for x in readers if x is not stage)
+        raise Illegal(f"{others} reads {producer.name} too", f"compute {producer.name} at the root, or inline {others}")
+    marked = next((x for x in stage.loops if x.mark), None)
+    if marked is not None:
+        raise Illegal(f"{marked!r} is marked, and the loops start anew", f"{action} first, then mark the new loops")
+    guests = [x for x in s.stages if x.attach.stage is stage]
+    if guests:
+        raise Illegal(
+            f"{guests[0].name} is computed at {guests[0].attach.loop!r}, and the loops start anew",
+            f"{action} first, then compute {guests[0].name} at a new loop",
+        )
+    own = {a.var: a for a in stage.axis}
+    reads = (e for body in stage.body for e in post_order(body) if e.op == "read")
+    places = {e.args for e in reads if e.value in producer.op.outputs}
+    indices = next(iter(places))
+    if len(places) > 1 or any(i not in own for i in indices) or len(set(indices)) != len(indices):
+        read = "; ".join(f"{producer.name}[{', '.join(map(repr, p))}]" for p in sorted(places, key=str))
+        raise Illegal(
+            f"{stage.name} reads {read}: an iteration needs more than one element, or in another order",
+            f"compute {producer.name} at a loop of {stage.name} by compute_at",
+        )
+    return {a: own[i] for a, i in zip(producer.axis, indices, strict=True)}
+
+
+def _take_over(stage: Stage, producer: Stage, outer: list[Loop], axes: dict[IterVar, IterVar]) -> list[Loop]:
+    """Restart the stage with the splits and fusions that made these loops of the producer, and put
+    the loops outermost. Returns them, in the same order."""
+    needed = set(outer)
+    relations: list[Split | Fuse] = []
+    for r in reversed(producer.relations):
+        if ({r.outer, r.inner} if isinstance(r, Split) else {r.fused}) & needed:
+            relations.insert(0, r)
+            needed |= {r.parent} if isinstance(r, Split) else {r.outer, r.inner}
+    stage.define(stage.axis, stage.reduce_axis, stage.body)
+    same = {producer.roots[a]: stage.roots[b] for a, b in axes.items()}
+    for r in relations:
+        match r:
+            case Split():
+                old = same[r.parent]
+                for x in (r.outer, r.inner):
+                    same[x] = stage.new_loop(_renamed(x, r.parent, old), False)
+                tail = "exact" if r.tail == "exact" else "guard"  # there is no room to round up into
+                stage.relations.append(Split(old, same[r.outer], same[r.inner], r.factor, r.nparts, tail))
+                at = stage.loops.index(old)
+                stage.loops[at : at + 1] = [same[r.outer], same[r.inner]]
+            case Fuse():
+                first, second = same[r.outer], same[r.inner]
+                same[r.fused] = stage.new_loop(f"{first.name}.{second.name}.fused", False)
+                stage.relations.append(Fuse(first, second, same[r.fused]))
+                stage.loops[stage.loops.index(first)] = same[r.fused]
+                stage.loops.remove(second)
+    taken = [same[x] for x in outer]
+    stage.loops = [*taken, *(x for x in stage.loops if x not in taken)]
+    return taken
+
+
+def _renamed(x: Loop, parent: Loop, mine: Loop) -> str:
+    """`i.outer` of the producer's `i` is `y.outer` of the consumer's `y`."""
+    return mine.name + x.name.removeprefix(parent.name) if x.name.startswith(parent.name) else x.name
