@@ -58,6 +58,7 @@ STRICTER: dict[str, tuple[str, ...]] = {
         "ir.ops",
         "te.contraction",
         "te.reduction",
+        "te.extern",
         "te.scan",
         "te.tensor",
     ),

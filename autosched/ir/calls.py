@@ -72,7 +72,9 @@ def _call(of: object, name: object, kind: str, pure: bool, args: Sequence[object
 
 def _argument(value: Any, kind: str, asked: str) -> Expr:
     """A number; or memory, as that kind of function takes it."""
-    if not isinstance(value, Expr) and hasattr(value, "scope") and hasattr(value, "shape"):
+    memory = value if isinstance(value, Expr) else getattr(value, "buffer", value)  # as an IRBuilder hands it out
+    if not isinstance(memory, Expr) and hasattr(memory, "scope") and hasattr(memory, "shape"):
+        value = memory
         return view_of(value) if kind == "packed" else address_of(value)
     e = as_expr(value)
     if kind != "packed" and e.op == "view":

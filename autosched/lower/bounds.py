@@ -31,6 +31,7 @@ from autosched.lower.sliding import Slide, find_slide, loop_free
 from autosched.schedule.relations import fuse_values, loop_extents, ragged, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
+from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
 
@@ -70,6 +71,8 @@ class Realization:
 
     def window(self, tensor: Tensor) -> Storage:
         """What is stored of a tensor that this stage computes."""
+        if isinstance(self.stage.op, ExternOp):
+            return Storage.of(tensor)
         if not isinstance(self.stage.op, ScanOp):
             return self.storage
         if not self.stage.op.is_uniform:
@@ -116,7 +119,7 @@ class Storage:
 def interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None:
     """The range of `e` as the variables in `relaxed` run through theirs; None if unknown."""
     if not (variables(e) & relaxed):
-        if any(n.op == "read" for n in post_order(e)):
+        if any(n.op in ("read", "call") for n in post_order(e)):
             return None
         p = an.poly(e)
         return Interval(p, p, Poly({}))

@@ -43,10 +43,12 @@ from autosched.ir.stmt import (
 )
 from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.lower.bounds import Realization, Storage, conditions
+from autosched.lower.extern import opaque_nest
 from autosched.lower.scan import check_work_items
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.target import Target
+from autosched.te.extern import ExternOp
 from autosched.te.reduction import REDUCTIONS, Reduction
 from autosched.te.tensor import Tensor
 
@@ -137,6 +139,8 @@ class _Builder:
     # -- one stage ------------------------------------------------------------------------------
     def produce(self, stage: Stage) -> Stmt:
         real = self.real[stage]
+        if isinstance(stage.op, ExternOp):
+            return opaque_nest(stage, real.body, self.buffer, self.an)
         slide = real.slide
         if slide is None:
             nest = _Nest(self, stage, real) if stage.scan_loop is None else _ScanNest(self, stage, real)

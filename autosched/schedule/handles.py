@@ -15,6 +15,7 @@ from autosched.ir.expr import (
 from autosched.ir.simplify import simplify
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.stage import Loop, Stage
+from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar
 
 if TYPE_CHECKING:
@@ -90,3 +91,8 @@ def unmarked(loop: Loop, action: str) -> None:
 def computed(stage: Stage) -> None:
     if stage.is_placeholder:
         raise Illegal(f"{stage.name} is an input: it has no loops", "schedule what reads it, or cache_read it")
+    if isinstance(stage.op, ExternOp):
+        raise Illegal(
+            f"{stage.name} is a te.extern: nothing is known of what its statement does",
+            "schedule what it reads and what reads it; write its loops, with their kinds, in fcompute",
+        )

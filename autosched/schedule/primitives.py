@@ -19,6 +19,7 @@ from autosched.ir.stmt import THREAD_TAGS, VTHREAD
 from autosched.schedule import scans, tails
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.stage import PRAGMAS, SCOPES, Attach, Fetch, Fuse, Loop, Split, Stage
+from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar
 
 if TYPE_CHECKING:
@@ -363,12 +364,16 @@ def compute_inline(s: Schedule, stage: Stage) -> None:
         raise Illegal(f"{stage.name} is an output: it must be stored", "compute_inline is for intermediates")
     if stage.reduce_axis:
         raise Illegal(f"{stage.name} is a reduction: it cannot be one expression", "compute_at puts it near its use")
+    opaque = next((x for x in s.consumers(stage) if isinstance(x.op, ExternOp)), None)
+    if opaque is not None:
+        raise Illegal(f"{opaque.name} is a te.extern, which reads memory", f"{stage.name} stays at the root")
     stage.attach, stage.store = Attach("inline"), Attach()
 
 
 def compute_root(s: Schedule, stage: Stage) -> None:
     """Compute the whole tensor before anything that needs it: the default."""
-    computed(stage)
+    if not isinstance(stage.op, ExternOp):  # which is nowhere else
+        computed(stage)
     stage.attach, stage.store = s.scans.home(stage), Attach()
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.ir.expr import Expr, as_expr, var
 from autosched.ir.stmt import THREAD_TAGS
+from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Tensor
 
@@ -151,6 +152,8 @@ class Stage:
         self._names: set[str] = set()
         if isinstance(op, ComputeOp):
             self.define(op.axis, op.reduce_axis, op.body)
+        if isinstance(op, ExternOp):
+            self.define((), (), op.body)
         if isinstance(op, ScanOp):
             self.define(op.axis if op.is_uniform else op.axis[:1], (), op.body)
 

@@ -29,6 +29,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.expr import divide as div
 from autosched.te.boundary import constant_exterior, mirror_image, mirror_interior, repeat_edge, repeat_image
+from autosched.te.extern import ExternOp, extern
 from autosched.te.functions import (
     MATH,
     const,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Combiner",
     "ComputeOp",
+    "ExternOp",
     "Graph",
     "IterVar",
     "Operation",
@@ -86,6 +88,7 @@ __all__ = [
     "constant_exterior",
     "const",
     "div",
+    "extern",
     "floordiv",
     "floormod",
     "gradient",

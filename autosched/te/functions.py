@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from autosched.errors import UsageError
 from autosched.ir import expr as ir
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr
-from autosched.te.tensor import IterVar, is_size
+from autosched.te.tensor import IterVar, _add_arithmetic, is_size
 
 __all__ = [
     "MATH",
@@ -33,6 +33,14 @@ class ThreadAxis:
 
     thread_tag: str
     name: str = ""
+    var: Expr = field(default_factory=lambda: ir.var("thread", role="loop"), compare=False, repr=False)
+
+    def as_expr(self) -> Expr:
+        """The index along the axis, in what an IRBuilder writes."""
+        return self.var
+
+
+_add_arithmetic(ThreadAxis)
 
 
 def thread_axis(dom: object = None, thread_tag: object = "", name: str = "") -> ThreadAxis:
@@ -42,7 +50,8 @@ def thread_axis(dom: object = None, thread_tag: object = "", name: str = "") -> 
     Extents come from the loops that are bound, so `dom` is not looked at. `bind` takes the tag itself, too.
     """
     tag = dom if isinstance(dom, str) else thread_tag
-    return ThreadAxis(str(tag), name or str(tag))
+    called = name or str(tag)
+    return ThreadAxis(str(tag), called, ir.var(called, role="loop"))
 
 
 def size_var(name: str = "size", dtype: object = "int32") -> Expr:

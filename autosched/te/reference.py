@@ -20,6 +20,7 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.ir.functions import get_global_func, numpy_of
 from autosched.te.contraction import contraction
+from autosched.te.extern import ExternOp
 from autosched.te.reduction import Combiner, Reduction
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
@@ -67,6 +68,8 @@ def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, in
         for op in graph.ops:
             if isinstance(op, ScanOp):
                 values.update(zip(op.outputs, _scan(op, env, values), strict=True))
+            elif isinstance(op, ExternOp):
+                values.update(zip(op.outputs, _extern(op, env, values), strict=True))
             elif isinstance(op, ComputeOp) and op not in parts:
                 values.update(zip(op.outputs, _compute(op, env, values), strict=True))
     return [values[t] for t in args if not isinstance(t.op, PlaceholderOp)]
@@ -137,6 +140,28 @@ def _scan(op: ScanOp, env: Environment, values: Values) -> list[np.ndarray]:
             grids[0] += time
             if result[time].size:
                 result[time] = known[part](list(grids))[0]
+    return results
+
+
+def _extern(op: ExternOp, env: Environment, values: Values) -> list[np.ndarray]:
+    """What its NumPy function returns, or the Python function that it calls leaves in its outputs."""
+    inputs = [values[t] for t in op.inputs]
+    results = [np.zeros(_shape(t, env), t.dtype.numpy) for t in op.outputs]
+    call = op.single_call
+    if op.reference is not None:
+        given = op.reference(*inputs)
+        for result, value in zip(results, given if isinstance(given, (tuple, list)) else (given,), strict=True):
+            result[...] = value
+    elif call is not None:
+        memory = dict(zip((*op.in_buffers, *op.out_buffers), (*inputs, *results), strict=True))
+        given = [memory[a.value] if a.op == "view" else _evaluate(a, env, values) for a in call.args]
+        get_global_func(call.value.name)(*given)
+    else:
+        raise BuildError(
+            "its statement is no expression that NumPy could evaluate",
+            asked=f"reference of extern {op.name}",
+            legal="te.extern(..., reference=f), where f takes the inputs' arrays and returns the output",
+        )
     return results
 
 
