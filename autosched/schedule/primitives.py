@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 from autosched.schedule.decompose import decompose_reduction
 from autosched.schedule.handles import computed, factor_of, leaf, unmarked
+from autosched.schedule.layouts import transform_layout
 from autosched.schedule.new_stages import cache_read, cache_write, rfactor
 from autosched.schedule.reverse import reverse_compute_at, reverse_compute_inline
 from autosched.schedule.split_into import split_into
@@ -420,5 +421,6 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
         split, split_into, tile, fuse, reorder, parallel, vectorize, unroll, bind, prefetch, pragma,
         compute_at, store_at, reverse_compute_at, compute_inline, reverse_compute_inline,
         compute_root, decompose_reduction, set_scope, storage_align, cache_write, cache_read, rfactor,
+        transform_layout,
     )
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
@@ -13,6 +13,7 @@ from autosched.ir.visit import post_order
 from autosched.schedule import decompose, scans, tails
 from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.layouts import Layout
 from autosched.schedule.primitives import PRIMITIVES
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Fetch, Loop, Stage
@@ -106,6 +107,14 @@ class Schedule:
         stage.attach = self.scans.home(stage)
         return stage
 
+    def retensor(self, stage: Stage, op: Operation) -> None:
+        """The stage computes other tensors from now on; the old ones still name it."""
+        new = dict(zip(stage.op.outputs, op.outputs, strict=True))
+        for x in self.stages:
+            x.fetches = [replace(f, tensor=new.get(f.tensor, f.tensor)) for f in x.fetches]
+        self._stage_of.update(dict.fromkeys(op.outputs, stage))
+        stage.tensor = op.output_tensor
+
     # -- looking up -----------------------------------------------------------------------------
     def stage(self, handle: Stage | Tensor | Operation | str) -> Stage:
         """The stage of a tensor, an operation or a name. Raises Illegal inside a primitive."""
@@ -197,7 +206,8 @@ class Schedule:
         try:
             owner = self.stage(args[0]) if kind in AT_LOOPS else stage  # of the loops that are named
             kinds = argument_kinds(SHAPES[kind][0], len(args))
-            encoded = tuple(self._encode(a, owner if k == "loop" else None) for a, k in zip(args, kinds, strict=True))
+            owners = {"loop": owner, "mapping": stage}
+            encoded = tuple(self._encode(a, owners.get(k)) for a, k in zip(args, kinds, strict=True))
             encoded_options = {k: self._encode(v) for k, v in options.items()}
             result = PRIMITIVES[kind](self, stage, *args, **options)
         except (Illegal, RecordError) as error:
@@ -222,11 +232,15 @@ class Schedule:
         if isinstance(value, str) and owner is not None:
             loop = owner.loop_named(value)
             return value if loop is None else loop.name
+        if owner is not None and (callable(value) or isinstance(value, Layout)):
+            return Layout.of(value, owner.tensor.ndim).to_json()
         return getattr(value, "thread_tag", value)
 
     def _call_text(self, args: Sequence[Any], options: dict[str, Any]) -> str:
         def text(a: Any) -> str:
-            return a.name if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation)) else repr(a)
+            if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation)):
+                return a.name
+            return getattr(a, "__name__", "function") if callable(a) else repr(a)
 
         return ", ".join([*map(text, args), *(f"{k}={text(v)}" for k, v in options.items())])
 
@@ -488,6 +502,13 @@ def replay(trace: Any, args: Sequence[Tensor]) -> Schedule:
     return s
 
 
+def _decoded(data: Any, kind: str, names: dict[tuple[str, str], Expr], rank: int) -> Any:
+    """An argument as a primitive takes it."""
+    if kind == "mapping":
+        return Layout.from_json(data, names, rank)
+    return factor_from_json(data, names) if kind in ("factor", "part") and data is not None else data
+
+
 def perform(s: Schedule, i: Instruction) -> None:
     """One instruction of a trace."""
     names = {("knob", k.name): k.var for k in s.knobs.values()}
@@ -502,7 +523,7 @@ def perform(s: Schedule, i: Instruction) -> None:
         case _:
             shape, options = SHAPES[i.kind]
             kinds = zip(i.args, argument_kinds(shape, len(i.args)), strict=True)
-            wanted = ("factor", "part")
-            args = [factor_from_json(a, names) if kind in wanted and a is not None else a for a, kind in kinds]
+            rank = s[i.stage].tensor.ndim
+            args = [_decoded(a, kind, names, rank) for a, kind in kinds]
             factors = {k: factor_from_json(v, names) for k, v in i.options.items() if options[k] == "factor"}
             s.apply(i.kind, s[i.stage], *args, **{**i.options, **factors})

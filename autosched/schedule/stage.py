@@ -371,6 +371,10 @@ class Stage:
         self._call("storage_align", axis, factor, offset)
         return self
 
+    def transform_layout(self, mapping: Any) -> list[Loop]:
+        """See `layouts.transform_layout`."""
+        return self._call("transform_layout", mapping)
+
     def set_scope(self, scope: str) -> Stage:
         """See `primitives.set_scope`."""
         self._call("set_scope", scope)

@@ -57,6 +57,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "set_scope": (("name",), {}),
     "storage_align": (("axis", "factor", "factor"), {}),
     "cache_write": (("name",), {"keep_loops": "flag"}),
+    "transform_layout": (("mapping",), {}),
     "cache_read": (("name", "names"), {"output": "number"}),
     "rfactor": (("loop",), {"factor_axis": "number"}),
 }
@@ -95,7 +96,7 @@ def factor_from_json(data: Any, names: dict[tuple[str, str], Expr]) -> Expr:
     """The inverse; `names` gives the variable of ("knob" | "size", name)."""
     if isinstance(data, int) and not isinstance(data, bool):
         return const(data)
-    if isinstance(data, list) and len(data) == 2 and data[0] in ("knob", "size"):
+    if isinstance(data, list) and len(data) == 2 and data[0] in ("knob", "size", "axis"):
         found = names.get((data[0], data[1]))
         if found is None:
             raise RecordError(f"the trace names an unknown {data[0]} {data[1]!r}")
@@ -112,15 +113,21 @@ def is_knob_name(name: Any) -> bool:
     return isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and name not in ("s", "te")
 
 
-def _is_factor(data: Any, depth: int = 0) -> bool:
-    """A number, ["knob", name], ["size", name] or [op, a, b]."""
+def _is_factor(data: Any, depth: int = 0, of_axes: bool = False) -> bool:
+    """A number, ["knob", name], ["size", name], [op, a, b] or, in the map of a layout, ["axis", "0"]."""
     if isinstance(data, int):
         return not isinstance(data, bool)
     if not isinstance(data, list) or depth > MAX_DEPTH:
         return False
     if len(data) == 2:
+        if data[0] == "axis":
+            return of_axes and isinstance(data[1], str) and data[1].isdecimal()
         return data[0] == "knob" and is_knob_name(data[1]) or data[0] == "size" and isinstance(data[1], str)
-    return len(data) == 3 and data[0] in _FACTOR_OPS and all(_is_factor(d, depth + 1) for d in data[1:])
+    return len(data) == 3 and data[0] in _FACTOR_OPS and all(_is_factor(d, depth + 1, of_axes) for d in data[1:])
+
+
+def _is_mapping(data: Any) -> bool:
+    return isinstance(data, list) and all(x == "|" or _is_factor(x, of_axes=True) for x in data)
 
 
 def _is_constraint(data: Any) -> bool:
@@ -134,6 +141,7 @@ _IS_A = {
     "names": lambda x: isinstance(x, list) and all(isinstance(n, str) for n in x),
     "factor": _is_factor,
     "part": lambda x: x is None or _is_factor(x),
+    "mapping": _is_mapping,
     "flag": lambda x: isinstance(x, bool),
     "number": lambda x: isinstance(x, int) and not isinstance(x, bool),
     "knob": is_knob_name,
@@ -160,9 +168,18 @@ def factor_to_python(data: Any) -> str:
             return data[1]
         if data[0] == "size":
             return f"s.size({_python(data[1])})"
+        if data[0] == "axis":
+            return f"i[{data[1]}]"
         a, b = (factor_to_python(d) for d in data[1:])
         return f"({a} {_SYMBOLS[data[0]]} {b})" if data[0] in _SYMBOLS else f"te.{data[0]}({a}, {b})"
     return str(data)
+
+
+def _argument_to_python(data: Any, kind: str) -> str:
+    if kind == "mapping":
+        indices = ("te.AXIS_SEPARATOR" if x == "|" else factor_to_python(x) for x in data)
+        return f"lambda *i: [{', '.join(indices)}]"
+    return factor_to_python(data) if kind in ("factor", "part") else _python(data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +199,7 @@ class Instruction:
         """The call as source, on a schedule named `s`."""
         shape, options = SHAPES.get(self.kind, (("value",) * len(self.args), {}))
         kinds = zip(self.args, argument_kinds(shape, len(self.args)), strict=True)
-        args = [factor_to_python(a) if kind in ("factor", "part") else _python(a) for a, kind in kinds]
+        args = [_argument_to_python(a, kind) for a, kind in kinds]
         args += [
             f"{k}={factor_to_python(v) if options[k] == 'factor' else _python(v)}" for k, v in self.options.items()
         ]

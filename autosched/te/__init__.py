@@ -45,6 +45,7 @@ from autosched.te.reduction import Combiner, Reduction
 from autosched.te.reference import reference
 from autosched.te.scan import ScanOp, scan
 from autosched.te.scatter import scatter_reduce
+from autosched.te.separator import AXIS_SEPARATOR
 from autosched.te.tag import tag_scope
 from autosched.te.tensor import (
     ComputeOp,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Combiner",
+    "AXIS_SEPARATOR",
     "ComputeOp",
     "ExternOp",
     "Graph",

@@ -22,6 +22,7 @@ from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import PRAGMAS, Loop, Split, Stage
 from autosched.schedule.tails import has_room
 from autosched.target import Target
+from autosched.te.tensor import ComputeOp
 
 __all__ = ["OpenFactor", "Step", "alone", "fixed", "is_part", "legal_steps"]
 
@@ -327,6 +328,23 @@ def _storage_align(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("storage_align", stage.name, (axis, draw.rng.choice(FACTORS), draw.rng.choice((0, 0, 1, 3))))
 
 
+_LAYOUTS: tuple[Callable[..., list[Any]], ...] = (
+    lambda *i: list(reversed(i)),
+    lambda *i: [i[0] // 3, *i[1:], i[0] % 3],
+    lambda *i: [i[-1] // 4, *i[:-1], i[-1] % 4],
+)
+
+
+def _transform_layout(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    untouched = not stage.relations and not any(x.mark for x in stage.loops) and not stage.alignments
+    if stage.is_output or not stage.axis or not untouched or stage.fetches or _hosted(s, stage):
+        return None
+    plain = isinstance(stage.op, ComputeOp) and not stage.scatter_axes and not is_part(s, stage)
+    if not plain or len(stage.axis) > 3 or not all(isinstance(x.op, ComputeOp) for x in s.consumers(stage)):
+        return None
+    return Step("transform_layout", stage.name, (draw.one(_LAYOUTS),))
+
+
 def _vthread(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if sum(x.thread == VTHREAD for y in s.stages for x in y.loops) >= 3:
         return None
@@ -344,6 +362,7 @@ _ON_STAGES: tuple[Proposer, ...] = (
     _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
     _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
     _vthread, *(_reverse_compute_at, _reverse_compute_inline) * 4, _decompose_reduction,
+    _transform_layout,
 )  # fmt: skip
 
 

@@ -228,6 +228,66 @@ def reorder_with_a_loop_given_twice() -> None:
     s["C"].reorder("i", "j", "i")
 
 
+# -- transform_layout ------------------------------------------------------------------------------------
+
+
+def transform_an_output() -> None:
+    s = schedule()
+    s["T"].transform_layout(lambda i, j: [j, i])
+
+
+def transform_an_input() -> None:
+    s = schedule()
+    s["A"].transform_layout(lambda i, j: [j, i])
+
+
+def transform_after_a_split() -> None:
+    s = schedule()
+    s["B"].split("i", factor=4)
+    s["B"].transform_layout(lambda i, j: [j, i])
+
+
+def transform_with_an_index_too_few() -> None:
+    s = schedule()
+    s["B"].transform_layout(lambda i: [i])
+
+
+def transform_into_nothing() -> None:
+    s = schedule()
+    s["B"].transform_layout(lambda i, j: None)
+
+
+def transform_and_lose_an_index() -> None:
+    s = schedule()
+    s["B"].transform_layout(lambda i, j: [i, j // 4])
+
+
+def transform_with_other_factors() -> None:
+    s = schedule()
+    s["B"].transform_layout(lambda i, j: [i, j // 4, j % 3])
+
+
+def transform_two_elements_into_one() -> None:
+    s = schedule()
+    s["B"].transform_layout(lambda i, j: [i * 4 + j])
+
+
+def transform_by_a_product() -> None:
+    s = schedule()
+    s["B"].transform_layout(lambda i, j: [i * j, j])
+
+
+def transform_with_an_offset() -> None:
+    s = schedule()
+    s["B"].transform_layout(lambda i, j: [i + 1, j])
+
+
+def transform_by_what_is_not_known() -> None:
+    s = schedule()
+    w = te.var("w")
+    s["B"].transform_layout(lambda i, j: [i // w, j, i % w])
+
+
 # -- loop kinds ----------------------------------------------------------------------------------------
 
 
@@ -861,6 +921,12 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "decompose_reduction": [
         decompose_no_reduction, decompose_twice, decompose_inside_a_reduce_loop, split_a_loop_of_initial_values,
         rfactor_after_decomposing, cache_write_after_decomposing,
+    ],
+    "transform_layout": [
+        transform_an_output, transform_an_input, transform_after_a_split, transform_with_an_index_too_few,
+        transform_into_nothing, transform_and_lose_an_index, transform_with_other_factors,
+        transform_two_elements_into_one, transform_by_a_product, transform_with_an_offset,
+        transform_by_what_is_not_known,
     ],
     "fuse": [
         fuse_nothing, fuse_in_the_wrong_order, fuse_loops_apart, fuse_spatial_and_reduce, fuse_a_vectorized_loop,

@@ -155,6 +155,19 @@ def storage_align_by_a_knob(s: Schedule) -> None:
     s["B"].storage_align(s["B"].op.axis[1], s.define_knob("bank", [1, 4]))
 
 
+def transform_layout(s: Schedule) -> None:
+    """Blocks of four columns, one after the other; what is computed stays in order."""
+    s["B"].transform_layout(lambda i, j: [j // 4, te.AXIS_SEPARATOR, i, j % 4])
+    s["B"].reorder("axis1", "axis0")
+
+
+def transform_layout_by_knobs_and_sizes(s: Schedule) -> None:
+    rows = s.define_knob("rows", [2, 4])
+    s["B"].transform_layout(lambda *i: [i[0] * s.size("m") + i[1]])
+    s["C"].transform_layout(lambda i, j: [i // rows, j * rows + i % rows])
+    s["B"].compute_inline()
+
+
 def compute_at(s: Schedule) -> None:
     s["B"].compute_at(s["C"], "j")
 
@@ -265,7 +278,7 @@ CASES: dict[str, Callable[[Schedule], None]] = {
         split_without_conditions, split_an_output_by_whatever_is_best, split_by_a_size, split_by_a_formula,
         split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
         reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, bind_virtual_threads,
-        storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, store_at, compute_at_then_split,
+        transform_layout, transform_layout_by_knobs_and_sizes, storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, store_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
         cache_read_of_an_input, rfactor, rfactor_of_a_part, split_into, reverse_compute_at, reverse_compute_inline,
         decompose_reduction, cache_write_keeping_loops, knobs_and_constraints, a_choice,
