@@ -1,0 +1,309 @@
+"""`Analyzer`: what can be said of integer expressions, by TVM's names.
+
+    an = Analyzer()
+    an.bind(x, Range(0, 8))
+    an.simplify((y*8 + x) // 8)             y
+    an.const_int_bound(x*3 - 1)             [-1, 20]
+    an.modular_set(x*6 + y*4)               2*k
+    with an.constraint_scope(y > 10):
+        an.can_prove(y >= 5)                True
+
+It is a face for the prover of `ir.simplify`, which lowering uses by itself: that one keeps polynomials,
+ranges and facts. Constant bounds, congruences and the rules of `rewrite` are added here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
+
+from autosched.errors import UsageError
+from autosched.ir.arith import bounds
+from autosched.ir.arith.bounds import EVERYTHING, Bound, of_type
+from autosched.ir.arith.modular import ANY, ModularSet, modular_of
+from autosched.ir.arith.rewrite import rewrite
+from autosched.ir.arith.sets import NEG_INF, POS_INF, IntervalSet, Range, as_interval, interval_of
+from autosched.ir.expr import Expr, as_expr, compare, const, floordiv, var, variables
+from autosched.ir.poly import Poly
+from autosched.ir.prove import conjuncts, is_integer_index
+from autosched.ir.simplify import Analyzer as Prover
+from autosched.ir.visit import substitute
+
+__all__ = ["Analyzer", "ConstIntBound"]
+
+
+@dataclass(frozen=True)
+class ConstIntBound:
+    """The smallest and the largest value of an expression; beyond int64, infinite."""
+
+    POS_INF = (1 << 63) - 1
+    NEG_INF = -POS_INF
+
+    min_value: int
+    max_value: int
+
+    def __repr__(self) -> str:
+        low = "-inf" if self.min_value == self.NEG_INF else self.min_value
+        high = "inf" if self.max_value == self.POS_INF else self.max_value
+        return f"ConstIntBound[{low}, {high}]"
+
+
+class Analyzer:
+    """Variables, what is known of them, and what follows.
+
+    An index expression (`ir.expr.is_index`) is a mathematical integer; a variable of 32 bits or more
+    is not bounded by its type, one of less is. "Cannot prove" never means "false".
+    """
+
+    #: rounds of rules and normal forms before the result is taken as it is
+    ROUNDS = 8
+
+    def __init__(self) -> None:
+        self.prover = Prover()
+        self._bounds: dict[Expr, Bound] = {}
+        self._modular: dict[Expr, ModularSet] = {}
+        self._facts: tuple[Poly, ...] = ()  # each of them >= 0
+
+    # -- what is known ------------------------------------------------------------------------
+    def bind(self, var: Expr, expr: object, allow_override: bool = False) -> None:
+        """Let a variable be an expression, or lie in a `Range`.
+
+        Raises UsageError for a variable that is bound already, unless `allow_override`.
+        """
+        if var in self.prover._ranges and not allow_override:
+            raise UsageError(
+                f"{var.name} is bound already", asked=f"bind({var.name}, {expr!r})", legal="pass allow_override=True"
+            )
+        self._bounds.pop(var, None)
+        self._modular.pop(var, None)
+        if isinstance(expr, Range):
+            self.prover.bind(var, expr.min, expr.min + (expr.extent - 1))
+        else:
+            value = as_expr(expr)
+            self._modular[var] = self.modular_set(value)
+            self.prover.bind(var, value, value)
+
+    def update(self, var: Expr, info: ConstIntBound | ModularSet | IntervalSet, override: bool = False) -> None:
+        """Add what is known of a variable; with `override`, in place of what was known."""
+        if isinstance(info, ModularSet):
+            self._modular[var] = info if override else self._modular.get(var, ANY) & info
+            return
+        if isinstance(info, ConstIntBound):
+            info = _as_interval_set(info)
+        low = None if info.min_value is NEG_INF else self.prover.poly(info.min_value)
+        high = None if info.max_value is POS_INF else self.prover.poly(info.max_value)
+        if not override:
+            old_low, old_high = self.prover.range(var)
+            low = _tighter(old_low, low, largest=True)
+            high = _tighter(old_high, high, largest=False)
+        self.prover.bind(var, low, high)
+
+    @contextmanager
+    def constraint_scope(self, constraint: Expr) -> Iterator[None]:
+        """The condition holds inside `with`."""
+        saved = self._bounds, self._modular, self._facts
+        self._bounds, self._modular = dict(self._bounds), dict(self._modular)
+        parts = conjuncts(constraint)
+        facts = [p for c in parts for p in self.prover.inequalities(c)]
+        self._facts = (*self._facts, *facts)
+        for c in parts:
+            self._assume_congruence(c)
+        for p in facts:
+            self._assume_bound(p)
+        try:
+            with self.prover.assuming(constraint):
+                yield
+        finally:
+            self._bounds, self._modular, self._facts = saved
+
+    def _assume_congruence(self, condition: Expr) -> None:
+        """`(x + c) % d == r` for constants says that x is r - c, modulo d."""
+        if condition.op != "eq":
+            return
+        for side, other in (condition.args, condition.args[::-1]):
+            if side.op not in ("floormod", "truncmod") or side.args[1].op != "const" or other.op != "const":
+                continue
+            d, r = abs(int(side.args[1].value)), int(other.value)
+            p = self.prover.poly(side.args[0])
+            for v in [a for a in p.atoms() if a.op == "var"]:
+                linear = p.linear_in(v)
+                offset = None if linear is None else linear[1].constant
+                if d and linear is not None and offset is not None and linear[0].constant in (1, -1):
+                    value = (r - offset) * int(linear[0].constant or 0)
+                    self._modular[v] = self._modular.get(v, ANY) & ModularSet.of(d, value)
+
+    def _assume_bound(self, p: Poly) -> None:
+        """`c*x + rest >= 0` bounds x by a constant where the rest is bounded by one."""
+        for v in [a for a in p.atoms() if a.op == "var"]:
+            linear = p.linear_in(v)
+            slope = None if linear is None else linear[0].constant
+            if linear is None or slope is None or v in linear[1].variables:
+                continue
+            most = self.bound_of(self.prover.expr(linear[1])).high
+            if most != inf:
+                end = Bound(-(most // slope), inf) if slope > 0 else Bound(-inf, most // -slope)
+                self._bounds[v] = self._bounds.get(v, EVERYTHING) & end
+
+    # -- questions ----------------------------------------------------------------------------
+    def const_int_bound(self, expr: Expr) -> ConstIntBound:
+        """The tightest constants known between which the expression lies."""
+        found = self.bound_of(expr)
+        if is_integer_index(expr):
+            simple = self.simplify(expr)
+            found = found & self.bound_of(simple)
+            p = self.prover.poly(simple)
+            ranged = [v for v in p.variables if self.prover.range(v) != (None, None)]
+            for largest in (False, True):
+                end = self.prover.extreme(p, ranged, largest)
+                value = None if end is None else end.constant
+                if value is not None:
+                    found = found & (Bound(-inf, value) if largest else Bound(value, inf))
+            for f in self._facts:
+                below, above = (p - f).constant, (p + f).constant
+                if below is not None:
+                    found = found & Bound(below, inf)
+                if above is not None:
+                    found = found & Bound(-inf, above)
+        low, high = (max(min(end, ConstIntBound.POS_INF), ConstIntBound.NEG_INF) for end in (found.low, found.high))
+        return ConstIntBound(int(low), int(high))
+
+    def bound_of(self, e: Expr) -> Bound:
+        """The bound of an expression as it stands."""
+        return bounds.bound_of(e, self._variable_bound)
+
+    def _variable_bound(self, v: Expr) -> Bound:
+        found = self._bounds.get(v, EVERYTHING)
+        if v.dtype.bits < 32 and v.dtype.is_integer or v.dtype.is_bool:
+            found = found & of_type(v.dtype)
+        low, high = self.prover.range(v)
+        if low is not None and v not in low.variables:
+            found = found & Bound(self.bound_of(low.expr()).low, inf)
+        if high is not None and v not in high.variables:
+            found = found & Bound(-inf, self.bound_of(high.expr()).high)
+        return found
+
+    def modular_set(self, expr: Expr) -> ModularSet:
+        """The coefficient and base with `expr == coeff*k + base` for some integer k."""
+        found = self.congruence_of(expr)
+        if is_integer_index(expr):
+            found = found & self.congruence_of(self.simplify(expr))
+        return found
+
+    def congruence_of(self, e: Expr) -> ModularSet:
+        """The congruence of an expression as it stands."""
+        return modular_of(e, self._variable_modular)
+
+    def _variable_modular(self, v: Expr) -> ModularSet:
+        return self._modular.get(v, ANY)
+
+    def int_set(self, expr: Expr, dom_map: Mapping[Expr, object] | None = None) -> IntervalSet:
+        """An interval with all values of the expression while variables run through their sets.
+
+        dom_map: variable -> IntervalSet, Range, pair or number; without it, the variables that are bound
+        """
+        if dom_map is None:
+            domains = {
+                v: IntervalSet(NEG_INF if low is None else low.expr(), POS_INF if high is None else high.expr())
+                for v, (low, high) in self.prover._ranges.items()
+            }
+        else:
+            domains = {v: as_interval(s) for v, s in dom_map.items()}
+        found = interval_of(self.simplify(expr) if is_integer_index(expr) else expr, domains, self.prover)
+        return IntervalSet(self.simplify(found.min_value), self.simplify(found.max_value))
+
+    # -- simplification -----------------------------------------------------------------------
+    def simplify(self, expr: object, steps: int = 2) -> Expr:
+        """An equal expression of the same type, as simple as is known how.
+
+        The normal form of polynomials and the rules of `rewrite` take turns until nothing changes.
+        `steps` is accepted for the sake of TVM's signature.
+        """
+        e = as_expr(expr)
+        found = self._fixpoint(e)
+        periodic = {v: m for v, m in self._modular.items() if m.coeff != 1 and v in variables(found)}
+        for v, m in periodic.items():
+            found = self._with_congruence(found, v, m)
+        return found
+
+    rewrite_simplify = simplify
+    canonical_simplify = simplify
+
+    def _fixpoint(self, e: Expr) -> Expr:
+        seen = {e}
+        for _ in range(self.ROUNDS):
+            e = rewrite(self.prover.simplify(e), self)
+            if e in seen:
+                break
+            seen.add(e)
+        return e
+
+    def _with_congruence(self, e: Expr, v: Expr, m: ModularSet) -> Expr:
+        """`e` simplified with `coeff*q + base` for the variable, if it goes with that."""
+        if m.coeff == 0:
+            return self._fixpoint(substitute(e, {v: const(m.base, v.dtype)}))
+        q = var(f"{v.name}.quotient", v.dtype)
+        low, high = self.prover.range(v)
+        floors = [
+            None if end is None else floordiv(end.expr() - m.base + up, m.coeff)
+            for end, up in ((low, m.coeff - 1), (high, 0))
+        ]
+        self.prover.bind(q, *floors)
+        found = self._fixpoint(substitute(e, {v: q * m.coeff + m.base}))
+        return e if q in variables(found) else found
+
+    # -- proofs -------------------------------------------------------------------------------
+    def can_prove(self, expr: Expr, strength: int = 0) -> bool:
+        """Whether the condition is known to hold. `strength` is TVM's; everything is tried anyway."""
+        result = self.simplify(expr)
+        if result.op == "const":
+            return bool(result.value)
+        return all(self._holds(c) for c in conjuncts(result))
+
+    def _holds(self, condition: Expr) -> bool:
+        """By constant bounds and congruences of the difference of both sides."""
+        if condition.op == "or":
+            return any(self.can_prove(a) for a in condition.args)
+        if condition.op not in ("lt", "le", "gt", "ge", "eq", "ne") or not all(map(is_integer_index, condition.args)):
+            return False
+        a, b = condition.args
+        difference = self.prover.expr(self.prover.poly(a) - self.prover.poly(b))
+        bound = self.const_int_bound(difference)
+        match condition.op:
+            case "lt":
+                return bound.max_value < 0
+            case "le":
+                return bound.max_value <= 0
+            case "gt":
+                return bound.min_value > 0
+            case "ge":
+                return bound.min_value >= 0
+            case "eq":
+                return bound.min_value == bound.max_value == 0
+        return bound.min_value > 0 or bound.max_value < 0 or 0 not in self.modular_set(difference)
+
+    def can_prove_equal(self, lhs: object, rhs: object) -> bool:
+        """Whether both are known to have the same value."""
+        return self.can_prove(compare("eq", lhs, rhs))
+
+    def can_prove_greater_equal(self, expr: Expr, lower_bound: int) -> bool:
+        return self.can_prove(compare("ge", expr, lower_bound))
+
+    def can_prove_less(self, expr: Expr, upper_bound: int) -> bool:
+        return self.can_prove(compare("lt", expr, upper_bound))
+
+
+def _as_interval_set(bound: ConstIntBound) -> IntervalSet:
+    low = NEG_INF if bound.min_value <= ConstIntBound.NEG_INF else const(bound.min_value)
+    high = POS_INF if bound.max_value >= ConstIntBound.POS_INF else const(bound.max_value)
+    return IntervalSet(low, high)
+
+
+def _tighter(old: Poly | None, new: Poly | None, largest: bool) -> Poly | None:
+    """The better of two ends: the larger lower one, the smaller upper one; the new one if they cannot be compared."""
+    if old is None or new is None:
+        return old if new is None else new
+    if old.constant is None or new.constant is None:
+        return new
+    return Poly.of((max if largest else min)(old.constant, new.constant))

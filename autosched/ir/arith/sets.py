@@ -1,0 +1,248 @@
+"""Intervals whose ends are expressions, and what an expression's values are while variables run through them.
+
+    with a in [0, 9]:    a*4 + b    lies in [b, b + 36]
+
+`interval_of` looks at the expression's tree, so that `a % 3` is 0..2, and at its polynomial, so that
+`(a + b) - a` is `b`; the tighter of both is taken where that can be proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autosched.errors import UsageError
+from autosched.ir.expr import Expr, as_expr, binary, const, maximum, minimum, var, variables
+from autosched.ir.prove import is_integer_index
+from autosched.ir.simplify import Analyzer as Prover
+
+__all__ = ["NEG_INF", "POS_INF", "IntSet", "IntervalSet", "Range", "as_interval", "interval_of"]
+
+#: ends of intervals that are not bounded
+POS_INF = var("pos_inf", "int64", "scalar")
+NEG_INF = var("neg_inf", "int64", "scalar")
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """`[min, min + extent)`. `Range(begin, end)`, `Range(end)` or `Range.from_min_extent(min, extent)`."""
+
+    min: Expr
+    extent: Expr
+
+    def __init__(self, begin: object, end: object = None) -> None:
+        first, last = (const(0), as_expr(begin)) if end is None else (as_expr(begin), as_expr(end))
+        object.__setattr__(self, "min", first)
+        object.__setattr__(self, "extent", last - first)
+
+    @staticmethod
+    def from_min_extent(min_value: object, extent: object) -> Range:
+        """The `extent` integers from `min_value` on."""
+        found = object.__new__(Range)
+        object.__setattr__(found, "min", as_expr(min_value))
+        object.__setattr__(found, "extent", as_expr(extent))
+        return found
+
+    def __repr__(self) -> str:
+        return f"range(min={self.min!r}, extent={self.extent!r})"
+
+
+class IntSet:
+    """Sets of integers; `IntervalSet` is the one kind there is."""
+
+    @staticmethod
+    def single_point(point: object) -> IntervalSet:
+        """The set of one integer."""
+        return IntervalSet(point, point)
+
+    @staticmethod
+    def vector(vec: Expr) -> IntervalSet:
+        """The values of a vector's lanes: an interval around them."""
+        if vec.op == "ramp":
+            base, stride = vec.args
+            last = base + stride * (vec.dtype.lanes - 1)
+            return IntervalSet(minimum(base, last), maximum(base, last))
+        if vec.op == "broadcast":
+            return IntSet.single_point(vec.args[0])
+        raise UsageError("not a vector whose lanes are known", asked=repr(vec), legal="legal: a ramp or a broadcast")
+
+    @staticmethod
+    def interval(low: object, high: object) -> IntervalSet:
+        return IntervalSet(low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalSet(IntSet):
+    """The integers `min_value <= x <= max_value`; `NEG_INF` and `POS_INF` stand for open ends."""
+
+    min_value: Expr
+    max_value: Expr
+
+    def __init__(self, min_value: object, max_value: object) -> None:
+        object.__setattr__(self, "min_value", as_expr(min_value))
+        object.__setattr__(self, "max_value", as_expr(max_value))
+
+    @staticmethod
+    def everything() -> IntervalSet:
+        return IntervalSet(NEG_INF, POS_INF)
+
+    @staticmethod
+    def nothing() -> IntervalSet:
+        return IntervalSet(POS_INF, NEG_INF)
+
+    def is_everything(self) -> bool:
+        return self.min_value is NEG_INF and self.max_value is POS_INF
+
+    def is_nothing(self) -> bool:
+        return self.min_value is POS_INF or self.max_value is NEG_INF
+
+    def __repr__(self) -> str:
+        return f"IntervalSet[{self.min_value!r}, {self.max_value!r}]"
+
+
+def as_interval(values: object) -> IntervalSet:
+    """An interval as it is, a Range, a pair of ends, or one integer."""
+    if isinstance(values, IntervalSet):
+        return values
+    if isinstance(values, Range):
+        return IntervalSet(values.min, values.min + (values.extent - 1))
+    if isinstance(values, tuple):
+        return IntervalSet(*values)
+    return IntSet.single_point(values)
+
+
+_Ends = tuple[Expr | None, Expr | None]
+_CONDITIONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "likely"))
+
+
+def interval_of(e: Expr, domains: Mapping[Expr, IntervalSet], prover: Prover) -> IntervalSet:
+    """An interval with all values of the index `e` while the variables of `domains` run through theirs."""
+    if not is_integer_index(e):
+        return IntervalSet.everything() if variables(e) & domains.keys() else IntSet.single_point(e)
+    finite = {
+        v: (
+            None if d.min_value is NEG_INF else prover.poly(d.min_value),
+            None if d.max_value is POS_INF else prover.poly(d.max_value),
+        )
+        for v, d in domains.items()
+    }
+    with prover.tightened(finite):
+        simple = prover.simplify(e)
+        low, high = _Evaluation(domains, prover).ends(simple)
+        p = prover.poly(simple)
+        tight = [prover.extreme(p, tuple(domains), largest) for largest in (False, True)]
+        if tight[0] is not None and (low is None or prover.prove_nonneg(tight[0] - prover.poly(low))):
+            low = prover.expr(tight[0])
+        if tight[1] is not None and (high is None or prover.prove_nonneg(prover.poly(high) - tight[1])):
+            high = prover.expr(tight[1])
+    return IntervalSet(
+        NEG_INF if low is None else prover.simplify(low), POS_INF if high is None else prover.simplify(high)
+    )
+
+
+class _Evaluation:
+    """Intervals of an expression's parts, from the leaves up. None is an open end."""
+
+    def __init__(self, domains: Mapping[Expr, IntervalSet], prover: Prover) -> None:
+        self.domains, self.prover = domains, prover
+        self.known: dict[Expr, _Ends] = {}
+
+    def ends(self, e: Expr) -> _Ends:
+        if not variables(e) & self.domains.keys():
+            return e, e
+        if e not in self.known:
+            self.known[e] = self._ends(e)
+        return self.known[e]
+
+    def _ends(self, e: Expr) -> _Ends:
+        if e.op == "var":
+            own = self.domains[e]
+            low, high = own.min_value, own.max_value
+            first = None if low is NEG_INF else low if e in variables(low) else self.ends(low)[0]
+            last = None if high is POS_INF else high if e in variables(high) else self.ends(high)[1]
+            return first, last
+        if e.op in _CONDITIONS:
+            return const(0), const(1)
+        if e.op in ("select", "if_then_else"):
+            (a, b), (c, d) = self.ends(e.args[1]), self.ends(e.args[2])
+            return _both(minimum, a, c), _both(maximum, b, d)
+        if e.op == "cast":
+            return self.ends(e.args[0])
+        if e.op == "neg":
+            a, b = self.ends(e.args[0])
+            return (None if b is None else -b), (None if a is None else -a)
+        (a, b), (c, d) = self.ends(e.args[0]), self.ends(e.args[1])
+        match e.op:
+            case "add":
+                return _both(_plus, a, c), _both(_plus, b, d)
+            case "sub":
+                return _both(_minus, a, d), _both(_minus, b, c)
+            case "min" | "max":
+                pick = minimum if e.op == "min" else maximum
+                known = [x for x in ((a, c) if e.op == "max" else (b, d)) if x is not None]
+                least, most = _both(pick, a, c), _both(pick, b, d)
+                only = known[0] if len(known) == 1 else None  # max(x, y) >= y, whatever x is
+                return (
+                    (least if only is None else only, most)
+                    if e.op == "max"
+                    else (least, most if only is None else only)
+                )
+            case "mul":
+                return self._product((a, b), (c, d))
+            case "floordiv" | "truncdiv" | "floormod" | "truncmod":
+                return self._division(e.op, (a, b), (c, d))
+        return None, None
+
+    def _sign(self, e: Expr | None) -> int:
+        if e is None:
+            return 0
+        p = self.prover.poly(e)
+        return 1 if self.prover.prove_nonneg(p) else -1 if self.prover.prove_nonneg(-p) else 0
+
+    def _product(self, x: _Ends, y: _Ends) -> _Ends:
+        """By a factor that is one point of known sign, or of two that are nowhere negative."""
+        for (a, b), (c, d) in ((x, y), (y, x)):
+            if c is not None and c is d:
+                sign = self._sign(c)
+                low, high = (None if a is None else a * c), (None if b is None else b * c)
+                if sign:
+                    return (low, high) if sign > 0 else (high, low)
+        if self._sign(x[0]) > 0 and self._sign(y[0]) > 0:
+            return _both(_product, x[0], y[0]), _both(_product, x[1], y[1])
+        return None, None
+
+    def _division(self, op: str, x: _Ends, y: _Ends) -> _Ends:
+        """By one positive point."""
+        a, b = x
+        d = y[0] if y[0] is y[1] else None
+        if d is None or not self.prover.prove_nonneg(self.prover.poly(d) - 1):
+            return None, None
+        if op in ("floordiv", "truncdiv"):
+            return (None if a is None else _quotient(op, a, d)), (None if b is None else _quotient(op, b, d))
+        if op == "truncmod" and self._sign(a) <= 0:
+            return 1 - d, d - 1
+        if a is not None and b is not None and self._sign(a) > 0:
+            if self.prover.prove_nonneg(self.prover.poly(d) - 1 - self.prover.poly(b)):
+                return a, b
+            return const(0), minimum(b, d - 1)
+        return const(0), d - 1
+
+
+def _quotient(op: str, a: Expr, b: Expr) -> Expr:
+    return a // b if op == "floordiv" else a / b
+
+
+def _plus(a: Expr, b: Expr) -> Expr:
+    return a + b
+
+
+def _minus(a: Expr, b: Expr) -> Expr:
+    return a - b
+
+
+def _product(a: Expr, b: Expr) -> Expr:
+    return binary("mul", a, b)
+
+
+def _both(combine: object, a: Expr | None, b: Expr | None) -> Expr | None:
+    return None if a is None or b is None else combine(a, b)  # type: ignore[operator]

@@ -1,0 +1,69 @@
+"""`arith.Analyzer` on random expressions, against brute force: negative numbers, divisors that are zero or
+negative, ranges that are symbolic, constraints that hold for a while, and values at the end of int64.
+
+`AUTOSCHED_FUZZ=100000:120000 pytest tests/ir/test_arith_laws.py` runs those seeds instead of the usual ones.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from arith_laws import Case
+from index_fuzz import Seeded
+
+from autosched.ir.arith import Analyzer, ConstIntBound, Range
+from autosched.ir.expr import Expr, const, floordiv, floormod, maximum, minimum, truncdiv, truncmod, var
+
+FIRST, LAST = map(int, os.environ.get("AUTOSCHED_FUZZ", "0:150").split(":"))
+
+
+@pytest.mark.parametrize("block", range(FIRST, LAST, 50))
+def test_random_expressions(block: int) -> None:
+    for seed in range(block, min(block + 50, LAST)):
+        try:
+            Case(Seeded(seed)).check()
+        except AssertionError as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+def _trunc(a: int, b: int) -> int:
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+EXACT = {
+    floordiv: lambda a, b: a // b if b else 0,
+    floormod: lambda a, b: a % b if b else 0,
+    truncdiv: _trunc,
+    truncmod: lambda a, b: a - b * _trunc(a, b) if b else 0,
+    minimum: min,
+    maximum: max,
+}
+EXTREME = [0, 1, -1, 3, -3, 2**31 - 1, -(2**31), 2**31, 2**62, -(2**62), 2**63 - 2, -(2**63) + 2]
+
+
+@pytest.mark.parametrize("op", EXACT, ids=lambda op: op.__name__)
+def test_intervals_of_extreme_values(op: object) -> None:
+    """Every pair of extreme values, as intervals of one and of two ends."""
+    a, b = var("a", "int64"), var("b", "int64")
+    e: Expr = op(a, b)  # type: ignore[operator]
+    for x in EXTREME:
+        for y in EXTREME:
+            an = Analyzer()
+            an.update(a, ConstIntBound(min(x, 5), max(x, 5)))
+            an.update(b, ConstIntBound(min(y, 2), max(y, 2)))
+            found = an.const_int_bound(e)
+            for u in (x, 5):
+                for v in (y, 2):
+                    value = EXACT[op](u, v)  # type: ignore[index]
+                    low, high = found.min_value, found.max_value
+                    assert low <= value <= high or abs(value) > ConstIntBound.POS_INF, (u, v, value, found)
+
+
+def test_simplified_constants_beyond_int32() -> None:
+    an = Analyzer()
+    x = var("x", "int64")
+    an.bind(x, Range(2**40, 2**40 + 8))
+    assert repr(an.simplify(floordiv(x, const(2**40, "int64")))) == "1"
+    assert an.const_int_bound(x * 4096) == ConstIntBound(2**52, 2**52 + 7 * 4096)
