@@ -27,7 +27,7 @@ examples:
   %(prog)s box_blur --hot
 """
 
-WHAT = ("schedule", "loops", "source", "llvm", "asm", "hot", "records")
+WHAT = ("schedule", "loops", "source", "llvm", "asm", "hot", "passes", "records")
 
 #: The pass after which loops are shown unless told otherwise: knobs bound, borders not yet cut off.
 _LOOPS_AFTER = "simplify"
@@ -86,9 +86,21 @@ def _text(chosen: Plan, what: str, after: str | None) -> str:
         from autosched.ir.printer import format_function
 
         return format_function(chosen.structure.after(after or _LOOPS_AFTER, chosen.knobs))
+    if what == "passes":
+        return _passes(chosen)
     if what == "llvm":
         _check_cpu(chosen, what)
     return chosen.compile().get_source(what)
+
+
+def _passes(chosen: Plan) -> str:
+    """How long each pass takes that makes statements for code generation out of the loops."""
+    from autosched.lower.passes import PassContext, PassTimingInstrument
+
+    timing = PassTimingInstrument()
+    with PassContext(instruments=[timing]):
+        chosen.structure.bind(chosen.knobs)
+    return timing.render()
 
 
 def _assembly(chosen: Plan, what: str) -> tuple[str, dict[str, Any]]:

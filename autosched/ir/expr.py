@@ -135,6 +135,11 @@ class Expr:
             legal="use te.all / te.any to combine conditions, te.select or te.if_then_else to choose",
         )
 
+    def __int__(self) -> int:
+        if self.op != "const":
+            raise TypeError(f"{self!r} has no value before it runs")
+        return int(self.value)
+
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(f"{self!r} is a scalar expression and cannot be iterated")
 

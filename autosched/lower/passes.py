@@ -59,24 +59,6 @@ TVM_NAMES: dict[str, tuple[str, ...]] = {
     "tir.UnrollLoop": ("unroll",),
 }
 
-#: every built-in pass, in order: `pipeline.CONCRETE` has the functions
-BUILT_IN = (
-    "bind_knobs",
-    "simplify",
-    "partition",
-    "flatten",
-    "inject_vthreads",
-    "share_storage",
-    "simplify_flat",
-    "vectorize",
-    "unroll",
-    "align_streams",
-    "bind_threads",
-    "simplify_last",
-    "patterns",
-    "verify",
-)
-
 #: built-in passes that may be left out: without `vectorize` and `unroll`, such loops are plain loops
 OPTIONAL = (
     "simplify",
@@ -297,9 +279,13 @@ def _check_config(config: Mapping[str, Any]) -> None:
 
 
 def _check_disabled(names: Iterable[str]) -> None:
+    if not names:
+        return
+    from autosched.lower.pipeline import PASSES
+
     for name in sorted(names):
         why = ""
-        if name in BUILT_IN and name not in OPTIONAL:
+        if name in PASSES and name not in OPTIONAL:
             why = f"code generation relies on what {name} does"
         elif name.startswith("tir."):
             why = f"there is no pass {name!r}"

@@ -27,6 +27,7 @@ from autosched.lower.nest import build_nests
 from autosched.lower.partition import partition_loops
 from autosched.lower.passes import run_pass
 from autosched.lower.patterns import split_patterns
+from autosched.lower.scalars import read_scalars, scalar_buffers
 from autosched.lower.scoped import replace_exprs, simplify_stmt
 from autosched.lower.vectorize import unroll_loops, vectorize_loops
 from autosched.schedule.schedule import Constraint, Knob, Schedule
@@ -229,26 +230,30 @@ class Structure:
         return format_function(self.function)
 
 
-def lower_structure(s: Schedule, args: Sequence[Tensor], target: TargetLike, name: str = "main") -> Structure:
+def lower_structure(s: Schedule, args: Sequence[Tensor | Expr], target: TargetLike, name: str = "main") -> Structure:
     """The structural half: inline, infer bounds, build nests with guards and storage, simplify.
 
     `args` are the function's parameters in calling order: inputs, outputs, and what else the caller
     wants to see: an intermediate that is an argument is stored there, as far as it is computed (an
-    inlined one is not). Raises LowerError when an input or output is missing from them, ScheduleError
-    when the schedule is inconsistent.
+    inlined one is not). A variable is a number that the caller passes: see `scalars`.
+
+    Raises LowerError when an input or output is missing from them, ScheduleError when the schedule is
+    inconsistent.
     """
     to = Target.parse(target)
     s.check()
     an = Analyzer()
     bodies = inline_stages(s)
-    passed, wanted = _passed(s, args, to), _outputs(s, args)
+    scalars, tensors = scalar_buffers(args), [t for t in args if isinstance(t, Tensor)]
+    passed, wanted = _passed(s, tensors, to), _outputs(s, tensors)
     real = infer_bounds(s, bodies, an, passed)
     buffers, body = build_nests(s, real, to, an, passed | wanted)
-    params = _parameters(s, args, buffers, wanted)
+    arrays = iter(_parameters(s, tensors, buffers, wanted))
+    params = tuple([scalars[a] if isinstance(a, Expr) else next(arrays) for a in args])
     sizes = sorted({v for b in params for d in b.shape for v in variables(d)}, key=lambda v: v.serial)
-    body = simplify_stmt(body, Analyzer())
+    body = read_scalars(simplify_stmt(body, Analyzer()), params, scalars)
     verify.check_sizes(body, sizes, name)
-    outputs = tuple(i for i, t in enumerate(args) if t in wanted or t in passed)
+    outputs = tuple(i for i, t in enumerate(args) if isinstance(t, Tensor) and t in wanted | passed)
     exact = room.check_tails(s, {x: r.extents for x, r in real.items()}, an)
     function = Function(name, params, tuple(sizes), body, outputs, requires=room.requirements(exact))
     return Structure(function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s), *exact))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ def as_array(value: object, param: Param, function: str) -> Array:
     """
     if isinstance(value, np.ndarray):
         return np.asarray(value)
+    if isinstance(value, (numbers.Real, np.generic)) and not param.shape and not param.is_output:
+        return _number(value, param, function)
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
@@ -38,6 +41,18 @@ def as_array(value: object, param: Param, function: str) -> Array:
         asked=_asked(function, param),
         legal=f"expected {param}: a NumPy array, or an object with __dlpack__ or __array_interface__",
     )
+
+
+def _number(value: Any, param: Param, function: str) -> Array:
+    """A number for an argument without dimensions, unless its type cannot hold it."""
+    of = np.dtype(param.dtype)
+    if of.kind != "f" and int(value) == value and not isinstance(value, float):
+        bits = np.iinfo(of) if of.kind in "iu" else None
+        if bits is None or bits.min <= int(value) <= bits.max:
+            return np.array(value, of)
+    elif of.kind == "f":
+        return np.array(value, of)
+    raise BuildError(f"{value!r} is no {param.dtype}", asked=_asked(function, param), legal=f"expected {param}")
 
 
 def check_arrays(signature: Signature, arrays: Sequence[Array]) -> dict[str, int]:

@@ -43,15 +43,14 @@ class ThreadAxis:
 _add_arithmetic(ThreadAxis)
 
 
-def thread_axis(dom: object = None, thread_tag: object = "", name: str = "") -> ThreadAxis:
-    """The axis `thread_tag` of a GPU-style target, as TVM writes it: `te.thread_axis("threadIdx.x")`.
+def thread_axis(dom: object = None, tag: object = "", name: str = "") -> ThreadAxis:
+    """The axis `tag` of a GPU-style target, as TVM writes it: `te.thread_axis("threadIdx.x")`.
 
     Tags are blockIdx and threadIdx with .x, .y or .z, and `vthread`, of which there may be several.
     Extents come from the loops that are bound, so `dom` is not looked at. `bind` takes the tag itself, too.
     """
-    tag = dom if isinstance(dom, str) else thread_tag
-    called = name or str(tag)
-    return ThreadAxis(str(tag), called, ir.var(called, role="loop"))
+    called = str(dom if isinstance(dom, str) else tag)
+    return ThreadAxis(called, name or called, ir.var(name or called, role="loop"))
 
 
 def size_var(name: str = "size", dtype: object = "int32") -> Expr:

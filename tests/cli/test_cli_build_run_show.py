@@ -145,6 +145,13 @@ def test_show_assembly_with_its_hot_loop_marked(cli: Cli) -> None:
     assert data["hot_loop"]["counts"]["loads"] > 0
 
 
+def test_show_says_how_long_each_pass_takes(cli: Cli) -> None:
+    lines = cli("show", "brighten", "--passes", "--json").data["text"].splitlines()
+    names = [line.split(":")[0] for line in lines]
+    assert names[0] == "bind_knobs" and names[-1] == "verify" and "vectorize" in names
+    assert all("us (" in line for line in lines)
+
+
 def test_show_opencl_source_only(cli: Cli) -> None:
     assert "__kernel" in cli("show", "brighten", "--target", "opencl", "--source").out
     done = cli("show", "brighten", "--target", "opencl", "--asm")

@@ -120,3 +120,19 @@ def test_autosched_alone_does_not_load_it() -> None:
     probe = "import sys, autosched, autosched.te; print([m for m in sys.modules if m.startswith('autosched.tvm')])"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_sizes_are_numbers_where_they_are_known() -> None:
+    a = te.placeholder((4, te.var("n")), name="a")
+    assert int(a.shape[0]) == a.shape[0].value == 4
+    with pytest.raises(TypeError, match="no value before it runs"):
+        int(a.shape[1])
+
+
+def test_thread_axes_by_every_spelling() -> None:
+    for axis in (
+        te.thread_axis("threadIdx.x"),
+        te.thread_axis((0, 8), "threadIdx.x"),
+        te.thread_axis(tag="threadIdx.x"),
+    ):
+        assert axis.thread_tag == "threadIdx.x"

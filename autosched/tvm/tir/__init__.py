@@ -10,7 +10,7 @@ from autosched.ir.stmt import Buffer, Stmt
 from autosched.te import *  # noqa: F403
 from autosched.tvm._missing import missing
 from autosched.tvm.te import add, indexdiv, indexmod, multiply, subtract
-from autosched.tvm.tir import nodes, op, stmt_functor, transform
+from autosched.tvm.tir import ir_builder, nodes, op, stmt_functor, transform
 from autosched.tvm.tir.nodes import NODES, ForKind
 from autosched.tvm.tir.op import *  # noqa: F403
 
@@ -23,6 +23,7 @@ __all__ = [
     "add",
     "indexdiv",
     "indexmod",
+    "ir_builder",
     "multiply",
     "nodes",
     "op",
