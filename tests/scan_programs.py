@@ -31,6 +31,35 @@ def two_states() -> list[Tensor]:
     return [x, *te.scan([p0, q0], [p1, q1], [p, q], inputs=[x], name="PQ")]
 
 
+def states_at_once() -> list[Tensor]:
+    """The same; inits, what a step goes through, and updates are computed two at a time."""
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), "int32", name="X")
+    p, q = (te.placeholder((n, m), "int32", name=name) for name in "pq")
+    init = te.compute((2, m), lambda t, i: (x[t, i], t + i), name="pq0")
+    mid, last = te.compute(
+        (n, m), lambda t, i: (te.min(p[t - 2, i] * 2, 9) - x[t, i], te.max(q[t - 1, i], -9)), name="mid"
+    )
+
+    def step(t: te.Expr, i: te.Expr) -> tuple[te.Expr, te.Expr]:
+        new = mid[t, i] + last[t, i]
+        return new, te.max(new, -9) - mid[t, i] + q[t - 2, i]
+
+    return [x, *te.scan(init, te.compute((n, m), step, name="pq1"), [p, q], inputs=[x], name="PQ")]
+
+
+def behind_the_best() -> list[Tensor]:
+    """Each row is X's minus the greatest of the row before, and that one's place: a step reduces pairs."""
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), "int32", name="X")
+    state = te.placeholder((n, m), "int32", name="state")
+    first = te.compute((1, m), lambda _, i: x[0, i], name="first")
+    k = te.reduce_axis((0, m), "k")
+    place, most = te.compute((n,), lambda t: te.argmax(state[t - 1, k], axis=k), name="best")
+    step = te.compute((n, m), lambda t, i: x[t, i] - most[t] + place[t], name="step")
+    return [x, te.scan(first, step, state, inputs=[x], name="S")]
+
+
 def two_states_by_hand(x: np.ndarray) -> list[np.ndarray]:
     p, q = x.copy(), np.add.outer(np.arange(len(x)), np.arange(x.shape[1])).astype(np.int32)
     for t in range(2, len(x)):

@@ -118,7 +118,7 @@ def test_a_wrong_result_is_reported_with_the_schedule() -> None:
     right = te.compute((3,), lambda i: a[i] + 1, name="B")
     s = create_schedule(right)
     s[right].parallel("i")
-    s[right].body = (a[s[right].axis[0].var] + 2) * 1
+    s[right].body = (a[s[right].axis[0].var] + 2,)
     with pytest.raises(AssertionError) as raised:
         check_against_reference([a, right], s, "llvm", [np.zeros(3, np.int32)], "interpreter")
     assert str(raised.value).startswith("B[0] is 2, not 1; 3 of 3 elements differ\ndef schedule(s):")

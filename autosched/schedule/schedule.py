@@ -378,12 +378,21 @@ class Schedule:
                     asked=asked,
                     legal=f"compute {stage.name} at a stage that is stored, or compute_root {consumer.name}",
                 )
-            outside = [x.name for x in consumer.loops[: consumer.loops.index(loop) + 1] if x.kind == "vectorize"]
+            at = consumer.loops.index(loop)
+            outside = [x.name for x in consumer.loops[: at + 1] if x.kind == "vectorize"]
             if outside:
                 raise ScheduleError(
                     f"{consumer.name}.{outside[0]} is vectorized; a producer cannot be computed inside a vector lane",
                     asked=asked,
                     legal=legal,
+                )
+            first_reduce = next((k for k, x in enumerate(consumer.loops) if x.is_reduce), at + 1)
+            if at >= first_reduce and stage in self._read_first(consumer):
+                outside = [x.name for x in consumer.loops[:first_reduce]]
+                raise ScheduleError(
+                    f"the reduction {consumer.name} begins with {stage.name}, before {loop.full_name} runs",
+                    asked=asked,
+                    legal=f"loops outside the reduce loops: {', '.join(outside) or 'none'}; or compute_root",
                 )
             for user in self._users_through_inlining(stage):
                 if not self._lies_under(user, consumer, loop):
@@ -448,6 +457,19 @@ class Schedule:
                 asked=asked,
                 legal=f"store_at {racing.name} or a loop inside it, or a serial {racing.name}",
             )
+
+    def _read_first(self, stage: Stage) -> set[Stage]:
+        """The stored stages that the first values of a reduction are computed from."""
+        found: set[Stage] = set()
+        waiting = list(stage.first_values)
+        while waiting:
+            for e in post_order(waiting.pop()):
+                read = self._stage_of[e.value] if e.op == "read" else None
+                if read is not None and read.attach.kind == "inline":
+                    waiting.append(read.body[e.value.value_index])
+                elif read is not None:
+                    found.add(read)
+        return found
 
     def _users_through_inlining(self, stage: Stage) -> list[Stage]:
         users: list[Stage] = []

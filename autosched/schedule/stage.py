@@ -222,6 +222,13 @@ class Stage:
         return self.tensor.op
 
     @property
+    def first_values(self) -> tuple[Expr, ...]:
+        """What a reduction with `init=` begins with."""
+        if not self.body or self.body[0].op != "reduce":
+            return ()
+        return self.body[0].value.parts(self.body[0].args)[2]
+
+    @property
     def scatter_axes(self) -> tuple[IterVar, ...]:
         """The axes along which the data say where a value belongs; others are computed one by one."""
         if not self.body or self.body[0].op != "scatter":

@@ -111,6 +111,15 @@ class ScanOp(Operation):
         twice = [t.name for i, t in enumerate(parts) if t in parts[:i]]
         if twice:
             raise UsageError(f"{twice[0]} is given twice", asked=asked, legal="tensors of its own for every part")
+        for kind_of, tensors in (("init", self.init), ("update", self.update)):
+            for t in tensors:
+                apart = [x.name for x in t.op.outputs if x not in tensors]
+                if apart:
+                    raise UsageError(
+                        f"{apart[0]} is computed together with {t.name} and is no {kind_of}",
+                        asked=asked,
+                        legal=f"all outputs of {t.op.name}, or a compute of its own for {t.name}",
+                    )
         for init, update, state in zip(self.init, self.update, self.state_placeholder, strict=True):
             for t, kind, wanted in ((state, PlaceholderOp, "te.placeholder"), (init, ComputeOp, "te.compute"),
                                     (update, ComputeOp, "te.compute")):  # fmt: skip

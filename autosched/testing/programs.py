@@ -1,8 +1,9 @@
 """Random tensor programs: small op graphs over awkward shapes, whose results are exact.
 
 A program has one to four stages taken from `KINDS`: element-wise arithmetic, clamped and padded
-stencils, reductions, transposes, reshapes, gathers. Shapes are constants or symbolic sizes, and
-their lengths 1, primes and powers of two plus or minus one, so that nothing divides anything.
+stencils, reductions, transposes, reshapes, gathers, several outputs at once. Shapes
+are constants or symbolic sizes, and their lengths 1, primes and powers of two plus or minus one, so
+that nothing divides anything.
 Inputs are small integers and float values stay far below where floats lose integers, so every
 order of evaluation gives the same bits and results can be compared with `==`.
 """
@@ -145,6 +146,18 @@ class _Maker:
         self.stages.append(made)
         self.bound[made] = bound
         return made
+
+    def together(self, shape: Sequence[object], body: Callable[..., object], bounds: Sequence[float]) -> Tensor | None:
+        """New stages that are computed together; the last one is returned."""
+        if not self.fits(shape):
+            return None
+        made = te.compute(tuple(shape), body, name=f"t{len(self.stages)}")
+        if any(t.dtype.is_float and bound > MAX_FLOAT for t, bound in zip(made, bounds)):
+            return None
+        for t, bound in self.rng.sample([*zip(made, bounds)], len(made)):
+            self.stages.append(t)
+            self.bound[t] = bound
+        return self.stages[-1]
 
 
 def _clamp(index: object, extent: object) -> Expr:
@@ -318,6 +331,81 @@ def row_reduced(m: _Maker) -> Tensor | None:
     return m.stage(shape, body, count * m.size_of(a))
 
 
+def several(m: _Maker) -> Tensor | None:
+    """Two or three functions of the same element."""
+    a = m.pick()
+    count, operations = m.rng.choice((2, 2, 3)), m.rng.sample(_ELEMENTWISE, 3)
+
+    def body(*i: Expr) -> object:
+        x = m.read(a, i)
+        return tuple(f(x, te.const(k + 1, a.dtype), i, a.shape) for k, f in enumerate(operations[:count]))
+
+    return m.together(a.shape, body, [4 * m.size_of(a) + MAX_ELEMENTS] * count)
+
+
+def extreme(m: _Maker) -> Tensor | None:
+    """Where a row has its least or greatest element, and which it is."""
+    a = m.pick()
+    axis, find = m.rng.randrange(a.ndim), m.rng.choice((te.argmax, te.argmin))
+    k = te.reduce_axis((0, a.shape[axis]), "k")
+    if a.dtype.is_bool:
+        return None
+
+    def body(*i: Expr) -> object:
+        return find(m.read(a, [*i[:axis], k, *i[axis:]]), axis=k)
+
+    return m.together([*a.shape[:axis], *a.shape[axis + 1 :]], body, [MAX_ELEMENTS, m.size_of(a)])
+
+
+#: reductions of pairs, and the identity of each part; the last one's parts need each other
+_PAIRS: tuple[tuple[Callable[..., object], tuple[int, int]], ...] = (
+    (lambda x, y: (x[0] + y[0], x[1] * y[1]), (0, 1)),
+    (lambda x, y: (x[0] + y[0], x[1] + y[1]), (0, 0)),
+    (lambda x, y: (x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]), (1, 0)),
+)
+
+
+def of_pairs(m: _Maker) -> Tensor | None:
+    """A reduction of pairs along one dimension, sometimes begun with an element of the input."""
+    a = m.pick()
+    axis, (combine, identity) = m.rng.randrange(a.ndim), m.rng.choice(_PAIRS)
+    if not a.dtype.is_integer:  # products of floats would round
+        return None
+    pairs = te.comm_reducer(combine, lambda s, t: (te.const(identity[0], s), te.const(identity[1], t)), "pairs")
+    k, begins, where = te.reduce_axis((0, a.shape[axis]), "k"), m.rng.random() < 0.4, m.rng.random() < 0.3
+
+    def body(*i: Expr) -> object:
+        x, first = m.read(a, [*i[:axis], k, *i[axis:]]), m.read(a, [*i[:axis], a.shape[axis] - 1, *i[axis:]])
+        condition = te.floormod(k.var, 2) == 0 if where else None
+        return pairs((x, x + 1), k, condition, (first, first) if begins else None)
+
+    return m.together([*a.shape[:axis], *a.shape[axis + 1 :]], body, [0, 0])
+
+
+def reduced_otherwise(m: _Maker) -> Tensor | None:
+    """A reduction of one's own, `any` or `all` along one dimension, sometimes begun with an element."""
+    a = m.pick()
+    axis, begins = m.rng.randrange(a.ndim), m.rng.random() < 0.5
+    k = te.reduce_axis((0, a.shape[axis]), "k")
+    either = te.comm_reducer(lambda x, y: x | y, lambda t: te.const(0, t), "either")
+    added = te.comm_reducer(lambda x, y: y + x, lambda t: te.const(0, t), "added")
+    options = [te.any, te.all]
+    if not a.dtype.is_bool:
+        options += [te.sum, te.max, added]
+    if a.dtype.is_integer:
+        options.append(either)
+    combine = m.rng.choice(options)
+
+    def body(*i: Expr) -> object:
+        x, first = m.read(a, [*i[:axis], k, *i[axis:]]), m.read(a, [*i[:axis], 0, *i[axis:]])
+        if combine in (te.any, te.all):
+            x, first = x > 0, first > 1
+        return combine(x, axis=k, init=first if begins else None)
+
+    shape = [*a.shape[:axis], *a.shape[axis + 1 :]]
+    return m.stage(shape, body, (m.lengths(a.shape)[axis] + 1) * m.size_of(a))
+
+
 def matmul(m: _Maker) -> Tensor | None:
     a = m.pick(least_rank=2)
     if a.ndim != 2:
@@ -404,7 +492,7 @@ def scattered(m: _Maker) -> Tensor | None:
 KINDS: tuple[Callable[[_Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, row_reduced, matmul, convolved, spread,
-    scanned, scattered,
+    scanned, scattered, several, extreme, of_pairs, reduced_otherwise,
 )  # fmt: skip
 
 

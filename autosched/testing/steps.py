@@ -299,10 +299,12 @@ def _cache_write(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 
 def _cache_read(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
-    readers = [x.name for x in s.consumers(stage) if x.scan_loop is None]
+    tensor = draw.rng.choice(stage.op.outputs)
+    readers = [x.name for x in s.readers(tensor) if x.scan_loop is None]
     if not readers or len(s.stages) >= MAX_STAGES:
         return None
-    return Step("cache_read", stage.name, ("local", draw.rng.sample(readers, draw.rng.randint(1, len(readers)))))
+    chosen = draw.rng.sample(readers, draw.rng.randint(1, len(readers)))
+    return Step("cache_read", stage.name, ("local", chosen), {"output": tensor.value_index})
 
 
 def _rfactor(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:

@@ -251,3 +251,20 @@ def test_types(dtype: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             check_against_reference(args, s, target, [values])
+
+
+def test_first_values_exist_before_the_reduce_loops_run() -> None:
+    """A tensor that a reduction begins with is not computed inside its reduce loop, nor through an inlined one."""
+    k = te.reduce_axis((0, m), "k")
+    first = te.compute((n,), lambda i: B[i] * 2, name="first")
+    between = te.compute((n,), lambda i: first[i] + 1, name="between")
+    t = te.compute((n,), lambda i: te.sum(A[i, k] + first[i], axis=k, init=between[i]), name="T")
+    args = [A, B, t]
+    s = create_schedule(t)
+    s["between"].compute_inline()
+    s["first"].compute_at(s["T"], "k")
+    with pytest.raises(ScheduleError, match=r"begins with first, before T\.k runs\n.*loops outside the .* loops: i"):
+        lower(s, args)
+    s["first"].compute_at(s["T"], "i")
+    for backend in ("native", "interpreter"):
+        check_against_reference(args, s, "llvm", inputs(args, (5, 7)), backend)  # type: ignore[arg-type]

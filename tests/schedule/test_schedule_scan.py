@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from roundtrip import assert_roundtrip
-from scan_programs import lstm, of_two_shapes, running_sum, two_states
+from scan_programs import behind_the_best, lstm, of_two_shapes, running_sum, states_at_once, two_states
 
 import autosched
 from autosched import te
@@ -110,9 +110,28 @@ def an_unrolled_scan() -> tuple[Args, Schedule]:
     return [x, sums], s
 
 
+def pairs_in_parallel() -> tuple[Args, Schedule]:
+    """Inits and updates of two states at once, columns outside time."""
+    args = states_at_once()
+    s = create_schedule(args[1:])
+    scan = s["PQ"]
+    outer, inner = scan.split(scan.loops[1], factor=4)
+    scan.reorder(outer, inner, "PQ.idx")
+    scan.parallel(outer)
+    return args, s
+
+
+def pairs_reduced_in_parts() -> tuple[Args, Schedule]:
+    args = behind_the_best()
+    s = create_schedule(args[1])
+    s.rfactor("best", s["best"].split("k", factor=4)[1], factor_axis=1)
+    s.cache_write("best", "local")
+    return args, s
+
+
 MADE = (
     plain, columns_in_parallel, threads_in_a_step, kept_in_a_register, through_caches, one_state_of_two, two_shapes,
-    reduced_in_parts, an_unrolled_scan,
+    reduced_in_parts, an_unrolled_scan, pairs_in_parallel, pairs_reduced_in_parts,
 )  # fmt: skip
 
 
@@ -194,7 +213,7 @@ def test_kernels(make: Callable[[], tuple[Args, Schedule]], golden: Callable[...
     check_against_reference(args, s, "opencl", given(args))
 
 
-@pytest.mark.parametrize("program", [running_sum, two_states, of_two_shapes])
+@pytest.mark.parametrize("program", [running_sum, two_states, states_at_once, behind_the_best, of_two_shapes])
 @pytest.mark.parametrize("target", ["llvm", "opencl"])
 def test_default_schedules(program: Callable[[], Args], target: str) -> None:
     args = program()

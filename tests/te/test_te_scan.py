@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scan_programs import lstm, lstm_by_hand, of_two_shapes, running_sum, two_states, two_states_by_hand
+from scan_programs import (
+    behind_the_best,
+    lstm,
+    lstm_by_hand,
+    of_two_shapes,
+    running_sum,
+    states_at_once,
+    two_states,
+    two_states_by_hand,
+)
 
 from autosched import te
 from autosched.errors import BuildError, RecordError, UsageError
@@ -28,11 +37,20 @@ def test_a_running_sum(n: int, m: int) -> None:
     assert np.array_equal(te.reference(running_sum("int32"), [x])[0], np.cumsum(x, axis=0))
 
 
+@pytest.mark.parametrize("program", [two_states, states_at_once])
 @pytest.mark.parametrize(("n", "m"), SIZES)
-def test_two_states_that_read_each_other(n: int, m: int) -> None:
+def test_two_states_that_read_each_other(program: Callable[[], list[Tensor]], n: int, m: int) -> None:
     x = numbers(n, m)
-    for found, wanted in zip(te.reference(two_states(), [x]), two_states_by_hand(x), strict=True):
+    for found, wanted in zip(te.reference(program(), [x]), two_states_by_hand(x), strict=True):
         assert np.array_equal(found, wanted)
+
+
+def test_a_step_that_reduces_pairs() -> None:
+    x = numbers(7, 5)
+    rows = [x[0]]
+    for t in range(1, 7):
+        rows.append(x[t] - rows[-1].max() + rows[-1].argmax())
+    assert np.array_equal(te.reference(behind_the_best(), [x])[0], rows)
 
 
 def test_states_of_two_shapes() -> None:
@@ -86,7 +104,14 @@ def test_axes_have_the_names_and_domains_of_tvm() -> None:
 
 @pytest.mark.parametrize(
     ("program", "independent"),
-    [(running_sum, (True,)), (two_states, (True,)), (lstm, (True, False)), (of_two_shapes, ())],
+    [
+        (running_sum, (True,)),
+        (two_states, (True,)),
+        (states_at_once, (True,)),
+        (behind_the_best, (False,)),
+        (lstm, (True, False)),
+        (of_two_shapes, ()),
+    ],
 )
 def test_which_axes_are_recurrences_of_their_own(
     program: Callable[[], list[Tensor]], independent: tuple[bool, ...]
@@ -94,7 +119,7 @@ def test_which_axes_are_recurrences_of_their_own(
     assert program()[-1].op.independent == independent
 
 
-@pytest.mark.parametrize("program", [running_sum, two_states, of_two_shapes, lstm])
+@pytest.mark.parametrize("program", [running_sum, two_states, states_at_once, of_two_shapes, lstm])
 def test_kept_as_data(program: Callable[[], list[Tensor]]) -> None:
     args = program()
     data = json.loads(json.dumps(te.graph_to_json(args)))
@@ -159,6 +184,12 @@ def a_number_for_init() -> object:
 def two_updates_for_one_state() -> object:
     init, update, state = parts()
     return te.scan([init], [update, update], [state])
+
+
+def one_of_two_that_are_computed_together() -> object:
+    init, _, state = parts()
+    both = te.compute((N, M), lambda t, i: (state[t - 1, i], X[t, i]), name="both")
+    return te.scan(init, both[0], state)
 
 
 def one_state_twice() -> object:
@@ -244,7 +275,7 @@ def a_reader_of_the_init() -> object:
 
 
 NO_SCANS = (
-    swapped, a_number_for_init, two_updates_for_one_state, one_state_twice, another_type, another_shape,
+    swapped, a_number_for_init, two_updates_for_one_state, one_of_two_that_are_computed_together, one_state_twice, another_type, another_shape,
     another_width_of_init, no_first_time, the_present, the_future, any_time, the_future_through_another_tensor,
     an_update_of_another_time, an_init_from_the_state, a_scan_inside_a_step, a_reader_of_the_state,
     a_reader_of_the_update, a_reader_of_the_init,
