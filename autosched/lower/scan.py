@@ -11,7 +11,7 @@ from autosched.errors import LowerError
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
-from autosched.ir.visit import substitute
+from autosched.ir.visit import post_order, substitute
 from autosched.lower.bounds import Realization
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -26,6 +26,7 @@ def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], a
     assert isinstance(op, ScanOp)
     parts = [s.stage(t) for t in (*op.init, *op.update)]
     bound = next((x for part in parts for x in part.loops if _hardware(x)), None)
+    _check_steps(s, scan, parts, real, bound is not None)
     if bound is None:
         return
     asked = f"bind {bound.full_name} to {bound.thread}"
@@ -47,6 +48,33 @@ def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], a
                     asked=asked,
                     legal=f"split and bind the axes of {part.name} as those of {parts[0].name}",
                 )
+
+
+def _check_steps(
+    s: Schedule, scan: Stage, parts: list[Stage], real: dict[Stage, Realization], parts_are_bound: bool
+) -> None:
+    """What a step goes through on its way to the updates may be shared out among work-items only if the
+    updates are, and is read off the state by the work-items that wrote it: each its own."""
+    for x in real:
+        if x in parts or s.scans.step_of(x) is not scan:
+            continue
+        bound = next((loop for loop in x.loops if _hardware(loop)), None)
+        reads = any(
+            e.op == "read" and s.scans.storage.get(e.value) in scan.op.outputs for e in post_order(real[x].body)
+        )
+        if bound is not None and not parts_are_bound:
+            why = f"the updates of {scan.name} are not bound: one work-item writes what the others read"
+        elif reads and x.scope == "shared" and parts_are_bound:
+            why = f"{x.name} is shared and reads the state, which other work-items wrote in the step before"
+        else:
+            continue
+        raise LowerError(
+            f"{why}, and nothing makes them wait for one another",
+            asked=f"{x.name} in a step of {scan.name}"
+            if bound is None
+            else f"bind {bound.full_name} to {bound.thread}",
+            legal=f"{x.name} unbound and local, or {scan.name} computed at a loop bound to blockIdx, in shared memory",
+        )
 
 
 def _owners(

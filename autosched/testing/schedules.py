@@ -28,7 +28,11 @@ from autosched.testing.steps import alone, fixed, is_part, legal_steps
 __all__ = ["random_knobs", "random_schedule", "with_numbers"]
 
 #: what a GPU-style target refuses for its values, not its structure: such a schedule is drawn again
-VALUE_REFUSALS = ("is not a constant", "the barrier it needs is reached only where")
+VALUE_REFUSALS = (
+    "is not a constant",
+    "the barrier it needs is reached only where",
+    "and nothing makes them wait for one another",
+)
 
 
 def random_schedule(

@@ -296,9 +296,26 @@ def work_items_that_change_places() -> None:
     lower_structure(s, args, "opencl")
 
 
+def a_shared_part_of_a_step() -> None:
+    """`mid` is computed by all work-items, and the updates, which write what it reads, by one."""
+    args = two_states()
+    s = create_schedule(args[1:])
+    s["mid"].set_scope("shared")
+    s["mid"].bind(s["mid"].split("i", factor=4)[1], "threadIdx.x")
+    lower_structure(s, args, "opencl")
+
+
+def a_shared_part_that_reads_the_state() -> None:
+    s = one_work_item_for_each_column()[1]
+    args = [s.stages[0].tensor, s.outputs[0]]
+    s.cache_read("state", "shared", ["step"])
+    lower_structure(s, args, "opencl")
+
+
 REFUSED = (
     a_loop_outside_time_along_which_a_step_looks_aside, a_parallel_loop_inside_time, a_stage_computed_inside_time,
     an_update_among_the_arguments, a_bound_axis_along_which_a_step_looks_aside, work_items_that_change_places,
+    a_shared_part_of_a_step, a_shared_part_that_reads_the_state,
 )  # fmt: skip
 
 
