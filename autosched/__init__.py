@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autosched import records, te, tvm
+    from autosched import records, te, topi, tvm
     from autosched.building import build, plan
     from autosched.lower import lower
     from autosched.sanitizing import sanitize
@@ -36,6 +36,7 @@ __all__ = [
     "sanitize",
     "te",
     "template",
+    "topi",
     "tune",
     "tvm",
     "workload",
@@ -58,8 +59,10 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("lower", "records", "te", "tvm"):
+    if name in ("lower", "records", "te", "topi", "tvm"):
         return import_module(f"autosched.{name}")
+    if name in ("Schedule", "create_schedule"):
+        import_module("autosched.lower")  # whose linter `Schedule.check` asks
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'autosched' has no attribute {name!r}")

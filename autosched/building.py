@@ -108,7 +108,7 @@ def plan(
 
 
 def _plan_schedule(s: Schedule, target: Target, args: Sequence[Tensor] | None, name: str | None) -> Plan:
-    chosen = tuple(args) if args is not None else _arguments(s)
+    chosen = tuple(args) if args is not None else s.arguments
     if s.knobs:
         raise UsageError(
             f"the schedule has open knobs: {', '.join(s.knobs)}", asked="build", legal="tune it, or use numbers"
@@ -116,12 +116,6 @@ def _plan_schedule(s: Schedule, target: Target, args: Sequence[Tensor] | None, n
     called = name or s.outputs[0].name
     structure = lower_structure(s, chosen, target, called)
     return Plan(called, chosen, s, {}, structure, target, {"kind": "schedule", "record": None, "note": "hand-made"})
-
-
-def _arguments(s: Schedule) -> tuple[Tensor, ...]:
-    """Inputs in order of first use, then outputs."""
-    inputs = (x.tensor for x in s.stages if x.is_placeholder and x.tensor not in s.scans.storage and s.consumers(x))
-    return (*inputs, *s.outputs)
 
 
 def _plans(

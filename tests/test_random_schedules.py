@@ -109,7 +109,7 @@ def test_legal_steps_are_legal() -> None:
             exec(s.trace.as_python(), names)
             names["schedule"](t)  # type: ignore[operator]
             step.apply(t)
-            t.check()
+            t.verify()
 
 
 def test_a_wrong_result_is_reported_with_the_schedule() -> None:

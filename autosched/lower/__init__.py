@@ -11,7 +11,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from autosched.lower import lint
 from autosched.lower.pipeline import PASSES, Lowered, Structure, lower, lower_structure
+from autosched.schedule import lints
 
 __all__ = ["PASSES", "Lowered", "Structure", "lower", "lower_structure"]
 
@@ -22,3 +24,4 @@ class _CallablePackage(ModuleType):
 
 
 sys.modules[__name__].__class__ = _CallablePackage
+lints.register(lint.lint)

@@ -473,7 +473,7 @@ def _inside(user: Stage, producer: Stage, outer: Loop | None) -> frozenset[Expr]
     relaxed: set[Expr] = set()
     stage: Stage | None = user
     loops = user.loops
-    while stage is not None and stage is not place:  # schedule.check() has made sure that `place` is met
+    while stage is not None and stage is not place:  # schedule.verify() has made sure that `place` is met
         relaxed.update(x.var for x in loops)
         stage, loops = stage.surroundings()
     relaxed.update(x.var for x in loops if x not in around)

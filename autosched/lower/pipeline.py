@@ -241,7 +241,7 @@ def lower_structure(s: Schedule, args: Sequence[Tensor | Expr], target: TargetLi
     inconsistent.
     """
     to = Target.parse(target)
-    s.check()
+    s.verify()
     an = Analyzer()
     bodies = inline_stages(s)
     scalars, tensors = scalar_buffers(args), [t for t in args if isinstance(t, Tensor)]

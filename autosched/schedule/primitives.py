@@ -2,7 +2,7 @@
 
 A primitive checks what is illegal as structure and raises `Illegal`; `Schedule.apply` adds the
 call and the caller's line. What a later call may still repair (an attach point that has not been
-made yet, say) is left to `schedule.check()` and `lower`.
+made yet, say) is left to `schedule.verify()` and `lower`.
 """
 
 from __future__ import annotations

@@ -10,10 +10,11 @@ from typing import Any
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.visit import post_order
-from autosched.schedule import decompose, scans, tails
+from autosched.schedule import decompose, lints, scans, tails
 from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.layouts import Layout
+from autosched.schedule.lints import Lint
 from autosched.schedule.primitives import PRIMITIVES
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Fetch, Loop, Stage
@@ -351,7 +352,35 @@ class Schedule:
         self._choices = dict(choices)
         return self
 
-    def check(self) -> None:
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """The tensors that a function made of it takes: inputs in order of first use, then outputs."""
+        inputs = (x.tensor for x in self.stages if x.is_placeholder and x.tensor not in self.scans.storage)
+        return (*(t for t in inputs if self.consumers(self.stage(t))), *self.outputs)
+
+    def check(
+        self, target: Any = "llvm", args: Sequence[Tensor] | None = None, knobs: dict[str, int] | None = None
+    ) -> list[Lint]:
+        """What is doubtful about this schedule, though legal: races, strided vectors, wasted work.
+
+        Raises ScheduleError, or LowerError, for what is not legal. Open knobs take their first
+        values unless given. What is looked for: `autosched.lower.lint.LINTS`.
+
+        >>> from autosched import create_schedule, te
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = create_schedule(B)
+        >>> _, lane = s[B].split("i", factor=8)
+        >>> s[B].reorder("j", lane)
+        >>> s[B].vectorize(lane)
+        >>> print(s.check()[0])
+        B.i.inner: neighbouring lanes are 64 elements of B apart [strided-vector]
+          vectorize a loop along the last dimension of B, or cache_read it in another layout
+        """
+        self.verify()
+        return lints.of(self, args or self.arguments, target, knobs)
+
+    def verify(self) -> None:
         """Raise ScheduleError for what later calls could have repaired but did not."""
         scans.check(self)
         for stage in self.stages:

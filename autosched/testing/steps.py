@@ -372,7 +372,7 @@ def legal_steps(s: Schedule, rng: random.Random, target: Target | str = "llvm", 
     """Calls that are legal now, in random order: up to one of each primitive on each stage.
 
     Legal is what raises no error when it is called and leaves the attach points consistent, as
-    `Schedule.check` sees them. With `knobs`, some factors are left open.
+    `Schedule.verify` sees them. With `knobs`, some factors are left open.
     """
     draw = _Draw(rng, Target.parse(target), knobs)
     pairs = [(x, p) for x in s.stages for p in (_ON_INPUTS if x.is_placeholder else _ON_STAGES)]
@@ -387,7 +387,7 @@ def _stays_consistent(s: Schedule, step: Step) -> bool:
     trial = replay(s.trace, s.outputs)
     step.apply(trial)
     try:
-        trial.check()
+        trial.verify()
     except ScheduleError:
         return False
     return True

@@ -140,7 +140,7 @@ def test_what_later_calls_may_repair_is_checked_at_the_end(ask: Callable[[Schedu
     s = chain()
     ask(s)
     with pytest.raises(ScheduleError, match=f"prefetch.*{ILLEGAL[ask]}") as caught:
-        s.check()
+        s.verify()
     assert caught.value.legal
 
 

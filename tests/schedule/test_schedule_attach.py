@@ -77,9 +77,9 @@ def test_a_stage_put_inside_its_reader_after_the_fact() -> None:
     split_d(s)
     b_at_d(s)
     with pytest.raises(ScheduleError, match="not computed inside"):
-        s.check()
+        s.verify()
     c_at_d(s)
-    s.check()
+    s.verify()
 
 
 def problem(calls: Callable[[Schedule], None]) -> ScheduleError:
@@ -87,7 +87,7 @@ def problem(calls: Callable[[Schedule], None]) -> ScheduleError:
     s = create_schedule(args)
     calls(s)
     with pytest.raises(ScheduleError) as checked:
-        s.check()
+        s.verify()
     with pytest.raises(ScheduleError) as lowered:
         lower_structure(s, args, "llvm")
     assert str(lowered.value) == str(checked.value)
@@ -138,10 +138,10 @@ def test_another_reader_outside_the_loop() -> None:
     s = create_schedule(d)
     s[b].compute_at(s[d], "i")
     with pytest.raises(ScheduleError) as raised:
-        s.check()
+        s.verify()
     assert raised.value.why == "C also uses B, and is not computed inside D.i"
     s[c].compute_inline()
-    s.check()  # C's use of B is D's now
+    s.verify()  # C's use of B is D's now
     assert_roundtrip(s, [a, d])
 
 
@@ -158,7 +158,7 @@ def test_a_reader_at_a_loop_further_out() -> None:
     s = create_schedule(args)
     s["B"].compute_at(s["D"], "i")
     s["C"].compute_at(s["D"], "j")  # the other way round is fine
-    s.check()
+    s.verify()
 
 
 def test_readers_side_by_side_under_one_loop() -> None:
@@ -172,8 +172,8 @@ def test_readers_side_by_side_under_one_loop() -> None:
     s = create_schedule(e)
     for x in (b, c, d):
         s[x].compute_at(s[e], "i")
-    s.check()
+    s.verify()
     assert_roundtrip(s, [a, e])
     s[b].compute_at(s[c], "i")
     with pytest.raises(ScheduleError, match="D also uses B"):
-        s.check()
+        s.verify()

@@ -138,7 +138,7 @@ def test_whole_tiles_and_storage_of_their_own() -> None:
     s[b].split("i", factor=4, tail="round_up")
     s[b].compute_at(s[c], "i").store_at(s[c], "t")
     with pytest.raises(ScheduleError) as error:
-        s.check()
+        s.verify()
     assert "overwrite" in error.value.why
     assert "leave store_at out" in error.value.legal
 

@@ -1,0 +1,276 @@
+"""Schedules that are legal and yet probably not what was meant: what `Schedule.check` reports.
+
+Each function of `LINTS` looks at the loops of one candidate before borders are cut off, and yields
+what it finds. Nothing here changes a program, and a finding is no error: the program is right unless
+it is a race, which only bodies written by hand can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from autosched.ir.expr import Expr, const, is_const, variables
+from autosched.ir.simplify import to_poly
+from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Produce, Stmt, Store, children, expressions
+from autosched.ir.visit import post_order
+from autosched.lower.pipeline import lower_structure
+from autosched.schedule.lints import Lint
+from autosched.schedule.schedule import Schedule
+from autosched.schedule.stage import Split
+from autosched.target import Target
+from autosched.te.tensor import Tensor
+
+__all__ = ["LINTS", "lint"]
+
+#: copies of a body beyond which unrolling costs more in instructions than it saves
+MAX_COPIES = 256
+#: bytes of one vector beyond which it does not stay in registers
+MAX_VECTOR_BYTES = 512
+#: the share of computed points that nobody asked for, above which a tail is worth a word
+MAX_WASTE = 0.25
+#: how many times a point may be computed
+MAX_RECOMPUTE = 2.0
+
+
+@dataclass(frozen=True)
+class _At:
+    """Where a statement stands: the loops around it, outermost first, and the stage that it computes."""
+
+    loops: tuple[For, ...] = ()
+    stage: str = ""
+    divergent: tuple[Expr, ...] = ()
+
+
+@dataclass
+class _Program:
+    """A lowered function, with every statement in its place."""
+
+    function: Function
+    schedule: Schedule
+    target: Target
+    places: list[tuple[Stmt, _At]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        stack: list[tuple[Stmt, _At]] = [(self.function.body, _At())]
+        while stack:
+            s, at = stack.pop()
+            self.places.append((s, at))
+            inner = at
+            if isinstance(s, For):
+                inner = _At((*at.loops, s), at.stage, at.divergent)
+            elif isinstance(s, Produce):
+                inner = _At(at.loops, s.name, at.divergent)
+            elif isinstance(s, If):
+                items = {x.var for x in at.loops if x.thread.startswith("threadIdx")}
+                if variables(s.condition) & items:
+                    inner = _At(at.loops, at.stage, (*at.divergent, s.condition))
+            stack.extend((c, inner) for c in reversed(children(s)))
+
+    def stores(self) -> Iterator[tuple[Store, _At]]:
+        return ((s, at) for s, at in self.places if isinstance(s, Store))
+
+    def loops(self) -> Iterator[tuple[For, _At]]:
+        return ((s, at) for s, at in self.places if isinstance(s, For))
+
+
+def lint(
+    s: Schedule, args: Sequence[Tensor], target: Target | str = "llvm", knobs: dict[str, int] | None = None
+) -> list[Lint]:
+    """What is doubtful about a schedule. Open knobs take their first value unless given.
+
+    Raises ScheduleError or LowerError where it is not legal at all.
+    """
+    to = Target.parse(target)
+    values = {k.name: k.values[0] for k in s.knobs.values()} | (knobs or {})
+    structure = lower_structure(s, args, to, "schedule")
+    program = _Program(structure.after("simplify", values), s, to)
+    found: dict[Lint, None] = {}
+    for rule in LINTS:
+        found.update(dict.fromkeys(rule(program)))
+    return list(found)
+
+
+def _length(loop: For) -> int | None:
+    return int(loop.extent.value) if is_const(loop.extent) else None
+
+
+def _accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
+    if isinstance(s, Store):
+        yield s.buffer, s.indices
+    for e in post_order(list(expressions(s))):
+        if e.op == "load":
+            yield e.value, e.args
+
+
+def _stride(buffer: Buffer, indices: Sequence[Expr], v: Expr) -> Expr | None:
+    """How far apart in memory two elements are whose loop variable differs by one; None if it varies."""
+    step: Expr = const(1)
+    strides = list(buffer.strides)
+    if not strides:
+        for d in reversed(buffer.shape):
+            strides.insert(0, step)
+            step = step * d
+    total: Expr = const(0)
+    for i, width in zip(indices, strides, strict=True):
+        p = to_poly(i)
+        factor = p.terms.get((v,), 0)
+        if any(v in variables(a) for m in p.terms if m != (v,) for a in m):
+            return None
+        total = total + width * factor
+    return to_poly(total).expr()
+
+
+# -- the rules ----------------------------------------------------------------------------------------
+
+
+def strided_vectors(p: _Program) -> Iterator[Lint]:
+    """Lanes that lie far apart in memory take one load or store each."""
+    for s, at in p.stores():
+        lanes = next((x for x in reversed(at.loops) if x.kind == "vectorize"), None)
+        if lanes is None:
+            continue
+        for buffer, indices in _accesses(s):
+            step = _stride(buffer, indices, lanes.var)
+            if step is None or (is_const(step) and abs(int(step.value)) <= 4):
+                continue
+            yield Lint(
+                "strided-vector",
+                f"{at.stage}.{lanes.var.name}",
+                f"neighbouring lanes are {step!r} elements of {buffer.name} apart",
+                f"vectorize a loop along the last dimension of {buffer.name}, or cache_read it in another layout",
+            )
+
+
+def wide_vectors(p: _Program) -> Iterator[Lint]:
+    """Vectors that do not fit into registers are spilled."""
+    for s, at in p.stores():
+        lanes = prod(_length(x) or 1 for x in at.loops if x.kind == "vectorize")
+        size = lanes * s.value.dtype.bits // 8
+        if size > MAX_VECTOR_BYTES:
+            name = next(x.var.name for x in at.loops if x.kind == "vectorize")
+            yield Lint("wide-vector", f"{at.stage}.{name}", f"{lanes} lanes are {size} bytes", "split by 8 to 64 first")
+
+
+def copies(p: _Program) -> Iterator[Lint]:
+    """Unrolling that makes more code than the instruction cache holds."""
+    for _, at in p.stores():
+        count = prod(_length(x) or 1 for x in at.loops if x.kind == "unroll")
+        if count > MAX_COPIES:
+            names = ", ".join(x.var.name for x in at.loops if x.kind == "unroll")
+            yield Lint("unroll", f"{at.stage}: {names}", f"the body is written out {count} times", "unroll less of it")
+
+
+def parallel_inside(p: _Program) -> Iterator[Lint]:
+    """Threads that meet again and again, or more often than there is work for them."""
+    for s, at in p.loops():
+        if s.kind != "parallel":
+            continue
+        where = f"{at.stage}.{s.var.name}"
+        outer = [x for x in at.loops if x.kind in ("serial", "parallel") and _length(x) != 1]
+        if outer and outer[-1].kind == "parallel":
+            yield Lint(
+                "parallel", where, f"it runs inside parallel {outer[-1].var.name}", "one parallel loop; fuse them"
+            )
+        elif outer:
+            why = f"threads start and meet once for every iteration of {outer[-1].var.name}"
+            yield Lint("parallel", where, why, "make an outer loop parallel, or reorder this one outwards")
+        length = _length(s)
+        if length is not None and length < p.target.num_threads:
+            why = f"{length} iterations for {p.target.num_threads} threads"
+            yield Lint("parallel", where, why, "split into more, or fuse it with the loop inside")
+
+
+def races(p: _Program) -> Iterator[Lint]:
+    """Iterations of a parallel loop, or work-items, that write to the same element."""
+    inside: dict[Buffer, tuple[For, ...]] = {}
+    for s, at in p.places:
+        if isinstance(s, Allocate):
+            inside[s.buffer] = at.loops
+    for s, at in p.stores():
+        shared = [x for x in at.loops if x.kind in ("parallel", "thread") and x not in inside.get(s.buffer, ())]
+        used = frozenset().union(*(variables(i) for i in s.indices)) if s.indices else frozenset()
+        for loop in shared:
+            private = s.buffer.scope == "local" or (s.buffer.scope == "shared" and loop.thread.startswith("block"))
+            if loop.var in used or private or _length(loop) == 1 or _decided(loop, at):
+                continue
+            reads_back = any(b is s.buffer for b, _ in list(_accesses(s))[1:])
+            if reads_back or loop.var in variables(s.value):
+                yield Lint(
+                    "race",
+                    f"{at.stage or s.buffer.name}.{loop.var.name}",
+                    f"every iteration writes {s.buffer.name}[{', '.join(map(repr, s.indices))}]",
+                    "give each iteration an element of its own (rfactor), and combine them afterwards",
+                )
+
+
+def _decided(loop: For, at: _At) -> bool:
+    """Whether a condition around it leaves one iteration of a loop."""
+    return any(c.op == "eq" and loop.var in variables(c) for c in at.divergent)
+
+
+def divergent_barriers(p: _Program) -> Iterator[Lint]:
+    """Barriers that some work-items of a group do not reach."""
+    for s, at in p.places:
+        if isinstance(s, Barrier) and at.divergent:
+            why = f"work-items where {at.divergent[-1]!r} is false do not get here"
+            yield Lint("barrier", at.stage or "barrier", why, "move the barrier out of the condition")
+
+
+def limits(p: _Program) -> Iterator[Lint]:
+    """More shared memory or work-items than the device has."""
+    if not p.target.is_gpu_style:
+        return
+    room = p.target.limits.get("shared_memory_bytes")
+    total = 0
+    for b in {s.buffer for s, _ in p.places if isinstance(s, Allocate) and s.buffer.scope == "shared"}:
+        total += (to_poly(b.elements).constant or 0) * max(b.dtype.bits // 8, 1)
+    if room is not None and total > room:
+        yield Lint("shared-memory", "kernel", f"{total} bytes, and the device has {room}", "smaller tiles")
+    most = p.target.limits.get("max_threads_per_block")
+    items: dict[str, int] = {}
+    for x, at in p.loops():
+        if x.thread.startswith("threadIdx"):
+            items[at.stage] = items.get(at.stage, 1) * (_length(x) or 1)
+    for name, count in items.items():
+        if most is not None and count > most:
+            yield Lint("threads", name, f"{count} work-items in a group, at most {most}", "smaller factors")
+
+
+def wasted_tails(p: _Program) -> Iterator[Lint]:
+    """Splits whose last block is mostly empty."""
+    for stage in p.schedule.stages:
+        for r in stage.relations:
+            if not isinstance(r, Split) or r.factor is None or r.parent.root is None:
+                continue
+            extent, factor = r.parent.root.extent, r.factor
+            if not is_const(extent) or not is_const(factor) or not extent.value:
+                continue
+            whole = -(-extent.value // factor.value) * factor.value
+            if 1 - extent.value / whole > MAX_WASTE and stage.attach.kind == "root":
+                why = f"blocks of {factor.value} cover {whole} iterations, and there are {extent.value}"
+                yield Lint("tail", r.parent.full_name, why, "a factor that divides, or a smaller one")
+
+
+def recomputed(p: _Program) -> Iterator[Lint]:
+    """Stages computed at a loop where neighbouring iterations need the same elements."""
+    runs: dict[str, int] = {}
+    for _, at in p.stores():
+        lengths = [_length(x) for x in at.loops]
+        if None not in lengths:
+            runs[at.stage] = max(runs.get(at.stage, 0), prod(x for x in lengths if x is not None))
+    for stage in p.schedule.stages:
+        if stage.attach.kind != "at" or stage.name not in runs:
+            continue
+        needed = prod(int(a.extent.value) if is_const(a.extent) else 0 for a in (*stage.axis, *stage.reduce_axis))
+        if needed and runs[stage.name] > MAX_RECOMPUTE * needed:
+            why = f"its elements are computed {runs[stage.name] / needed:.3g} times each"
+            better = "compute_at a loop further outside, or store_at one"
+            yield Lint("recompute", stage.name, why, better)
+
+
+#: Every rule, in the order of reports.
+LINTS: tuple[Callable[[_Program], Iterator[Lint]], ...] = (
+    races, divergent_barriers, limits, strided_vectors, wide_vectors, copies, parallel_inside, wasted_tails, recomputed,
+)  # fmt: skip

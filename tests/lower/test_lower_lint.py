@@ -1,0 +1,158 @@
+"""What `Schedule.check` finds, and that it finds nothing in schedules that are well made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autosched import create_schedule, te
+from autosched.errors import ScheduleError
+from autosched.ir.expr import const, var
+from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Produce, Store, load, seq
+from autosched.lower import lint as linter
+from autosched.schedule import Schedule
+from autosched.space.loading import find_workload
+from autosched.target import Target
+from autosched.te.tensor import Tensor
+
+
+def elementwise(n: int = 64, m: int = 64) -> tuple[Schedule, Tensor]:
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] * 2, name="B")
+    return create_schedule(b), b
+
+
+def kinds(s: Schedule, target: str | Target = "llvm") -> list[str]:
+    return [x.kind for x in s.check(target)]
+
+
+def test_a_schedule_as_it_should_be() -> None:
+    s, b = elementwise()
+    _, lane = s[b].split("j", factor=16)
+    s[b].vectorize(lane)
+    s[b].parallel("i")
+    assert s.check() == []
+
+
+def test_strided_vectors() -> None:
+    s, b = elementwise()
+    _, lane = s[b].split("i", factor=8)
+    s[b].reorder("j", lane)
+    s[b].vectorize(lane)
+    assert [x.where for x in s.check() if x.kind == "strided-vector"] == ["B.i.inner", "B.i.inner"]
+    assert "64 elements of A" in "".join(map(str, s.check()))
+
+
+def test_a_transposed_read_is_named_alone() -> None:
+    n = te.var("n")
+    a = te.placeholder((n, n), name="A")
+    b = te.compute((n, n), lambda i, j: a[j, i], name="B")
+    s = create_schedule(b)
+    _, lane = s[b].split("j", factor=8)
+    s[b].vectorize(lane)
+    assert [x.why for x in s.check()] == ["neighbouring lanes are n elements of A apart"]
+
+
+def test_vectors_and_copies_too_large() -> None:
+    s, b = elementwise(64, 512)
+    s[b].vectorize("j")
+    assert kinds(s) == ["wide-vector"]
+    s, b = elementwise()
+    s[b].unroll("i")
+    s[b].unroll("j")
+    assert kinds(s) == ["unroll"]
+
+
+def test_parallel_loops() -> None:
+    s, b = elementwise()
+    s[b].parallel("j")
+    assert kinds(s) == ["parallel"]
+    s[b].parallel("i")
+    assert "runs inside parallel i" in s.check()[0].why
+    s, b = elementwise()
+    outer, _ = s[b].split("i", nparts=2)
+    s[b].parallel(outer)
+    assert [x.why for x in s.check("llvm -threads=8")] == ["2 iterations for 8 threads"]
+
+
+def test_tails_that_are_mostly_empty() -> None:
+    s, b = elementwise(64, 17)
+    s[b].split("j", factor=16)
+    assert [x.why for x in s.check()] == ["blocks of 16 cover 32 iterations, and there are 17"]
+
+
+def test_elements_that_are_computed_again_and_again() -> None:
+    a = te.placeholder((66,), name="A")
+    b = te.compute((66,), lambda i: te.exp(a[i]), name="B")
+    c = te.compute((64,), lambda i: b[i] + b[i + 1] + b[i + 2], name="C")
+    s = create_schedule(c)
+    s[b].compute_at(s[c], "i")
+    assert [(x.kind, x.where) for x in s.check()] == [("recompute", "B")]
+    s[b].compute_root()
+    assert s.check() == []
+
+
+def test_limits_of_a_device() -> None:
+    a = te.placeholder((64, 64), name="A")
+    b = te.compute((64, 64), lambda i, j: a[j, i], name="B")
+    s = create_schedule(b)
+    tile = s.cache_read(a, "shared", [b])
+    s[b].bind("i", "blockIdx.x")
+    s[b].bind("j", "threadIdx.x")
+    s[tile].compute_at(s[b], "i")
+    target = Target.parse("opencl").with_limits(shared_memory_bytes=128, max_threads_per_block=32)
+    assert [(x.kind, x.why) for x in s.check(target) if x.kind in ("shared-memory", "threads")] == [
+        ("shared-memory", "256 bytes, and the device has 128"),
+        ("threads", "64 work-items in a group, at most 32"),
+    ]
+
+
+def program(body: object) -> linter._Program:
+    a = te.placeholder((4,), name="A")
+    s = create_schedule(te.compute((4,), lambda i: a[i], name="B"))
+    return linter._Program(Function("f", (), (), body, ()), s, Target.parse("opencl"))  # type: ignore[arg-type]
+
+
+def test_races_of_bodies_written_by_hand() -> None:
+    total, i = Buffer("total", (const(1),), const(0.0).dtype), var("i", role="loop")
+    values = Buffer("values", (const(9),), total.dtype)
+    add = Store(total, (const(0),), load(total, const(0)) + load(values, i))
+    loop = For(i, const(0), const(9), "parallel", add)
+    (found,) = linter.races(program(Produce("sum", loop)))
+    assert (found.kind, found.where) == ("race", "sum.i")
+    assert "every iteration writes total[0]" in found.why
+    assert not list(linter.races(program(replace(loop, kind="serial"))))
+    assert not list(linter.races(program(replace(loop, body=Allocate(total, add)))))
+    apart = Store(values, (i,), load(values, i) + 1)
+    assert not list(linter.races(program(replace(loop, body=apart))))
+
+
+def test_barriers_that_not_all_reach() -> None:
+    t = var("t", role="loop")
+    body = seq(If(t < 3, Barrier()), Barrier())
+    loop = For(t, const(0), const(8), "thread", body, "threadIdx.x")
+    (found,) = linter.divergent_barriers(program(loop))
+    assert found.why == "work-items where t < 3 is false do not get here"
+
+
+def test_what_is_illegal_is_raised_as_ever() -> None:
+    s, b = elementwise()
+    a = s.stages[0].tensor
+    c = s.cache_read(a, "local", [b])
+    s[c].compute_at(s[b], "i")
+    s[b].split("i", factor=4)
+    with pytest.raises(ScheduleError, match="was split or fused away"):
+        s.check()
+
+
+@pytest.mark.parametrize("target", ["llvm", "opencl"])
+@pytest.mark.parametrize("name", ["box_blur", "matmul", "softmax", "histogram", "cumsum"])
+def test_templates_have_no_races(name: str, target: str) -> None:
+    workload = find_workload(name)()
+    for t in workload.templates:
+        if not t.fits(Target.parse(target)):
+            continue
+        s = create_schedule(list(workload.outputs))
+        t.apply(s, Target.parse(target))
+        assert not {"race", "barrier"} & set(kinds(s, target))
