@@ -8,6 +8,7 @@ from typing import Any
 
 from autosched.errors import UsageError
 from autosched.ir import expr as ir
+from autosched.ir.arith.sets import Range
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr
 from autosched.te.tensor import IterVar, _add_arithmetic, is_size
@@ -63,8 +64,10 @@ def const(value: Any, dtype: object = None) -> Expr:
     return ir.const(value, dtype)
 
 
-def reduce_axis(dom: tuple[object, object], name: str = "rv") -> IterVar:
-    """An axis to reduce over: `dom` is (first value, one past the last), integers over sizes."""
+def reduce_axis(dom: tuple[object, object] | Range, name: str = "rv") -> IterVar:
+    """An axis to reduce over: `dom` is (first value, one past the last), integers over sizes, or a Range."""
+    if isinstance(dom, Range):
+        dom = (dom.min, dom.min + dom.extent)
     if not isinstance(dom, (tuple, list)) or len(dom) != 2:
         raise UsageError("a domain is a pair (begin, end)", asked=f"reduce_axis({dom!r})")
     begin, end = map(as_expr, dom)

@@ -271,3 +271,76 @@ def test_the_loops_of_the_blocked_product() -> None:
     assert in_order(
         text, "packedB", "T.parallel(4)", "T.vectorized(16)", "T.parallel(4)", "T.unroll(4)", "T.vectorized(16)"
     )
+
+
+# -- a convolution for GPUs: shared tiles, virtual threads, cooperative copies ------------------------------
+
+TILE, THREADS, VTHREADS, STEP = 8, 8, 2, 4
+
+
+def convolution_on_a_gpu():
+    """Each group computes a tile of channels and images; its work-items copy the operands together."""
+    batch, size, channels, outputs, kernel, pad = 16, 5, 8, 32, 3, 1
+    a = te.placeholder((size, size, channels, batch), name="A")
+    w = te.placeholder((kernel, kernel, channels, outputs), name="W")
+    padded = te.compute(
+        (size + 2 * pad, size + 2 * pad, channels, batch),
+        lambda y, x, c, n: tvm.tir.if_then_else(
+            tvm.tir.all(y >= pad, y - pad < size, x >= pad, x - pad < size), a[y - pad, x - pad, c, n], 0.0
+        ),
+        name="Apad",
+    )
+    rc = te.reduce_axis((0, channels), name="rc")
+    ry, rx = te.reduce_axis((0, kernel), name="ry"), te.reduce_axis(tvm.ir.Range(0, kernel), name="rx")
+    b = te.compute(
+        (size, size, outputs, batch),
+        lambda y, x, f, n: te.sum(padded[y + ry, x + rx, rc, n] * w[ry, rx, rc, f], axis=[ry, rx, rc]),
+        name="B",
+    )
+    s = te.create_schedule(b.op)
+    s[padded].compute_inline()
+    a_shared, w_shared = s.cache_read(padded, "shared", [b]), s.cache_read(w, "shared", [b])
+    a_local, w_local = s.cache_read(a_shared, "local", [b]), s.cache_read(w_shared, "local", [b])
+    b_local = s.cache_write(b, "local")
+
+    block_x, block_y, block_z = (te.thread_axis(f"blockIdx.{i}") for i in "xyz")
+    thread_x = te.thread_axis((0, THREADS), "threadIdx.x")
+    thread_y = te.thread_axis((0, 2), "threadIdx.y")
+    vx = te.thread_axis((0, VTHREADS), "vthread", name="vx")
+    hi, wi, fi, ni = s[b].op.axis
+    bz = s[b].fuse(hi, wi)
+    by, fi = s[b].split(fi, factor=2 * TILE)
+    bx, ni = s[b].split(ni, factor=THREADS * VTHREADS)
+    tvx, ni = s[b].split(ni, nparts=VTHREADS)
+    ty, fi = s[b].split(fi, nparts=2)
+    tx, ni = s[b].split(ni, nparts=THREADS)
+    s[b].reorder(bz, by, bx, tvx, ty, tx, fi, ni)
+    for loop, axis in ((bz, block_z), (by, block_y), (bx, block_x), (tvx, vx), (ty, thread_y), (tx, thread_x)):
+        s[b].bind(loop, axis)
+    s[b_local].compute_at(s[b], tx)
+    _, _, fi, ni = s[b_local].op.axis
+    ry, rx, rc = s[b_local].op.reduce_axis
+    rco, rci = s[b_local].split(rc, factor=STEP)
+    s[b_local].reorder(rco, ry, rx, rci, fi, ni)
+    for shared in (a_shared, w_shared):
+        s[shared].compute_at(s[b_local], rx)
+        _, _, ci, last = s[shared].op.axis
+        fused = s[shared].fuse(ci, last)
+        t, rest = s[shared].split(fused, nparts=2)
+        s[shared].bind(t, thread_y)
+        t, rest = s[shared].split(rest, nparts=THREADS)
+        s[shared].bind(t, thread_x)
+    for local in (a_local, w_local):
+        s[local].compute_at(s[b_local], rci)
+    return a, w, b, s
+
+
+def test_a_convolution_on_a_gpu() -> None:
+    a, w, b, s = convolution_on_a_gpu()
+    x = rng.random([d.value for d in a.shape], dtype="float32")
+    f = rng.random([d.value for d in w.shape], dtype="float32")
+    text = str(tvm.lower(s, [a, w, b], simple_mode=True))
+    assert in_order(text, 'T.launch_thread("blockIdx.z", 25)', '"threadIdx.x", 8', '"shared"')
+    wide = np.pad(x, ((1, 1), (1, 1), (0, 0), (0, 0)))
+    expected = sum(np.einsum("yxcn,cf->yxfn", wide[i : i + 5, j : j + 5], f[i, j]) for i in range(3) for j in range(3))
+    tvm.testing.assert_allclose(run(s, [a, w, b], x, f, target="opencl")[0], expected, rtol=1e-4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from autosched.ir.arith import Range
 from autosched.ir.expr import Expr as PrimExpr
 from autosched.ir.intrinsics import get_op_attr, register_intrin_lowering, register_op_attr
 from autosched.ir.module import GlobalVar, IRModule
@@ -42,11 +43,6 @@ class Op(str):
     def get_attr(self, attr_name: str) -> Any:
         """What `register_op_attr` said of it; None if nothing."""
         return get_op_attr(self.name, attr_name)
-
-
-def Range(begin: object, end: object = None) -> tuple[object, object]:
-    """(first value, one past the last), as `te.reduce_axis` takes it; one argument is the end."""
-    return (0, begin) if end is None else (begin, end)
 
 
 _INSTEAD = {

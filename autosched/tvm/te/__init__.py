@@ -36,6 +36,5 @@ __all__ = ["Schedule", "Stage", "add", "create_schedule", "indexdiv", "indexmod"
 _INSTEAD = {
     "hybrid": "te.extern with a body made by tir.ir_builder: loops, conditions and stores, written out",
     "trace": "run autosched.runtime.interpreter on the lowered function: it names every element",
-    "AXIS_SEPARATOR": "transform_layout with one group of axes",
 }
 __getattr__ = missing("te", globals(), _INSTEAD)
