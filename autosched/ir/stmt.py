@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autosched.ir.dtype import DType
-from autosched.ir.expr import Expr, const, make
+from autosched.ir.dtype import HANDLE, DType
+from autosched.ir.dtype import dtype as to_dtype
+from autosched.ir.expr import Expr, as_expr, const, make, ramp
 from autosched.ir.visit import post_order, substitute
 
 __all__ = [
@@ -89,6 +90,24 @@ class Buffer:
         for d in self.shape:
             total = total * d
         return total
+
+    def access_ptr(
+        self, access_mask: object = "rw", ptr_type: str = "handle", content_lanes: int = 1, offset: object = 0
+    ) -> Expr:
+        """The address of the element at an offset in memory, for `call_extern`; the rest is TVM's, and a hint."""
+        return make("address", HANDLE, (as_expr(offset),), self)
+
+    def vload(self, begin: object, dtype: object = None) -> Expr:
+        """The elements from an index on: as many as the type has lanes, by default one."""
+        indices = tuple(map(as_expr, begin if isinstance(begin, (tuple, list)) else (begin,)))
+        lanes = 1 if dtype is None else to_dtype(dtype).lanes
+        return load(self, *indices[:-1], ramp(indices[-1], 1, lanes))
+
+    def vstore(self, begin: object, value: object) -> Store:
+        """The statement that writes a value, or a vector, from an index on."""
+        indices = tuple(map(as_expr, begin if isinstance(begin, (tuple, list)) else (begin,)))
+        e = as_expr(value, self.dtype)
+        return Store(self, (*indices[:-1], ramp(indices[-1], 1, e.dtype.lanes)), e)
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}] {self.scope}"

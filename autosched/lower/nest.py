@@ -45,6 +45,7 @@ from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.extern import opaque_nest
 from autosched.lower.scan import check_work_items
+from autosched.lower.tensorize import Tile
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.target import Target
@@ -256,6 +257,8 @@ class _Nest:
         if self.stage.init is not None:
             first_reduce = self.leaves.index(self.stage.init.outside)
         body = self.real.body[0]
+        if self.stage.intrinsic is not None:
+            return self._tiles(first_reduce)
         if body.op not in REDUCTIONS:
             values = [self.b.an.simplify(e) for e in self._loaded(self.real.body)]
             streaming = any("streaming_store" in loop.pragmas for loop in self.leaves)
@@ -282,6 +285,17 @@ class _Nest:
         self.guards_of_setting = [g for g in self.guards if variables(g) & setting]
         guards = [g for g in self.guards if g not in self.guards_of_setting]
         return self._loops(0, update, (first_reduce, init), guards)
+
+    def _tiles(self, first_reduce: int | None) -> Stmt:
+        """The loops outside a tensorized one, with the intrinsic inside."""
+        assert self.stage.intrinsic is not None
+        body, memory = self.real.body[0], self.b.reads
+        tile = Tile(self.stage, body, self.values, self.real.extents, self.guards, memory, self.places[0], self.b.an)
+        statement, reset = tile.statements()
+        self.leaves = tile.outside
+        self.guards_of_setting = []
+        init = None if reset is None or first_reduce is None else (first_reduce, reset)
+        return self._loops(0, statement, init, self.guards)
 
     def _loaded(self, exprs: Sequence[Expr]) -> list[Expr]:
         """The expressions at this point of the loops, with loads for reads."""

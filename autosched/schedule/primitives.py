@@ -19,6 +19,7 @@ from autosched.ir.stmt import THREAD_TAGS, VTHREAD
 from autosched.schedule import scans, tails
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.stage import PRAGMAS, SCOPES, Attach, Fetch, Fuse, Loop, Split, Stage
+from autosched.schedule.tensorize import tensorize
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar
 
@@ -418,7 +419,7 @@ def storage_align(s: Schedule, stage: Stage, axis: Any, factor: Any, offset: Any
 PRIMITIVES: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
-        split, split_into, tile, fuse, reorder, parallel, vectorize, unroll, bind, prefetch, pragma,
+        split, split_into, tile, fuse, reorder, parallel, vectorize, unroll, bind, tensorize, prefetch, pragma,
         compute_at, store_at, reverse_compute_at, compute_inline, reverse_compute_inline,
         compute_root, decompose_reduction, set_scope, storage_align, cache_write, cache_read, rfactor,
         transform_layout,

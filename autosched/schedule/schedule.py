@@ -33,6 +33,7 @@ from autosched.schedule.trace import (
     is_knob_name,
 )
 from autosched.te.tensor import Graph, IterVar, Operation, PlaceholderOp, Tensor
+from autosched.te.tensor_intrin import TensorIntrin
 
 __all__ = ["Constraint", "Knob", "Schedule", "create_schedule", "replay"]
 
@@ -224,6 +225,8 @@ class Schedule:
             return value.name
         if isinstance(value, (Stage, Tensor, Operation)):
             return self.stage(value).name
+        if isinstance(value, TensorIntrin):
+            return value.name
         if isinstance(value, IterVar):
             return next((loop.name for x in self.stages for a, loop in x.roots.items() if a is value), value.name)
         if isinstance(value, Expr):

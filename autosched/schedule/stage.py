@@ -15,6 +15,7 @@ from autosched.ir.stmt import THREAD_TAGS
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Tensor
+from autosched.te.tensor_intrin import TensorIntrin
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
@@ -148,6 +149,7 @@ class Stage:
         self.relations: list[Split | Fuse] = []
         self.roots: dict[IterVar, Loop] = {}
         self.fetches: list[Fetch] = []
+        self.intrinsic: tuple[Loop, TensorIntrin] | None = None  #: what computes the loops from that one on inwards
         self.init: InitNest | None = None  #: of a reduction that `decompose_reduction` took apart
         self._names: set[str] = set()
         if isinstance(op, ComputeOp):
@@ -330,6 +332,10 @@ class Stage:
     def prefetch(self, tensor: Any, loop: Any, offset: Any) -> None:
         """See `primitives.prefetch`."""
         self._call("prefetch", tensor, loop, offset)
+
+    def tensorize(self, var: Any, tensor_intrin: Any) -> None:
+        """See `tensorize.tensorize`."""
+        self._call("tensorize", var, tensor_intrin)
 
     def bind(self, loop: Any, thread: Any) -> None:
         """See `primitives.bind`."""

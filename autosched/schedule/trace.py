@@ -45,6 +45,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "vectorize": (("loop",), {}),
     "unroll": (("loop",), {}),
     "bind": (("loop", "name"), {}),
+    "tensorize": (("loop", "name"), {}),
     "prefetch": (("name", "loop", "factor"), {}),
     "pragma": (("loop", "name"), {}),
     "compute_at": (("name", "loop"), {}),

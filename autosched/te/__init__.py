@@ -57,6 +57,7 @@ from autosched.te.tensor import (
     compute,
     placeholder,
 )
+from autosched.te.tensor_intrin import TensorIntrin, decl_tensor_intrin
 
 globals().update(MATH)
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ __all__ = [
     "Reduction",
     "ScanOp",
     "Tensor",
+    "TensorIntrin",
     "all",
     "any",
     "argmax",
@@ -89,6 +91,7 @@ __all__ = [
     "mirror_image",
     "constant_exterior",
     "const",
+    "decl_tensor_intrin",
     "div",
     "extern",
     "floordiv",

@@ -26,7 +26,7 @@ from autosched.ir.stmt import Allocate, Buffer, Evaluate, For, Let, Stmt, Store,
 from autosched.ir.visit import post_order
 from autosched.te.tensor import IterVar, Operation, Tensor
 
-__all__ = ["ExternOp", "extern"]
+__all__ = ["ExternOp", "as_statement", "extern"]
 
 Reference = Callable[..., Any]
 
@@ -162,7 +162,7 @@ def extern(
     if not made:
         raise UsageError("it has no output", asked=asked, legal="a shape, or a list of shapes")
     result = fcompute(list(given), list(made))
-    op = ExternOp(name, inputs, given, made, _statement(result, asked), tag, attrs, reference)
+    op = ExternOp(name, inputs, given, made, as_statement(result, asked), tag, attrs, reference)
     return op.outputs[0] if len(op.outputs) == 1 else list(op.outputs)
 
 
@@ -191,10 +191,10 @@ def _types(dtype: Any, inputs: Sequence[Tensor], count: int, asked: str) -> list
     return [to_dtype(t) for t in types]
 
 
-def _statement(result: Any, asked: str) -> Stmt:
+def as_statement(result: Any, asked: str) -> Stmt:
     """What `fcompute` returned, as a statement."""
     if isinstance(result, (list, tuple)):
-        return seq(*(_statement(part, asked) for part in result))
+        return seq(*(as_statement(part, asked) for part in result))
     if isinstance(result, Expr) and result.op == "call":
         return Evaluate(result)
     if isinstance(result, Stmt):
