@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autosched import records, te, topi, tvm
     from autosched.building import build, plan
     from autosched.lower import lower
+    from autosched.runtime.export import load_module
     from autosched.sanitizing import sanitize
     from autosched.schedule import Schedule, create_schedule
     from autosched.space.workload import Workload, template, workload
@@ -30,6 +31,7 @@ __all__ = [
     "__version__",
     "build",
     "create_schedule",
+    "load_module",
     "lower",
     "plan",
     "records",
@@ -49,6 +51,7 @@ _HOME = {
     "TuneResult": "autosched.tuning",
     "Workload": "autosched.space.workload",
     "build": "autosched.building",
+    "load_module": "autosched.runtime.export",
     "create_schedule": "autosched.schedule",
     "plan": "autosched.building",
     "sanitize": "autosched.sanitizing",

@@ -8,11 +8,12 @@ replays is passed over with a warning that names it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import AutoschedError, UsageError
+from autosched.ir.stmt import Function
 from autosched.lower.pipeline import Structure, lower_structure
 from autosched.records import ranked, read_workload
 from autosched.runtime.device import describe_device, resolve_target
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from autosched.runtime.module import Module
 
 __all__ = ["Plan", "as_workload", "build", "plan"]
+
+
+#: what can be compiled to one function
+Buildable = Workload | WorkloadFunction | Schedule | Function
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ def as_workload(what: Workload | WorkloadFunction) -> Workload:
 
 
 def build(
-    what: Workload | WorkloadFunction | Schedule,
+    what: Buildable | Mapping[str, Buildable],
     target: TargetLike = None,
     *,
     args: Sequence[Tensor] | None = None,
@@ -65,7 +70,8 @@ def build(
 ) -> Module:
     """Compile for a target. Call the result with NumPy arrays.
 
-    what:    a workload (its best record is applied), or a schedule (built as it is)
+    what:    a workload (its best record is applied), a schedule or a lowered function (built as it
+             is), or several of them by name, such as an IRModule: one module with all functions
     args:    for a schedule, the tensors of the function in calling order; by default its inputs in
              order of first use, then its outputs
     records: a folder to read records from, instead of the usual ones
@@ -75,6 +81,10 @@ def build(
     says which record was applied, or that none was.
     """
     to = resolve_target(target)
+    if isinstance(what, Mapping):
+        return _build_all(what, to, records, sizes)
+    if isinstance(what, Function):
+        return _build_lowered(what, to)
     if isinstance(what, Schedule):
         return _plan_schedule(what, to, args, name).compile()
     if not isinstance(what, (Workload, WorkloadFunction)):
@@ -89,6 +99,32 @@ def build(
             last = error
             _pass_over(candidate.provenance["record"], error)
     raise last or UsageError("nothing to build", asked="build")
+
+
+def _build_all(what: Mapping[str, Buildable], to: Target, records: str | None, sizes: dict[str, int] | None) -> Module:
+    """One module whose functions have these names."""
+    from autosched.runtime.module import Module
+
+    if not what:
+        raise UsageError("there is no function in it", asked="build", legal="at least one")
+    parts = []
+    for called, one in what.items():
+        if isinstance(one, Function):
+            parts.append(_build_lowered(replace(one, name=str(called)), to))
+        else:
+            parts.append(build(one, to, name=str(called), records=records, sizes=sizes))
+    first = parts[0]
+    return Module(first.artifact, to, provenance=first.provenance, more=parts[1:], kernel=first.kernel)
+
+
+def _build_lowered(f: Function, to: Target) -> Module:
+    """A function that `lower` returned, before or after the passes."""
+    from autosched.codegen import compile_function
+    from autosched.runtime.module import Module
+
+    done = f if "target" in f.attrs else Structure(f, to, (), ()).bind()
+    note = {"kind": "schedule", "record": None, "note": "a lowered function"}
+    return Module(compile_function(done, to), to, provenance=note)
 
 
 def plan(

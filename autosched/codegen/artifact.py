@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,33 @@ class Artifact:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file at once: readers see the old one or the whole new one."""
+        Artifact.save_all([self], path)
+
+    @staticmethod
+    def save_all(artifacts: Sequence[Artifact], path: str | os.PathLike[str]) -> None:
+        """Write several to one file, at once."""
+        target = Path(path)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(b"".join(a.to_bytes() for a in artifacts))
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Artifact:
+        """Read what `save` wrote. Raises BuildError for a file that is not whole or not ours."""
+        return Artifact.load_all(path)[0]
+
+    @staticmethod
+    def load_all(path: str | os.PathLike[str]) -> list[Artifact]:
+        """Read what `save_all` wrote. Raises BuildError for a file that is not whole or not ours."""
+        return Artifact.from_bytes(Path(path).read_bytes(), os.fspath(path))
+
+    def to_bytes(self) -> bytes:
+        """A line of JSON and the code. These of several artifacts may follow each other."""
         header = {
             "format": _FORMAT,
             "v": _VERSION,
@@ -79,46 +107,49 @@ class Artifact:
             "code_bytes": len(self.code),
         }
         header["sha256"] = _checksum(header, self.code)
-        target = Path(path)
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_dump(header) + b"\n" + self.code)
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        return _dump(header) + b"\n" + self.code
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Artifact:
-        """Read what `save` wrote. Raises BuildError for a file that is not whole or not ours."""
-        with open(path, "rb") as file:
-            line, newline, code = file.read().partition(b"\n")
+    def from_bytes(data: bytes, origin: str) -> list[Artifact]:
+        """Read what `to_bytes` gave, one artifact after the other. Raises BuildError, which names `origin`."""
+        found: list[Artifact] = []
         try:
-            header = json.loads(line)
-            if not isinstance(header, dict) or not newline or header.get("format") != _FORMAT:
-                raise ValueError("it does not start with an artifact header")
-            if header.get("v") != _VERSION:
-                raise ValueError(f"its format is version {header.get('v')!r}, this program reads {_VERSION}")
-            claimed = header.pop("sha256", None)
-            if header.keys() != _FIELDS:
-                raise ValueError("its header has the wrong fields")
-            if header["code_bytes"] != len(code):
-                raise ValueError(f"it holds {len(code)} bytes of code instead of {header['code_bytes']}")
-            if claimed != _checksum(header, code):
-                raise ValueError("its checksum does not match")
-            return Artifact(
-                kind=_expect(header, "kind", str),
-                target=_expect(header, "target", str),
-                signature=Signature.from_json(header["signature"]),
-                code=code,
-                texts={str(k): str(v) for k, v in _expect(header, "texts", dict).items()},
-                meta=_expect(header, "meta", dict),
-            )
+            while not found or data:
+                artifact, data = _first(data)
+                found.append(artifact)
         except ValueError as error:  # json.JSONDecodeError and UnicodeDecodeError are ValueErrors
             raise BuildError(
-                f"not a usable artifact: {error}", asked=os.fspath(path), legal="build it again with this version"
+                f"not a usable artifact: {error}", asked=origin, legal="build it again with this version"
             ) from None
+        return found
+
+
+def _first(data: bytes) -> tuple[Artifact, bytes]:
+    """The artifact at the beginning, and what follows it. Raises ValueError."""
+    line, newline, code = data.partition(b"\n")
+    header = json.loads(line)
+    if not isinstance(header, dict) or not newline or header.get("format") != _FORMAT:
+        raise ValueError("it does not start with an artifact header")
+    if header.get("v") != _VERSION:
+        raise ValueError(f"its format is version {header.get('v')!r}, this program reads {_VERSION}")
+    claimed = header.pop("sha256", None)
+    if header.keys() != _FIELDS:
+        raise ValueError("its header has the wrong fields")
+    size = _expect(header, "code_bytes", int)
+    code, rest = code[:size], code[size:]
+    if size != len(code) or rest[:1] not in (b"", b"{"):
+        raise ValueError(f"it holds {len(code) + len(rest)} bytes of code instead of {size}")
+    if claimed != _checksum(header, code):
+        raise ValueError("its checksum does not match")
+    artifact = Artifact(
+        kind=_expect(header, "kind", str),
+        target=_expect(header, "target", str),
+        signature=Signature.from_json(header["signature"]),
+        code=code,
+        texts={str(k): str(v) for k, v in _expect(header, "texts", dict).items()},
+        meta=_expect(header, "meta", dict),
+    )
+    return artifact, rest
 
 
 def _dump(header: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ has the entry points by which this library calls the same body with memory and t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -25,6 +25,7 @@ from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.signature import Signature
 from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage
 from autosched.ir.expr import Expr, binary, const
+from autosched.ir.ops import ACCESSES
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Stmt, Store, children, expressions, walk
 from autosched.ir.visit import post_order
 from autosched.target import Target
@@ -86,6 +87,18 @@ def prototype(signature: Signature, names: Names | None = None) -> str:
     return f"int32_t {c_name(signature.name)}({', '.join(texts) or 'void'})"
 
 
+def header(guard: str, signatures: Sequence[Signature]) -> str:
+    """A C header that declares functions, with what each array is."""
+    blocks = []
+    for s in signatures:
+        arrays = [f"{p}{', written' if p.is_output else ''}" for p in s.params]
+        rules = [f"Needs {r}: {r.reason}." for r in s.requires]
+        returns = "Returns 0, or -1 when there is no memory for intermediate results."
+        told = [f"{s.name}: arrays lie in memory row by row, without gaps.", *arrays, *rules, returns]
+        blocks.append("\n".join(["/* " + "\n   ".join(told) + " */", f"{prototype(s)};"]))
+    return _HEADER.format(guard=guard, functions="\n\n".join(blocks))
+
+
 def emit_c(function: Function) -> CProgram:
     """C99 for a function of CPU loops. Raises BuildError for what has no code."""
     return _Emitter(function).program()
@@ -98,6 +111,29 @@ def _pointer(of: str, is_written: bool) -> str:
 #: gcc takes a condition that always holds for a mistake, and does not see that what reads an array
 #: runs only where what filled it did
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+_HEADER = """\
+#ifndef {guard}
+#define {guard}
+
+/* float16 is uint16_t (its bits), bool is uint8_t (0 or 1). Outputs share no memory with other arrays. */
+
+#include <stdint.h>
+
+#if defined(__cplusplus)
+#define restrict __restrict
+extern "C" {{
+#endif
+
+{functions}
+
+#if defined(__cplusplus)
+}}
+#undef restrict
+#endif
+
+#endif
+"""
 
 _PACKED = """
 #include <time.h>
@@ -164,6 +200,8 @@ class _HostStatements(Statements):
     def allocate(self, s: Allocate) -> None:
         if s.buffer not in self.storage.in_workspace:
             self.declare_array(s.buffer, (constant_bytes(s.buffer) or 0) // s.buffer.dtype.bytes)
+            if not _is_read(s.buffer, s.body):  # an output that nobody asked for; compilers warn of it
+                self.line(f"(void){self.x.buffers[s.buffer]};")
             self.emit(s.body)
             return
         used = self._used
@@ -212,6 +250,11 @@ class _HostStatements(Statements):
         if 0 in (a, b) or a == b:
             return b if a == 0 else a
         return f"{self.x.helpers.name('max', INDEX)}({a}, {b})"
+
+
+def _is_read(buffer: Buffer, body: Stmt) -> bool:
+    nodes = post_order([e for s in walk(body) for e in expressions(s)])
+    return any(n.op in ACCESSES and n.value is buffer for n in nodes)
 
 
 def _plus(a: Bytes, b: Bytes) -> Bytes:

@@ -203,13 +203,13 @@ def object_code(source: str, target: Target) -> bytes:
     return code
 
 
-def assembled(source: str, cpu: str, features: str) -> bytes:
+def assembled(source: str, cpu: str, features: str, triple: str = "") -> bytes:
     """The object file of LLVM assembly as it stands: instructions are selected, nothing is optimised.
 
     Raises BuildError for text that LLVM refuses.
     """
     with _lock:
-        code: bytes = target_machine(cpu, features).emit_object(_parsed(source))
+        code: bytes = target_machine(cpu, features, triple).emit_object(_parsed(source))
     return code
 
 

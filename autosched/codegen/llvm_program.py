@@ -1,10 +1,11 @@
 """A lowered function to the text of one LLVM module.
 
-    i32  NAME(ptr args, ptr sizes, ptr workspace, i64 threads)    args: void*[], sizes: int64_t[]
-    i64  NAME_workspace(ptr sizes, i64 threads)                   bytes that `workspace` must have
-    i64  NAME_time(ptr args, ptr sizes, ptr workspace, i64 threads, i64 number)      nanoseconds
+    i32  NAME(ptr A, ptr B, ..., i64 size, ...)       0, or -1 when there is no memory: for programs in C
+    i32  NAME_packed(ptr args, ptr sizes, ptr workspace, i64 threads)    args: void*[], sizes: int64_t[]
+    i64  NAME_packed_workspace(ptr sizes, i64 threads)                   bytes that `workspace` must have
+    i64  NAME_packed_time(ptr args, ptr sizes, ptr workspace, i64 threads, i64 number)      nanoseconds
 
-NAME unpacks its arguments and calls NAME.body, where each buffer is a `noalias` parameter. The body
+NAME_packed unpacks its arguments and calls NAME.body, where each buffer is a `noalias` parameter. The body
 of a parallel loop is a function of a range of iterations; the OpenMP runtime runs it on each thread,
 which takes chunks of iterations off a shared counter until none is left.
 """
@@ -15,6 +16,7 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 
+from autosched.codegen.c_program import c_name
 from autosched.codegen.calls import outside_calls
 from autosched.codegen.llvm_calls import leave_if_failed
 from autosched.codegen.llvm_expr import Expressions
@@ -62,8 +64,8 @@ _ATTRIBUTES = "nounwind"
 
 
 def entry_name(function: Function) -> str:
-    """The C symbol under which a function is compiled."""
-    return identifier(function.name).replace(".", "_")
+    """The C symbol by which this library calls a function: see above."""
+    return f"{c_name(function.name)}_packed"
 
 
 def module_text(
@@ -82,6 +84,7 @@ def module_text(
     program.emit_body()
     program.emit_entry()
     program.emit_workspace()
+    program.emit_plain()
     program.emit_time()
     return str(module)
 
@@ -128,7 +131,7 @@ class _Program:
         self.module = module
         self.storage = storage
         self.scopes = scopes
-        self.entry = entry_name(function)
+        self.name, self.entry = c_name(function.name), entry_name(function)
         self.stored = _stored(function.body)
         self.launches = 0
         self.fails = bool(outside_calls(function).packed)  #: bodies return the number of an exception, or 0
@@ -155,7 +158,7 @@ class _Program:
         s.emit(self.function.body, constant(0, INT64))
         s.memory.fence()
         w.do(self.done)
-        w.finish(f"define internal {self.result} @{self.entry}.body({', '.join(parameters)}) noinline {_ATTRIBUTES}")
+        w.finish(f"define internal {self.result} @{self.name}.body({', '.join(parameters)}) noinline {_ATTRIBUTES}")
 
     def _buffer_parameter(self, memory: Memory, buffer: Buffer) -> str:
         """Name the parameter and say what LLVM may believe of it."""
@@ -177,7 +180,7 @@ class _Program:
         if extent.const is not None and extent.const <= 0:
             return
         captures = _captures(loop)
-        name = f"{self.entry}.{identifier(loop.var.name)}.{self.launches}"
+        name = f"{self.name}.{identifier(loop.var.name)}.{self.launches}"
         self.launches += 1
         variables = {v: e.variables.get(v) or e.value(v) for v in captures.variables}
         self._emit_range(name, loop, outer, captures, variables)
@@ -288,11 +291,11 @@ class _Program:
 
     # -- entry points -------------------------------------------------------------------------
     def emit_entry(self) -> None:
-        """NAME: one call."""
+        """NAME_packed: one call."""
         w = Writer(self.module)
         operands = [f"ptr {_element(w, 'ptr', '%args', i)}" for i in range(len(self.function.params))]
         operands += [*map(typed, self._load_sizes(w)), "ptr %workspace", "i64 %threads"]
-        call = f"@{self.entry}.body({', '.join(operands)})"
+        call = f"@{self.name}.body({', '.join(operands)})"
         if self.fails:
             w.do(f"ret {typed(w.convert('trunc', w.fresh(f'call i64 {call}', INT64), dtype('int32')))}")
         else:
@@ -306,7 +309,7 @@ class _Program:
         return [Value(_element(w, "i64", "%sizes", i), INT64) for i in range(len(self.function.sizes))]
 
     def emit_workspace(self) -> None:
-        """NAME_workspace: what the caller must allocate."""
+        """NAME_packed_workspace: what the caller must allocate."""
         w = Writer(self.module)
         e = Expressions(w, Memory(w, {}), Ranges())
         e.variables.update(zip(self.function.sizes, self._load_sizes(w), strict=True))
@@ -314,8 +317,44 @@ class _Program:
         w.do(f"ret {typed(need)}")
         w.finish(f"define i64 @{self.entry}_workspace(ptr %sizes, i64 %threads) {_ATTRIBUTES}")
 
+    def emit_plain(self) -> None:
+        """NAME: memory for the workspace, all threads there are, and one call."""
+        w = Writer(self.module)
+        params = [f"%a{i}" for i in range(len(self.function.params))]
+        sizes = [f"%s{i}" for i in range(len(self.function.sizes))]
+        arrays = self._packed(w, "args", "ptr", params)
+        lengths = self._packed(w, "sizes", "i64", sizes)
+        threads = constant(1, INT64)
+        if any(isinstance(s, For) and s.kind == "parallel" for s in walk(self.function.body)):
+            most = self.module.declare("omp_get_max_threads", "i32", [])
+            threads = w.convert("sext", w.fresh(f"call i32 {most}()", dtype("int32")), INT64)
+        need = w.fresh(f"call i64 @{self.entry}_workspace(ptr {lengths}, {typed(threads)})", INT64)
+        room = w.binary("add", need, constant(ALIGNMENT, INT64))
+        memory = w.pointer(f"call ptr {self.module.declare('malloc', 'ptr', ['i64'])}({typed(room)})")
+        w.branch(w.fresh(f"icmp eq ptr {memory}, null", BOOL).ref, "none", "some")
+        w.start("none")
+        w.do("ret i32 -1")
+        w.start("some")
+        aligned = self.module.declare("llvm.ptrmask.p0.i64", "ptr", ["ptr", "i64"])
+        end = w.pointer(f"getelementptr i8, ptr {memory}, i64 {ALIGNMENT}")
+        workspace = w.pointer(f"call ptr {aligned}(ptr {end}, i64 {-ALIGNMENT})")
+        call = f"call i32 @{self.entry}(ptr {arrays}, ptr {lengths}, ptr {workspace}, {typed(threads)})"
+        status = w.fresh(call, dtype("int32"))
+        w.do(f"call void {self.module.declare('free', 'void', ['ptr'])}(ptr {memory})")
+        w.do(f"ret {typed(status)}")
+        takes = ", ".join([*(f"ptr {p}" for p in params), *(f"i64 {s}" for s in sizes)])
+        w.finish(f"define i32 @{self.name}({takes}) {_ATTRIBUTES}")
+
+    @staticmethod
+    def _packed(w: Writer, name: str, kind: str, values: list[str]) -> str:
+        """An array of the values, all of one type, on the stack."""
+        array = w.alloca(name, f"[{max(len(values), 1)} x {kind}]", 8)
+        for i, value in enumerate(values):
+            w.do(f"store {kind} {value}, ptr {w.pointer(f'getelementptr {kind}, ptr {array}, i64 {i}')}, align 8")
+        return array
+
     def emit_time(self) -> None:
-        """NAME_time: `number` calls between two readings of the monotonic clock."""
+        """NAME_packed_time: `number` calls between two readings of the monotonic clock."""
         w = Writer(self.module)
         clock = self.module.declare("clock_gettime", "i32", ["i32", "ptr"])
         before, after = w.alloca("before", "[2 x i64]", 8), w.alloca("after", "[2 x i64]", 8)

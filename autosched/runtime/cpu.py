@@ -22,7 +22,7 @@ from autosched.runtime.callbacks import entry_of, raise_waiting
 from autosched.runtime.workspace import WORKSPACE
 from autosched.target import Target
 
-__all__ = ["CpuBoundCall", "CpuKernel", "ForeignCodeError", "LoadedCode"]
+__all__ = ["SERIAL_OPENMP", "CpuBoundCall", "CpuKernel", "ForeignCodeError", "LoadedCode", "check_host"]
 
 Array = np.ndarray[Any, Any]
 
@@ -39,13 +39,16 @@ _TIME = ctypes.CFUNCTYPE(
 _LIBRARIES = ("libm.so.6", "libmvec.so.1", "libgcc_s.so.1")
 
 #: what stands in for the OpenMP runtime where there is none: the team is the caller
-_SERIAL_OPENMP = """
+SERIAL_OPENMP = """
 define void @GOMP_parallel(ptr %function, ptr %data, i32 %threads, i32 %flags) {
   call void %function(ptr %data)
   ret void
 }
 define i32 @omp_get_thread_num() {
   ret i32 0
+}
+define i32 @omp_get_max_threads() {
+  ret i32 1
 }
 """
 
@@ -71,7 +74,7 @@ def _openmp_addresses() -> tuple[dict[str, int], object]:
     runtime = openmp.find_or_warn()
     if runtime is not None:
         return runtime.addresses, runtime
-    library = llvm.JITLibraryBuilder().add_ir(_SERIAL_OPENMP)
+    library = llvm.JITLibraryBuilder().add_ir(SERIAL_OPENMP)
     for name in openmp.SYMBOLS:
         library.export_symbol(name)
     tracker = library.link(_jit(), f"serial_openmp_{next(_serial)}")
@@ -89,7 +92,7 @@ class ForeignCodeError(BuildError):
     """Machine code of another architecture."""
 
 
-def _check_host(artifact: Artifact) -> None:
+def check_host(artifact: Artifact) -> None:
     """Refuse code that would end in an illegal instruction."""
     machine, present = _host()
     wanted = str(artifact.meta.get("triple", machine)).partition("-")[0]
@@ -166,7 +169,7 @@ class CpuKernel:
 
     def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> HasAddresses:
         """The code in this process."""
-        _check_host(artifact)
+        check_host(artifact)
         imports = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
         imports |= {PACKED_PREFIX + name: entry_of(name) for name in artifact.meta.get("packed", ())}
         return LoadedCode(name, artifact.code, exports, artifact.meta.get("parallel", True), imports)

@@ -1,163 +1,182 @@
-"""`Module`: a compiled function that a user calls with arrays."""
+"""`Module`: compiled functions, with what they were compiled from and how they are kept in files."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError, UsageError
-from autosched.runtime import load
-from autosched.runtime.arguments import as_array, check_arrays, spans_overlap
-from autosched.runtime.kernel import DirectKernel, Kernel
+from autosched.runtime.evaluator import TimeEvaluator
+from autosched.runtime.function import CompiledFunction
+from autosched.runtime.kernel import Kernel
 from autosched.target import Target
 
-if TYPE_CHECKING:
-    from autosched.codegen.asm import Loop
+__all__ = ["DeviceModule", "Module"]
 
-__all__ = ["Module"]
-
-Array = np.ndarray[Any, Any]
-
-#: a timing round lasts at least this long, so that the clock and the call do not show
-_ROUND_SECONDS = 0.02
-#: plans remembered per module; a plan is one combination of shapes
-_MAX_PLANS = 256
+#: TVM's names for the readable forms of a module, and the ends of file names -> ours
+_FORMATS = {"": "source", "ll": "llvm", "s": "asm", "cl": "source", "cu": "source", "cuda": "source", "c": "source"}
+#: forms that only artifacts of one kind have
+_KIND_OF_FORMAT = {"cl": "opencl", "cu": "cuda", "cuda": "cuda", "c": "c"}
+#: how TVM asks for the first function of a module
+_ENTRY_NAMES = ("__tvm_main__", "default_function")
 
 
-class Module:
-    """A compiled function, callable with NumPy arrays or anything that shares memory with NumPy.
+@dataclass(frozen=True)
+class DeviceModule:
+    """The device's part of a module: kernels, as source."""
 
-    >>> out = module(img)              # outputs are allocated
-    >>> module(img, out)               # or written where the caller says; they are returned as well
+    type_key: str
+    source: str
 
-    Arguments go in the order of `module.signature`. Raises BuildError, naming the argument, for a
-    wrong type, shape or layout, for a read-only output and for an output that overlaps another
-    argument; MemoryError when there is no room for intermediate buffers.
+    def get_source(self, fmt: str = "") -> str:
+        return self.source
+
+    @property
+    def imported_modules(self) -> list[DeviceModule]:
+        return []
+
+
+class Module(CompiledFunction):
+    """One compiled function or several. Called, it runs the first one: see `CompiledFunction`.
+
+    >>> module["blur"](img, out)       # a function by its name
+    >>> module.get_source("asm")
+    >>> module.export_library("blur.so")      # with blur.h, for C programs and `load_module`
     """
 
-    def __init__(self, artifact: Artifact, target: Target, *, provenance: dict[str, Any] | None = None) -> None:
-        """Load the code. `provenance` says where the schedule came from, as data that JSON can hold."""
-        self.artifact = artifact
-        self.target = target
-        self.provenance: dict[str, Any] = dict(provenance or {})
-        self._kernel: Kernel = load(artifact, target)
-        self._plans: dict[tuple[object, ...], _Plan] = {}
+    def __init__(
+        self,
+        artifact: Artifact,
+        target: Target,
+        *,
+        provenance: dict[str, Any] | None = None,
+        more: Sequence[CompiledFunction] = (),
+        kernel: Kernel | None = None,
+    ) -> None:
+        """Load the code, unless a `kernel` has it already. `more` are the functions after the first.
 
-    # -- calling ------------------------------------------------------------------------------
-    def __call__(self, *arrays: object) -> Any:
-        """Run once; returns the output, or a tuple of them when there are several."""
-        # one dict per array tells everything, where each attribute of its own costs as much
-        interfaces = [a.__array_interface__ if type(a) is np.ndarray else None for a in arrays]
-        if None in interfaces:
-            return self(*self._converted(arrays))
-        key = tuple([(i["shape"], i["typestr"], i["strides"], i["data"][1]) for i in interfaces])  # type: ignore[index]
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._make_plan(key, cast("tuple[Array, ...]", arrays))
-        return plan.run(cast("tuple[Array, ...]", arrays), [i["data"][0] for i in interfaces])  # type: ignore[index]
-
-    def _converted(self, values: Sequence[object]) -> list[Array]:
-        """The values as arrays over the same memory. Raises BuildError for a wrong number of them."""
-        for params in (self.signature.params, self.signature.inputs):
-            if len(values) == len(params):
-                return [as_array(v, p, self.signature.name) for v, p in zip(values, params, strict=True)]
-        raise BuildError(
-            f"takes {len(self.signature.inputs)} arrays, or {len(self.signature.params)} with the outputs, "
-            f"got {len(values)}",
-            asked=self.signature.name,
-            legal=f"signature: {self.signature}",
-        )
-
-    def _complete(self, values: Sequence[object]) -> list[Array]:
-        """One array per parameter, with the outputs allocated where they were left out."""
-        arrays = self._converted(values)
-        if len(arrays) == len(self.signature.params):
-            return arrays
-        inputs = iter(arrays)
-        given = [None if p.is_output else next(inputs) for p in self.signature.params]
-        sizes = self.signature.resolve(given)
-        return [
-            np.empty(p.shape_for(sizes), p.dtype) if a is None else a
-            for p, a in zip(self.signature.params, given, strict=True)
-        ]
-
-    def _make_plan(self, key: tuple[object, ...], arrays: Sequence[Array]) -> _Plan:
-        """Check the arrays in full, and note what calls with arrays like these have in common."""
-        complete = self._complete(arrays)
-        sizes = check_arrays(self.signature, complete)
-        if len(self._plans) >= _MAX_PLANS:
-            self._plans.clear()
-        plan = self._plans[key] = _Plan(self._kernel, sizes, allocates=len(arrays) < len(complete))
-        return plan
-
-    # -- timing -------------------------------------------------------------------------------
-    def time(self, *arrays: object, number: int | None = None, repeat: int = 3) -> list[float]:
-        """Seconds per call, `repeat` times, each the mean of `number` calls timed in native code.
-
-        Without `number`, enough calls to last 20 ms. Outputs are allocated when left out.
+        `provenance` says where the schedule came from, as data that JSON can hold. Raises BuildError
+        for two functions of one name.
         """
-        if repeat < 1 or (number is not None and number < 1):
-            raise UsageError("counts of calls start at 1", asked=f"time(number={number}, repeat={repeat})")
-        bound = self._kernel.bind(self._complete(arrays))
-        bound.upload()
-        bound.run()
-        if number is None:
-            number = 1
-            while (seconds := bound.time(number) * number) < _ROUND_SECONDS:
-                number = max(number * 2, min(int(1.2 * number * _ROUND_SECONDS / max(seconds, 1e-9)), number * 1000))
-        samples = [bound.time(number) for _ in range(repeat)]
-        bound.fetch()
-        return samples
+        super().__init__(artifact, target, kernel)
+        self.provenance: dict[str, Any] = dict(provenance or {})
+        self.functions: dict[str, CompiledFunction] = {self.name: self}
+        for function in more:
+            if function.name in self.functions:
+                raise BuildError(
+                    "two functions have this name", asked=f"a module of {function.name!r}", legal="one name each"
+                )
+            self.functions[function.name] = function
+
+    # -- its functions ------------------------------------------------------------------------
+    @property
+    def entry_name(self) -> str:
+        """The name of the function that a call of the module runs."""
+        return self.name
+
+    @property
+    def entry_func(self) -> CompiledFunction:
+        return self
+
+    def __getitem__(self, name: str) -> CompiledFunction:
+        """The function of that name. Raises UsageError for one that there is not."""
+        if name in self.functions:
+            return self.functions[name]
+        if name in _ENTRY_NAMES:
+            return self
+        raise UsageError(f"no function {name!r}", asked="module[...]", legal=f"functions: {', '.join(self.functions)}")
+
+    def get_function(self, name: str, query_imports: bool = False) -> CompiledFunction:
+        """The same as `module[name]`; there are no functions in imported modules to be asked for."""
+        return self[name]
+
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        return name in self.functions or name in _ENTRY_NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.functions)
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str = "",
+    ) -> TimeEvaluator:
+        """What times a function: call it with arrays, and get a `BenchmarkResult` in seconds.
+
+        `repeat` samples, each the mean of `number` calls, or of more where these last less than
+        `min_repeat_ms`. Before a sample, `cache_flush_bytes` of other memory are written and the
+        registered function `f_preproc` is called. After every `repeats_to_cooldown` samples there is
+        a pause of `cooldown_interval_ms`.
+
+        >>> print(module.time_evaluator(module.entry_name, number=100, repeat=3)(img, out))
+        """
+        return TimeEvaluator(
+            self[func_name],
+            number,
+            repeat,
+            min_repeat_ms,
+            limit_zero_time_iterations,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            cache_flush_bytes,
+            f_preproc,
+        )
 
     # -- what it is ---------------------------------------------------------------------------
     @property
-    def signature(self) -> Signature:
-        return self.artifact.signature
+    def type_key(self) -> str:
+        """The kind of its target: `llvm`, `c`, `opencl`, `cuda`."""
+        return self.artifact.kind
 
     @property
-    def source(self) -> str:
-        """What was handed to the compiler: LLVM IR before optimisation, or OpenCL C."""
-        return self.artifact.text("source")
+    def imported_modules(self) -> list[DeviceModule]:
+        """The device's part of it: none for CPU targets."""
+        return [DeviceModule(self.type_key, self.get_source())] if self.target.is_gpu_style else []
 
-    @property
-    def llvm_ir(self) -> str:
-        """LLVM IR after optimisation. Raises BuildError for a target that has none."""
-        return self.artifact.text("llvm")
+    def get_source(self, fmt: str = "source") -> str:
+        """A readable form of all its functions.
 
-    @property
-    def assembly(self) -> str:
-        """Assembly of the CPU, with LLVM's comments. Raises BuildError for a target that has none."""
-        return self.artifact.text("asm")
-
-    def hot_loop(self) -> Loop | None:
-        """The loop of the machine code that most time is taken to go to, with its instructions counted.
-
-        None for code without loops. Raises BuildError for a target without assembly.
-
-        >>> module.hot_loop().counts.fmas
-        12
+        `source` (also ""): what was handed to the compiler; `llvm` (`ll`): optimised LLVM IR; `asm` (`s`):
+        assembly; `c`, `cl`, `cuda`: the source, of such a module. Raises BuildError for another.
         """
-        from autosched.codegen.asm import hot_loop
-
-        return hot_loop(self.assembly, self.artifact.machine)
-
-    def get_source(self, kind: str = "source") -> str:
-        """`source`, `llvm` or `asm`; see the properties."""
-        return self.artifact.text(kind)
-
-    def __repr__(self) -> str:
-        return f"<Module {self.signature} for {self.target}>"
+        kind = _FORMATS.get(fmt, fmt)
+        if _KIND_OF_FORMAT.get(fmt, self.artifact.kind) != self.artifact.kind:
+            kind = fmt  # which the artifact does not have, and says so
+        return "\n".join(f.artifact.text(kind) for f in self.functions.values())
 
     # -- files --------------------------------------------------------------------------------
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the compiled code and its provenance to one file."""
-        replace(self.artifact, meta={**self.artifact.meta, "provenance": self.provenance}).save(path)
+        """Write the compiled code and its provenance to one file, which `Module.load` reads.
+
+        A path that ends in .ll, .s, .c, .cl or .cu gets that text instead, .o the object code of llvm.
+        """
+        suffix = Path(path).suffix[1:]
+        if suffix == "o":
+            self.export_library(path)
+        elif suffix and suffix in _FORMATS:
+            Path(path).write_text(self.get_source(suffix), encoding="utf-8")
+        else:
+            Artifact.save_all(self.artifacts(), path)
+
+    def artifacts(self) -> list[Artifact]:
+        """Its functions as data, the provenance with the first."""
+        first = replace(self.artifact, meta={**self.artifact.meta, "provenance": self.provenance})
+        return [first, *(f.artifact for f in list(self.functions.values())[1:])]
 
     @staticmethod
     def load(path: str | os.PathLike[str], target: Target | None = None) -> Module:
@@ -166,63 +185,24 @@ class Module:
         Raises BuildError for a damaged file or one for another machine. The file holds machine
         code: load only files that you would run.
         """
-        artifact = Artifact.load(path)
-        provenance = artifact.meta.get("provenance", {})
+        return Module.of(Artifact.load_all(path), target)
+
+    @staticmethod
+    def of(artifacts: Sequence[Artifact], target: Target | None = None, kernels: Sequence[Kernel] = ()) -> Module:
+        """A module of these functions. `kernels` have their code, where it is loaded already."""
+        to = Target.parse(artifacts[0].target) if target is None else target
+        loaded: list[Kernel | None] = [*kernels] if kernels else [None] * len(artifacts)
+        provenance = artifacts[0].meta.get("provenance", {})
         return Module(
-            artifact,
-            Target.parse(artifact.target) if target is None else target,
+            artifacts[0],
+            to,
             provenance=provenance if isinstance(provenance, dict) else {},
+            more=[CompiledFunction(a, to, k) for a, k in zip(artifacts[1:], loaded[1:], strict=True)],
+            kernel=loaded[0],
         )
 
+    def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """A library for programs without this one, and a C header: see `runtime.export`."""
+        from autosched.runtime.export import export_library
 
-class _Plan:
-    """What all calls with arrays of the same shapes and layout share; their checks are done."""
-
-    def __init__(self, kernel: Kernel, sizes: Mapping[str, int], allocates: bool) -> None:
-        params = kernel.signature.params
-        self._kernel = kernel
-        self._signature = kernel.signature
-        self._allocates = allocates
-        self._outputs = [i for i, p in enumerate(params) if p.is_output]
-        self._specs = [(p.shape_for(sizes), np.dtype(p.dtype)) for p in params]
-        self._bytes = [math.prod(shape) * of.itemsize for shape, of in self._specs]
-        self._masks = [of.itemsize - 1 for _, of in self._specs]
-        self._pairs = [(i, j) for i in self._outputs for j in range(len(params)) if i != j]
-        self._empty = not any(self._bytes[i] for i in self._outputs)
-        self._direct = kernel.prepare(sizes) if isinstance(kernel, DirectKernel) else None
-
-    def run(self, arrays: Sequence[Array], addresses: list[int]) -> Any:
-        """Run on these arrays, which lie at these addresses."""
-        if self._allocates:
-            arrays, addresses = self._with_outputs(arrays, addresses)
-        self._check(arrays, addresses)
-        if self._empty:
-            pass  # nothing to compute, and perhaps nothing to read from either
-        elif self._direct is not None:
-            self._direct.run(addresses)
-        else:
-            bound = self._kernel.bind(arrays)
-            bound.upload()
-            bound.run()
-            bound.fetch()
-        if len(self._outputs) == 1:
-            return arrays[self._outputs[0]]
-        return tuple([arrays[i] for i in self._outputs])
-
-    def _with_outputs(self, inputs: Sequence[Array], addresses: Sequence[int]) -> tuple[list[Array], list[int]]:
-        arrays, places = list(inputs), list(addresses)
-        for i in self._outputs:  # ascending, so each goes to its final position
-            fresh: Array = np.empty(*self._specs[i])
-            arrays.insert(i, fresh)
-            places.insert(i, fresh.__array_interface__["data"][0])
-        return arrays, places
-
-    def _check(self, arrays: Sequence[Array], addresses: Sequence[int]) -> None:
-        """What shapes and layout do not tell: alignment, and outputs that overlap."""
-        for address, mask in zip(addresses, self._masks, strict=True):
-            if address & mask:
-                check_arrays(self._signature, arrays)
-        if not self._allocates:
-            for i, j in self._pairs:
-                if spans_overlap(addresses[i], self._bytes[i], addresses[j], self._bytes[j]):
-                    check_arrays(self._signature, arrays)
+        export_library(self, path, **options)

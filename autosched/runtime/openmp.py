@@ -1,6 +1,6 @@
 """The OpenMP runtime that runs parallel loops: found, never shipped.
 
-Generated code calls `GOMP_parallel` and `omp_get_thread_num`. They are looked for in this order: a
+Generated code calls `GOMP_parallel` and two functions that count threads. They are looked for in this order: a
 runtime that this process has loaded (two of them in one process would each start their threads),
 the copies inside the scikit-learn and XGBoost wheels, the system's. Without any, a loop runs on one
 thread and a warning says so once.
@@ -22,7 +22,7 @@ from pathlib import Path
 __all__ = ["SYMBOLS", "OpenMP", "find", "find_or_warn"]
 
 #: what generated code calls
-SYMBOLS = ("GOMP_parallel", "omp_get_thread_num")
+SYMBOLS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_max_threads")
 
 #: importable package -> folder beside it where its wheel keeps shared libraries
 _WHEELS = {

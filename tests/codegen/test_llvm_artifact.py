@@ -166,7 +166,7 @@ def test_equal_functions_have_equal_code(artifact: Artifact) -> None:
 def test_texts(artifact: Artifact) -> None:
     assert "define internal void @stencil.body" in artifact.text("source")
     assert "attributes #0" in artifact.text("llvm")
-    assert "stencil_time:" in artifact.text("asm")
+    assert "stencil_packed_time:" in artifact.text("asm")
     with pytest.raises(BuildError, match="legal: source, llvm, asm"):
         artifact.text("cuda")
 

@@ -1,0 +1,265 @@
+"""Compiled modules as files for programs without this library.
+
+    x.so, x.dylib   a shared library; needs a C compiler to link it
+    x.tar           the object files or sources, for `load_module`; needs nothing
+    x.o             one object file (llvm: no compiler needed)
+    x.a             an archive of object files
+
+A C header is written beside libraries of CPU code: `x.h` declares each function with its arrays and
+sizes. What `load_module` needs is inside the file, as data of the symbol `autosched_module`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autosched.codegen.artifact import Artifact
+from autosched.codegen.c_program import header
+from autosched.codegen.llvm import assembled
+from autosched.errors import BuildError, UsageError
+from autosched.runtime.c_compiler import Compiler, compile_object, require_compiler
+from autosched.runtime.c_kernel import SharedCode
+from autosched.runtime.cpu import SERIAL_OPENMP, CpuKernel, HasAddresses, check_host
+from autosched.target import Target
+
+if TYPE_CHECKING:
+    from autosched.runtime.module import Module
+
+__all__ = ["export_library", "load_module"]
+
+_DATA = "autosched_module"
+_IN_TAR = "module.autosched"
+_SHARED = (".so", ".dylib", ".dll")
+_LEGAL = "x.so (or .dylib), x.a, x.o, x.tar"
+_CPU_KINDS = ("llvm", "c")
+
+Packer = Callable[[str, Sequence[str]], object]
+
+
+def export_library(
+    module: Module,
+    path: str | os.PathLike[str],
+    *,
+    fcompile: Packer | None = None,
+    options: Sequence[str] = (),
+) -> None:
+    """Write a library, its kind by the end of `path`; for CPU code a header `x.h` beside it.
+
+    fcompile: called with the path and the object files, in place of the C compiler
+    options:  further arguments of the linker
+
+    A program in C includes the header and links the library; it needs neither Python nor this
+    library. Parallel loops need an OpenMP runtime: the library is linked with the compiler's, or runs
+    on one thread when the compiler has none. Raises BuildError without a C compiler where one is
+    needed, and for code that calls Python; UsageError for another kind of file.
+    """
+    to = Path(path)
+    artifacts = module.artifacts()
+    if to.suffix not in (*_SHARED, ".a", ".o", ".tar"):
+        raise UsageError("no such kind of library", asked=f"export_library({os.fspath(path)!r})", legal=_LEGAL)
+    _refuse_call_backs(artifacts, to)
+    is_cpu = module.type_key in _CPU_KINDS
+    if to.suffix in (".o", ".a") and not is_cpu:
+        raise UsageError(
+            f"code for {module.type_key} is source, not machine code",
+            asked=f"export_library({os.fspath(path)!r})",
+            legal="x.tar, or x.so for load_module",
+        )
+    text = header(_header_name(to), [a.signature for a in artifacts])
+    with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
+        if to.suffix == ".tar":
+            _write_tar(to, artifacts, text if is_cpu else "")
+            return
+        objects = _objects(artifacts, Path(folder)) if is_cpu else []
+        if to.suffix == ".o":
+            _one_object(objects, to)
+        elif fcompile is not None:
+            fcompile(os.fspath(to), [os.fspath(o) for o in [*objects, _data_object(artifacts, Path(folder))]])
+        elif to.suffix == ".a":
+            _archive(objects, to)
+        else:
+            _link(artifacts, [*objects, _data_object(artifacts, Path(folder))], to, options)
+    if is_cpu:
+        to.with_suffix(".h").write_text(text, encoding="utf-8")
+
+
+def load_module(path: str | os.PathLike[str]) -> Module:
+    """The module of a file that `export_library` (.so, .tar) or `save` wrote.
+
+    Raises BuildError for a file that holds none. The file is machine code: load only files that you
+    would run.
+
+    >>> load_module("blur.so")(img)
+    """
+    from autosched.runtime.module import Module
+
+    of, name = Path(path), os.fspath(path)
+    if not of.exists():
+        raise BuildError("there is no such file", asked=f"load_module({name!r})", legal=_LEGAL)
+    if of.suffix in (".o", ".a"):
+        raise BuildError(
+            "object files are for linkers: they do not hold what a call of them needs",
+            asked=f"load_module({name!r})",
+            legal="export_library('x.so') or 'x.tar'",
+        )
+    if of.suffix == ".tar":
+        return Module.of(Artifact.from_bytes(_read_tar(of), name))
+    if of.suffix not in _SHARED:
+        return Module.load(of)
+    try:
+        library = ctypes.CDLL(os.fspath(of.absolute()))
+        size = ctypes.c_int64.in_dll(library, f"{_DATA}_bytes").value
+        data = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, _DATA)), size)
+    except (OSError, ValueError) as error:
+        raise BuildError(
+            f"it is no library of ours: {error}", asked=f"load_module({name!r})", legal="what export_library wrote"
+        ) from None
+    artifacts = Artifact.from_bytes(data, name)
+    if artifacts[0].kind not in _CPU_KINDS:
+        return Module.of(artifacts)
+    target = Target.parse(artifacts[0].target)
+    return Module.of(artifacts, target, [_LibraryKernel(a, target, library) for a in artifacts])
+
+
+class _LibraryKernel(CpuKernel):
+    """A function of a shared library that is loaded already."""
+
+    def __init__(self, artifact: Artifact, target: Target, library: ctypes.CDLL) -> None:
+        self._library = library
+        super().__init__(artifact, target)
+
+    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> HasAddresses:
+        if artifact.kind == "llvm":
+            check_host(artifact)
+        return SharedCode(self._library, exports)
+
+
+# -- what goes into a library -----------------------------------------------------------------------
+
+
+def _refuse_call_backs(artifacts: Sequence[Artifact], path: Path) -> None:
+    for a in artifacts:
+        if a.meta.get("packed"):
+            raise BuildError(
+                f"it calls the Python function {a.meta['packed'][0]!r}, which a library cannot take along",
+                asked=f"{a.signature.name}: export_library({str(path)!r})",
+                legal="call_extern of a C function, which the program links",
+            )
+
+
+def _header_name(path: Path) -> str:
+    return re.sub(r"\W", "_", f"{path.stem}_h", flags=re.ASCII).upper()
+
+
+def _objects(artifacts: Sequence[Artifact], folder: Path) -> list[Path]:
+    """The object file of each artifact."""
+    paths = []
+    for i, a in enumerate(artifacts):
+        path = folder / f"{a.meta['entry']}_{i}.o"
+        if a.kind == "llvm":
+            path.write_bytes(a.code)
+        else:
+            compile_object(a.code.decode(), path, str(a.meta.get("mcpu", "native")), bool(a.meta.get("parallel")))
+        paths.append(path)
+    return paths
+
+
+def _machine(artifacts: Sequence[Artifact]) -> tuple[str, str, str]:
+    """CPU, features and triple of code that goes with the artifacts."""
+    meta = artifacts[0].meta
+    triple = str(meta.get("triple", ""))
+    return ("generic", "", triple) if triple else ("", "", "")
+
+
+def _data_object(artifacts: Sequence[Artifact], folder: Path) -> Path:
+    """An object file with all that `load_module` needs, as data."""
+    data = b"".join(a.to_bytes() for a in artifacts)
+    text = "".join(f"\\{byte:02x}" for byte in data)
+    source = f'@{_DATA} = constant [{len(data)} x i8] c"{text}"\n@{_DATA}_bytes = constant i64 {len(data)}\n'
+    path = folder / f"{_DATA}.o"
+    path.write_bytes(assembled(source, *_machine(artifacts)))
+    return path
+
+
+def _one_object(objects: Sequence[Path], to: Path) -> None:
+    """Several are one to a linker that is told to leave them relocatable."""
+    if len(objects) == 1:
+        shutil.copyfile(objects[0], to)
+        return
+    asked = f"export_library({str(to)!r})"
+    require_compiler(asked).run(["-r", "-nostdlib", *map(str, objects), "-o", str(to)], asked)
+
+
+def _archive(objects: Sequence[Path], to: Path) -> None:
+    command = shlex.split(os.environ.get("AR", "ar"))
+    to.unlink(missing_ok=True)  # ar adds to what is there
+    try:
+        subprocess.run([*command, "rcs", str(to), *map(str, objects)], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", "") or str(error)
+        raise BuildError(
+            f"{command[0]} failed: {said.strip()}", asked=f"export_library({str(to)!r})", legal="set AR; or export x.o"
+        ) from None
+
+
+def _link(artifacts: Sequence[Artifact], objects: list[Path], to: Path, options: Sequence[str]) -> None:
+    """A shared library: with the compiler's OpenMP where there are parallel loops, serial without."""
+    asked = f"export_library({str(to)!r})"
+    compiler = require_compiler(asked)
+    parallel = any(a.meta.get("parallel") for a in artifacts)
+    extra: list[str] = []
+    if parallel and compiler.openmp:
+        extra += compiler.openmp
+    elif parallel:
+        serial = objects[0].with_name("serial_openmp.o")
+        serial.write_bytes(assembled(SERIAL_OPENMP, *_machine(artifacts)))
+        extra.append(str(serial))
+    if _uses(objects, b"_ZGV") and _has_vector_library(compiler):
+        extra.append("-lmvec")
+    compiler.run(["-shared", *map(str, objects), "-o", str(to), *extra, "-lm", *options], asked)
+
+
+def _uses(objects: Sequence[Path], prefix: bytes) -> bool:
+    """Whether some object file mentions symbols of the vector mathematics library."""
+    return any(prefix in o.read_bytes() for o in objects)
+
+
+def _has_vector_library(compiler: Compiler) -> bool:
+    return compiler.accepts("-lmvec")
+
+
+def _write_tar(to: Path, artifacts: Sequence[Artifact], text: str) -> None:
+    """Object files or sources under names that people read, and the data for `load_module`."""
+    ends = {"llvm": "o", "c": "c", "opencl": "cl", "cuda": "cu"}
+    members = {f"{a.signature.name}.{ends[a.kind]}": a.code for a in artifacts}
+    if text:
+        members[to.with_suffix(".h").name] = text.encode()
+    members[_IN_TAR] = b"".join(a.to_bytes() for a in artifacts)
+    with tarfile.open(to, "w") as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+
+
+def _read_tar(path: Path) -> bytes:
+    """The data for `load_module`; nothing is unpacked. Raises BuildError."""
+    try:
+        with tarfile.open(path) as archive:
+            member = archive.extractfile(_IN_TAR)
+            if member is not None:
+                return member.read()
+    except (OSError, KeyError, tarfile.TarError):
+        pass
+    raise BuildError(f"it has no {_IN_TAR}", asked=f"load_module({str(path)!r})", legal="what export_library wrote")

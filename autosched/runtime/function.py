@@ -1,0 +1,217 @@
+"""`CompiledFunction`: machine code that a user calls with arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from autosched.codegen.artifact import Artifact, Signature
+from autosched.errors import BuildError, UsageError
+from autosched.runtime import load
+from autosched.runtime.arguments import as_array, check_arrays, spans_overlap
+from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel
+from autosched.target import Target
+
+if TYPE_CHECKING:
+    from autosched.codegen.asm import Loop
+
+__all__ = ["CompiledFunction"]
+
+Array = np.ndarray[Any, Any]
+
+#: a timing round lasts at least this long, so that the clock and the call do not show
+_ROUND_SECONDS = 0.02
+#: plans remembered per module; a plan is one combination of shapes
+_MAX_PLANS = 256
+
+
+class CompiledFunction:
+    """A compiled function, callable with NumPy arrays or anything that shares memory with NumPy.
+
+    >>> out = module(img)              # outputs are allocated
+    >>> module(img, out)               # or written where the caller says; they are returned as well
+
+    Arguments go in the order of `module.signature`. Raises BuildError, naming the argument, for a
+    wrong type, shape or layout, for a read-only output and for an output that overlaps another
+    argument; MemoryError when there is no room for intermediate buffers.
+    """
+
+    def __init__(self, artifact: Artifact, target: Target, kernel: Kernel | None = None) -> None:
+        """Load the code, unless a `kernel` has it already."""
+        self.artifact = artifact
+        self.target = target
+        self._kernel: Kernel = load(artifact, target) if kernel is None else kernel
+        self._plans: dict[tuple[object, ...], _Plan] = {}
+
+    @property
+    def kernel(self) -> Kernel:
+        """The loaded code."""
+        return self._kernel
+
+    # -- calling ------------------------------------------------------------------------------
+    def __call__(self, *arrays: object) -> Any:
+        """Run once; returns the output, or a tuple of them when there are several."""
+        # one dict per array tells everything, where each attribute of its own costs as much
+        interfaces = [a.__array_interface__ if type(a) is np.ndarray else None for a in arrays]
+        if None in interfaces:
+            return self(*self._converted(arrays))
+        key = tuple([(i["shape"], i["typestr"], i["strides"], i["data"][1]) for i in interfaces])  # type: ignore[index]
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._make_plan(key, cast("tuple[Array, ...]", arrays))
+        return plan.run(cast("tuple[Array, ...]", arrays), [i["data"][0] for i in interfaces])  # type: ignore[index]
+
+    def _converted(self, values: Sequence[object]) -> list[Array]:
+        """The values as arrays over the same memory. Raises BuildError for a wrong number of them."""
+        for params in (self.signature.params, self.signature.inputs):
+            if len(values) == len(params):
+                return [as_array(v, p, self.signature.name) for v, p in zip(values, params, strict=True)]
+        raise BuildError(
+            f"takes {len(self.signature.inputs)} arrays, or {len(self.signature.params)} with the outputs, "
+            f"got {len(values)}",
+            asked=self.signature.name,
+            legal=f"signature: {self.signature}",
+        )
+
+    def _complete(self, values: Sequence[object]) -> list[Array]:
+        """One array per parameter, with the outputs allocated where they were left out."""
+        arrays = self._converted(values)
+        if len(arrays) == len(self.signature.params):
+            return arrays
+        inputs = iter(arrays)
+        given = [None if p.is_output else next(inputs) for p in self.signature.params]
+        sizes = self.signature.resolve(given)
+        return [
+            np.empty(p.shape_for(sizes), p.dtype) if a is None else a
+            for p, a in zip(self.signature.params, given, strict=True)
+        ]
+
+    def _make_plan(self, key: tuple[object, ...], arrays: Sequence[Array]) -> _Plan:
+        """Check the arrays in full, and note what calls with arrays like these have in common."""
+        complete = self._complete(arrays)
+        sizes = check_arrays(self.signature, complete)
+        if len(self._plans) >= _MAX_PLANS:
+            self._plans.clear()
+        plan = self._plans[key] = _Plan(self._kernel, sizes, allocates=len(arrays) < len(complete))
+        return plan
+
+    # -- timing -------------------------------------------------------------------------------
+    def time(self, *arrays: object, number: int | None = None, repeat: int = 3) -> list[float]:
+        """Seconds per call, `repeat` times, each the mean of `number` calls timed in native code.
+
+        Without `number`, enough calls to last 20 ms. Outputs are allocated when left out.
+        """
+        if repeat < 1 or (number is not None and number < 1):
+            raise UsageError("counts of calls start at 1", asked=f"time(number={number}, repeat={repeat})")
+        with self.bound(arrays) as bound:
+            bound.run()
+            if number is None:
+                number = 1
+                while (seconds := bound.time(number) * number) < _ROUND_SECONDS:
+                    more = int(1.2 * number * _ROUND_SECONDS / max(seconds, 1e-9))
+                    number = max(number * 2, min(more, number * 1000))
+            return [bound.time(number) for _ in range(repeat)]
+
+    @contextmanager
+    def bound(self, arrays: Sequence[object]) -> Iterator[BoundCall]:
+        """The kernel with its arguments fixed and uploaded; at the end the outputs are in their arrays."""
+        bound = self._kernel.bind(self._complete(arrays))
+        bound.upload()
+        yield bound
+        bound.fetch()
+
+    # -- what it is ---------------------------------------------------------------------------
+    @property
+    def signature(self) -> Signature:
+        return self.artifact.signature
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    @property
+    def source(self) -> str:
+        """What was handed to the compiler: LLVM IR before optimisation, C, OpenCL C or CUDA C."""
+        return self.artifact.text("source")
+
+    @property
+    def llvm_ir(self) -> str:
+        """LLVM IR after optimisation. Raises BuildError for a target that has none."""
+        return self.artifact.text("llvm")
+
+    @property
+    def assembly(self) -> str:
+        """Assembly of the CPU, with LLVM's comments. Raises BuildError for a target that has none."""
+        return self.artifact.text("asm")
+
+    def hot_loop(self) -> Loop | None:
+        """The loop of the machine code that most time is taken to go to, with its instructions counted.
+
+        None for code without loops. Raises BuildError for a target without assembly.
+
+        >>> module.hot_loop().counts.fmas
+        12
+        """
+        from autosched.codegen.asm import hot_loop
+
+        return hot_loop(self.assembly, self.artifact.machine)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.signature} for {self.target}>"
+
+
+class _Plan:
+    """What all calls with arrays of the same shapes and layout share; their checks are done."""
+
+    def __init__(self, kernel: Kernel, sizes: Mapping[str, int], allocates: bool) -> None:
+        params = kernel.signature.params
+        self._kernel = kernel
+        self._signature = kernel.signature
+        self._allocates = allocates
+        self._outputs = [i for i, p in enumerate(params) if p.is_output]
+        self._specs = [(p.shape_for(sizes), np.dtype(p.dtype)) for p in params]
+        self._bytes = [math.prod(shape) * of.itemsize for shape, of in self._specs]
+        self._masks = [of.itemsize - 1 for _, of in self._specs]
+        self._pairs = [(i, j) for i in self._outputs for j in range(len(params)) if i != j]
+        self._empty = not any(self._bytes[i] for i in self._outputs)
+        self._direct = kernel.prepare(sizes) if isinstance(kernel, DirectKernel) else None
+
+    def run(self, arrays: Sequence[Array], addresses: list[int]) -> Any:
+        """Run on these arrays, which lie at these addresses."""
+        if self._allocates:
+            arrays, addresses = self._with_outputs(arrays, addresses)
+        self._check(arrays, addresses)
+        if self._empty:
+            pass  # nothing to compute, and perhaps nothing to read from either
+        elif self._direct is not None:
+            self._direct.run(addresses)
+        else:
+            bound = self._kernel.bind(arrays)
+            bound.upload()
+            bound.run()
+            bound.fetch()
+        if len(self._outputs) == 1:
+            return arrays[self._outputs[0]]
+        return tuple([arrays[i] for i in self._outputs])
+
+    def _with_outputs(self, inputs: Sequence[Array], addresses: Sequence[int]) -> tuple[list[Array], list[int]]:
+        arrays, places = list(inputs), list(addresses)
+        for i in self._outputs:  # ascending, so each goes to its final position
+            fresh: Array = np.empty(*self._specs[i])
+            arrays.insert(i, fresh)
+            places.insert(i, fresh.__array_interface__["data"][0])
+        return arrays, places
+
+    def _check(self, arrays: Sequence[Array], addresses: Sequence[int]) -> None:
+        """What shapes and layout do not tell: alignment, and outputs that overlap."""
+        for address, mask in zip(addresses, self._masks, strict=True):
+            if address & mask:
+                check_arrays(self._signature, arrays)
+        if not self._allocates:
+            for i, j in self._pairs:
+                if spans_overlap(addresses[i], self._bytes[i], addresses[j], self._bytes[j]):
+                    check_arrays(self._signature, arrays)
