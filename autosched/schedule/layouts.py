@@ -2,36 +2,27 @@
 
     s[B].transform_layout(lambda i, j: [j // 8, i, j % 8])
 
-A map is taken apart into digits: `j // 8` and `j % 8` are those of j in a mixed-radix system, and
-`i*M + j` has i and j as its own. A map can be inverted when the digits of every axis are all there.
-TVM finds the same with `DetectIterMap` (`arith/iter_affine_map.cc`); this is the part of it that has
-no base offsets.
+`ir.arith.iter_map` inverts the map.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from autosched.ir.arith.iter_map import Inversion, NoIterMap
 from autosched.ir.expr import (
     Expr,
     as_expr,
     cast,
-    ceildiv,
-    compare,
-    const,
-    floordiv,
-    floormod,
-    is_const,
     is_index,
     make,
-    minimum,
     var,
     variables,
 )
-from autosched.ir.simplify import Analyzer, simplify
+from autosched.ir.simplify import simplify
 from autosched.ir.visit import rewrite, substitute
 from autosched.schedule.handles import computed
 from autosched.schedule.illegal import Illegal
@@ -88,130 +79,19 @@ class Layout:
         return repr(list(self.indices))
 
 
-@dataclass(frozen=True, slots=True)
-class _Digit:
-    """`source // lower % count`, and how to compute it from the new indices once that is known.
-
-    `is_top` says that nothing is cut off by `% count`: there are no digits above this one.
-    """
-
-    source: Expr
-    lower: Expr
-    count: Expr
-    is_top: bool
-    value: Expr | None = None
-
-
-@dataclass
-class _Inversion:
-    """Digits found so far, by what they are digits of: axes, or sums like `i*M + j`."""
-
-    extents: dict[Expr, Expr]
-    legal: str
-    an: Analyzer = field(default_factory=Analyzer)
-    digits: dict[Expr, list[_Digit]] = field(default_factory=dict)
-    sums: dict[Expr, list[tuple[Expr, _Digit]]] = field(default_factory=dict)
-    sum_of: dict[Expr, Expr] = field(default_factory=dict)
-
-    # -- taking apart ---------------------------------------------------------------------------
-    def terms(self, e: Expr) -> list[tuple[Expr, Expr]]:
-        """A sum as (coefficient, digit) pairs."""
-        if not variables(e) & self.extents.keys():
-            if is_const(simplify(e), 0):
-                return []
-            raise Illegal(f"{e!r} moves the layout away from its beginning", self.legal)
-        if e.op == "add":
-            return [t for a in e.args for t in self.terms(a)]
-        if e.op == "cast":
-            return self.terms(e.args[0])
-        if e.op == "mul":
-            a, b = e.args
-            if variables(b) & self.extents.keys():
-                a, b = b, a
-            if not variables(b) & self.extents.keys():
-                return [(simplify(c * b), x) for c, x in self.terms(a)]
-        if e.op in ("var", "floordiv", "floormod"):
-            return [(const(1), e)]
-        raise Illegal(f"{e!r} is no split, fusion or permutation of indices", self.legal)
-
-    def digit(self, e: Expr) -> _Digit:
-        if e.op == "var":
-            return _Digit(e, const(1), self.extents[e], True)
-        inner, by = e.args
-        if variables(by) & self.extents.keys():
-            raise Illegal(f"{e!r} divides by an index", self.legal)
-        parts = self.terms(inner)
-        if len(parts) == 1 and is_const(parts[0][0], 1):
-            whole = self.digit(parts[0][1])
-        else:
-            whole = self.sum(inner, parts)
-        if e.op == "floormod":
-            return _Digit(whole.source, whole.lower, by, False)
-        count = simplify(ceildiv(whole.count, by))
-        return _Digit(whole.source, simplify(whole.lower * by), count, whole.is_top)
-
-    def sum(self, e: Expr, parts: list[tuple[Expr, Expr]]) -> _Digit:
-        """A sum that is divided: a source of its own."""
-        if e not in self.sum_of:
-            placed, extent = self.ordered([(c, self.digit(x)) for c, x in parts], e)
-            source = self.sum_of[e] = var("sum", role="axis")
-            self.extents[source], self.sums[source] = extent, placed
-        return _Digit(self.sum_of[e], const(1), self.extents[self.sum_of[e]], True)
-
-    def ordered(self, parts: list[tuple[Expr, _Digit]], what: Expr) -> tuple[list[tuple[Expr, _Digit]], Expr]:
-        """Digits from the lowest up, where each counts as much as all below it, and how many values
-        there are."""
-        left, placed, weight = list(parts), [], const(1)
-        while left:
-            found = next((p for p in left if self.same(p[0], weight)), None)
-            if found is None:
-                raise Illegal(f"the parts of {what!r} overlap, or leave gaps", self.legal)
-            left.remove(found)
-            placed.append(found)
-            weight = simplify(weight * found[1].count)
-        return placed, weight
-
-    def same(self, a: Expr, b: Expr) -> bool:
-        return simplify(a) is simplify(b) or is_const(simplify(a - b), 0)
-
-    # -- putting together -----------------------------------------------------------------------
-    def record(self, placed: list[tuple[Expr, _Digit]], value: Expr) -> None:
-        """The digits of something whose value is known."""
-        for at, (weight, d) in enumerate(placed):
-            part = value if is_const(weight, 1) else floordiv(value, weight)
-            if at < len(placed) - 1:
-                part = floormod(part, d.count)
-            self.digits.setdefault(d.source, []).append(replace(d, value=part))
-
-    def value(self, source: Expr) -> Expr:
-        """A source from its digits. Beyond its end, its last value."""
-        left, total, weight, is_whole = list(self.digits.get(source, [])), const(0), const(1), False
-        while left:
-            found = next((d for d in left if self.same(d.lower, weight)), None)
-            if found is None:
-                break
-            assert found.value is not None
-            left.remove(found)
-            total = total + found.value * found.lower
-            weight, is_whole = simplify(weight * found.count), is_whole or found.is_top
-        extent = self.extents[source]
-        if left or not (is_whole or self.an.prove(compare("ge", weight, extent))):
-            what = source.value.name if source not in self.sums else "a sum of indices"
-            raise Illegal(f"{what} cannot be found again from the new indices", self.legal)
-        return total if self.same(weight, extent) else minimum(total, extent - 1)
-
-
 def _inverse(axes: Sequence[IterVar], formulas: Sequence[Expr], legal: str) -> tuple[list[IterVar], dict[Expr, Expr]]:
     """New axes, and each old one's variable as a formula over them. Raises Illegal where there is none."""
-    inversion = _Inversion({a.var: a.extent for a in axes}, legal)
+    inversion = Inversion({a.var: a.extent for a in axes})
     made = []
-    for k, e in enumerate(formulas):
-        placed, extent = inversion.ordered([(c, inversion.digit(x)) for c, x in inversion.terms(e)], e)
-        made.append(IterVar(f"axis{k}", extent))
-        inversion.record(placed, made[-1].var)
-    for source, placed in reversed(inversion.sums.items()):
-        inversion.record(placed, inversion.value(source))
-    return made, {a.var: inversion.value(a.var) for a in axes}
+    try:
+        for k, e in enumerate(formulas):
+            placed, extent = inversion.ordered([(c, inversion.digit(x)) for c, x in inversion.terms(e)], e)
+            made.append(IterVar(f"axis{k}", extent))
+            inversion.record(placed, made[-1].var)
+        inversion.record_sums()
+        return made, {a.var: inversion.value(a.var) for a in axes}
+    except NoIterMap as why:
+        raise Illegal(str(why), legal) from None
 
 
 def transform_layout(s: Schedule, stage: Stage, mapping: Any) -> Any:

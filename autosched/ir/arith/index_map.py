@@ -1,0 +1,139 @@
+"""`IndexMap`: a function of indices as data, which can be applied, inverted and compared."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autosched.errors import UsageError
+from autosched.ir.arith.analyzer import Analyzer
+from autosched.ir.arith.iter_map import Inversion, NoIterMap
+from autosched.ir.arith.sets import POS_INF, IntervalSet, Range
+from autosched.ir.expr import Expr, as_expr, compare, const, logical_or, var
+from autosched.ir.visit import substitute
+
+__all__ = ["IndexMap"]
+
+
+@dataclass(frozen=True, eq=False)
+class IndexMap:
+    """Formulas (`final_indices`) over variables (`initial_indices`).
+
+    >>> m = IndexMap.from_func(lambda i, j: [j // 8, i, j % 8])
+    >>> m.map_indices([3, 13])
+    (1, 3, 5)
+    >>> m.inverse([4, 32]).map_indices([1, 3, 5])
+    (3, 13)
+    """
+
+    initial_indices: tuple[Expr, ...]
+    final_indices: tuple[Expr, ...]
+
+    @staticmethod
+    def from_func(mapping: Callable[..., Any], ndim: int | None = None, index_dtype: str = "int32") -> IndexMap:
+        """What a function makes of variables. `ndim` is needed for a function with `*args` only.
+
+        Raises UsageError for a function that cannot be called so or returns no list.
+        """
+        parameters = inspect.signature(mapping).parameters.values()
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if any(p.kind == p.VAR_POSITIONAL for p in parameters):
+            if ndim is None:
+                raise UsageError("how many indices?", asked="IndexMap.from_func", legal="pass ndim for *args")
+            names += [f"i{k}" for k in range(len(names), ndim)]
+        if ndim is not None and len(names) != ndim:
+            raise UsageError(f"the function takes {len(names)} indices, not {ndim}", asked="IndexMap.from_func")
+        variables = tuple(var(name, index_dtype, "axis") for name in names)
+        made = mapping(*variables)
+        if not isinstance(made, (list, tuple)):
+            raise UsageError(f"the function returns {made!r}", asked="IndexMap.from_func", legal="a list of formulas")
+        return IndexMap(variables, tuple(as_expr(e) for e in made))
+
+    def map_indices(self, indices: Sequence[object]) -> tuple[Expr, ...]:
+        """Where these indices go."""
+        an = Analyzer()
+        return tuple(an.simplify(e) for e in self._at([as_expr(i) for i in indices]))
+
+    def _at(self, indices: Sequence[Expr]) -> list[Expr]:
+        if len(indices) != len(self.initial_indices):
+            raise UsageError(
+                f"{len(indices)} indices for a map of {len(self.initial_indices)}",
+                asked=f"{self!r}",
+                legal="one for each",
+            )
+        mapping = dict(zip(self.initial_indices, indices, strict=True))
+        return [substitute(e, mapping) for e in self.final_indices]
+
+    def map_ranges(self, ranges: Sequence[Range]) -> tuple[Range, ...]:
+        """Ranges in which the final indices lie while the initial ones run through theirs."""
+        an = Analyzer()
+        domains = dict(zip(self.initial_indices, ranges, strict=True))
+        found = [an.int_set(e, domains) for e in self.final_indices]
+        return tuple(Range.from_min_extent(s.min_value, an.simplify(s.max_value - s.min_value + 1)) for s in found)
+
+    def map_shape(self, shape: Sequence[object]) -> tuple[Expr, ...]:
+        """The shape of what is indexed by the final indices, if this is the shape for the initial ones."""
+        an = Analyzer()
+        domains = {v: IntervalSet(0, as_expr(n) - 1) for v, n in zip(self.initial_indices, shape, strict=True)}
+        found = [an.int_set(e, domains) for e in self.final_indices]
+        for e, s in zip(self.final_indices, found, strict=True):
+            if s.max_value is POS_INF:
+                raise UsageError(f"{e!r} is not bounded", asked=f"map_shape({list(shape)!r})")
+        return tuple(an.simplify(s.max_value + 1) for s in found)
+
+    def inverse(self, shape: Sequence[object]) -> IndexMap:
+        """The map back, from where indices below `shape` go. Raises UsageError if there is none."""
+        found, padded = self._inverse(shape)
+        if padded is not None:
+            raise UsageError(
+                "some indices are reached from nowhere",
+                asked=f"inverse({list(shape)!r}) of {self!r}",
+                legal="splits that divide, or non_surjective_inverse",
+            )
+        return found
+
+    def non_surjective_inverse(self, shape: Sequence[object]) -> tuple[IndexMap, Expr]:
+        """The map back, and the condition on the final indices under which it leads outside `shape`:
+        there they are padding."""
+        found, padded = self._inverse(shape)
+        return found, const(False) if padded is None else padded
+
+    def _inverse(self, shape: Sequence[object]) -> tuple[IndexMap, Expr | None]:
+        an = Analyzer()
+        extents = [as_expr(n) for n in shape]
+        inversion = Inversion(dict(zip(self.initial_indices, extents, strict=True)))
+        outputs = tuple(var(f"axis{k}", e.dtype, "axis") for k, e in enumerate(self.final_indices))
+        try:
+            for e, output in zip(self.final_indices, outputs, strict=True):
+                placed, _ = inversion.ordered([(c, inversion.digit(x)) for c, x in inversion.terms(an.simplify(e))], e)
+                inversion.record(placed, output)
+            inversion.record_sums()
+            found = [inversion.total(v) for v in self.initial_indices]
+        except NoIterMap as why:
+            raise UsageError(
+                str(why),
+                asked=f"inverse({list(shape)!r}) of {self!r}",
+                legal="each index once, permuted, split as i // f with i % f, or fused as i*extent + j",
+            ) from None
+        values = tuple(an.simplify(total) for total, _ in found)
+        outside = [
+            compare("ge", value, n) for value, n, (_, exact) in zip(values, extents, found, strict=True) if not exact
+        ]
+        return IndexMap(outputs, values), logical_or(*outside) if outside else None
+
+    def is_equivalent_to(self, other: IndexMap) -> bool:
+        """Whether both are known to lead all indices to the same places."""
+        if (len(self.initial_indices), len(self.final_indices)) != (
+            len(other.initial_indices),
+            len(other.final_indices),
+        ):
+            return False
+        an = Analyzer()
+        theirs = other._at(self.initial_indices)
+        return all(an.can_prove_equal(a, b) for a, b in zip(self.final_indices, theirs, strict=True))
+
+    def __repr__(self) -> str:
+        names = ", ".join(v.name for v in self.initial_indices)
+        return f"index_map({names} -> {', '.join(map(repr, self.final_indices))})"
