@@ -284,7 +284,8 @@ def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> 
     if found is not None:
         return found
     expr = object.__new__(Expr)
-    expr.op, expr.dtype, expr.args, expr.value = op, of, args, value
+    expr.op, expr.dtype, expr.args = op, of, args
+    expr.value = args[0] if op in ("cast", "broadcast") else value  # what TVM calls their operand
     expr.serial = next(_serial)
     expr.depth = 1 + max([a.depth for a in args]) if args else 0
     expr.index = _is_index(op, of, args)

@@ -60,6 +60,7 @@ def test_expressions(kind: str, made) -> None:
 def test_parts_by_tvm_s_names() -> None:
     assert tir.Add(x, y).a is x and tir.Add(x, y).b is y
     assert tir.IntImm("int32", 3).value == 3
+    assert tir.Cast("float32", x).value is x and tir.Broadcast(x, 8).value is x
     assert tir.Ramp(x, 2, 8).base is x and tir.Ramp(x, 2, 8).stride.value == 2 and tir.Ramp(x, 2, 8).lanes == 8
 
 
