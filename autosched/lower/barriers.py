@@ -49,13 +49,13 @@ class _Touched:
     reads: set[Buffer] = field(default_factory=set)
     writes: set[Buffer] = field(default_factory=set)
 
-    def conflicts(self, later: _Touched, own: frozenset[Buffer]) -> bool:
-        """Whether what comes later must wait for what these accesses do.
+    def conflicts(self, later: _Touched, own: frozenset[Buffer]) -> set[Buffer]:
+        """The buffers for which what comes later must wait for what these accesses do.
 
         A stage may store to its `own` buffer again: each work-item stays with its elements.
         """
         written_again = (self.writes & later.writes) - own
-        return bool(written_again or self.writes & later.reads or self.reads & later.writes)
+        return written_again | (self.writes & later.reads) | (self.reads & later.writes)
 
     def add(self, other: _Touched) -> None:
         self.reads |= other.reads
@@ -65,9 +65,14 @@ class _Touched:
         return _Touched(set(self.reads), set(self.writes))
 
 
-def insert_barriers(body: Stmt) -> Stmt:
-    """`body`, one kernel's, with the barriers that its shared buffers need and no others."""
+def insert_barriers(body: Stmt, by_one: frozenset[Buffer] = frozenset()) -> Stmt:
+    """`body`, one kernel's, with the barriers that its shared buffers need and no others.
+
+    Main memory that is stored `by_one` work-item for others is like shared memory: the states of a scan.
+    """
     shared = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"}
+    read = {e.value for s in walk(body) for root in expressions(s) for e in post_order(root) if e.op == "load"}
+    shared |= {b for b in by_one if b.scope == "global" and b in read}
     return _Planner(frozenset(shared)).plan(body, _Touched(), frozenset()) if shared else body
 
 
@@ -81,12 +86,13 @@ class _Planner:
         date; `own` are the buffers of the stages that `s` is part of."""
         produced = self._produced(s.body) if isinstance(s, Produce) else frozenset()
         if self._is_step(s, own, produced):
-            touched = self._touched(s, own | produced)
-            if not before.conflicts(touched, own):
+            touched = self._touched(s, produced or own)
+            waited = before.conflicts(touched, own)
+            if not waited:
                 before.add(touched)
                 return s
             before.reads, before.writes = touched.reads, touched.writes
-            return Seq((Barrier("shared"), s))
+            return Seq((Barrier("global" if any(b.scope == "global" for b in waited) else "shared"), s))
         match s:
             case Seq(stmts=stmts):
                 return seq(*(self.plan(c, before, own) for c in stmts))
@@ -98,6 +104,9 @@ class _Planner:
                 other = None if s.otherwise is None else self.plan(s.otherwise, otherwise, own)
                 before.add(otherwise)
                 return If(s.condition, then, other)
+            case Barrier():  # of a reduction by the group
+                before.reads, before.writes = set(), set()
+                return s
             case Produce() | Allocate() | Let():
                 return replace(s, body=self.plan(s.body, before, own | produced))
             case _:

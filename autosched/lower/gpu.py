@@ -93,20 +93,23 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
         return If(likely(threads[s.thread] < s.extent), inner)
 
     items = {tag: threads[tag] for tag in THREAD_TAGS if tag in threads and tag.startswith("threadIdx")}
-    inside = map_stmt(_store_once(body, items), on_stmt=unbind)
-    inside = insert_barriers(inside)
+    stored, by_one = _store_once(body, items)
+    inside = map_stmt(stored, on_stmt=unbind)
+    inside = insert_barriers(inside, by_one)
     check_uniform(inside, frozenset(items.values()))
     one = const(1)
     dims = [extents.get(tag, one) for tag in THREAD_TAGS]
     return Launch(name, (dims[0], dims[1], dims[2]), (dims[3], dims[4], dims[5]), inside)
 
 
-def _store_once(body: Stmt, items: dict[str, Expr]) -> Stmt:
+def _store_once(body: Stmt, items: dict[str, Expr]) -> tuple[Stmt, frozenset[Buffer]]:
     """What a work-group stores for all to see is stored by one work-item of those that its stage does not
     tell apart: all of them would write the same, and a reduction would add up once for each.
 
     `items` are the group's axes; a stage tells work-items apart along those that its own loops are bound to.
+    The buffers that only some work-items store to are the second result.
     """
+    by_one: set[Buffer] = set()
     private = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope != "shared"}
     nothing: frozenset[Any] = frozenset()
 
@@ -121,7 +124,10 @@ def _store_once(body: Stmt, items: dict[str, Expr]) -> Stmt:
 
         def idle(buffer: Buffer) -> list[Expr]:
             own = bound if buffer in inside else bound | around
-            return [] if buffer in private else [v for tag, v in items.items() if tag not in own]
+            others = [] if buffer in private else [v for tag, v in items.items() if tag not in own]
+            if others:
+                by_one.add(buffer)
+            return others
 
         match s:
             case Store() | Let() if all(isinstance(x, Store | Let | Seq) for x in walk(s)):
@@ -148,7 +154,7 @@ def _store_once(body: Stmt, items: dict[str, Expr]) -> Stmt:
             case _:
                 return s
 
-    return once(body, nothing, nothing, nothing, nothing)
+    return once(body, nothing, nothing, nothing, nothing), frozenset(by_one)
 
 
 def demote_private(body: Stmt) -> Stmt:

@@ -25,6 +25,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
+    THREAD_TAGS,
     VTHREAD,
     Allocate,
     Buffer,
@@ -44,6 +45,7 @@ from autosched.ir.stmt import (
 from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.extern import opaque_nest
+from autosched.lower.group_reduction import GroupReduction, ThreadLoop
 from autosched.lower.scan import check_work_items
 from autosched.lower.tensorize import Tile
 from autosched.schedule.schedule import Schedule
@@ -53,7 +55,7 @@ from autosched.te.extern import ExternOp
 from autosched.te.reduction import REDUCTIONS, Reduction
 from autosched.te.tensor import Tensor
 
-__all__ = ["build_nests"]
+__all__ = ["build_nests", "threads_around"]
 
 
 class _Builder:
@@ -112,7 +114,7 @@ class _Builder:
                 )
             return stage.scope
         if not stage.scope_given:
-            tags = _threads_around(stage)
+            tags = threads_around(stage)
             if any(t.startswith("threadIdx") for t in tags):
                 return "local"
             scope = "shared" if tags else "global"
@@ -195,7 +197,8 @@ class _Nest:
         self.buffer = self.places[0][0]
         if builder.target.is_gpu_style and stage.attach.kind in ("at", "init"):
             self._check_bindings()
-        self.keep_inside = self._barriers_below(stage)
+        self.across = [loop for loop in self.leaves if loop.is_reduce and loop.thread]
+        self.keep_inside = bool(self.across) or self._barriers_below(stage)
 
     def _restrict(self, first: Expr, length: Expr) -> None:
         """Compute a part along the dimension that slides: fewer iterations of its loop, or where the
@@ -218,6 +221,8 @@ class _Nest:
         for loop in self.leaves:
             if loop.thread in ("", VTHREAD) or (loop.thread.startswith("threadIdx") and self.buffer.scope == "shared"):
                 continue
+            if loop.is_reduce and loop.thread not in threads_around(self.stage):
+                continue  # every work-item gets the result of the group
             outside = loop.thread.startswith("blockIdx")
             raise LowerError(
                 f"{self.stage.name} is computed inside {self.stage.attach.loop!r}, "
@@ -250,7 +255,7 @@ class _Nest:
     def _barriers_below(self, stage: Stage) -> bool:
         """Whether a stage computed inside this one is shared: all work-items must get to its barriers."""
         guests = [x for x in self.b.s.stages if x.attach.stage is stage]
-        return any(self.b.scope(x) == "shared" or self._barriers_below(x) for x in guests)
+        return any(self.b.scope(x) == "shared" or _is_group_reduction(x) or self._barriers_below(x) for x in guests)
 
     def build(self) -> Stmt:
         first_reduce = next((i for i, loop in enumerate(self.leaves) if loop.is_reduce), None)
@@ -272,6 +277,8 @@ class _Nest:
         if body.op == "scatter":
             at, inside = self._place(rest)
             places, begin = [(self.buffer, at)], []
+        if self.across:
+            return self._by_the_group(reduction, sources, condition, begin)
         combined = reduction.combine([load(b, *at) for b, at in places], self._loaded(sources))
         update = _at_once([Store(*place, e) for place, e in zip(places, combined, strict=True)])
         if inside:
@@ -296,6 +303,62 @@ class _Nest:
         self.guards_of_setting = []
         init = None if reset is None or first_reduce is None else (first_reduce, reset)
         return self._loops(0, statement, init, self.guards)
+
+    def _by_the_group(
+        self, reduction: Reduction, sources: Sequence[Expr], condition: Expr, begin: Sequence[Expr]
+    ) -> Stmt:
+        """A reduction with loops bound to threadIdx: see `group_reduction`."""
+        first = next(i for i, loop in enumerate(self.leaves) if loop.is_reduce)
+        for loop in self.leaves:
+            if not loop.is_reduce and (loop.kind == "vectorize" or loop in self.leaves[first:]):
+                where = "vectorized" if loop.kind == "vectorize" else f"inside {self.leaves[first].full_name}"
+                raise LowerError(
+                    f"{loop.full_name} is {where}, and the work-items of a group combine one element at a time",
+                    asked=f"bind {self.across[0].full_name} to {self.across[0].thread}",
+                    legal=f"reorder the loops of {self.stage.name} so that reduce loops are innermost; "
+                    "vectorize none of the others",
+                )
+        dtypes = [e.dtype for e in sources]
+        group = GroupReduction(self.stage.name, dtypes, self._bound(self.across), self._rows(), self._repeats(first))
+        combined = reduction.combine([load(b, *at) for b, at in group.parts], self._loaded(sources))
+        update = self._where(condition, _at_once([Store(*p, e) for p, e in zip(group.parts, combined, strict=True)]))
+        identity = reduction.identity(dtypes)
+        start = seq(*(Store(*p, e) for p, e in zip(group.parts, identity, strict=True)))
+        found: Sequence[Expr] = group.result()
+        if begin:
+            found = reduction.combine(begin, found)
+        reduced = frozenset(loop.var for loop in self.leaves if loop.is_reduce)
+        finish = _guarded(
+            [g for g in self.guards if not variables(g) & reduced],
+            seq(*(Store(*p, e) for p, e in zip(self.places, found, strict=True))),
+        )
+        body = seq(start, self._loops(first, update, None, self.guards))
+        body = group.around(body, reduction.combine, _at_once, finish)
+        for loop in reversed(self.leaves[:first]):
+            body = For(loop.var, *self.spans[loop], loop.kind, self.b.with_attached(loop, body), loop.thread)
+        return body
+
+    def _bound(self, loops: Sequence[Loop]) -> list[ThreadLoop]:
+        return [ThreadLoop(x.thread, x.var, self.b.real[x.stage].extents[x]) for x in loops]
+
+    def _rows(self) -> list[ThreadLoop]:
+        """The work-items that compute different elements: loops bound to the other axes of threadIdx, of this
+        stage and of those around it."""
+        taken = {loop.thread for loop in self.across}
+        found: list[Loop] = []
+        host: Stage | None = self.stage
+        around: Sequence[Loop] = [loop for loop in self.leaves if not loop.is_reduce]
+        while host is not None:
+            for loop in around:
+                if loop.thread.startswith("threadIdx") and loop.thread not in taken:
+                    taken.add(loop.thread)
+                    found.append(loop)
+            host, around = host.surroundings()
+        return self._bound(sorted(found, key=lambda loop: loop.thread, reverse=True))
+
+    def _repeats(self, first: int) -> bool:
+        """Whether a work-item may combine one element after the other, as the group's barriers do not see."""
+        return self._barriers_below(self.stage) or any(x.thread not in THREAD_TAGS for x in self.leaves[:first])
 
     def _loaded(self, exprs: Sequence[Expr]) -> list[Expr]:
         """The expressions at this point of the loops, with loads for reads."""
@@ -455,7 +518,12 @@ class _ScanNest(_Nest):
         return seq(*first, steps)
 
 
-def _threads_around(stage: Stage) -> list[str]:
+def _is_group_reduction(stage: Stage) -> bool:
+    """Whether reduce loops of the stage are bound to threadIdx: its group meets at barriers."""
+    return any(loop.is_reduce and loop.thread for loop in stage.loops)
+
+
+def threads_around(stage: Stage) -> list[str]:
     """The hardware axes of the loops around a stage's attach point."""
     tags: list[str] = []
     host, around = stage.surroundings()

@@ -53,26 +53,22 @@ def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], a
 def _check_steps(
     s: Schedule, scan: Stage, parts: list[Stage], real: dict[Stage, Realization], parts_are_bound: bool
 ) -> None:
-    """What a step goes through on its way to the updates may be shared out among work-items only if the
-    updates are, and is read off the state by the work-items that wrote it: each its own."""
+    """Where the updates are shared out among work-items, what a step goes through on its way to them is read
+    off the state by the work-items that wrote it: each its own. (Where one work-item stores the state, the
+    others wait for it: see `barriers`.)"""
     for x in real:
-        if x in parts or s.scans.step_of(x) is not scan:
+        if x in parts or s.scans.step_of(x) is not scan or x.scope != "shared" or not parts_are_bound:
+            continue
+        if not any(
+            e.op == "read" and s.scans.storage.get(e.value) in scan.op.outputs for e in post_order(real[x].body)
+        ):
             continue
         bound = next((loop for loop in x.loops if _hardware(loop)), None)
-        reads = any(
-            e.op == "read" and s.scans.storage.get(e.value) in scan.op.outputs for e in post_order(real[x].body)
-        )
-        if bound is not None and not parts_are_bound:
-            why = f"the updates of {scan.name} are not bound: one work-item writes what the others read"
-        elif reads and x.scope == "shared" and parts_are_bound:
-            why = f"{x.name} is shared and reads the state, which other work-items wrote in the step before"
-        else:
-            continue
+        where = f"{x.name} in a step of {scan.name}"
         raise LowerError(
-            f"{why}, and nothing makes them wait for one another",
-            asked=f"{x.name} in a step of {scan.name}"
-            if bound is None
-            else f"bind {bound.full_name} to {bound.thread}",
+            f"{x.name} is shared and reads the state, which other work-items wrote in the step before, "
+            "and nothing makes them wait for one another",
+            asked=where if bound is None else f"bind {bound.full_name} to {bound.thread}",
             legal=f"{x.name} unbound and local, or {scan.name} computed at a loop bound to blockIdx, in shared memory",
         )
 

@@ -33,6 +33,7 @@ def leaf(stage: Stage, handle: Any, init: bool = False) -> Loop:
     computed(stage)
     legal = f"loops of {stage.name}: {stage.describe()}"
     if isinstance(handle, IterVar):
+        handle = stage.former.get(handle, handle)
         if handle not in stage.roots:
             raise Illegal(f"axis {handle.name} does not belong to {stage.name}", legal)
         handle = stage.roots[handle]

@@ -156,11 +156,13 @@ def reorder(s: Schedule, stage: Stage, *loops: Any) -> None:
 def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
     computed(stage)
     loop = leaf(stage, handle, init=True)
-    if loop.is_reduce and kind in ("parallel", "thread"):
+    by_the_group = thread.startswith("threadIdx") and not stage.scatter_axes
+    if loop.is_reduce and kind in ("parallel", "thread") and not by_the_group:
         raise Illegal(
             f"{loop.full_name} is a reduce loop: its iterations depend on one another",
             f"{'bind' if thread else kind} a spatial loop of {stage.name}: "
-            + (", ".join(x.name for x in stage.loops if not x.is_reduce) or "there is none"),
+            + (", ".join(x.name for x in stage.loops if not x.is_reduce) or "there is none")
+            + ("; or this one to threadIdx, for the group to combine" if thread and not stage.scatter_axes else ""),
         )
     if stage.scatter_axes:
         _mark_scatter(stage, loop, kind)
@@ -234,6 +236,10 @@ def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
     `vthread` makes virtual threads: each work-item does the work of N, interleaved statement by
     statement, so that its elements lie apart and those of neighbouring work-items side by side.
     What is shared among the work-group is computed once for all of them.
+
+    A reduce loop bound to threadIdx is a reduction by the group: each work-item combines a part, and a
+    tree in shared memory combines the parts, so that a sum of floats may round differently. Every
+    work-item can read the result; one of them stores it where others see it.
 
     for v in 2: for k: C[v] += A[k, v]   --bind(v, "vthread")->   for k: C[0] += A[k, 0]; C[1] += A[k, 1]
     """

@@ -148,6 +148,7 @@ class Stage:
         self.loops: list[Loop] = []
         self.relations: list[Split | Fuse] = []
         self.roots: dict[IterVar, Loop] = {}
+        self.former: dict[IterVar, IterVar] = {}  #: axes of the operation that `rfactor` has put others in place of
         self.fetches: list[Fetch] = []
         self.intrinsic: tuple[Loop, TensorIntrin] | None = None  #: what computes the loops from that one on inwards
         self.init: InitNest | None = None  #: of a reduction that `decompose_reduction` took apart
@@ -175,6 +176,7 @@ class Stage:
         at = next(i for i, loop in enumerate(self.loops) if loop.is_reduce)
         for old in self.reduce_axis:
             del self.roots[old]
+        self.former |= dict.fromkeys((*self.former, *self.reduce_axis), axis)
         self.reduce_axis, self.body = (axis,), body
         self.relations = [r for r in self.relations if not (r.inner if isinstance(r, Split) else r.fused).is_reduce]
         loop = self.new_loop(axis.name, True, axis)

@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from autosched.errors import LowerError
+from autosched.lower.nest import threads_around
 from autosched.lower.pipeline import lower_structure
 from autosched.schedule.schedule import Schedule, create_schedule
-from autosched.schedule.stage import Stage
+from autosched.schedule.stage import Split, Stage
 from autosched.space.default import default_schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
@@ -86,6 +87,22 @@ def _bind(stage: Stage, rng: random.Random, tags: Sequence[str]) -> None:
         loop = rng.choice([x for x in spatial if x in small or tag.startswith("block")] or [None])
         if loop is not None:
             stage.bind(loop, tag)
+    _bind_reduction(stage, rng)
+
+
+def _bind_reduction(stage: Stage, rng: random.Random) -> None:
+    """Let the group combine along a reduce loop, if nothing stands inside it and the axis is free."""
+    reduced = [x for x in stage.loops if x.is_reduce]
+    if not reduced or stage.scatter_axes or rng.random() < 0.5:
+        return
+    before = stage.loops[: stage.loops.index(reduced[0])]
+    tags = [t for t in ("threadIdx.x", "threadIdx.y") if t not in threads_around(stage)]
+    tags = [t for t in tags if all(x.thread != t for x in stage.loops)]
+    small = [x for x in reduced if x.kind == "serial" and x in fixed(stage, 8)]
+    shifted = any(isinstance(r, Split) and r.tail not in ("guard", "exact") for r in stage.relations)
+    innermost = len(before) + len(reduced) == len(stage.loops)
+    if tags and small and innermost and not shifted and all(x.kind != "vectorize" for x in before):
+        stage.bind(rng.choice(small), rng.choice(tags))
 
 
 # -- knobs ---------------------------------------------------------------------------------------------

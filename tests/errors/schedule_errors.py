@@ -319,7 +319,7 @@ def bind_to_no_axis() -> None:
 
 def bind_a_reduction() -> None:
     s = schedule()
-    s["S"].bind("k", "threadIdx.x")
+    s["S"].bind("k", "blockIdx.x")
 
 
 def bind_two_loops_to_one_axis() -> None:

@@ -296,15 +296,6 @@ def work_items_that_change_places() -> None:
     lower_structure(s, args, "opencl")
 
 
-def a_shared_part_of_a_step() -> None:
-    """`mid` is computed by all work-items, and the updates, which write what it reads, by one."""
-    args = two_states()
-    s = create_schedule(args[1:])
-    s["mid"].set_scope("shared")
-    s["mid"].bind(s["mid"].split("i", factor=4)[1], "threadIdx.x")
-    lower_structure(s, args, "opencl")
-
-
 def a_shared_part_that_reads_the_state() -> None:
     s = one_work_item_for_each_column()[1]
     args = [s.stages[0].tensor, s.outputs[0]]
@@ -315,7 +306,7 @@ def a_shared_part_that_reads_the_state() -> None:
 REFUSED = (
     a_loop_outside_time_along_which_a_step_looks_aside, a_parallel_loop_inside_time, a_stage_computed_inside_time,
     an_update_among_the_arguments, a_bound_axis_along_which_a_step_looks_aside, work_items_that_change_places,
-    a_shared_part_of_a_step, a_shared_part_that_reads_the_state,
+    a_shared_part_that_reads_the_state,
 )  # fmt: skip
 
 
@@ -330,3 +321,20 @@ def test_what_lowering_refuses(golden: Callable[..., None]) -> None:
         assert "defect" not in str(error)
         texts.append(f"-- {case.__name__.replace('_', ' ')}\n{error}\n")
     golden("\n".join(texts))
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "native"])
+def test_work_items_that_read_what_one_of_them_has_stored_meet_before(backend: str) -> None:
+    """The update stores by one work-item, and the stage inside it is computed by all of them."""
+    a = te.placeholder((6, 8), "int32", name="A")
+    state = te.placeholder((6, 8), "int32", name="state")
+    first = te.compute((1, 8), lambda _, i: a[0, i], name="first")
+    turned = te.compute((6, 8), lambda t, i: state[t - 1, 7 - i] + a[t, i], name="turned")
+    step = te.compute((6, 8), lambda t, i: turned[t, i] % 100, name="step")
+    c = te.scan(first, step, state, name="C")
+    s = create_schedule(c)
+    s[turned].compute_at(s[step], s[step].op.axis[0])
+    s[turned].set_scope("shared")
+    s[turned].bind("i", "threadIdx.x")
+    values = np.random.default_rng(0).integers(0, 50, (6, 8)).astype(np.int32)
+    check_against_reference([a, c], s, "opencl", [values], backend)
