@@ -153,12 +153,13 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], *,
     if isinstance(output, bool) or not isinstance(output, int) or not 0 <= output < stage.op.num_outputs:
         raise Illegal(f"{stage.name} has no output {output!r}", f"0 to {stage.op.num_outputs - 1}")
     tensor = stage.op.output(output)
+    name = stage.name if stage.op.num_outputs == 1 else tensor.name
     if scope not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     users = [s.stage(r) for r in readers]
     direct = s.readers(tensor)
     if not users:
-        raise Illegal(f"nothing reads {stage.name}", "cache_write keeps what a stage computes")
+        raise Illegal(f"nothing reads {name}", "cache_write keeps what a stage computes")
     for user in users:
         if user.scan_loop is not None:
             raise Illegal(
@@ -166,8 +167,7 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], *,
             )
         if user not in direct:
             raise Illegal(
-                f"{user.name} does not read {stage.name}",
-                f"readers of {stage.name}: {', '.join(x.name for x in direct) or 'none'}",
+                f"{user.name} does not read {name}", f"readers of {name}: {', '.join(x.name for x in direct) or 'none'}"
             )
     axes = [IterVar(f"ax{i}", d) for i, d in enumerate(tensor.shape)]
     body = make("read", tensor.dtype, tuple(a.var for a in axes), tensor)

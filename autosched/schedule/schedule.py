@@ -418,13 +418,15 @@ class Schedule:
                     asked=asked,
                     legal=legal,
                 )
-            first_reduce = next((k for k, x in enumerate(consumer.loops) if x.is_reduce), at + 1)
-            if at >= first_reduce and stage in self._read_first(consumer):
-                outside = [x.name for x in consumer.loops[:first_reduce]]
+            begins = next((k for k, x in enumerate(consumer.loops) if x.is_reduce), at + 1)
+            if consumer.init is not None and consumer.init.outside in consumer.loops:
+                begins = consumer.loops.index(consumer.init.outside)
+            if at >= begins and stage in self._read_first(consumer):
+                outside = [x.name for x in consumer.loops[:begins]]
                 raise ScheduleError(
-                    f"the reduction {consumer.name} begins with {stage.name}, before {loop.full_name} runs",
+                    f"the reduction {consumer.name} begins with {stage.name}, outside {loop.full_name}",
                     asked=asked,
-                    legal=f"loops outside the reduce loops: {', '.join(outside) or 'none'}; or compute_root",
+                    legal=f"loops outside that: {', '.join(outside) or 'none'}; or compute_root",
                 )
             for user in self._users_through_inlining(stage):
                 if not self._lies_under(user, consumer, loop):

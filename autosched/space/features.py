@@ -33,7 +33,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import VTHREAD, Allocate, Buffer, For, If, Stmt, Store, children
+from autosched.ir.stmt import VTHREAD, Allocate, Buffer, For, If, Let, Stmt, Store, children, substitute_stmt
 from autosched.ir.visit import post_order, rebuild
 from autosched.lower.bounds import interval
 from autosched.lower.pipeline import Structure
@@ -116,6 +116,8 @@ def _sites(s: Stmt, around: _Site | None = None) -> list[_Site]:
     match s:
         case Store():
             return [_Site(s, base.loops, base.guards, base.allocated)]
+        case Let():
+            return _sites(substitute_stmt(s.body, {s.var: s.value}), base)
         case For():
             base = _Site(base.store, [*base.loops, s], base.guards, base.allocated)
         case If():

@@ -64,8 +64,13 @@ def const(value: Any, dtype: object = None) -> Expr:
     return ir.const(value, dtype)
 
 
-def reduce_axis(dom: tuple[object, object] | Range, name: str = "rv") -> IterVar:
-    """An axis to reduce over: `dom` is (first value, one past the last), integers over sizes, or a Range."""
+def reduce_axis(
+    dom: tuple[object, object] | Range, name: str = "rv", thread_tag: str = "", span: object = None
+) -> IterVar:
+    """An axis to reduce over: `dom` is (first value, one past the last), integers over sizes, or a Range.
+
+    `thread_tag` and `span` are TVM's and not looked at: `bind` gives a loop to threads.
+    """
     if isinstance(dom, Range):
         dom = (dom.min, dom.min + dom.extent)
     if not isinstance(dom, (tuple, list)) or len(dom) != 2:

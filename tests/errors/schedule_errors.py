@@ -20,6 +20,35 @@ def schedule() -> Schedule:
     return create_schedule([s, t])
 
 
+def tuples() -> Schedule:
+    """A[n, m] -> T.v0, T.v1 = argmax of A's rows -> U = T.v1 + 1."""
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), name="k")
+    _, value = te.compute((n,), lambda i: te.argmax(a[i, k], axis=k), name="T")
+    return create_schedule(te.compute((n,), lambda i: value[i] + 1, name="U"))
+
+
+def cache_write_of_one_of_two() -> None:
+    s = tuples()
+    s.cache_write(s["T"].op.output(1), "local")
+
+
+def cache_write_of_two_stages() -> None:
+    s = tuples()
+    s.cache_write([s["T"].tensor, s["U"].tensor], "local")
+
+
+def cache_read_of_an_output_that_is_not_there() -> None:
+    s = tuples()
+    s.cache_read("T", "local", ["U"], output=2)
+
+
+def cache_read_for_a_reader_of_the_other() -> None:
+    s = tuples()
+    s.cache_read(s["T"].op.output(0), "local", ["U"])
+
+
 # -- naming stages and loops -------------------------------------------------------------------------
 
 
@@ -921,6 +950,10 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "decompose_reduction": [
         decompose_no_reduction, decompose_twice, decompose_inside_a_reduce_loop, split_a_loop_of_initial_values,
         rfactor_after_decomposing, cache_write_after_decomposing,
+    ],
+    "tuples": [
+        cache_write_of_one_of_two, cache_write_of_two_stages, cache_read_of_an_output_that_is_not_there,
+        cache_read_for_a_reader_of_the_other,
     ],
     "transform_layout": [
         transform_an_output, transform_an_input, transform_after_a_split, transform_with_an_index_too_few,
