@@ -41,6 +41,7 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    While,
     expressions,
     walk,
 )
@@ -152,9 +153,22 @@ class ScriptExpr(Formatter):
             case "to_line" | "combine_lanes":
                 first = repr(e.value) if e.op == "combine_lanes" else self._names(e.value)
                 return f"T.{e.op}({first}, {self._list(e.args)})", 12
-        if e.op in ("var", "neg", "reduce", "scatter", "call"):
+            case "call":
+                return self._call(e), 12
+            case "address":
+                return f"T.address_of({self.access(e.value, e.args)})", 12
+            case "view":
+                return f"T.view({self._names(e.value)}, {self._list(e.args)})", 12
+        if e.op in ("var", "neg", "reduce", "scatter"):
             return super()._operand(e)
         return f"{_CALLS.get(e.op, f'T.{e.op}')}({self._list(e.args)})", 12
+
+    def _call(self, e: Expr) -> str:
+        """TVM's functions for calls; the type of the result comes first, but for Python functions."""
+        kind, pure = e.value.kind, "pure_" if e.value.pure else ""
+        name = {"extern": f"call_{pure}extern", "packed": "call_packed", "llvm": f"call_llvm_{pure}intrin"}
+        of = [] if kind == "packed" and e.dtype == "int32" else [f'"{e.dtype}"']
+        return f"T.{name.get(kind, 'call_intrin')}({', '.join([*of, repr(e.value.name), *map(self.top, e.args)])})"
 
 
 def _constant(e: Expr) -> str:
@@ -292,6 +306,9 @@ class _Statements(Writer):
                 if s.otherwise is not None:
                     with self.block("else"):
                         self.emit(s.otherwise, True)
+            case While():
+                with self.block(f"while {self.text(s.condition)}"):
+                    self.emit(s.body, True)
             case Seq():
                 for i, c in enumerate(s.stmts):
                     self.emit(c, last and i == len(s.stmts) - 1)
