@@ -6,10 +6,9 @@
      "combiners": [{"name", "left", "right", "result", "identity"}, ...],
      "args": [tensors]}
 
-A computation, an input, a scan (`{"init", "update", "state", "inputs"}`, lists of tensors). A tensor
-is the position of its operation, or [position, output] where that is not the first output. Of a
-computation with several outputs, "body" and "dtype" are lists. "attrs" of an operation, and
-"combiners" (of reductions that are no sum, prod, min or max), are there only if there are any.
+A computation, an input, an opaque operation (`{"inputs", "in", "out", "statement"}`: see
+`statement_json`), a scan (`{"init", "update", "state", "inputs"}`, lists of tensors). A tensor is the
+position of its operation, or [position, output] where that is not the first output.
 
 Reading it builds expressions from a fixed table of operators; nothing in it is ever run as code. A
 program that is built from it calls the functions from outside that it names, and no others.
@@ -25,18 +24,15 @@ from typing import Any
 
 from autosched.errors import RecordError, UsageError
 from autosched.ir.calls import CALL_KINDS, callee
-from autosched.ir.dtype import DType, dtype
-from autosched.ir.expr import (
-    OPS,
-    Expr,
-    const,
-    is_const,
-    make,
-    var,
-)
+from autosched.ir.dtype import HANDLE, DType, dtype
+from autosched.ir.expr import OPS, Expr, const, is_const, make, var
+from autosched.ir.ops import ACCESSES
+from autosched.ir.stmt import Buffer
 from autosched.ir.visit import post_order
+from autosched.te.extern import ExternOp
 from autosched.te.reduction import BUILT_IN, REDUCTIONS, Combiner, Reduction
 from autosched.te.scan import ScanOp
+from autosched.te.statement_json import Decode, Encode, statement_from_json, statement_to_json
 from autosched.te.tensor import (
     ComputeOp,
     Graph,
@@ -63,6 +59,8 @@ class _Writer:
         self.combiners: list[dict[str, Any]] = []
         self._combiner_at: dict[Combiner, int] = {}
         self.op_at: dict[Operation, int] = {}
+        self.buffers: list[list[Any]] = []
+        self._buffer_at: dict[Buffer, int] = {}
 
     def expr(self, root: Expr) -> int:
         for e in post_order(root):
@@ -87,7 +85,21 @@ class _Writer:
             return [self.combiner(e.value.combiner), axes, e.value.value_index]
         if e.op == "call":
             return [e.value.name, e.value.kind, e.value.pure]
-        return None
+        return self.buffer(e.value) if e.op in ACCESSES else None
+
+    def buffer(self, b: Buffer) -> int:
+        at = self._buffer_at.get(b)
+        if at is None:
+            entry = [b.name, [self.expr(d) for d in b.shape], str(b.dtype), b.scope, [self.expr(d) for d in b.strides]]
+            at = self._buffer_at[b] = len(self.buffers)
+            self.buffers.append(entry)
+        return at
+
+    def opaque(self, op: ExternOp) -> dict[str, Any]:
+        """An opaque operation: what `reference` computes is not known to those who read it."""
+        ins, outs = ([self.buffer(b) for b in buffers] for buffers in (op.in_buffers, op.out_buffers))
+        body = statement_to_json(op.statement, Encode(self.variable, self.expr, self.buffer))
+        return {"inputs": [self.tensor(t) for t in op.inputs], "in": ins, "out": outs, "statement": body}
 
     def combiner(self, c: Combiner) -> int:
         at = self._combiner_at.get(c)
@@ -148,12 +160,16 @@ def graph_to_json(args: Sequence[Tensor]) -> dict[str, Any]:
                 part: [writer.tensor(t) for t in tensors if t.op in writer.op_at] for part, tensors in parts.items()
             }
             entry["tag"] = op.tag
-        if isinstance(op, ComputeOp | ScanOp) and op.attrs:
+        if isinstance(op, ExternOp):
+            entry["extern"], entry["tag"] = writer.opaque(op), op.tag
+        if isinstance(op, ComputeOp | ScanOp | ExternOp) and op.attrs:
             entry["attrs"] = _attrs_to_json(op.attrs, writer, op.name)
         ops.append(entry)
     data: dict[str, Any] = {"v": VERSION, "vars": writer.vars, "exprs": writer.exprs, "axes": writer.axes, "ops": ops}
     if writer.combiners:
         data["combiners"] = writer.combiners
+    if writer.buffers:
+        data["buffers"] = writer.buffers
     return {**data, "args": [writer.tensor(t) for t in args]}
 
 
@@ -200,6 +216,7 @@ class _Reader:
         self._exprs: dict[int, Expr] = {}
         self._axes: dict[int, IterVar] = {}
         self._combiners: dict[int, Combiner] = {}
+        self._buffers: dict[int, Buffer] = {}
         self._bound: set[Expr] = set()  # no two axes share a variable
         self._unowned: set[Expr] = set()
         self._ops: list[Operation] = []
@@ -228,6 +245,8 @@ class _Reader:
         shape = [self._expr(d) for d in entry["shape"]]
         if "scan" in entry:
             return self._scan(name, shape, of[0], entry)
+        if "extern" in entry:
+            return self._extern(name, entry)
         if "body" not in entry:
             return PlaceholderOp(name, shape, of[:1])
         axes = [self._axis(a) for a in entry["axis"]]
@@ -265,6 +284,28 @@ class _Reader:
             raise ValueError(f"{name} is not like its update")
         return op
 
+    def _extern(self, name: str, entry: Any) -> Operation:
+        parts = entry["extern"]
+        inputs = [self._tensor(at) for at in parts["inputs"]]
+        ins, outs = ([self._buffer(at) for at in parts[side]] for side in ("in", "out"))
+        if len(ins) != len(inputs) or not outs:
+            raise ValueError(f"bad buffers of {name}")
+        body = statement_from_json(parts["statement"], Decode(self._var, self._expr, self._buffer))
+        return ExternOp(name, inputs, ins, outs, body, _text(entry.get("tag", "")), self._attrs(entry))
+
+    def _var(self, at: Any) -> Expr:
+        found: Expr = _at(self._variables, at)
+        return found
+
+    def _buffer(self, at: Any) -> Buffer:
+        if at not in self._buffers:
+            name, shape, of, scope, strides = _at(self._data["buffers"], at)
+            dims, steps = (tuple(self._expr(e) for e in part) for part in (shape, strides))
+            if scope not in ("global", "shared", "local") or len(steps) not in (0, len(dims)):
+                raise ValueError(f"bad buffer {name!r}")
+            self._buffers[at] = Buffer(_text(name), dims, dtype(_text(of)).scalar, scope, steps)
+        return self._buffers[at]
+
     def _axis(self, at: Any) -> IterVar:
         if at not in self._axes:
             variable, start, extent, kind = _at(self._data["axes"], at)
@@ -301,7 +342,8 @@ class _Reader:
                     waiting.append(_at(range(position), a))
         for position in sorted(wanted):
             op, of, args, value = entries[position]
-            self._exprs[position] = self._node(op, dtype(_text(of)), tuple(self._exprs[a] for a in args), value)
+            to = HANDLE if of == HANDLE else dtype(_text(of))
+            self._exprs[position] = self._node(op, to, tuple(self._exprs[a] for a in args), value)
         return self._exprs[at]
 
     def _node(self, op: Any, to: DType, args: tuple[Expr, ...], value: Any) -> Expr:
@@ -324,6 +366,17 @@ class _Reader:
             if kind not in CALL_KINDS or not isinstance(pure, bool) or any(a.dtype.lanes != 1 for a in args):
                 raise ValueError(f"bad call {value!r}")
             return make(op, to.scalar, args, callee(_text(name), kind, pure))
+        if op in ACCESSES:
+            buffer = self._buffer(value)
+            lanes = max([a.dtype.lanes for a in args], default=1)
+            whole = op == "load" and to != buffer.dtype.with_lanes(lanes)
+            if whole or (op != "load" and to != HANDLE) or not all(a.dtype.is_integer for a in args):
+                raise ValueError(f"bad {op} of {buffer.name}")
+            return make(op, to, args, buffer)
+        if op in ("ramp", "broadcast") and args and all(a.dtype == to.scalar for a in args):
+            if len(args) != (2 if op == "ramp" else 1):
+                raise ValueError(f"bad {op}")
+            return make(op, to, args)
         if not _is_well_typed(op, to, [a.dtype for a in args]):
             raise ValueError(f"bad {op!r} of {[str(a.dtype) for a in args]} giving {to}")
         return make(op, to, args)
@@ -395,7 +448,7 @@ def _literal(to: DType, value: Any) -> Expr:
 def _is_well_typed(op: Any, to: DType, of: list[DType]) -> bool:
     """Whether the operator takes operands of these types and gives `to`: what the builders make."""
     info = OPS.get(op) if isinstance(op, str) else None
-    if info is None or len(of) != info.arity or any(t.lanes != 1 for t in (to, *of)):
+    if info is None or len(of) != info.arity or any(t.lanes != to.lanes for t in of):
         return False
     first = of[0]
     alike = all(t == first for t in of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from autosched import te
 from autosched.building import build
-from autosched.errors import BuildError, LowerError, ScheduleError, UsageError
+from autosched.errors import BuildError, LowerError, RecordError, ScheduleError, UsageError
 from autosched.ir import functions
 from autosched.ir.builder import create
 from autosched.ir.calls import call_extern, call_packed
@@ -330,3 +331,50 @@ def test_a_scope_that_is_still_open() -> None:
     ib = create()
     with ib.for_range(0, 4), pytest.raises(UsageError, match="1 scopes are still open"):
         ib.get()
+
+
+# -- as data --------------------------------------------------------------------------------------
+
+
+def _every_statement() -> list[te.Tensor]:
+    n = te.var("n")
+    a = te.placeholder((n, 8), name="A")
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = create()
+        data, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, n, name="i", kind="parallel") as i:
+            first = ib.let("first", data[i, 0])
+            ib.emit(outs[0].vstore((i, 0), ins[0].vload((i, 0), "float32x8") * 2.0))
+            count = ib.allocate("int32", 1, name="count", scope="local")
+            count[0] = te.const(0)
+            with ib.while_loop(te.all(count[0] < 7, data[i, count[0]] > 0)):
+                count[0] = count[0] + 1
+            with ib.if_scope(ib.likely(first > 3)):
+                result[i, 7] = count[0].astype("float32")
+            with ib.else_scope():
+                ib.emit(call_extern("void", "memcpy", outs[0].access_ptr(offset=i * 8), ins[0].access_ptr(), 4))
+        return ib.get()
+
+    return [a, te.extern((n, 8), [a], body, name="E", tag="opaque")]
+
+
+@pytest.mark.parametrize("make", [_every_statement, _running_sums])
+def test_an_opaque_operation_is_data(make: Any) -> None:
+    args = make()
+    data = json.loads(json.dumps(te.graph_to_json(args)))
+    again = te.graph_from_json(data)
+    assert te.graph_to_json(again) == data
+    assert te.workload_key(again) == te.workload_key(args)
+    texts = [str(lower(create_schedule(x[1]), x)) for x in (args, again)]
+    assert texts[0] == texts[1]
+
+
+def test_data_that_is_no_opaque_operation() -> None:
+    data = te.graph_to_json(_running_sums())
+    statement = data["ops"][1]["extern"]["statement"]
+    assert statement[0] == "allocate"
+    for bad in (["goto", 1], ["evaluate", 0], ["allocate", 99, statement[2]], ["if", 0, ["seq", []], None], []):
+        data["ops"][1]["extern"]["statement"] = bad
+        with pytest.raises(RecordError, match="not a workload graph"):
+            te.graph_from_json(data)
