@@ -106,8 +106,15 @@ def _judge(message: dict[str, Any]) -> dict[str, str]:
         fingerprint = case.fingerprint
         case.check()
     except Exception as error:
-        return {"kind": type(error).__name__, "text": str(error)[:4000], "fingerprint": fingerprint}
+        return {"kind": _kind(error), "text": str(error)[:4000], "fingerprint": fingerprint}
     return {"fingerprint": fingerprint}
+
+
+def _kind(error: Exception) -> str:
+    """The error's type, and of ours what it says without names and numbers: what a smaller case must share."""
+    words = getattr(error, "why", "").split()
+    said = " ".join(w for w in words if w.isalpha() and w.islower())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 # -- the command ------------------------------------------------------------------------------------
