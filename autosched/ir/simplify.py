@@ -15,7 +15,6 @@ from autosched.ir.expr import (
     const,
     is_index,
     likely,
-    logical_not,
     make,
     variables,
 )
@@ -294,9 +293,6 @@ class Analyzer(Prover):
         """Whether the ranges alone imply the condition."""
         result = self.simplify(condition)
         return result.op == "const" and bool(result.value)
-
-    def refute(self, condition: Expr) -> bool:
-        return self.prove(logical_not(condition))
 
 
 _FREE = Analyzer()

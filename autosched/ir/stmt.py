@@ -30,10 +30,8 @@ from autosched.ir.visit import post_order, substitute
 
 __all__ = [
     "LOOP_KINDS",
-    "ONE",
     "THREAD_TAGS",
     "VTHREAD",
-    "ZERO",
     "Allocate",
     "Barrier",
     "Buffer",
@@ -393,7 +391,3 @@ def map_stmt(
 
 def substitute_stmt(s: Stmt, mapping: dict[Expr, Expr]) -> Stmt:
     return map_stmt(s, lambda e: substitute(e, mapping)) if mapping else s
-
-
-ZERO = const(0)
-ONE = const(1)

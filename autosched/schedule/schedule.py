@@ -83,7 +83,6 @@ class Schedule:
         self.stages: list[Stage] = []
         self._stage_of: dict[Tensor, Stage] = {}
         self._by_name: dict[str, Stage] = {}
-        self._recording = True
         self._choices: dict[str, Any] = {}
         self.choices_seen: dict[str, tuple[Any, ...]] = {}
         for op in Graph.of(outputs).ops:

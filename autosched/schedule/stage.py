@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autosched.ir.expr import Expr, as_expr, var
-from autosched.ir.stmt import THREAD_TAGS
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Tensor
@@ -398,6 +397,3 @@ class Stage:
 
 def _flat(items: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(items[0]) if len(items) == 1 and isinstance(items[0], (list, tuple)) else items
-
-
-THREADS = THREAD_TAGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from index_fuzz import Choices, Env, Scope, condition_expr, describe, integer_expr, random_scope, subsets, values
 
-from autosched.ir.expr import Expr, variables
+from autosched.ir.expr import Expr, logical_not, variables
 from autosched.ir.simplify import Analyzer, simplify, to_poly
 from autosched.ir.visit import post_order
 
@@ -85,7 +85,7 @@ class Case:
     def proofs_are_true(self, where: np.ndarray | np.bool_, *given: object) -> None:
         if self.analyzer.prove(self.condition):
             assert equal(self.truth, np.ones(self.count), where), self.say(*given, "proved", self.condition)
-        if self.analyzer.refute(self.condition):
+        if self.analyzer.prove(logical_not(self.condition)):
             assert equal(self.truth, np.zeros(self.count), where), self.say(*given, "refuted", self.condition)
         if self.analyzer.prove_nonneg(self.analyzer.poly(self.e)):
             assert equal(self.value >= 0, np.ones(self.count), where), self.say(*given, self.e, ">= 0")

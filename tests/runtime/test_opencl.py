@@ -18,13 +18,14 @@ from autosched.codegen.c_family import compile_opencl
 from autosched.errors import BuildError, DeviceError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, cast, ceildiv, const, logical_and, maximum, minimum, var
-from autosched.ir.stmt import ONE, Allocate, Barrier, Buffer, For, Function, If, Launch, Stmt, Store, load, seq
+from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Launch, Stmt, Store, load, seq
 from autosched.runtime import load as load_kernel
 from autosched.runtime import opencl_devices, pocl
 from autosched.runtime.opencl import OpenCLKernel, device_limits, devices, find_device
 from autosched.target import Target
 
 TARGET = Target.parse("opencl")
+ONE = const(1)
 LENGTH = var("length", role="size", lower=0)
 BLOCK = var("blockIdx.x", role="thread")
 THREAD = var("threadIdx.x", role="thread")
