@@ -122,6 +122,13 @@ def _build_lowered(f: Function, to: Target) -> Module:
     from autosched.codegen import compile_function
     from autosched.runtime.module import Module
 
+    made_for = Target(f.attrs["target"]) if "target" in f.attrs else to
+    if made_for.kind != to.kind:
+        raise UsageError(
+            f"it was lowered for {made_for.kind}",
+            asked=f"build({f.name}, {str(to)!r})",
+            legal="tvm.lower with simple_mode=True, or inside `with Target(...)`",
+        )
     done = f if "target" in f.attrs else Structure(f, to, (), ()).bind()
     note = {"kind": "schedule", "record": None, "note": "a lowered function"}
     return Module(compile_function(done, to), to, provenance=note)

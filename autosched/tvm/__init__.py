@@ -16,7 +16,7 @@ from autosched.errors import AutoschedError
 from autosched.ir.expr import select
 from autosched.ir.module import IRModule
 from autosched.runtime.registry import get_global_func, register_func
-from autosched.tvm import arith, driver, error, ir, script, target, te, testing, tir, transform
+from autosched.tvm import arith, driver, error, ir, runtime, script, target, te, testing, tir, transform
 from autosched.tvm._missing import MODULES, missing
 from autosched.tvm.driver import build, lower
 from autosched.tvm.ir import instrument
@@ -36,6 +36,7 @@ __all__ = [
     "ir",
     "lower",
     "register_func",
+    "runtime",
     "script",
     "select",
     "target",

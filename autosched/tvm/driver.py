@@ -66,7 +66,7 @@ def build(
     """
     to = resolve_target(target if target is not None else _current_target() or "llvm")
     if isinstance(inputs, (IRModule, Function)):
-        return _build_function(_single(inputs), to)
+        return build_schedule(inputs, to)
     s, tensors = _schedule_of(inputs, args)
     return build_schedule(s, to, args=tensors, name=name)
 
@@ -105,27 +105,3 @@ def _finish(f: Function, target: Target) -> Function:
         return f
     done = Structure(f, target, (), ()).bind()
     return replace(done, attrs={**done.attrs, "target": str(target)})
-
-
-def _single(inputs: IRModule | Function) -> Function:
-    if isinstance(inputs, Function):
-        return inputs
-    if len(inputs) != 1:
-        raise UsageError(f"the module has {len(inputs)} functions", asked="tvm.build", legal="a module of one function")
-    return next(iter(inputs.values()))
-
-
-def _build_function(f: Function, target: Target) -> Module:
-    from autosched.codegen import compile_function
-    from autosched.runtime.module import Module
-
-    lowered = _finish(f, target)
-    made_for = Target(lowered.attrs["target"])
-    if made_for.kind != target.kind:
-        raise UsageError(
-            f"it was lowered for {made_for.kind}",
-            asked=f"tvm.build({f.name}, target={str(target)!r})",
-            legal="lower with simple_mode=True, or inside `with tvm.target.Target(...)`",
-        )
-    note = {"kind": "schedule", "record": None, "note": "a lowered function"}
-    return Module(compile_function(lowered, target), target, provenance=note)

@@ -124,3 +124,14 @@ def test_a_pass_on_programs_that_change_values() -> None:
     assert "a[i] + a[i]" in text and "* 2" not in text
     x = np.arange(16, dtype="int32")
     assert np.array_equal(module(x), 2 * x)
+
+
+def test_modules_of_several_functions() -> None:
+    args, s = sums(16)
+    both = tvm.IRModule({"plain": tvm.lower(s, args)["main"], "wide": tvm.lower(s, args, simple_mode=True)["main"]})
+    module = tvm.build(both, target="llvm")
+    for name in ("plain", "wide"):
+        c = np.zeros(16, "float32")
+        module[name](np.ones(16, "float32"), np.ones(16, "float32"), c)
+        assert (c == 2).all()
+    assert module.entry_name == "plain" and isinstance(module, tvm.runtime.Module)

@@ -128,6 +128,31 @@ def test_a_reduction(notebook: Notebook) -> None:
     tvm.testing.assert_allclose(b, a.sum(axis=1), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("cells", "called", "function"), [(("22", "23"), "exp", "sigmoid"), (("24", "25", "26"), "log", "log")]
+)
+def test_what_intrinsics_become_on_opencl(
+    notebook: Notebook, cells: tuple[str, ...], called: str, function: str
+) -> None:
+    text = notebook.run(*cells)
+    kernel = text[text.index("__kernel") :]
+    assert f"{called}(" in text and f"{function}" in kernel
+    assert in_order(kernel, "if (", f"{function}", "else", "< n", f"{function}")  # the guard stands at the border alone
+    x = np.linspace(0.1, 4, 150, dtype="float32")
+    out = np.zeros_like(x)
+    notebook.names["fopencl"](x, out)
+    expected = np.log(x) if function == "log" else 1 / (1 + np.exp(-x))
+    tvm.testing.assert_allclose(out, expected, rtol=1e-5)
+
+
+def test_the_rule_of_the_notebook_is_for_opencl_alone(notebook: Notebook) -> None:
+    notebook.run("24")
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: notebook.names["mylog"](a[i]), name="B")
+    with pytest.raises(tvm.TVMError, match=r"tir\.mylog"):
+        tvm.build(te.create_schedule(b.op), [a, b], "llvm")
+
+
 def test_loops_are_nodes_to_look_at(notebook: Notebook) -> None:
     """The printed module is the program itself, not a text of it."""
     notebook.run("2", "4")
