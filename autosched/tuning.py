@@ -298,7 +298,8 @@ class _Run:
         self.veteran = self._veteran()
         if self.veteran is not None:
             sketches[self._veteran_name] = self.veteran.trace
-        return Measurer(self.workload.graph, self.target, sketches, self.inputs, self.expected, self.options)
+        options = replace(self.options, imports=(*self.options.imports, *self.workload.files))
+        return Measurer(self.workload.graph, self.target, sketches, self.inputs, self.expected, options)
 
     def _veteran(self) -> Record | None:
         """The best earlier record, if its sketch is in the space no more: it still plays off."""

@@ -95,6 +95,7 @@ class Desk:
                 "target": {"kind": target.kind, "options": target.options, "limits": target.limits},
                 "inputs": session.save_arrays("input", arrays[0]),
                 "expected": session.save_arrays("expected", arrays[1]),
+                "imports": list(options.imports),
                 "options": {"verify": options.verify, "rtol": options.rtol, "atol": options.atol},
             }
         except BaseException:

@@ -45,6 +45,7 @@ class MeasureOptions:
                      None takes the defaults of the output's dtype (`jobs.tolerance`)
     memory_limit_mb: address space of a worker, in MiB; 0 is this machine's memory, except for
                      `opencl`, where drivers reserve far more than they use and 0 is no limit
+    imports:         Python files that workers load first, for the functions and intrinsics they register
     overlap:         build while candidates run. Wrong when they share the CPU, because builds then
                      disturb the timing; right for a separate device
 
@@ -61,6 +62,7 @@ class MeasureOptions:
     rtol: float | None = None
     atol: float | None = None
     memory_limit_mb: int = 0
+    imports: tuple[str, ...] = ()
     overlap: bool = False
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import importlib
+import importlib.util
 import json
 import os
 import signal
@@ -109,6 +110,8 @@ class _Service:
         from autosched.measure.jobs import describe
 
         try:
+            for path in message.get("imports", ()):
+                _load_file(path)
             self._backend = make_backend(self._backend_name, message)
             if message["role"] == "runner":
                 self._runner = self._make_runner(message)
@@ -141,6 +144,15 @@ class _Service:
     def _time(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._runner is not None
         return self._runner.time(message)
+
+
+def _load_file(path: str) -> None:
+    """Run a Python file of the user's, for what it registers: call-backs, rules and intrinsics."""
+    name = f"autosched_search_spaces.{Path(path).stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
 
 
 def make_backend(name: str, message: dict[str, Any]) -> Backend:

@@ -186,6 +186,8 @@ def extract(structure: Structure) -> Features:
         for loop in site.loops:
             enter_loop(loop, an)
     sums: dict[str, Expr] = {name: const(0) for name in FEATURE_NAMES}
+    if not sites:  # nothing but calls of functions from outside
+        return Features(tuple(sums[name] for name in FEATURE_NAMES))
     outputs = {structure.function.params[i] for i in structure.function.outputs}
     for site in sites:
         _add_costs(site, an, sums)

@@ -115,6 +115,16 @@ class Workload:
         return graph_to_json(self.args)
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The search-space file it comes from, which other processes load for what it registers.
+
+        A script is not among them: loading it would run it once more.
+        """
+        code = getattr(self.function.fn, "__code__", None) if self.function is not None else None
+        loaded = self.function is not None and self.function.fn.__module__.startswith("autosched_search_spaces.")
+        return (code.co_filename,) if code is not None and loaded else ()
+
+    @property
     def inputs(self) -> tuple[Tensor, ...]:
         return tuple(t for t in self.args if isinstance(t.op, PlaceholderOp))
 

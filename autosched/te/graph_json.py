@@ -8,7 +8,10 @@
 
 A computation, an input, an opaque operation (`{"inputs", "in", "out", "statement"}`: see
 `statement_json`), a scan (`{"init", "update", "state", "inputs"}`, lists of tensors). A tensor is the
-position of its operation, or [position, output] where that is not the first output.
+position of its operation, or [position, output] where that is not the first output. Of a
+computation with several outputs, "body" and "dtype" are lists. "attrs" of an operation, "combiners"
+(of reductions that are no sum, prod, min or max) and "buffers" (of opaque operations) are there only if
+there are any.
 
 Reading it builds expressions from a fixed table of operators; nothing in it is ever run as code. A
 program that is built from it calls the functions from outside that it names, and no others.
