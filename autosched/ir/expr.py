@@ -686,7 +686,7 @@ def broadcast(x: object, lanes: int) -> Expr:
 
 
 def combine_lanes(op: str, vector: Expr) -> Expr:
-    """All lanes combined by `op` (add, mul, min, max) as a tree, half on half:
+    """All lanes combined by `op` (add, mul, min, max, bitand, bitor, bitxor) as a tree, half on half:
 
     the first half of the lanes with the second, lane by lane, until one is left; of an odd number
     the last lane comes in at the end. The order is fixed, so that results do not depend on the CPU.

@@ -50,6 +50,9 @@ __all__ = ["unroll_loops", "vectorize_loops"]
 MAX_LANES = 1024
 #: Up to this distance between lanes, one wide load and a shuffle beat a load for each lane.
 MAX_STRIDE = 4
+#: Reductions whose lanes are combined, and by what; others run one by one.
+COMBINED = {op: op for op in ("add", "mul", "min", "max", "bitand", "bitor", "bitxor")}
+COMBINED |= {"and": "bitand", "or": "bitor"}
 #: Unrolling may not make a program longer than this many statements.
 MAX_UNROLLED = 8192
 
@@ -229,14 +232,14 @@ class _Lanes:
         B[i] = B[i] + f(v)   ->   B[i] = B[i] + combine_lanes(add, f(0, 1, ..., lanes - 1))
         """
         old = make("load", s.buffer.dtype, s.indices, s.buffer)
-        is_step = s.value.op in ("add", "mul", "min", "max") and any(a is old for a in s.value.args)
+        is_step = s.value.op in COMBINED and len(s.value.args) == 2 and any(a is old for a in s.value.args)
         if not self.combines or not is_step:
             return None
         left, right = s.value.args
         step = right if left is old else left
         if not self.varies(step) or any(e.op == "load" and e.value in self.stored for e in post_order(step)):
             return None
-        return Store(s.buffer, s.indices, rebuild(s.value, (old, combine_lanes(s.value.op, self.expr(step)))))
+        return Store(s.buffer, s.indices, rebuild(s.value, (old, combine_lanes(COMBINED[s.value.op], self.expr(step)))))
 
     def index(self, i: Expr) -> Expr:
         """A ramp where the lanes advance by a constant, any vector otherwise, a scalar where they agree."""

@@ -207,7 +207,8 @@ def vectorize(s: Schedule, stage: Stage, loop: Any) -> None:
     are combined with one another, half on half, before they join what was there, so that a sum of
     floats may round differently. That takes log2(extent) shuffles: where it is done often, keep
     partial results apart with `rfactor` and vectorize the last reduction only. A reduction that
-    skips some lanes, and one on a GPU-style target, stays a plain loop.
+    skips some lanes, one on a GPU-style target, and one whose combiner is more than an operator
+    (+, *, min, max, &, |, ^) on each component, stays a plain loop.
     """
     chosen = leaf(stage, loop, init=True)
     inside = [x.name for x in s.attached_at(chosen)]

@@ -5,7 +5,9 @@
     k = te.reduce_axis((0, n), name="k")
     B = te.compute((n, n), lambda i, j: te.sum(A[i, k] * A[k, j], axis=k), name="B")
 
-Recurrences are `te.scan`, histograms `te.scatter_reduce`: see `scan.py` and `scatter.py`.
+A lambda that returns a tuple makes several tensors at once. Reductions of one's own, of tuples too,
+are made by `te.comm_reducer`, recurrences by `te.scan`, histograms by `te.scatter_reduce`: see
+`reducers.py`, `scan.py` and `scatter.py`.
 Names and meanings are TVM's. `te.reference` evaluates any such program with NumPy.
 """
 

@@ -54,6 +54,34 @@ def test_any_number_of_lanes(lanes: int, combiner: str) -> None:
             check_against_reference(args, s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]
 
 
+OF_ONES_OWN = {
+    "bitand": te.comm_reducer(lambda x, y: x & y, lambda t: te.const(-1, t), "both"),
+    "bitor": te.comm_reducer(lambda x, y: y | x, lambda t: te.const(0, t), "either"),
+    "bitxor": te.comm_reducer(lambda x, y: x ^ y, lambda t: te.const(0, t), "parity"),
+    "add": te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t), "added"),
+}
+
+
+@pytest.mark.parametrize("op", OF_ONES_OWN)
+def test_reductions_of_ones_own(op: str) -> None:
+    """Where the combiner is one operator; what is not runs one by one, and gives the same."""
+    args, s = reduced(8, OF_ONES_OWN[op], "int32")
+    assert combined(lower_structure(s, args, "llvm").bind())[0].startswith(f"{op}_lanes(")
+    inputs = [[np.random.default_rng(m).integers(-50, 50, (3, m)).astype("int32")] for m in (8, 19, 1)]
+    for backend in ("native", "interpreter"):
+        check_against_reference(args, s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lanes", [4, 7, 16])
+def test_any_and_all(lanes: int) -> None:
+    for reduce, op in ((te.any, "bitor"), (te.all, "bitand")):
+        args, s = reduced(lanes, lambda x, axis, reduce=reduce: reduce(x > 1, axis=axis), "int32")
+        assert combined(lower_structure(s, args, "llvm").bind())[0].startswith(f"{op}_lanes(")
+        inputs = [[np.random.default_rng(m).integers(0, 5, (9, m)).astype("int32")] for m in (lanes, 3, 33)]
+        for backend in ("native", "interpreter"):
+            check_against_reference(args, s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]
+
+
 def tree(values: np.ndarray) -> np.ndarray:
     if len(values) == 1:
         return values[0]

@@ -488,3 +488,9 @@ def test_names_are_only_names() -> None:
     assert args[0].name == evil
     assert args[1].op.axis[0].name == evil
     assert te.workload_key(args) == te.workload_key(te.graph_from_json(graph()))
+
+
+def test_another_format_is_refused() -> None:
+    a = te.placeholder((3,), name="a")
+    with pytest.raises(RecordError, match="graph format 99"):
+        te.graph_from_json({**te.graph_to_json([a]), "v": 99})
