@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from autosched import records, te, topi, tvm
     from autosched.building import build, plan
     from autosched.lower import lower
+    from autosched.runtime import ndarray as nd
+    from autosched.runtime.devices import device
     from autosched.runtime.export import load_module
     from autosched.sanitizing import sanitize
     from autosched.schedule import Schedule, create_schedule
@@ -31,8 +33,10 @@ __all__ = [
     "__version__",
     "build",
     "create_schedule",
+    "device",
     "load_module",
     "lower",
+    "nd",
     "plan",
     "records",
     "sanitize",
@@ -51,6 +55,7 @@ _HOME = {
     "TuneResult": "autosched.tuning",
     "Workload": "autosched.space.workload",
     "build": "autosched.building",
+    "device": "autosched.runtime.devices",
     "load_module": "autosched.runtime.export",
     "create_schedule": "autosched.schedule",
     "plan": "autosched.building",
@@ -62,6 +67,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "nd":
+        return import_module("autosched.runtime.ndarray")
     if name in ("lower", "records", "te", "topi", "tvm"):
         return import_module(f"autosched.{name}")
     if name in ("Schedule", "create_schedule"):

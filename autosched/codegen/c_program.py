@@ -200,8 +200,7 @@ class _HostStatements(Statements):
     def allocate(self, s: Allocate) -> None:
         if s.buffer not in self.storage.in_workspace:
             self.declare_array(s.buffer, (constant_bytes(s.buffer) or 0) // s.buffer.dtype.bytes)
-            if not _is_read(s.buffer, s.body):  # an output that nobody asked for; compilers warn of it
-                self.line(f"(void){self.x.buffers[s.buffer]};")
+            self._allow_unread(s)
             self.emit(s.body)
             return
         used = self._used
@@ -209,9 +208,16 @@ class _HostStatements(Statements):
             body: Stmt = s
             while isinstance(body, Allocate) and body.buffer in self.storage.in_workspace:
                 self._declare_pointer(body.buffer)
+                self._allow_unread(body)
                 body = body.body
             self.emit(body)
         self._used = used
+
+    def _allow_unread(self, s: Allocate) -> None:
+        """An output that nobody asked for, and what a piece of a loop does not need, are worth no warning."""
+        nodes = post_order([e for x in walk(s.body) for e in expressions(x)])
+        if not any(n.op in ACCESSES and n.value is s.buffer for n in nodes):
+            self.line(f"(void){self.x.buffers[s.buffer]};")
 
     def _declare_pointer(self, buffer: Buffer) -> None:
         name = self.x.buffers[buffer] = self.names.declare(buffer.name)
@@ -250,11 +256,6 @@ class _HostStatements(Statements):
         if 0 in (a, b) or a == b:
             return b if a == 0 else a
         return f"{self.x.helpers.name('max', INDEX)}({a}, {b})"
-
-
-def _is_read(buffer: Buffer, body: Stmt) -> bool:
-    nodes = post_order([e for s in walk(body) for e in expressions(s)])
-    return any(n.op in ACCESSES and n.value is buffer for n in nodes)
 
 
 def _plus(a: Bytes, b: Bytes) -> Bytes:
@@ -380,8 +381,9 @@ class _Emitter:
         if "omp_" in used:
             head += ["#ifdef _OPENMP", "#include <omp.h>", "#endif"]
         quiet = ["-Wmaybe-uninitialized"] if self.storage.on_stack else []
-        if any(n.op in _COMPARISONS and n.args[0].dtype.bits < 32 for n in self._nodes()):
-            quiet.append("-Wtype-limits")
+        compared = {n.args[0].dtype.scalar for n in self._nodes() if n.op in _COMPARISONS}
+        quiet += ["-Wtype-limits"] if any(t.is_integer for t in compared) else []
+        quiet += ["-Wbool-compare"] if any(t.is_bool for t in compared) else []
         if quiet:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]

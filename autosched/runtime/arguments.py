@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from autosched.codegen.artifact import Param, Signature
 from autosched.errors import BuildError
 
-__all__ = ["as_array", "check_arrays", "spans_overlap"]
+__all__ = ["as_array", "check_arrays", "is_resident", "spans_overlap"]
 
 Array = np.ndarray[Any, Any]
 
@@ -23,6 +23,8 @@ def as_array(value: object, param: Param, function: str) -> Array:
     """
     if isinstance(value, np.ndarray):
         return np.asarray(value)
+    if is_resident(value):
+        return cast("Array", value)
     if isinstance(value, (numbers.Real, np.generic)) and not param.shape and not param.is_output:
         return _number(value, param, function)
     if hasattr(value, "__array_interface__"):
@@ -75,15 +77,22 @@ def _asked(function: str, param: Param) -> str:
     return f"{function}, argument {param.name!r}"
 
 
+def is_resident(value: object) -> bool:
+    """Whether it is an array in the memory of a device that NumPy cannot see: see `runtime.ndarray`."""
+    return getattr(value, "is_resident", False) is True
+
+
 def _check_one(function: str, param: Param, array: Array) -> None:
     def refuse(why: str, legal: str) -> BuildError:
         return BuildError(why, asked=_asked(function, param), legal=legal)
 
-    if array.dtype != np.dtype(param.dtype):
+    if np.dtype(array.dtype) != np.dtype(param.dtype):
         raise refuse(
             f"needs {param.dtype}, got {array.dtype}",
             f"expected {param}; convert with {param.name}.astype({param.dtype!r})",
         )
+    if is_resident(array):
+        return  # made by this library: whole, aligned, writable
     if not array.dtype.isnative:
         raise refuse(f"has the byte order {array.dtype.byteorder!r}", "convert with .astype(dtype.newbyteorder('='))")
     if not array.flags.c_contiguous and array.ndim == len(param.shape):
@@ -104,11 +113,17 @@ def spans_overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
     return a < b + b_bytes and b < a + a_bytes and a_bytes > 0 and b_bytes > 0
 
 
+def _overlap(a: Any, b: Any) -> bool:
+    if is_resident(a) or is_resident(b):
+        return a is b
+    return spans_overlap(a.ctypes.data, a.nbytes, b.ctypes.data, b.nbytes)
+
+
 def _check_overlap(signature: Signature, arrays: Sequence[Array], output: int) -> None:
     """Contiguous arrays share memory exactly when their bounds overlap."""
     mine = arrays[output]
     for i, other in enumerate(arrays):
-        if i != output and spans_overlap(mine.ctypes.data, mine.nbytes, other.ctypes.data, other.nbytes):
+        if i != output and _overlap(mine, other):
             raise BuildError(
                 f"is an output and shares memory with argument {signature.params[i].name!r}",
                 asked=_asked(signature.name, signature.params[output]),

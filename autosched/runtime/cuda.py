@@ -7,9 +7,10 @@ can be built, looked at and saved on any machine.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from autosched.codegen.artifact import Artifact, Signature, evaluate_dim
 from autosched.codegen.nvrtc import compile_cuda_source
 from autosched.errors import BuildError, DeviceError
 from autosched.ir.dtype import dtype
-from autosched.runtime.arguments import check_arrays
+from autosched.runtime.arguments import check_arrays, is_resident
 from autosched.runtime.cuda_driver import Session, cuda_device, open_session
 from autosched.runtime.launches import Launch, LaunchPlan
 from autosched.target import Target
@@ -43,6 +44,11 @@ class CudaKernel:
     @property
     def signature(self) -> Signature:
         return self._signature
+
+    @property
+    def session(self) -> Session:
+        """The device in use. Raises DeviceError where there is none."""
+        return open_session(cuda_device(self._target))
 
     def bind(self, arrays: Sequence[Array]) -> CudaBoundCall:
         """Compile if need be, check every limit, and create the call's device buffers.
@@ -99,9 +105,14 @@ class CudaBoundCall:
                 legal="use smaller arrays, or compute intermediates in tiles",
             )
         self._buffers: list[ctypes.c_uint64] = []
-        weakref.finalize(self, _release, session, self._buffers)
-        for length in lengths:
-            self._buffers.append(session.allocate(length))
+        own: list[ctypes.c_uint64] = []  # all but those of arrays that lie on the device
+        weakref.finalize(self, _release, session, own)
+        resident = [cast(Any, a).memory.buffer if is_resident(a) else None for a in self._arrays]
+        for length, memory in itertools.zip_longest(lengths, resident):
+            if memory is None:
+                memory = session.allocate(length)
+                own.append(memory)
+            self._buffers.append(memory)
         module = kernel.module(session, self.wide)
         self._launches = [self._prepare(session.function(module, x.name), x, sizes) for x in launches]
 
@@ -132,7 +143,7 @@ class CudaBoundCall:
         """Copy all arrays to the device: outputs too, so that what a kernel leaves out stays as it was."""
         self._session.enter()
         for array, buffer in zip(self._arrays, self._buffers, strict=False):
-            if array.nbytes:
+            if array.nbytes and not is_resident(array):
                 self._session.upload(buffer, array)
         self._is_uploaded = True
 
@@ -140,7 +151,7 @@ class CudaBoundCall:
         """Copy the outputs from the device into their arrays."""
         self._session.enter()
         for array, buffer, is_output in zip(self._arrays, self._buffers, self._outputs, strict=False):
-            if is_output and array.nbytes:
+            if is_output and array.nbytes and not is_resident(array):
                 self._session.fetch(array, buffer)
 
     def run(self) -> None:

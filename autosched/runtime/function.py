@@ -12,7 +12,7 @@ import numpy as np
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.errors import BuildError, UsageError
 from autosched.runtime import load
-from autosched.runtime.arguments import as_array, check_arrays, spans_overlap
+from autosched.runtime.arguments import as_array, check_arrays, is_resident, spans_overlap
 from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel
 from autosched.target import Target
 
@@ -58,12 +58,22 @@ class CompiledFunction:
         # one dict per array tells everything, where each attribute of its own costs as much
         interfaces = [a.__array_interface__ if type(a) is np.ndarray else None for a in arrays]
         if None in interfaces:
-            return self(*self._converted(arrays))
+            return self._call_converted(arrays)
         key = tuple([(i["shape"], i["typestr"], i["strides"], i["data"][1]) for i in interfaces])  # type: ignore[index]
         plan = self._plans.get(key)
         if plan is None:
             plan = self._make_plan(key, cast("tuple[Array, ...]", arrays))
         return plan.run(cast("tuple[Array, ...]", arrays), [i["data"][0] for i in interfaces])  # type: ignore[index]
+
+    def _call_converted(self, values: Sequence[object]) -> Any:
+        """A call with something else than NumPy's arrays: what lies on a device stays there."""
+        if not any(map(is_resident, values)):
+            return self(*self._converted(values))
+        arrays = self._complete(values)
+        with self.bound(arrays) as bound:
+            bound.run()
+        outputs = [a for a, p in zip(arrays, self.signature.params, strict=True) if p.is_output]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _converted(self, values: Sequence[object]) -> list[Array]:
         """The values as arrays over the same memory. Raises BuildError for a wrong number of them."""
@@ -85,10 +95,20 @@ class CompiledFunction:
         inputs = iter(arrays)
         given = [None if p.is_output else next(inputs) for p in self.signature.params]
         sizes = self.signature.resolve(given)
+        place = next((a for a in arrays if is_resident(a)), None)
         return [
-            np.empty(p.shape_for(sizes), p.dtype) if a is None else a
+            self._empty(p.shape_for(sizes), p.dtype, place) if a is None else a
             for p, a in zip(self.signature.params, given, strict=True)
         ]
+
+    @staticmethod
+    def _empty(shape: tuple[int, ...], of: str, beside: Any) -> Array:
+        """A new array, on the device where the other one lies if there is one."""
+        if beside is None:
+            return np.empty(shape, of)
+        from autosched.runtime.ndarray import empty
+
+        return cast("Array", empty(shape, of, beside.device))
 
     def _make_plan(self, key: tuple[object, ...], arrays: Sequence[Array]) -> _Plan:
         """Check the arrays in full, and note what calls with arrays like these have in common."""
@@ -119,10 +139,17 @@ class CompiledFunction:
     @contextmanager
     def bound(self, arrays: Sequence[object]) -> Iterator[BoundCall]:
         """The kernel with its arguments fixed and uploaded; at the end the outputs are in their arrays."""
-        bound = self._kernel.bind(self._complete(arrays))
+        complete = self._complete(arrays)
+        session = getattr(self._kernel, "session", None) if any(map(is_resident, complete)) else None
+        copies = {i: a for i, a in enumerate(complete) if is_resident(a) and cast(Any, a).memory.session is not session}
+        placed = [cast(Any, a).numpy() if i in copies else a for i, a in enumerate(complete)]
+        bound = self._kernel.bind(placed)
         bound.upload()
         yield bound
         bound.fetch()
+        for i, a in copies.items():  # they lie on another device than the code runs on
+            if self.signature.params[i].is_output:
+                cast(Any, a).copyfrom(placed[i])
 
     # -- what it is ---------------------------------------------------------------------------
     @property

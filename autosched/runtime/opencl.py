@@ -11,14 +11,14 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from autosched.codegen.artifact import Artifact, Signature, evaluate_dim
 from autosched.errors import BuildError, DeviceError
 from autosched.ir.dtype import dtype
-from autosched.runtime.arguments import check_arrays
+from autosched.runtime.arguments import check_arrays, is_resident
 from autosched.runtime.launches import Launch, LaunchPlan, times
 from autosched.runtime.opencl_devices import (
     DeviceInfo,
@@ -137,7 +137,12 @@ class OpenCLBoundCall:
         lengths = [a.nbytes for a in self._arrays]
         lengths += [max(evaluate_dim(count, sizes), 0) * dtype(of).bytes for _, of, count in plan.device]
         self._check_memory(names, lengths)
-        self._buffers = [self._buffer(name, length) for name, length in zip(names, lengths, strict=True)]
+        resident = [cast(Any, a).memory.buffer if is_resident(a) else None for a in self._arrays]
+        resident += [None] * len(plan.device)
+        self._buffers = [
+            self._buffer(name, length) if own is None else own
+            for name, length, own in zip(names, lengths, resident, strict=True)
+        ]
         self._launches = [self._prepare(kernel, launch, sizes) for launch in launches]
 
     # -- preparation --------------------------------------------------------------------------
@@ -194,7 +199,7 @@ class OpenCLBoundCall:
         """Copy all arrays to the device: outputs too, so that what a kernel leaves out stays as it was."""
         cl = opencl()
         for array, buffer in zip(self._arrays, self._buffers, strict=False):
-            if array.nbytes:
+            if array.nbytes and not is_resident(array):
                 self._attempt(cl.enqueue_copy, self._session.queue, buffer, array, is_blocking=False)
         self._finish()
         self._is_uploaded = True
@@ -203,7 +208,7 @@ class OpenCLBoundCall:
         """Copy the outputs from the device into their arrays."""
         cl = opencl()
         for array, buffer, is_output in zip(self._arrays, self._buffers, self._outputs, strict=False):
-            if is_output and array.nbytes:
+            if is_output and array.nbytes and not is_resident(array):
                 self._attempt(cl.enqueue_copy, self._session.queue, array, buffer, is_blocking=False)
         self._finish()
 

@@ -1,0 +1,253 @@
+"""Arrays by TVM's names: on the CPU over NumPy's memory, on other devices in memory of theirs.
+
+a = nd.array(x, device("opencl"))      # copied to the device, once
+module(a, b)                           # calls leave it there
+b.numpy()                              # copied back
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import DeviceError, UsageError
+from autosched.ir.dtype import dtype as dtype_of
+from autosched.runtime.devices import Device, cpu, device
+
+__all__ = ["NDArray", "array", "cpu", "device", "empty", "from_dlpack", "numpyasarray"]
+
+Array = np.ndarray[Any, Any]
+
+
+class NDArray:
+    """An array of one type on one device, C-contiguous. Make one with `array`, `empty` or `from_dlpack`.
+
+    On the CPU it shares memory with whatever takes `__array_interface__` or DLPack. `shape` is a tuple,
+    `dtype` its name as text.
+    """
+
+    def __init__(self, shape: tuple[int, ...], of: str, place: Device, host: Array | None, memory: Any) -> None:
+        """`host` is its memory on the CPU, `memory` that on another device."""
+        self.shape = shape
+        self.dtype = of
+        self.device = place
+        self._host = host
+        self.memory = memory
+
+    # -- what it is ---------------------------------------------------------------------------
+    @property
+    def ctx(self) -> Device:
+        """TVM's older name for `device`."""
+        return self.device
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether it lies in the memory of a device that NumPy cannot see."""
+        return self._host is None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<NDArray {self.dtype}{list(self.shape)} on {self.device}>\n{self.numpy()!r}"
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+    # -- copies -------------------------------------------------------------------------------
+    def numpy(self) -> Array:
+        """A copy as a NumPy array."""
+        if self._host is not None:
+            return self._host.copy()
+        found: Array = np.empty(self.shape, self.dtype)
+        self.memory.fetch(found)
+        return found
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Take the values of an array of the same shape. Raises UsageError for another shape."""
+        values = source.numpy() if isinstance(source, NDArray) else np.asarray(source)
+        if values.shape != self.shape:
+            raise UsageError(
+                f"it has shape {values.shape}", asked=f"copyfrom, array of shape {self.shape}", legal="the same shape"
+            )
+        values = np.ascontiguousarray(values, self.dtype).reshape(self.shape)
+        if self._host is not None:
+            self._host[...] = values
+        else:
+            self.memory.upload(values)
+        return self
+
+    def copyto(self, target: NDArray | Device) -> NDArray:
+        """Copy into another array, or into a new one on a device; returns it."""
+        if isinstance(target, Device):
+            return array(self, target)
+        return target.copyfrom(self)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """`a[:] = values`; on the CPU any index of NumPy's."""
+        if self._host is not None:
+            self._host[key] = value.numpy() if isinstance(value, NDArray) else value
+        elif isinstance(key, slice) and key == slice(None):
+            self.copyfrom(np.broadcast_to(value.numpy() if isinstance(value, NDArray) else value, self.shape))
+        else:
+            raise UsageError("a part of it cannot be written", asked=f"array on {self.device}", legal="a[:] = values")
+
+    def __getitem__(self, key: Any) -> Any:
+        """What NumPy gives for the index; on the CPU a view."""
+        return (self._host if self._host is not None else self.numpy())[key]
+
+    # -- the same memory for others -----------------------------------------------------------
+    def view(self) -> Array:
+        """The NumPy array over its memory. Raises UsageError for one on another device."""
+        if self._host is None:
+            raise UsageError(
+                "NumPy cannot see its memory", asked=f"array on {self.device}", legal="a.numpy() copies it"
+            )
+        return self._host
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        if self._host is None:
+            raise AttributeError("__array_interface__")
+        return self._host.__array_interface__
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if self._host is None:
+            return self.numpy() if dtype is None else self.numpy().astype(dtype)
+        return np.array(self._host, dtype=dtype) if copy else np.asarray(self._host, dtype=dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Its memory for another library. Raises BufferError for one on another device."""
+        if self._host is None:
+            raise BufferError(f"an array on {self.device} is not exchanged: take a.numpy()")
+        return self._host.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device.device_type, self.device.device_id
+
+    def to_dlpack(self) -> Any:
+        return self.__dlpack__()
+
+
+def array(values: Any, device: Device | str | None = None, ctx: Device | str | None = None) -> NDArray:
+    """A new array with these values. `ctx` is TVM's older name for `device`, which is the CPU by default."""
+    found = np.array(values.numpy() if isinstance(values, NDArray) else values, order="C", copy=True)
+    return empty(found.shape, str(found.dtype), device, ctx).copyfrom(found)
+
+
+def empty(
+    shape: int | Sequence[int],
+    dtype: str = "float32",
+    device: Device | str | None = None,
+    ctx: Device | str | None = None,
+) -> NDArray:
+    """A new array whose values nobody has set. Raises UsageError for an unknown type, DeviceError for a
+    device that does not exist or has no room."""
+    from autosched.runtime.devices import device as find
+
+    place = find(device if device is not None else ctx if ctx is not None else "cpu")
+    lengths = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)
+    of = str(dtype_of(dtype))
+    if not place.exist:
+        place.info()
+        raise DeviceError("there is no such device", asked=f"device {place}", legal="cpu(0)")
+    if place.kind == "cpu":
+        return NDArray(lengths, of, place, np.empty(lengths, of), None)
+    length = math.prod(lengths) * np.dtype(of).itemsize
+    memory = OpenCLMemory(place, length) if place.kind == "opencl" else CudaMemory(place, length)
+    return NDArray(lengths, of, place, None, memory)
+
+
+def numpyasarray(values: Array) -> NDArray:
+    """An array over NumPy's memory. Raises UsageError unless it is C-contiguous and of a known type."""
+    if not values.flags.c_contiguous:
+        raise UsageError("it is not C-contiguous", asked="numpyasarray", legal="np.ascontiguousarray(values)")
+    return NDArray(values.shape, str(dtype_of(values.dtype)), cpu(0), values, None)
+
+
+def from_dlpack(values: Any) -> NDArray:
+    """An array over the memory of another library's, such as a tensor of PyTorch on the CPU.
+
+    Raises UsageError for memory that NumPy cannot see.
+    """
+    try:
+        return numpyasarray(np.from_dlpack(values))
+    except (BufferError, RuntimeError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"its memory cannot be shared: {error}", asked="from_dlpack", legal="an array on the CPU with __dlpack__"
+        ) from None
+
+
+class OpenCLMemory:
+    """Memory of an OpenCL device, in the context that modules use."""
+
+    def __init__(self, place: Device, length: int) -> None:
+        """Raises DeviceError when there is no room."""
+        from autosched.runtime.opencl_devices import open_session, opencl
+
+        cl = opencl()
+        self.session = open_session(place.info())
+        try:
+            self.buffer = cl.Buffer(self.session.context, cl.mem_flags.READ_WRITE, size=max(length, 1))
+        except cl.Error as error:
+            raise DeviceError(f"{length:,} bytes cannot be had: {error}", asked=f"array on {place}") from None
+
+    def upload(self, values: Array) -> None:
+        self._copy(self.buffer, values)
+
+    def fetch(self, values: Array) -> None:
+        self._copy(values, self.buffer)
+
+    def _copy(self, to: Any, source: Any) -> None:
+        from autosched.runtime.opencl_devices import opencl
+
+        host = to if isinstance(to, np.ndarray) else source
+        if host.nbytes:
+            opencl().enqueue_copy(self.session.queue, to, source, is_blocking=True)
+
+
+class CudaMemory:
+    """Memory of a CUDA device."""
+
+    def __init__(self, place: Device, length: int) -> None:
+        """Raises DeviceError when there is no room."""
+        from autosched.runtime.cuda_driver import open_session
+
+        self.session = open_session(place.info())
+        self.session.enter()
+        self.buffer: ctypes.c_uint64 = self.session.allocate(length)
+        weakref.finalize(self, _free, self.session, self.buffer)
+
+    def upload(self, values: Array) -> None:
+        self.session.enter()
+        if values.nbytes:
+            self.session.upload(self.buffer, values)
+
+    def fetch(self, values: Array) -> None:
+        self.session.enter()
+        if values.nbytes:
+            self.session.fetch(values, self.buffer)
+
+
+def _free(session: Any, buffer: ctypes.c_uint64) -> None:
+    """Give device memory back; at exit the driver may be gone already."""
+    try:
+        session.enter()
+        session.free(buffer)
+    except DeviceError:
+        pass
