@@ -33,11 +33,12 @@ from autosched.ir.expr import (
     select,
     var,
 )
-from autosched.ir.stmt import ONE, Allocate, Buffer, For, Function, Launch, Let, Stmt, Store, load, seq
+from autosched.ir.stmt import Allocate, Buffer, For, Function, Launch, Let, Stmt, Store, load, seq
 from autosched.ir.visit import post_order, substitute
 from autosched.runtime.opencl import OpenCLKernel
 from autosched.target import Target
 
+ONE = const(1)
 N = 240  #: elements of every array here: whole vectors of 2, 3, 4, 5, 8 and 16 lanes
 TARGET = Target.parse("opencl")
 INTEGERS = [t for t in SCALAR_DTYPES if dtype(t).is_integer]
