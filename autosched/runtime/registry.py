@@ -11,9 +11,12 @@ from autosched.ir.functions import (
     register_symbol,
     remove_global_func,
 )
+from autosched.runtime.sources import import_c, import_llvm
 
 __all__ = [
     "get_global_func",
+    "import_c",
+    "import_llvm",
     "list_global_func_names",
     "load_library",
     "register_func",

@@ -1,0 +1,57 @@
+"""C and LLVM assembly of the user's, compiled into this process for `call_extern` to find."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from autosched.codegen.llvm import object_code
+from autosched.errors import BuildError
+from autosched.ir.functions import load_library, register_symbol
+from autosched.runtime.c_compiler import compile_object
+from autosched.runtime.cpu import LoadedCode
+from autosched.target import Target
+
+__all__ = ["import_c", "import_llvm"]
+
+
+def import_c(source: str, name: str = "imported") -> None:
+    """Compile C with this machine's compiler; `call_extern` finds the functions that are not static.
+
+    Raises BuildError with the compiler's complaints, or if there is no compiler. What TVM has as a
+    pragma, `import_c`; here it is no part of a schedule, because traces are data and no code.
+    """
+    with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
+        path = Path(folder, f"{name}.o")
+        compiler = compile_object(source, path)
+        library = path.with_suffix(".so")
+        compiler.run(["-shared", str(path), "-o", str(library), "-lm"], f"linking {name}")
+        load_library(str(library))
+
+
+def import_llvm(source: str, name: str = "imported") -> None:
+    """Compile LLVM assembly for this CPU; `call_extern` finds the functions that it defines.
+
+    Raises BuildError for text that LLVM refuses, or that defines nothing others may call. What TVM has
+    as a pragma, `import_llvm`.
+    """
+    asked = f"import_llvm {name}"
+    try:
+        module = llvm.parse_assembly(source, llvm.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise BuildError(f"LLVM refuses it: {str(error).strip()}", asked=asked, legal="LLVM assembly") from None
+    private = (llvm.Linkage.internal, llvm.Linkage.private)
+    names = [f.name for f in module.functions if not f.is_declaration and f.linkage not in private]
+    if not names:
+        raise BuildError("it defines no function that others may call", asked=asked, legal="define ... @name(...)")
+    code = LoadedCode(name, object_code(source, Target.parse("llvm")), names, parallel=False)
+    for symbol, address in zip(names, code.addresses, strict=True):
+        register_symbol(symbol, address)
+    _kept.append(code)
+
+
+#: code that others have the addresses of
+_kept: list[LoadedCode] = []
