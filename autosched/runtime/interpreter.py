@@ -190,7 +190,7 @@ class _Interpreter:
             place = memory.place_of(at)
             why = f"read of {buffer.name}{list(place)}, which was never written"
             self.found("uninitialised-read", why, e, _does(e), buffer, place)
-        access = self.access(buffer, memory, e)
+        access = self.access(buffer, memory, e, writes=False)
         if access is not None:
             self.check_race(buffer, at, access, memory.read(at, access))
         return memory.values.flat[at]
@@ -205,6 +205,7 @@ class _Interpreter:
                 if places is None:  # it is not called with memory that is not there
                     return to.numpy.type(0)
                 handed[a] = places
+        before = {a: self.memory[a.value].values.reshape(-1)[places].copy() for a, places in handed.items()}
         args = [self.memory[a.value].view(handed[a]) if a in handed else self.value(a, lane) for a in e.args]
         if target.kind == "packed":
             result = get_global_func(target.name)(*(a.item() if isinstance(a, np.generic) else a for a in args))
@@ -214,8 +215,18 @@ class _Interpreter:
         else:
             result = numpy_of(target.name)(*args)
         for a, places in handed.items():
+            self.check_changes(e, a.value, places, before[a])
             self.memory[a.value].written[places] = True
         return to.numpy.type(0 if result is None else result)
+
+    def check_changes(self, call: Expr, buffer: Buffer, places: np.ndarray, before: np.ndarray) -> None:
+        """Elements that a function from outside changed were written by it; what it read is not known."""
+        memory = self.memory[buffer]
+        access = self.access(buffer, memory, call, writes=True)
+        if access is not None:
+            now = memory.values.reshape(-1)[places]
+            for at in places[(now != before) & ~((now != now) & (before != before))].tolist():
+                self.check_race(buffer, at, access, memory.write(at, True, access))
 
     def handed(self, e: Expr, lane: int) -> np.ndarray | None:
         """The flat positions that an address (all from there on) or a view stands for; None if outside."""
@@ -233,19 +244,19 @@ class _Interpreter:
             return None
         return places
 
-    def access(self, buffer: Buffer, memory: Memory, by: Expr | Store) -> Access | None:
+    def access(self, buffer: Buffer, memory: Memory, by: Expr | Store, writes: bool) -> Access | None:
         """Who touches an element of the buffer; None where nobody can come between."""
         task = self.task if buffer.scope == "shared" else self.task_global
         if task is None or task is memory.task or buffer not in self.run.stored:
             return None
-        return Access(task, self.place, by)
+        return Access(task, self.place, by, writes)
 
     def check_race(self, buffer: Buffer, at: int, mine: Access, race: tuple[Access, Fork] | None) -> None:
         if race is None:
             return
         other, fork = race
         place = self.memory[buffer].place_of(at)
-        did = "written" if isinstance(mine.by, Store) and isinstance(other.by, Store) else "written and read"
+        did = "written" if mine.writes and other.writes else "written and read"
         why = f"{buffer.name}{list(place)} is {did} by {fork.between}"
         self.found("race", why, mine.by, _does(mine.by), buffer, place, other)
 
@@ -342,12 +353,12 @@ class _Interpreter:
         for lane in range(lanes):  # a vector statement reads all lanes before it writes any
             stores.append((self.offset(s.buffer, s.indices, lane, s), self.value(s.value, lane)))
         memory = self.memory[s.buffer]
-        access = self.access(s.buffer, memory, s)
+        access = self.access(s.buffer, memory, s, writes=True)
         for at, value in stores:
             if at is None:
                 continue
             if access is not None:
-                self.check_race(s.buffer, at, access, memory.write(at, value, access))
+                self.check_race(s.buffer, at, access, memory.write(at, memory.changes(at, value), access))
             memory.values.flat[at] = value
             memory.written[at] = True
 
@@ -418,7 +429,7 @@ def _fork(s: For) -> Fork | None:
 def _does(by: Expr | Store) -> str:
     if isinstance(by, Store):
         return f"writes {by.buffer.name}[{', '.join(map(repr, by.indices))}]"
-    return f"reads {by!r}"
+    return f"calls {by!r}" if by.op == "call" else f"reads {by!r}"
 
 
 def _values(place: Place | None) -> dict[str, int]:

@@ -84,11 +84,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who touched an element: when, at which values of the loop variables, by which load or store."""
+    """Who touched an element: when, at which values of the loop variables, by which load, store or call."""
 
     task: Task
     place: Place | None
     by: Expr | Store
+    writes: bool
 
 
 # -- elements -----------------------------------------------------------------------------------------
@@ -130,10 +131,14 @@ class Memory:
         races = list(_races(writers.values(), access.task))
         return races[0] if len(races) == len(writers) else None  # one that comes before wrote the same
 
-    def write(self, at: int, value: Any, access: Access) -> tuple[Access, Fork] | None:
-        """Note a write, before it is done; what it races with, if anything."""
+    def changes(self, at: int, value: Any) -> bool:
+        """Whether a write of this value makes a difference."""
+        return not self.written[at] or not _same(self.values.flat[at], value)
+
+    def write(self, at: int, changes: bool, access: Access) -> tuple[Access, Fork] | None:
+        """Note a write; what it races with, if anything."""
         writers = self._writers.get(at, {})
-        if self.written[at] and _same(self.values.flat[at], value):
+        if not changes:
             if writers:
                 writers.setdefault(access.task, access)
             return None

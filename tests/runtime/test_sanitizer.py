@@ -10,12 +10,15 @@ import pytest
 import autosched
 from autosched import te
 from autosched.errors import BuildError
+from autosched.ir.calls import call_packed, view_of
 from autosched.ir.dtype import INT32, dtype
 from autosched.ir.expr import Expr, const, if_then_else, var
+from autosched.ir.functions import register_func
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
     Buffer,
+    Evaluate,
     For,
     Function,
     If,
@@ -187,6 +190,24 @@ def test_memory_of_an_iteration_is_its_own() -> None:
     assert defects(loop(i, N, Allocate(t, one), "parallel")) == ()
     shared_by_all = Allocate(t, loop(i, N, one, "parallel"))
     assert {f.buffer for f in defects(shared_by_all)} == {"t"}
+
+
+def test_functions_from_outside_race_as_well() -> None:
+    """What a call changed, it wrote."""
+
+    def fill(row: np.ndarray, value: int) -> None:
+        row[:] = value
+
+    register_func("test.sanitizer.fill", fill, override=True)
+
+    def call(step: int) -> Stmt:
+        place = view_of(B, j * step, (2,), (1,))
+        return loop(j, 3, Evaluate(call_packed("test.sanitizer.fill", place, j + 1)), "parallel")
+
+    assert defects(call(2)) == ()
+    found = defects(seq(FILL, call(1)))
+    assert [(x.kind, x.element) for x in found] == [("race", (1,))] and found[0].count == 2
+    assert found[0].party is not None and found[0].party.does.startswith("calls test.sanitizer.fill(")
 
 
 # -- kernels ------------------------------------------------------------------------------------------
