@@ -287,3 +287,31 @@ def test_features_count_what_values_that_are_kept_load() -> None:
     found = extract(lower_structure(create_schedule(t[0].op), [a, *t], "llvm")).evaluate({}, 1)[0]
     loaded = 2 ** found[FEATURE_NAMES.index("bytes_loaded")] - 1
     assert loaded == pytest.approx(8 * 16 * 4 * (3 + 3))
+
+
+def test_vectors_in_a_kernel() -> None:
+    """Values that are kept before they are stored, as vectors of a work-item."""
+    args = products()
+    s = create_schedule(args[-1])
+    t = s["T"]
+    group, item = t.split(t.loops[0], factor=4)
+    t.bind(group, "blockIdx.x")
+    t.reorder(t.loops[-1], item)
+    t.vectorize(item)
+    for backend in ("native", "interpreter"):
+        check_against_reference(args, s, "opencl", inputs(args, (11, 7)), backend)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "opencl"])
+def test_no_dimensions_and_prime_lengths(target: str) -> None:
+    """The place of the least element of a matrix, and two numbers at once."""
+    r, k = te.reduce_axis((0, n), "r"), te.reduce_axis((0, m), "k")
+    least = te.compute((), lambda: te.argmin(A[r, k], axis=[r, k]), name="L")
+    both = te.compute((), lambda: (least[1]() + 1, least[0]() > 3), name="T")
+    args = [A, *least, *both]
+    s = create_schedule([*least, *both])
+    if target == "llvm":
+        s.rfactor(least[0], s["L"].split(s["L"].fuse("r", "k"), factor=7)[1])
+    first, *more = (inputs([A], lengths) for lengths in ((11, 13), (1, 1), (0, 3), (2, 31)))
+    for backend in ("native", "interpreter"):
+        check_against_reference(args, s, target, first, backend, more=more)  # type: ignore[arg-type]
