@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autosched import records, te, topi, tvm
+    from autosched import records, te, tir, topi, tvm
     from autosched.building import build, plan
     from autosched.lower import lower
     from autosched.runtime import ndarray as nd
@@ -42,6 +42,7 @@ __all__ = [
     "sanitize",
     "te",
     "template",
+    "tir",
     "topi",
     "tune",
     "tvm",
@@ -69,7 +70,7 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name == "nd":
         return import_module("autosched.runtime.ndarray")
-    if name in ("lower", "records", "te", "topi", "tvm"):
+    if name in ("lower", "records", "te", "tir", "topi", "tvm"):
         return import_module(f"autosched.{name}")
     if name in ("Schedule", "create_schedule"):
         import_module("autosched.lower")  # whose linter `Schedule.check` asks

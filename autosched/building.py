@@ -17,6 +17,7 @@ from autosched.ir.stmt import Function
 from autosched.lower.pipeline import Structure, lower_structure
 from autosched.records import ranked, read_workload
 from autosched.runtime.device import describe_device, resolve_target
+from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.schedule import Schedule, replay
 from autosched.space.default import default_schedule
 from autosched.space.workload import Workload, WorkloadFunction
@@ -30,7 +31,7 @@ __all__ = ["Plan", "as_workload", "build", "plan"]
 
 
 #: what can be compiled to one function
-Buildable = Workload | WorkloadFunction | Schedule | Function
+Buildable = Workload | WorkloadFunction | Schedule | PrimFunc | Function
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ def build(
 ) -> Module:
     """Compile for a target. Call the result with NumPy arrays.
 
-    what:    a workload (its best record is applied), a schedule or a lowered function (built as it
-             is), or several of them by name, such as an IRModule: one module with all functions
+    what:    a workload (its best record is applied), a schedule, a PrimFunc or a lowered function
+             (built as it is), or several of them by name, such as an IRModule: one module with all
     args:    for a schedule, the tensors of the function in calling order; by default its inputs in
              order of first use, then its outputs
     records: a folder to read records from, instead of the usual ones
@@ -85,7 +86,7 @@ def build(
         return _build_all(what, to, records, sizes)
     if isinstance(what, Function):
         return _build_lowered(what, to)
-    if isinstance(what, Schedule):
+    if isinstance(what, (Schedule, PrimFunc)):
         return _plan_schedule(what, to, args, name).compile()
     if not isinstance(what, (Workload, WorkloadFunction)):
         raise UsageError(f"{what!r} cannot be built", asked="build", legal="a workload or a schedule")
@@ -135,7 +136,7 @@ def _build_lowered(f: Function, to: Target) -> Module:
 
 
 def plan(
-    what: Workload | WorkloadFunction | Schedule,
+    what: Workload | WorkloadFunction | Schedule | PrimFunc,
     target: TargetLike = None,
     *,
     args: Sequence[Tensor] | None = None,
@@ -145,12 +146,14 @@ def plan(
 ) -> Plan:
     """What `build` would compile first: the schedule, its knobs and its loops. Compiles nothing."""
     to = resolve_target(target)
-    if isinstance(what, Schedule):
+    if isinstance(what, (Schedule, PrimFunc)):
         return _plan_schedule(what, to, args, name)
     return next(_plans(as_workload(what), to, records, sizes, name))
 
 
-def _plan_schedule(s: Schedule, target: Target, args: Sequence[Tensor] | None, name: str | None) -> Plan:
+def _plan_schedule(s: Schedule | PrimFunc, target: Target, args: Sequence[Tensor] | None, name: str | None) -> Plan:
+    if isinstance(s, PrimFunc):
+        return _plan_schedule(s.schedule, target, s.args if args is None else args, name or s.name)
     chosen = tuple(args) if args is not None else s.arguments
     if s.knobs:
         raise UsageError(

@@ -18,7 +18,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "autosched"
 
 _BELOW_SPACE = ("errors", "target", "ir", "te", "schedule", "lower")
-_PARTS = (*_BELOW_SPACE, "space", "topi", "codegen", "runtime", "search", "model", "measure", "records")
+_PARTS = (*_BELOW_SPACE, "space", "tir", "topi", "codegen", "runtime", "search", "model", "measure", "records")
 
 #: package (or single module) -> what it may import besides itself
 LAYERS: dict[str, tuple[str, ...]] = {
@@ -29,6 +29,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "schedule": ("errors", "target", "ir", "te"),
     "lower": ("errors", "target", "ir", "te", "schedule"),
     "space": _BELOW_SPACE,
+    "tir": _BELOW_SPACE,
     "topi": (*_BELOW_SPACE, "space"),
     "codegen": ("errors", "target", "ir"),
     "runtime": ("errors", "target", "ir", "codegen"),

@@ -63,6 +63,13 @@ class IRModule(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.functions)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.functions
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The function of that name, or `default`."""
+        return self.functions.get(GlobalVar(name), default)
+
     def __eq__(self, other: object) -> bool:
         return self is other
 

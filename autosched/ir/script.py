@@ -50,7 +50,18 @@ from autosched.ir.visit import post_order
 if TYPE_CHECKING:
     from autosched.ir.module import IRModule
 
-__all__ = ["HEADER", "Names", "ScriptExpr", "Writer", "attrs_text", "buffer_text", "module_script", "script"]
+__all__ = [
+    "HEADER",
+    "RANGES",
+    "Names",
+    "ScriptExpr",
+    "Statements",
+    "Writer",
+    "attrs_text",
+    "buffer_text",
+    "module_script",
+    "script",
+]
 
 HEADER = "# from tvm.script import ir as I\n# from tvm.script import tir as T\n\n"
 #: loop kind -> what makes its range
@@ -95,6 +106,10 @@ class Names:
             x for x in itertools.chain([base], (f"{base}_{k}" for k in itertools.count(1))) if x not in taken
         )
         return self._names[thing]
+
+    def alias(self, thing: Any, of: Any) -> None:
+        """Call a thing as another is called."""
+        self._names[thing] = self._names[of]
 
     @contextmanager
     def inside(self, thing: Any, name: str = "") -> Iterator[str]:
@@ -271,7 +286,7 @@ class Writer:
         return "\n".join(self.lines) + "\n"
 
 
-class _Statements(Writer):
+class Statements(Writer):
     """The statements of a lowered function."""
 
     def function(self, f: Function) -> str:
@@ -419,7 +434,7 @@ def script(function: Any) -> str:
 
 @script.register
 def _(function: Function) -> str:
-    return _Statements().function(function)
+    return Statements().function(function)
 
 
 def module_script(module: IRModule) -> str:

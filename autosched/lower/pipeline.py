@@ -30,6 +30,7 @@ from autosched.lower.patterns import split_patterns
 from autosched.lower.scalars import read_scalars, scalar_buffers
 from autosched.lower.scoped import replace_exprs, simplify_stmt
 from autosched.lower.vectorize import unroll_loops, vectorize_loops
+from autosched.schedule.prim_func import PrimFunc, as_prim_func
 from autosched.schedule.schedule import Constraint, Knob, Schedule
 from autosched.schedule.stage import Split
 from autosched.target import Target, TargetLike
@@ -357,6 +358,19 @@ class Lowered:
     __repr__ = __str__
 
 
-def lower(s: Schedule, args: Sequence[Tensor], name: str = "main", target: TargetLike = None) -> Lowered:
-    """The loops that a schedule stands for; `print` shows them."""
-    return Lowered(lower_structure(s, args, target, name))
+def lower(
+    s: Schedule | PrimFunc | IRModule,
+    args: Sequence[Tensor] | None = None,
+    name: str | None = None,
+    target: TargetLike = None,
+) -> Lowered:
+    """The loops that a schedule stands for; `print` shows them.
+
+    A Schedule needs the list of its arguments; a PrimFunc, or a module of one, has them.
+    """
+    if isinstance(s, Schedule):
+        if args is None:
+            raise UsageError("a schedule needs its arguments", asked="lower(s)", legal="lower(s, [A, B])")
+        return Lowered(lower_structure(s, args, target, name or "main"))
+    f = as_prim_func(s, "lower", name)
+    return Lowered(lower_structure(f.schedule, f.args, target, name or f.name))

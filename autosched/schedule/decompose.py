@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import ScheduleError
+from autosched.ir.visit import post_order
 from autosched.schedule import scans
 from autosched.schedule.handles import computed, leaf
 from autosched.schedule.illegal import Illegal
@@ -39,14 +40,25 @@ def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...
         where = stage.init.outside.full_name
         raise Illegal(f"{stage.name} is decomposed already, outside {where}", "one decompose_reduction for a stage")
     place = stage.loops.index(at)
+    first = next(i for i, x in enumerate(stage.loops) if x.is_reduce)
+    if place < first and _begins_with_reads(stage):
+        raise Illegal(
+            f"{stage.name} begins with values that are read, and may be computed inside {at.full_name}",
+            f"the outermost reduce loop: {stage.loops[first].name}",
+        )
     around = [x.name for x in stage.loops[:place] if x.is_reduce]
     if around:
-        first = next(i for i, x in enumerate(stage.loops) if x.is_reduce)
         legal = ", ".join(x.name for x in stage.loops[: first + 1])
         raise Illegal(f"{at.full_name} is inside the reduce loop {around[0]}", f"loops of {stage.name}: {legal}")
     stage.decompose(at)
     assert stage.init is not None
     return tuple(stage.init.loops.values())
+
+
+def _begins_with_reads(stage: Stage) -> bool:
+    body = stage.body[0]
+    _, _, begin = body.value.parts(body.args)
+    return any(e.op == "read" for e in post_order(begin))
 
 
 def check(stage: Stage) -> None:

@@ -8,6 +8,7 @@ iteration where C has taken them over.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autosched.ir.visit import post_order
@@ -20,7 +21,7 @@ from autosched.te.tensor import IterVar
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["matching_axes", "reverse_compute_at", "reverse_compute_inline"]
+__all__ = ["exchange", "matching_axes", "reverse_compute_at", "reverse_compute_inline"]
 
 
 def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
@@ -52,11 +53,8 @@ def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> No
             f"{lanes.full_name} is vectorized; {producer.name} cannot be computed inside a vector lane",
             f"a loop outside {lanes.name} of {producer.name}: {producer.describe()}",
         )
-    taken = _take_over(stage, producer, outer, axes)
-    for x, y in zip(outer, taken, strict=True):
-        y.kind, y.thread, y.pragmas = x.kind, x.thread, x.pragmas
-        x.kind, x.thread, x.pragmas = "serial", "", ()
-    producer.attach, producer.store = Attach("at", stage, taken[-1]), Attach()
+    _take_over(s, stage, producer, outer, axes)
+    producer.attach, producer.store = Attach("at", stage, loop), Attach()
 
 
 def reverse_compute_inline(s: Schedule, stage: Stage) -> None:
@@ -79,16 +77,7 @@ def reverse_compute_inline(s: Schedule, stage: Stage) -> None:
             f"reverse_compute_at a loop of {producer.name} outside its reduce loops",
         )
     axes = matching_axes(s, stage, producer, "reverse_compute_inline")
-    loops = list(producer.loops)
-    guests = {x: loops.index(x.attach.loop) for x in s.stages if x.attach.loop in loops}
-    stores = {x: loops.index(x.store.loop) for x in s.stages if x.store.loop in loops}
-    taken = _take_over(stage, producer, loops, axes)
-    for x, y in zip(loops, taken, strict=True):
-        y.kind, y.thread, y.pragmas = x.kind, x.thread, x.pragmas
-    for guest, at in guests.items():
-        guest.attach = Attach("at", stage, taken[at])
-    for guest, at in stores.items():
-        guest.store = Attach("at", stage, taken[at])
+    _take_over(s, stage, producer, list(producer.loops), axes)
     producer.attach, producer.store = Attach("inline"), Attach()
 
 
@@ -98,6 +87,10 @@ def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> di
         scans.forbid(x, action)
         if x.scatter_axes or x.scan_loop is not None:
             raise Illegal(f"the elements of {x.name} are not computed one by one", "stages made by te.compute")
+    loops = set(producer.loops)
+    if producer.init is not None or any(f.loop in loops for f in producer.fetches):
+        what = "decompose_reduction" if producer.init is not None else "prefetch"
+        raise Illegal(f"{producer.name} has a {what} at its loops, some of which move", f"{action} before {what}")
     if producer.is_output:
         raise Illegal(f"{producer.name} is an output: it is computed at the root", f"{action} is for intermediates")
     readers = s.consumers(producer)
@@ -129,9 +122,13 @@ def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> di
     return {a: own[i] for a, i in zip(producer.axis, indices, strict=True)}
 
 
-def _take_over(stage: Stage, producer: Stage, outer: list[Loop], axes: dict[IterVar, IterVar]) -> list[Loop]:
+def _take_over(s: Schedule, stage: Stage, producer: Stage, outer: list[Loop], axes: dict[IterVar, IterVar]) -> None:
     """Restart the stage with the splits and fusions that made these loops of the producer, and put
-    the loops outermost. Returns them, in the same order."""
+    the loops outermost.
+
+    The loops are the stage's from now on, with all that was said of them and what is computed there:
+    whoever holds one holds the loop that both are in. The producer has new ones in their places.
+    """
     needed = set(outer)
     relations: list[Split | Fuse] = []
     for r in reversed(producer.relations):
@@ -158,9 +155,60 @@ def _take_over(stage: Stage, producer: Stage, outer: list[Loop], axes: dict[Iter
                 stage.loops.remove(second)
     taken = [same[x] for x in outer]
     stage.loops = [*taken, *(x for x in stage.loops if x not in taken)]
-    return taken
+    for x, y in zip(outer, taken, strict=True):
+        exchange(x, y)
+    _let_go(producer, set(taken))
+    for guest in s.stages:
+        for where in ("attach", "store"):
+            at = getattr(guest, where)
+            if at.loop in outer:
+                setattr(guest, where, Attach(at.kind, stage, at.loop))
 
 
 def _renamed(x: Loop, parent: Loop, mine: Loop) -> str:
     """`i.outer` of the producer's `i` is `y.outer` of the consumer's `y`."""
     return mine.name + x.name.removeprefix(parent.name) if x.name.startswith(parent.name) else x.name
+
+
+def _let_go(stage: Stage, taken: set[Loop]) -> None:
+    """Leave out loops that another stage has taken over, so that those inside run over what is left.
+
+    Of a split whose outer loop is gone, the inner one is the whole; an axis without any loop left gets
+    its own back, for the one element it has now.
+    """
+    kept: list[Split | Fuse] = []
+    whole: dict[Loop, Loop] = {}  # loops that another one has become
+    for r in reversed(stage.relations):
+        match r:
+            case Split() if r.outer in taken and r.inner in taken:
+                taken.add(r.parent)
+            case Split() if r.outer in taken:
+                whole[r.parent] = whole.get(r.inner, r.inner)
+            case Fuse() if r.fused in taken:
+                taken |= {r.outer, r.inner}
+            case Split():
+                kept.insert(0, replace(r, outer=whole.get(r.outer, r.outer), inner=whole.get(r.inner, r.inner)))
+            case Fuse():
+                kept.insert(0, replace(r, fused=whole.get(r.fused, r.fused)))
+    stage.relations = kept
+    stage.roots = {a: whole.get(x, x) for a, x in stage.roots.items()}
+    for a, x in stage.roots.items():
+        x.root = a
+    made, used = dict.fromkeys(stage.roots.values()), set()
+    for r in kept:
+        made.update(dict.fromkeys((r.outer, r.inner) if isinstance(r, Split) else (r.fused,)))
+        used |= {r.parent} if isinstance(r, Split) else {r.outer, r.inner}
+    leaves = [x for x in made if x not in used]
+    stage.loops = [*(x for x in leaves if x not in stage.loops), *(x for x in stage.loops if x in leaves)]
+
+
+def exchange(x: Loop, y: Loop) -> None:
+    """Let two loops change places, each with the other's name: whoever holds one of them now has a
+    loop that is where the other was. What a loop is marked as it stays."""
+    swap = {x: y, y: x}
+    for stage in {x.stage, y.stage}:
+        stage.exchange(swap)
+    for what in ("stage", "name", "root", "var", "is_reduce"):
+        a, b = getattr(x, what), getattr(y, what)
+        setattr(x, what, b)
+        setattr(y, what, a)

@@ -136,7 +136,7 @@ class Schedule:
             return self.stage(handle)
         except Illegal as error:
             name = handle if isinstance(handle, str) else handle.name
-            raise ScheduleError(error.why, asked=_with_line(f"s[{name!r}]"), legal=error.legal) from None
+            raise ScheduleError(error.why, asked=with_line(f"s[{name!r}]"), legal=error.legal) from None
 
     def __contains__(self, handle: object) -> bool:
         """Whether there is a stage of that tensor, operation or name."""
@@ -188,7 +188,7 @@ class Schedule:
         found = self.sizes().get(name)
         if found is None:
             legal = f"sizes: {', '.join(self.sizes()) or 'none'}"
-            raise ScheduleError(f"no size {name!r}", asked=_with_line(f"s.size({name!r})"), legal=legal)
+            raise ScheduleError(f"no size {name!r}", asked=with_line(f"s.size({name!r})"), legal=legal)
         return found
 
     def sizes(self) -> dict[str, Expr]:
@@ -214,7 +214,7 @@ class Schedule:
         except (Illegal, RecordError) as error:
             text = self._call_text(args, options)
             call = f"s.{kind}({stage.name}, {text})" if kind in ON_TENSORS else f"{stage.name}.{kind}({text})"
-            raise ScheduleError(error.why, asked=_with_line(call), legal=error.legal) from None
+            raise ScheduleError(error.why, asked=with_line(call), legal=error.legal) from None
         self.trace.append(Instruction(kind, stage.name, encoded, encoded_options))
         return result
 
@@ -266,7 +266,7 @@ class Schedule:
             wanted = "the outputs of one operation" if stage is None else ", ".join(t.name for t in stage.op.outputs)
             raise ScheduleError(
                 "tensors that one operation computes are cached together",
-                asked=_with_line(f"s.{primitive}([{names}])"),
+                asked=with_line(f"s.{primitive}([{names}])"),
                 legal=f"s.{primitive}([{wanted}])",
             )
         return stage
@@ -292,7 +292,7 @@ class Schedule:
         for an empty set, values that are not positive integers, or a name in use.
         """
         listed = tuple(values)
-        asked = _with_line(f"define_knob({name!r}, {list(listed)!r})")
+        asked = with_line(f"define_knob({name!r}, {list(listed)!r})")
         if not listed or any(isinstance(v, bool) or not isinstance(v, int) or not 0 < v <= MAX_FACTOR for v in listed):
             raise ScheduleError("the values are not positive integers", asked=asked, legal="a non-empty list of them")
         if len(set(listed)) != len(listed):
@@ -322,7 +322,7 @@ class Schedule:
         try:
             encoded = constraint_to_json(condition)
         except RecordError as error:
-            raise ScheduleError(error.why, asked=_with_line(f"constrain({condition!r})"), legal=error.legal) from None
+            raise ScheduleError(error.why, asked=with_line(f"constrain({condition!r})"), legal=error.legal) from None
         self.constraints.append(Constraint(condition, reason or repr(condition)))
         self.trace.append(Instruction("constrain", "", (encoded, reason) if reason else (encoded,)))
 
@@ -336,7 +336,7 @@ class Schedule:
         The template runs once for every combination of choices.
         """
         listed = tuple(options)
-        asked = _with_line(f"choose({name!r}, {list(listed)!r})")
+        asked = with_line(f"choose({name!r}, {list(listed)!r})")
         if not listed:
             raise ScheduleError("nothing to choose from", asked=asked, legal="at least one option")
         if not all(x is None or isinstance(x, (bool, int, float, str)) for x in listed):
@@ -524,7 +524,7 @@ class Schedule:
         return "\n".join(repr(x) for x in self.stages if not x.is_placeholder)
 
 
-def _with_line(call: str) -> str:
+def with_line(call: str) -> str:
     """The call and the line of the user's code it stands in."""
     where = asked_at()
     return f"{call}  at {where}" if where else call

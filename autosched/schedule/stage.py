@@ -7,10 +7,11 @@ expressions from the relations, so factors may be numbers, sizes or open knobs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from autosched.ir.expr import Expr, as_expr, var
+from autosched.ir.visit import post_order
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Tensor
@@ -211,6 +212,30 @@ class Stage:
         for loop in (*to.roots.values(), *made, *(to.init.loops.values() if to.init else ())):
             loop.stage = to
         self.fetches = []
+
+    def reads_of_body(self) -> list[Tensor]:
+        """The tensors that this stage reads, in order of first appearance."""
+        found = (e.value for body in self.body for e in post_order(body) if e.op == "read")
+        return list(dict.fromkeys(found))
+
+    def exchange(self, swap: dict[Loop, Loop]) -> None:
+        """Put other loops in the places of some, in all that is known of them."""
+
+        def other(x: Loop) -> Loop:
+            return swap.get(x, x)
+
+        self.loops = [other(x) for x in self.loops]
+        self.roots = {a: other(x) for a, x in self.roots.items()}
+        self.fetches = [replace(f, loop=other(f.loop)) for f in self.fetches]
+        self.relations = [
+            replace(r, parent=other(r.parent), outer=other(r.outer), inner=other(r.inner))
+            if isinstance(r, Split)
+            else replace(r, outer=other(r.outer), inner=other(r.inner), fused=other(r.fused))
+            for r in self.relations
+        ]
+        if self.init is not None:
+            loops = {other(x): other(y) for x, y in self.init.loops.items()}
+            self.init = InitNest(other(self.init.outside), frozenset(map(other, self.init.around)), loops)
 
     def loop_named(self, name: str, init: bool = False) -> Loop | None:
         """The live loop called `name`, or called so with the stage's name before it; with `init`, also

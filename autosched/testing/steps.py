@@ -271,7 +271,9 @@ def _decompose_reduction(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if not stage.reduce_axis or stage.scatter_axes or is_part(s, stage) or stage.init is not None:
         return None
     first = next(i for i, x in enumerate(stage.loops) if x.is_reduce)
-    return Step("decompose_reduction", stage.name, (draw.rng.choice(stage.loops[: first + 1]).name,))
+    _, _, begin = stage.body[0].value.parts(stage.body[0].args)
+    outermost = first if begin else 0  # initial values may be read from what is computed at a loop
+    return Step("decompose_reduction", stage.name, (draw.rng.choice(stage.loops[outermost : first + 1]).name,))
 
 
 def _compute_inline(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:

@@ -903,6 +903,14 @@ def decompose_inside_a_reduce_loop() -> None:
     s["S"].decompose_reduction(inner)
 
 
+def decompose_outside_what_it_begins_with() -> None:
+    n = te.var("n")
+    a = te.placeholder((n, n), name="A")
+    k = te.reduce_axis((0, n), name="k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k, init=a[i, 0]), name="B")
+    create_schedule(b)["B"].decompose_reduction("i")
+
+
 def split_a_loop_of_initial_values() -> None:
     s = schedule()
     s["S"].reorder("k", "i")
@@ -948,7 +956,8 @@ CASES: dict[str, list[Callable[[], None]]] = {
         reverse_compute_inline_of_a_reader_of_inputs, reverse_compute_inline_into_a_reduction,
     ],
     "decompose_reduction": [
-        decompose_no_reduction, decompose_twice, decompose_inside_a_reduce_loop, split_a_loop_of_initial_values,
+        decompose_no_reduction, decompose_twice, decompose_inside_a_reduce_loop, decompose_outside_what_it_begins_with,
+        split_a_loop_of_initial_values,
         rfactor_after_decomposing, cache_write_after_decomposing,
     ],
     "tuples": [

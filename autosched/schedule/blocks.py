@@ -1,0 +1,433 @@
+"""`tir.Schedule`: the block spelling of a schedule.
+
+    sch = tir.Schedule(create_prim_func([A, B]))
+    block = sch.get_block("B")
+    (i,) = sch.get_loops(block)
+    i0, i1, i2 = sch.split(i, factors=[2, 2, 2])
+    sch.vectorize(i2)
+    print(sch.mod.script())
+    print(sch.trace.as_python())        # s["B"].split_into("i", 2, 2, 2) ..
+
+A block is a stage, by name; a loop is the schedule's `Loop`. Every call is the te primitive of the
+same meaning on the one `Schedule` underneath, and is recorded in its trace. Names and signatures are
+TVM's. Where the two models differ, the differences are:
+
+* `compute_at` keeps the block's own loops; those that have one iteration now are dropped by lowering.
+* `rfactor` starts the loops of the new block anew.
+* Without None, the first of `split`'s factors is an upper bound: no iteration runs for nothing.
+* Sampling draws at random, with `seed`, unless a decision is given; in a template (a Schedule made
+  from the template's `s`), it leaves a knob or a choice for the tuner.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autosched.errors import ScheduleError, UsageError
+from autosched.ir.module import IRModule
+from autosched.schedule import sampling
+from autosched.schedule.block_names import block_names
+from autosched.schedule.prim_func import PrimFunc
+from autosched.schedule.reverse import exchange
+from autosched.schedule.schedule import Schedule, with_line
+from autosched.schedule.stage import Loop, Stage
+from autosched.schedule.trace import Trace
+from autosched.te.tensor import Tensor
+
+__all__ = ["Block", "BlockSchedule"]
+
+_INIT, _UPDATE, _ROOT = "_init", "_update", "root"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a schedule, by name. It stays what it is when `cache_write` puts a copy behind it."""
+
+    name: str
+
+
+class BlockSchedule:
+    """A schedule of the functions of a module, in terms of blocks and loops.
+
+    mod:                a PrimFunc, or an IRModule of them, which is left as it is; or, in a template,
+                        the Schedule that the template was given, which is scheduled in place
+    seed:               where sampling begins
+    debug_mask:         "all" checks the whole schedule after every call
+    error_render_level: any of TVM's; a message always says what was asked, why not, what is legal
+
+    Raises UsageError for a module of lowered functions: their loops are fixed.
+    """
+
+    def __init__(
+        self,
+        mod: PrimFunc | IRModule | Mapping[str, Any] | Schedule,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: str = "detail",
+        enable_check: bool = True,
+    ) -> None:
+        if error_render_level not in ("detail", "fast", "none"):
+            raise UsageError(f"no level {error_render_level!r}", asked="tir.Schedule", legal="detail, fast, none")
+        if debug_mask not in ("none", "all") and not isinstance(debug_mask, int):
+            raise UsageError(f"no mask {debug_mask!r}", asked="tir.Schedule", legal='"none", "all" or a number')
+        self._checks = debug_mask not in ("none", 0)
+        self._random = random.Random(seed)
+        self._functions: dict[str, PrimFunc] = {}
+        self._attrs: dict[str, Any] = dict(mod.attrs) if isinstance(mod, IRModule) else {}
+        self._template = mod if isinstance(mod, Schedule) else None
+        if self._template is None:
+            functions = mod if isinstance(mod, Mapping) else {getattr(mod, "name", "main"): mod}
+            for name, function in functions.items():
+                if not isinstance(function, PrimFunc):
+                    what = type(function).__name__
+                    legal = "te.create_prim_func([A, B]), or an IRModule of such functions"
+                    raise UsageError(f"{name} is a {what}: it has no schedule", asked="tir.Schedule", legal=legal)
+                self._functions[str(name)] = function.snapshot()
+            if not self._functions:
+                raise UsageError("the module is empty", asked="tir.Schedule", legal="one function at least")
+        self._working = "main" if "main" in self._functions else next(iter(self._functions), "main")
+
+    # -- what is scheduled ----------------------------------------------------------------------
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule underneath, of the function that is being worked on."""
+        return self._template if self._template is not None else self._functions[self._working].schedule
+
+    @property
+    def mod(self) -> IRModule:
+        """The module as it is now. Later calls do not change it."""
+        if self._template is not None:
+            raise UsageError(
+                "a template has no module", asked="sch.mod", legal="sch.schedule; or tir.Schedule of a PrimFunc"
+            )
+        return IRModule({name: f.snapshot() for name, f in self._functions.items()}, self._attrs)
+
+    @property
+    def trace(self) -> Trace:
+        """Everything that was done, as te primitives: see `Trace.as_python`."""
+        return self.schedule.trace
+
+    @property
+    def func_working_on(self) -> str:
+        return self._working
+
+    def work_on(self, func_name: str) -> None:
+        """Schedule the function of that name from now on."""
+        if func_name not in self._functions:
+            legal = f"functions: {', '.join(self._functions)}"
+            raise UsageError(f"no function {func_name!r}", asked=f"work_on({func_name!r})", legal=legal)
+        self._working = func_name
+
+    def copy(self) -> BlockSchedule:
+        """A schedule of its own, with the same done to it. Handles of loops belong to one of them."""
+        new = BlockSchedule(self.mod, seed=self.fork_seed(), debug_mask="all" if self._checks else "none")
+        new._working = self._working
+        return new
+
+    def seed(self, seed: int) -> None:
+        """Begin sampling anew."""
+        self._random = random.Random(seed)
+
+    def fork_seed(self) -> int:
+        """A seed for another schedule."""
+        return self._random.getrandbits(31)
+
+    def show(self) -> None:
+        """Print the module and the trace."""
+        print(self.mod.script())
+        print(self.trace.as_python())
+
+    def get(self, handle: Any) -> Any:
+        """What a handle stands for: the Stage of a block; a loop or a factor is what it stands for."""
+        return self._stage(handle) if isinstance(handle, Block) else handle
+
+    # -- finding one's way ----------------------------------------------------------------------
+    def get_block(self, name: str, func_name: str | None = None) -> Block:
+        """The block of that name. Raises ScheduleError if there is none."""
+        if func_name is not None:
+            self.work_on(func_name)
+        block = Block(re.sub(r"\W", "_", name))
+        if block.name != _ROOT:
+            self._stage(block)
+        return block
+
+    def get_loops(self, block: Block) -> list[Loop]:
+        """The loops around a block, outermost first, those of its hosts included."""
+        stage = self._stage(block)
+        loops = list(stage.loops)
+        if stage.init is not None and block.name.endswith(_INIT):
+            loops = [*loops[: loops.index(stage.init.outside)], *stage.init.loops.values()]
+        host, around = stage.surroundings()
+        while host is not None:
+            loops = [*around, *loops]
+            host, around = host.surroundings()
+        return loops
+
+    def get_child_blocks(self, block_or_loop: Block | Loop) -> list[Block]:
+        """The blocks inside a loop, or inside the root block, in order of computation."""
+        if isinstance(block_or_loop, Block) and block_or_loop.name != _ROOT:
+            return []
+        inside = (
+            self._stored()
+            if isinstance(block_or_loop, Block)
+            else [x for x in self._stored() if block_or_loop in self.get_loops(self._block(x))]
+        )
+        return [self._block(x) for x in inside]
+
+    def get_producers(self, block: Block) -> list[Block]:
+        """The blocks whose results a block reads."""
+        read = {t.op for t in self._buffers(self._stage(block))}
+        return [self._block(x) for x in self._stored() if x.op in read]
+
+    def get_consumers(self, block: Block) -> list[Block]:
+        """The blocks that read a block's results."""
+        op = self._stage(block).op
+        return [self._block(x) for x in self._stored() if any(t.op is op for t in self._buffers(x))]
+
+    def get_output_blocks(self, scope_block: Block | str = _ROOT) -> list[Block]:
+        """The blocks that write results of the function."""
+        return [self._block(x) for x in self._stored() if x.is_output]
+
+    def _stored(self) -> list[Stage]:
+        return [x for x in self.schedule.stages if not x.is_placeholder and x.attach.kind != "inline"]
+
+    def _block(self, stage: Stage) -> Block:
+        return Block(block_names(self.schedule)[stage])
+
+    def _stage(self, block: Block | str) -> Stage:
+        name = block.name if isinstance(block, Block) else re.sub(r"\W", "_", block)
+        found = {n: x for x, n in block_names(self.schedule).items()}
+        for part in ("", _INIT, _UPDATE):
+            stage = found.get(name.removesuffix(part)) if name.endswith(part) else None
+            if stage is None or (part and stage.init is None):
+                continue
+            if stage.attach.kind == "inline":
+                self._refuse(f"get_block({name!r})", f"{name} is inlined: it is no block any more")
+            return stage
+        return self._refuse(f"get_block({name!r})", f"no block {name!r}")
+
+    def _refuse(self, asked: str, why: str, legal: str = "") -> Any:
+        listed = ", ".join(block_names(self.schedule)[x] for x in self._stored())
+        raise ScheduleError(why, asked=with_line(asked), legal=legal or f"blocks: {listed}")
+
+    def _buffers(self, stage: Stage) -> list[Tensor]:
+        """The tensors that a block reads, in order of first appearance; through what is inlined into it."""
+        found: dict[Tensor, None] = {}
+        for t in stage.reads_of_body():
+            host = self.schedule.stage(t)
+            inner = self._buffers(host) if host.attach.kind == "inline" else [t]
+            found.update(dict.fromkeys(inner))
+        return list(found)
+
+    def _do(self, stage: Stage, kind: str, *args: Any, **options: Any) -> Any:
+        result = self.schedule.apply(kind, stage, *args, **options)
+        if self._checks:
+            self.schedule.check()
+        return result
+
+    # -- loops ----------------------------------------------------------------------------------
+    def split(
+        self,
+        loop: Loop,
+        factors: Sequence[Any],
+        preserve_unit_iters: bool = True,
+        disable_predication: bool = False,
+    ) -> list[Loop]:
+        """See `split_into.split_into`."""
+        if len(factors) == 1:
+            return [loop]
+        guests = self._guests(loop)
+        made = self.schedule.apply(
+            "split_into", loop.stage, loop, *factors, disable_predication=disable_predication or None
+        )
+        self._follow(guests, made[-1])
+        return list(made)
+
+    def fuse(self, *loops: Loop, preserve_unit_iters: bool = True) -> Loop:
+        """See `primitives.fuse`."""
+        owner = self._owner("fuse", loops)
+        for loop in loops[:-1]:
+            inside = self.schedule.attached_at(loop)
+            if inside:
+                why = f"{self._block(inside[0]).name} is computed between {loop.name} and the loops inside"
+                self._refuse(f"fuse({', '.join(x.name for x in loops)})", why, "loops directly inside one another")
+        guests = self._guests(loops[-1])
+        fused = self.schedule.apply("fuse", owner, *loops)
+        self._follow(guests, fused)
+        return fused
+
+    def _guests(self, loop: Loop) -> list[tuple[Stage, str]]:
+        """The stages that are computed or stored at a loop which is about to be replaced."""
+        s = self.schedule
+        computed = [(x, "compute_at") for x in s.stages if x.attach.kind == "at" and x.attach.loop is loop]
+        return computed + [(x, "store_at") for x in s.stages if x.store.loop is loop]
+
+    def _follow(self, guests: Sequence[tuple[Stage, str]], loop: Loop) -> None:
+        """Compute and store them at the loop that has taken its place."""
+        for stage, kind in guests:
+            self.schedule.apply(kind, stage, loop.stage, loop)
+        if self._checks:
+            self.schedule.check()
+
+    def reorder(self, *ordered_loops: Loop) -> None:
+        """See `primitives.reorder`."""
+        self._do(self._owner("reorder", ordered_loops), "reorder", *ordered_loops)
+
+    def _owner(self, asked: str, loops: Sequence[Loop]) -> Stage:
+        if not loops:
+            self._refuse(f"{asked}()", "no loop is given", "one loop at least")
+        return loops[-1].stage
+
+    def add_unit_loop(self, block_or_loop: Block | Loop) -> Loop:
+        """A loop of one iteration just outside a loop, or around a block that has none."""
+        if isinstance(block_or_loop, Block):
+            loops = self.get_loops(block_or_loop)
+            if not loops:
+                return self._do(self._stage(block_or_loop), "fuse")
+            block_or_loop = loops[-1]
+        guests = self._guests(block_or_loop)
+        outer, inner = self.schedule.apply("split", block_or_loop.stage, block_or_loop, nparts=1)
+        self._follow(guests, inner)
+        exchange(block_or_loop, inner)
+        return outer
+
+    def parallel(self, loop: Loop) -> None:
+        """See `primitives.parallel`."""
+        self._do(loop.stage, "parallel", loop)
+
+    def vectorize(self, loop: Loop) -> None:
+        """See `primitives.vectorize`."""
+        self._do(loop.stage, "vectorize", loop)
+
+    def unroll(self, loop: Loop) -> None:
+        """See `primitives.unroll`."""
+        self._do(loop.stage, "unroll", loop)
+
+    def bind(self, loop: Loop, thread_axis: Any) -> None:
+        """See `primitives.bind`."""
+        self._do(loop.stage, "bind", loop, "vthread" if str(thread_axis).startswith("vthread") else thread_axis)
+
+    # -- where blocks are computed --------------------------------------------------------------
+    def compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
+        """See `primitives.compute_at`."""
+        self._do(self._stage(block), "compute_at", loop.stage, loop)
+
+    def reverse_compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
+        """See `reverse.reverse_compute_at`."""
+        self._do(self._stage(block), "reverse_compute_at", loop.stage, loop)
+
+    def compute_inline(self, block: Block) -> None:
+        """See `primitives.compute_inline`."""
+        self._do(self._stage(block), "compute_inline")
+
+    def reverse_compute_inline(self, block: Block) -> None:
+        """See `reverse.reverse_compute_inline`."""
+        self._do(self._stage(block), "reverse_compute_inline")
+
+    # -- caches, storage ------------------------------------------------------------------------
+    def cache_read(
+        self,
+        block: Block,
+        read_buffer_index: int | str | Tensor,
+        storage_scope: str,
+        consumer_blocks: Sequence[Block] | None = None,
+    ) -> Block:
+        """Copy what a block reads, for all that read it or the blocks given: `new_stages.cache_read`.
+
+        The buffer goes by its place in the block's `T.reads`, its name or its tensor.
+        """
+        stage = self._stage(block)
+        tensor = self._buffer(stage, self._buffers(stage), read_buffer_index, "cache_read")
+        source = self.schedule.stage(tensor)
+        readers = [self._stage(b) for b in consumer_blocks] if consumer_blocks else self.schedule.consumers(source)
+        made = self._do(source, "cache_read", storage_scope, readers, output=tensor.value_index)
+        return self._block(self.schedule.stage(made))
+
+    def cache_write(
+        self,
+        block: Block,
+        write_buffer_index: int | str | Tensor,
+        storage_scope: str,
+        consumer_blocks: Sequence[Block] | None = None,
+    ) -> Block:
+        """Compute a block into a cache, and copy that: `new_stages.cache_write` with `keep_loops`.
+
+        The block keeps its loops; the copy's block is returned. Everything that read the result reads
+        the copy, so `consumer_blocks` may not be given.
+        """
+        if consumer_blocks is not None:
+            self._refuse("cache_write(consumer_blocks=...)", "all consumers read the copy", "leave it out")
+        stage = self._stage(block)
+        self._buffer(stage, stage.op.outputs, write_buffer_index, "cache_write")
+        self._do(stage, "cache_write", storage_scope, keep_loops=True)
+        return self._block(stage)
+
+    def _buffer(self, stage: Stage, buffers: Sequence[Tensor], which: int | str | Tensor, asked: str) -> Tensor:
+        names = [t.name for t in buffers]
+        if isinstance(which, Tensor) and which in buffers:
+            return which
+        if isinstance(which, str) and which in names:
+            return buffers[names.index(which)]
+        if isinstance(which, int) and 0 <= which < len(buffers):
+            return buffers[which]
+        legal = f"buffers: {', '.join(f'{i}: {n}' for i, n in enumerate(names)) or 'none'}"
+        return self._refuse(f"{asked}({stage.name}, {which!r})", f"{stage.name} has no such buffer", legal)
+
+    def set_scope(self, block: Block, buffer_index: int | str | Tensor, storage_scope: str) -> None:
+        """See `primitives.set_scope`."""
+        stage = self._stage(block)
+        self._buffer(stage, stage.op.outputs, buffer_index, "set_scope")
+        self._do(stage, "set_scope", storage_scope)
+
+    def storage_align(
+        self, block: Block, buffer_index: int | str | Tensor, axis: int, factor: Any, offset: Any = 0
+    ) -> None:
+        """See `primitives.storage_align`; `axis` is a dimension of the buffer."""
+        stage = self._stage(block)
+        self._buffer(stage, stage.op.outputs, buffer_index, "storage_align")
+        if not -len(stage.axis) <= axis < len(stage.axis):
+            legal = f"0 to {len(stage.axis) - 1}"
+            self._refuse(f"storage_align({stage.name}, axis={axis})", f"{stage.name} has no dimension {axis}", legal)
+        self._do(stage, "storage_align", stage.roots[stage.axis[axis]].name, factor, offset)
+
+    def annotate(self, block_or_loop: Block | Loop, ann_key: str, ann_val: Any = None) -> None:
+        """A pragma of a loop, `pragma_` and its name: see `primitives.pragma`."""
+        if isinstance(block_or_loop, Block) or not ann_key.startswith("pragma_"):
+            legal = "annotate(loop, 'pragma_..', value)"
+            self._refuse(f"annotate({ann_key!r})", "only loops are annotated, with pragmas", legal)
+        self._pragma(block_or_loop, ann_key.removeprefix("pragma_"), ann_val)
+
+    def _pragma(self, loop: Any, name: str, value: Any) -> None:
+        self._do(loop.stage, "pragma", loop, name)
+
+    # -- reductions -----------------------------------------------------------------------------
+    def rfactor(self, loop: Loop, factor_axis: int = 0) -> Block:
+        """See `new_stages.rfactor`. Returns the block of the partial results."""
+        made = self._do(loop.stage, "rfactor", loop, factor_axis=factor_axis)
+        return self._block(self.schedule.stage(made[0] if isinstance(made, (list, tuple)) else made))
+
+    def decompose_reduction(self, block: Block, loop: Loop) -> Block:
+        """See `decompose.decompose_reduction`. Returns the block that sets initial values."""
+        stage = self._stage(block)
+        self._do(stage, "decompose_reduction", loop)
+        return Block(self._block(stage).name + _INIT)
+
+    # -- sampling -------------------------------------------------------------------------------
+    def sample_perfect_tile(
+        self, loop: Loop, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
+    ) -> list[Any]:
+        """`n` factors whose product is the loop's extent: see `sampling.perfect_tile`."""
+        rng = None if self._template is not None else self._random
+        return sampling.perfect_tile(self.schedule, loop, n, max_innermost_factor, decision, rng)
+
+    def sample_categorical(
+        self, candidates: Sequence[Any], probs: Sequence[float] | None = None, decision: int | None = None
+    ) -> Any:
+        """One of the candidates: see `sampling.categorical`. `decision` is its position."""
+        rng = None if self._template is not None else self._random
+        return sampling.categorical(self.schedule, candidates, probs, decision, rng)

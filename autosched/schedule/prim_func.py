@@ -1,0 +1,106 @@
+"""`PrimFunc`: te arguments and the schedule that computes them, as one function of an `IRModule`.
+
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda *i: A(*i) + 1.0, name="B")
+    func = create_prim_func([A, B])
+    print(IRModule({"main": func}))      # loops and blocks, see `lower.block_script`
+
+It is what `tir.Schedule` schedules, and `lower` and `build` take it. Printing needs the regions that
+lowering infers, so `import autosched.tir` (or `autosched.lower`) comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from autosched.errors import UsageError
+from autosched.ir.module import IRModule
+from autosched.schedule.schedule import Schedule, create_schedule, replay
+from autosched.te.tensor import Graph, PlaceholderOp, Tensor
+
+__all__ = ["PrimFunc", "as_prim_func", "create_prim_func"]
+
+
+@dataclass(frozen=True, eq=False)
+class PrimFunc:
+    """A function that computes some of its arguments from the others, as its schedule says."""
+
+    args: tuple[Tensor, ...]
+    schedule: Schedule
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        """The arguments in calling order: inputs and outputs."""
+        return self.args
+
+    @property
+    def name(self) -> str:
+        return str(self.attrs.get("global_symbol", "main"))
+
+    def with_attr(self, key: str | dict[str, Any], value: Any = None) -> PrimFunc:
+        """The same function with one more attribute, or with those of a dictionary."""
+        return replace(self, attrs={**self.attrs, **(key if isinstance(key, dict) else {key: value})})
+
+    def without_attr(self, key: str) -> PrimFunc:
+        """The same function without an attribute."""
+        return replace(self, attrs={k: v for k, v in self.attrs.items() if k != key})
+
+    def snapshot(self) -> PrimFunc:
+        """The function as it is now: what is done to its schedule later does not reach the copy."""
+        return replace(self, schedule=replay(self.schedule.trace, self.schedule.outputs))
+
+    def script(self) -> str:
+        """Loops and blocks as TVMScript-like text."""
+        from autosched.ir.script import script
+
+        return script(self)
+
+    def show(self) -> None:
+        """Print the script."""
+        print(self.script())
+
+    def __str__(self) -> str:
+        return self.script()
+
+
+def create_prim_func(ops: Sequence[Tensor]) -> PrimFunc:
+    """A function of these arguments: inputs, and what is computed from them.
+
+    Every input that is needed must be among them. An intermediate among them is stored there. Raises
+    UsageError otherwise.
+    """
+    args = tuple(ops) if isinstance(ops, (list, tuple)) else (ops,)
+    asked = f"create_prim_func([{', '.join(getattr(t, 'name', repr(t)) for t in args)}])"
+    for t in args:
+        if not isinstance(t, Tensor):
+            raise UsageError(f"{t!r} is not a tensor", asked=asked, legal="placeholders and computed tensors")
+    computed = [t for t in args if not isinstance(t.op, PlaceholderOp)]
+    if not computed:
+        raise UsageError("nothing to compute", asked=asked, legal="one computed tensor at least")
+    read = {t for x in computed for op in Graph.of([x]).ops for t in op.input_tensors}
+    outputs = [t for t in computed if not any(x in read for x in t.op.outputs)]
+    graph = Graph.of(outputs)
+    needed = [op.output_tensor for op in graph.ops if isinstance(op, PlaceholderOp)]
+    missing = [t.name for t in needed if t not in args and t not in graph.states]
+    if missing:
+        legal = f"inputs needed: {', '.join(t.name for t in needed if t not in graph.states)}"
+        raise UsageError(f"{missing[0]} is an input and not among the arguments", asked=asked, legal=legal)
+    return PrimFunc(args, create_schedule(outputs), {"global_symbol": "main", "tir.noalias": True})
+
+
+def as_prim_func(what: PrimFunc | IRModule, asked: str, name: str | None = None) -> PrimFunc:
+    """The function itself, or the one of that name (or the only one) of a module.
+
+    Raises UsageError if there is none, or if its loops have been written out already.
+    """
+    if isinstance(what, IRModule):
+        if name not in what and len(what) != 1:
+            legal = f"a module of one function, or one of the names {', '.join(what) or '(none)'}"
+            raise UsageError(f"the module has {len(what)} functions", asked=asked, legal=legal)
+        what = what[name] if name is not None and name in what else next(iter(what.values()))
+    if not isinstance(what, PrimFunc):
+        raise UsageError(f"{type(what).__name__} is no PrimFunc", asked=asked, legal="create_prim_func([A, B])")
+    return what

@@ -1,0 +1,113 @@
+"""Random decisions of `tir.Schedule`: numbers that are drawn at once, or knobs and choices of a template."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from autosched.errors import ScheduleError
+from autosched.ir.expr import Expr, compare, const, floordiv, floormod
+from autosched.ir.simplify import simplify
+from autosched.schedule.relations import leaf_extents
+from autosched.schedule.schedule import Schedule, with_line
+from autosched.schedule.stage import Loop
+
+__all__ = ["categorical", "perfect_tile"]
+
+
+def perfect_tile(
+    s: Schedule,
+    loop: Loop,
+    n: int,
+    max_innermost_factor: int = 16,
+    decision: Sequence[int] | None = None,
+    rng: random.Random | None = None,
+) -> list[Any]:
+    """`n` factors, outermost first, whose product is the extent of a loop.
+
+    With a `decision` they are those numbers; with `rng`, divisors drawn at random; else all but the
+    outermost are knobs, `B_i_1` and so on, with the constraint that they divide. The innermost is at
+    most `max_innermost_factor`. Raises ScheduleError unless the extent is a number.
+    """
+    asked = f"sample_perfect_tile({loop.name}, n={n})"
+    if loop not in loop.stage.loops:
+        raise ScheduleError(
+            f"{loop.full_name} was already split or fused away", asked=with_line(asked), legal=loop.stage.describe()
+        )
+    extent = leaf_extents(loop.stage)[loop]
+    if extent.op != "const":
+        legal = "a loop whose extent is a number"
+        raise ScheduleError(f"{loop.full_name} has {extent!r} iterations", asked=with_line(asked), legal=legal)
+    if n < 2:
+        raise ScheduleError("a loop is tiled in two at least", asked=with_line(asked), legal="n=2 or more")
+    total = int(extent.value)
+    if decision is not None:
+        product = 1
+        for d in decision:
+            product *= d
+        if len(decision) != n or product != total:
+            legal = f"{n} numbers whose product is {total}"
+            raise ScheduleError(f"{list(decision)} is no tiling of {total}", asked=with_line(asked), legal=legal)
+        return [int(d) for d in decision]
+    divisors = [d for d in range(1, total + 1) if total % d == 0]
+    inner_most = [d for d in divisors if d <= max_innermost_factor]
+    if rng is not None:
+        return _drawn(total, n, inner_most, rng)
+    name = re.sub(r"\W", "_", f"{loop.stage.name}_{loop.name}")
+    knobs = [s.define_knob(_fresh(s, f"{name}_{k}"), inner_most if k == n - 1 else divisors) for k in range(1, n)]
+    inner: Expr = const(1)
+    for knob in knobs:
+        inner = inner * knob
+    if n > 2:
+        s.constrain(compare("eq", floormod(extent, inner), const(0)), f"tiles of {loop.full_name} divide {total}")
+    return [simplify(floordiv(extent, inner)), *knobs]
+
+
+def _drawn(total: int, n: int, inner_most: Sequence[int], rng: random.Random) -> list[int]:
+    factors = [rng.choice(inner_most)]
+    for _ in range(n - 2):
+        rest = total
+        for f in factors:
+            rest //= f
+        factors.insert(0, rng.choice([d for d in range(1, rest + 1) if rest % d == 0]))
+    rest = total
+    for f in factors:
+        rest //= f
+    return [rest, *factors]
+
+
+def categorical(
+    s: Schedule,
+    candidates: Sequence[Any],
+    probs: Sequence[float] | None = None,
+    decision: int | None = None,
+    rng: random.Random | None = None,
+) -> Any:
+    """One of the candidates: at position `decision`, drawn with `rng`, or by a `choose` of the template."""
+    asked = f"sample_categorical({list(candidates)})"
+    if not candidates:
+        raise ScheduleError("nothing to choose from", asked=with_line(asked), legal="one candidate at least")
+    if probs is not None and (len(probs) != len(candidates) or min(probs) < 0 or sum(probs) <= 0):
+        raise ScheduleError(
+            f"{list(probs)} are no probabilities of {len(candidates)} candidates",
+            asked=with_line(asked),
+            legal="a number that is not negative for each, not all of them 0",
+        )
+    if decision is not None:
+        if not 0 <= decision < len(candidates):
+            legal = f"0 to {len(candidates) - 1}"
+            raise ScheduleError(f"there is no candidate {decision}", asked=with_line(asked), legal=legal)
+        return candidates[decision]
+    if rng is not None:
+        return rng.choices(list(candidates), probs)[0]
+    return s.choose(f"choice_{len(s.choices_seen)}", candidates)
+
+
+def _fresh(s: Schedule, name: str) -> str:
+    count, made = 0, name
+    while made in s.knobs:
+        count += 1
+        made = f"{name}_{count}"
+    return made
