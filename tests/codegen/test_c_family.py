@@ -35,7 +35,6 @@ from autosched.ir.expr import (
     var,
 )
 from autosched.ir.stmt import (
-    ONE,
     Allocate,
     Barrier,
     Buffer,
@@ -53,6 +52,7 @@ from autosched.ir.stmt import (
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
+ONE = const(1)
 HEIGHT = var("height", role="size", lower=0)
 WIDTH = var("width", role="size", lower=0)
 THREAD = var("threadIdx.x", role="thread")

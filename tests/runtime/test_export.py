@@ -74,8 +74,7 @@ def expected(a: np.ndarray) -> np.ndarray:
 
 
 @needs_compiler
-@pytest.mark.parametrize("target", ["llvm", "c"])
-@pytest.mark.parametrize("kind", ["so", "o", "a"])
+@pytest.mark.parametrize(("target", "kind"), [("llvm", "so"), ("llvm", "o"), ("c", "a"), ("c", "so")])
 def test_a_program_in_c_calls_the_library(target: str, kind: str, tmp_path: Path) -> None:
     if kind == "a" and shutil.which("ar") is None:
         pytest.skip("no ar")
