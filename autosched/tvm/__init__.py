@@ -15,13 +15,16 @@ from typing import Any
 from autosched.errors import AutoschedError
 from autosched.ir.expr import select
 from autosched.ir.module import IRModule
+from autosched.runtime.devices import cpu, cuda, device, opencl
 from autosched.runtime.registry import get_global_func, register_func
-from autosched.tvm import arith, driver, error, ir, runtime, script, target, te, testing, tir, transform
+from autosched.tvm import arith, driver, error, ir, nd, runtime, script, target, te, testing, tir, transform
 from autosched.tvm._missing import MODULES, missing
 from autosched.tvm.driver import build, lower
 from autosched.tvm.ir import instrument
 
 TVMError = AutoschedError
+cl = opencl
+gpu = cuda
 __version__ = "0.19.0"
 
 __all__ = [
@@ -29,12 +32,19 @@ __all__ = [
     "TVMError",
     "arith",
     "build",
+    "cl",
+    "cpu",
+    "cuda",
+    "device",
     "driver",
     "error",
     "get_global_func",
+    "gpu",
     "instrument",
     "ir",
     "lower",
+    "nd",
+    "opencl",
     "register_func",
     "runtime",
     "script",

@@ -344,3 +344,38 @@ def test_a_convolution_on_a_gpu() -> None:
     wide = np.pad(x, ((1, 1), (1, 1), (0, 0), (0, 0)))
     expected = sum(np.einsum("yxcn,cf->yxfn", wide[i : i + 5, j : j + 5], f[i, j]) for i in range(3) for j in range(3))
     tvm.testing.assert_allclose(run(s, [a, w, b], x, f, target="opencl")[0], expected, rtol=1e-4)
+
+
+# -- reductions by the work-items of a group ----------------------------------------------------------------
+
+
+def test_a_reduction_across_threads() -> None:
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    _, ki = s[b].split(b.op.reduce_axis[0], factor=16)
+    bf = s.rfactor(b, ki)
+    xo, xi = s[b].split(s[b].op.axis[0], factor=32)
+    s[b].bind(xo, te.thread_axis("blockIdx.x"))
+    s[b].bind(xi, te.thread_axis("threadIdx.y"))
+    tx = te.thread_axis("threadIdx.x")
+    s[b].bind(s[b].op.reduce_axis[0], tx)
+    s[bf].compute_at(s[b], s[b].op.reduce_axis[0])
+    x = rng.random((70, 50), dtype="float32")
+    tvm.testing.assert_allclose(run(s, [a, b], x, target="opencl")[0], x.sum(axis=1), rtol=1e-4)
+
+
+# -- layouts of intermediates -------------------------------------------------------------------------------
+
+
+def test_transform_layout() -> None:
+    a = te.placeholder((8, 16), name="A")
+    b = te.compute((8, 16), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((8, 16), lambda i, j: b[i, j] * 2, name="C")
+    s = te.create_schedule(c.op)
+    s[b].transform_layout(lambda i, j: [j // 4, i, j % 4])
+    assert "[4, 8, 4]" in str(tvm.lower(s, [a, c], simple_mode=True))
+    x = rng.random((8, 16), dtype="float32")
+    assert np.array_equal(run(s, [a, c], x)[0], (x + 1) * 2)

@@ -1,0 +1,53 @@
+"""TVM's calling convention: arrays on a device, outputs passed and filled, times by `time_evaluator`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched import tvm
+from autosched.tvm import te
+
+
+def vector_add(target: str):
+    n = te.var("n")
+    a, b = te.placeholder((n,), name="A"), te.placeholder((n,), name="B")
+    c = te.compute(a.shape, lambda i: a[i] + b[i], name="C")
+    s = te.create_schedule(c.op)
+    if target == "opencl":
+        bx, tx = s[c].split(c.op.axis[0], factor=64)
+        s[c].bind(bx, te.thread_axis("blockIdx.x"))
+        s[c].bind(tx, te.thread_axis("threadIdx.x"))
+    return tvm.build(s, [a, b, c], tvm.target.Target(target, host="llvm"), name="myadd")
+
+
+@pytest.mark.parametrize("target", ["llvm", "opencl"])
+def test_outputs_are_arrays_that_are_filled(target: str) -> None:
+    fadd = vector_add(target)
+    dev = tvm.device(target, 0)
+    n = 1024
+    a = tvm.nd.array(np.random.default_rng(0).random(n).astype("float32"), dev)
+    b = tvm.nd.array(np.random.default_rng(1).random(n).astype("float32"), dev)
+    c = tvm.nd.array(np.zeros(n, dtype="float32"), dev)
+    fadd(a, b, c)
+    tvm.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
+    evaluator = fadd.time_evaluator(fadd.entry_name, dev, number=3, repeat=2)
+    result = evaluator(a, b, c)
+    assert result.mean > 0 and len(result.results) == 2
+    assert isinstance(c, tvm.nd.NDArray) and c.shape == (n,) and c.dtype == "float32"
+
+
+def test_a_library_with_the_function(tmp_path) -> None:
+    fadd = vector_add("llvm")
+    fadd.export_library(str(tmp_path / "myadd.so"))
+    again = tvm.runtime.load_module(str(tmp_path / "myadd.so"))
+    a, c = np.arange(9, dtype="float32"), np.zeros(9, "float32")
+    again(a, a, c)
+    assert np.array_equal(c, 2 * a)
+
+
+def test_devices() -> None:
+    assert tvm.cpu(0).exist and tvm.cpu().device_type == 1
+    assert tvm.device("opencl", 0).device_type == tvm.opencl(0).device_type == 4
+    out = tvm.nd.empty((2, 3), "float32", tvm.cpu())
+    assert out.shape == (2, 3)
