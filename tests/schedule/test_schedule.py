@@ -9,6 +9,8 @@ from roundtrip import assert_roundtrip
 
 from autosched import te
 from autosched.errors import ScheduleError
+from autosched.ir.expr import combine_lanes
+from autosched.ir.stmt import Buffer, Stmt
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.schedule.primitives import PRIMITIVES
@@ -258,6 +260,20 @@ def cache_write_keeping_loops(s: Schedule) -> None:
     s.cache_write("S", "global", keep_loops=True)
 
 
+def tensorize(s: Schedule) -> None:
+    """The sums of four elements, by an intrinsic that adds up a vector of them."""
+    x, k = te.placeholder((4,), name="x"), te.reduce_axis((0, 4), "k")
+    y = te.compute((1,), lambda i: te.sum(x[k], axis=k), name="y")
+
+    def fcompute(ins: list[Buffer], outs: list[Buffer]) -> list[Stmt]:
+        total = combine_lanes("add", ins[0].vload(0, "float32x4"))
+        reset = outs[0].vstore(0, 0.0)
+        return [outs[0].vstore(0, total), reset, outs[0].vstore(0, outs[0].vload(0) + total)]
+
+    s["S"].split("k", factor=4, disable_predication=True)
+    s["S"].tensorize("k.inner", te.decl_tensor_intrin(y.op, fcompute, name="tests.sum4"))
+
+
 def knobs_and_constraints(s: Schedule) -> None:
     x = s.define_knob("x", [2, 4, 8])
     y = s.define_knob("y", [1, 3])
@@ -281,7 +297,7 @@ CASES: dict[str, Callable[[Schedule], None]] = {
         transform_layout, transform_layout_by_knobs_and_sizes, storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, store_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
         cache_read_of_an_input, rfactor, rfactor_of_a_part, split_into, reverse_compute_at, reverse_compute_inline,
-        decompose_reduction, cache_write_keeping_loops, knobs_and_constraints, a_choice,
+        decompose_reduction, tensorize, cache_write_keeping_loops, knobs_and_constraints, a_choice,
     )
 }  # fmt: skip
 
