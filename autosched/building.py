@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import AutoschedError, UsageError
-from autosched.ir.stmt import Function
+from autosched.ir.stmt import Buffer, Function
 from autosched.lower.pipeline import Structure, lower_structure
 from autosched.records import ranked, read_workload
 from autosched.runtime.device import describe_device, resolve_target
@@ -68,6 +68,7 @@ def build(
     name: str | None = None,
     records: str | None = None,
     sizes: dict[str, int] | None = None,
+    binds: Mapping[Tensor, Buffer] | None = None,
 ) -> Module:
     """Compile for a target. Call the result with NumPy arrays.
 
@@ -77,6 +78,7 @@ def build(
              order of first use, then its outputs
     records: a folder to read records from, instead of the usual ones
     sizes:   prefer records measured at sizes near these
+    binds:   for a schedule, how tensors lie in memory: see `decl_buffer`
 
     Raises TargetError, DeviceError, ScheduleError, LowerError or BuildError. `module.provenance`
     says which record was applied, or that none was.
@@ -87,7 +89,7 @@ def build(
     if isinstance(what, Function):
         return _build_lowered(what, to)
     if isinstance(what, (Schedule, PrimFunc)):
-        return _plan_schedule(what, to, args, name).compile()
+        return _plan_schedule(what, to, args, name, binds).compile()
     if not isinstance(what, (Workload, WorkloadFunction)):
         raise UsageError(f"{what!r} cannot be built", asked="build", legal="a workload or a schedule")
     last: AutoschedError | None = None
@@ -143,24 +145,31 @@ def plan(
     name: str | None = None,
     records: str | None = None,
     sizes: dict[str, int] | None = None,
+    binds: Mapping[Tensor, Buffer] | None = None,
 ) -> Plan:
     """What `build` would compile first: the schedule, its knobs and its loops. Compiles nothing."""
     to = resolve_target(target)
     if isinstance(what, (Schedule, PrimFunc)):
-        return _plan_schedule(what, to, args, name)
+        return _plan_schedule(what, to, args, name, binds)
     return next(_plans(as_workload(what), to, records, sizes, name))
 
 
-def _plan_schedule(s: Schedule | PrimFunc, target: Target, args: Sequence[Tensor] | None, name: str | None) -> Plan:
+def _plan_schedule(
+    s: Schedule | PrimFunc,
+    target: Target,
+    args: Sequence[Tensor] | None,
+    name: str | None,
+    binds: Mapping[Tensor, Buffer] | None,
+) -> Plan:
     if isinstance(s, PrimFunc):
-        return _plan_schedule(s.schedule, target, s.args if args is None else args, name or s.name)
+        return _plan_schedule(s.schedule, target, s.args if args is None else args, name or s.name, binds)
     chosen = tuple(args) if args is not None else s.arguments
     if s.knobs:
         raise UsageError(
             f"the schedule has open knobs: {', '.join(s.knobs)}", asked="build", legal="tune it, or use numbers"
         )
     called = name or s.outputs[0].name
-    structure = lower_structure(s, chosen, target, called)
+    structure = lower_structure(s, chosen, target, called, binds)
     return Plan(called, chosen, s, {}, structure, target, {"kind": "schedule", "record": None, "note": "hand-made"})
 
 

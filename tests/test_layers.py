@@ -65,7 +65,8 @@ STRICTER: dict[str, tuple[str, ...]] = {
     ),
     "te.contraction": ("ir.dtype", "ir.expr", "te.tensor"),
     "runtime.interpreter": ("errors", "ir.dtype", "ir.expr", "ir.functions", "ir.ops", "ir.stmt", "runtime.shadow"),
-    "runtime.shadow": ("errors", "ir.expr", "ir.stmt"),
+    "runtime.shadow": ("errors", "ir.expr", "ir.stmt", "runtime.strided"),
+    "runtime.strided": (),
 }
 
 #: what runs data as code, or breaks a process that has threads: imported module, or called name

@@ -22,7 +22,7 @@ from autosched.codegen.dialects import OPENCL, Dialect
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.signature import Dim, Signature, dim_of
 from autosched.errors import BuildError
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, const
 from autosched.ir.stmt import (
     THREAD_TAGS,
     Allocate,
@@ -141,6 +141,8 @@ class _Emitter:
     def program(self) -> Program:
         for buffer in self.function.params:
             self.ranges.note_product(buffer.shape)
+            for extent, stride in zip(buffer.shape, buffer.strides, strict=False):  # their sum is an offset
+                self.ranges.note_product([const(buffer.ndim), extent, stride])
         for launch in self._launches(self.function.body):
             self._kernel(launch)
         device = [{"name": b.name, "dtype": str(b.dtype), "elements": _elements(b)} for b in self.device]

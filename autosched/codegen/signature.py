@@ -6,6 +6,7 @@ A dimension is an int, or a prefix expression over the names of size variables:
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,15 +129,53 @@ def _solve(dim: Dim, value: int) -> tuple[str, int] | None:
 
 @dataclass(frozen=True)
 class Param:
-    """One argument: a C-contiguous array of `dtype` whose shape is `shape`."""
+    """One argument: an array of `dtype` whose shape is `shape`, C-contiguous unless it has `strides`.
+
+    Strides are in elements. `alignment`, in bytes, is that of the address. An input that `broadcasts`
+    may have the length 1 where another is expected.
+    """
 
     name: str
     dtype: str
     shape: tuple[Dim, ...]
     is_output: bool
+    strides: tuple[Dim, ...] = ()
+    alignment: int = 1
+    broadcasts: bool = False
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(format_dim, self.shape))}]"
+        strides = f" strides [{', '.join(map(format_dim, self.strides))}]" if self.strides else ""
+        return f"{self.name}: {self.dtype}[{', '.join(map(format_dim, self.shape))}]{strides}"
+
+    def to_json(self) -> dict[str, Any]:
+        """What is so anyway is left out."""
+        data: dict[str, Any] = {"name": self.name, "dtype": self.dtype, "shape": list(self.shape)}
+        data["is_output"] = self.is_output
+        if self.strides:
+            data["strides"] = list(self.strides)
+        if self.alignment > 1:
+            data["alignment"] = self.alignment
+        if self.broadcasts:
+            data["broadcasts"] = True
+        return data
+
+    @staticmethod
+    def from_json(data: Any, sizes: Sequence[str]) -> Param:
+        """Raises ValueError, KeyError or TypeError unless `to_json` could have written it."""
+        shape, strides = (
+            tuple(_check_dim(d, sizes) for d in dims) for dims in (data["shape"], data.get("strides", ()))
+        )
+        alignment, broadcasts = data.get("alignment", 1), data.get("broadcasts", False)
+        if strides and len(strides) != len(shape):
+            raise ValueError(f"{data!r} is not a parameter")
+        if not isinstance(alignment, int) or alignment < 1 or not isinstance(broadcasts, bool):
+            raise ValueError(f"{data!r} is not a parameter")
+        of = dtype(data["dtype"]).scalar
+        return Param(data["name"], of, shape, data["is_output"], strides, alignment, broadcasts)
+
+    def strides_for(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """In elements, of an array that is declared with strides."""
+        return tuple(evaluate_dim(d, sizes) for d in self.strides)
 
     def shape_for(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         return tuple(evaluate_dim(d, sizes) for d in self.shape)
@@ -193,7 +232,15 @@ class Signature:
     def of(function: Function) -> Signature:
         """The signature of a lowered function. Raises BuildError for a shape that is no data."""
         params = tuple(
-            Param(b.name, str(b.dtype), tuple(dim_of(e) for e in b.shape), i in function.outputs)
+            Param(
+                b.name,
+                str(b.dtype),
+                tuple(dim_of(e) for e in b.shape),
+                i in function.outputs,
+                tuple(dim_of(e) for e in b.strides),
+                max(b.data_alignment, 1),
+                b.buffer_type == "auto_broadcast",
+            )
             for i, b in enumerate(function.params)
         )
         requires = tuple(Requirement.of(r.condition, r.reason) for r in function.requires)
@@ -213,10 +260,7 @@ class Signature:
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "params": [
-                {"name": p.name, "dtype": p.dtype, "shape": list(p.shape), "is_output": p.is_output}
-                for p in self.params
-            ],
+            "params": [p.to_json() for p in self.params],
             "sizes": list(self.sizes),
             **({"requires": [r.to_json() for r in self.requires]} if self.requires else {}),
         }
@@ -226,12 +270,7 @@ class Signature:
         """Read what `to_json` wrote. Raises ValueError for anything else."""
         try:
             sizes = tuple(data["sizes"])
-            params = tuple(
-                Param(
-                    p["name"], dtype(p["dtype"]).scalar, tuple(_check_dim(d, sizes) for d in p["shape"]), p["is_output"]
-                )
-                for p in data["params"]
-            )
+            params = tuple(Param.from_json(p, sizes) for p in data["params"])
             name = data["name"]
             requires = tuple(Requirement.from_json(r, sizes) for r in data.get("requires", ()))
         except (KeyError, TypeError, UsageError) as error:
@@ -252,6 +291,7 @@ class Signature:
                 f"takes {len(self.params)} arrays, got {len(arrays)}", asked=self.name, legal=f"signature: {self}"
             )
         given = [(p, tuple(a.shape)) for p, a in zip(self.params, arrays, strict=True) if a is not None]
+        steps = [_steps(p, a) for p, a in zip(self.params, arrays, strict=True) if a is not None]
         for param, shape in given:
             if len(shape) != len(param.shape):
                 raise BuildError(
@@ -259,27 +299,45 @@ class Signature:
                     asked=f"{self.name}, argument {param.name!r}",
                     legal=f"expected {param}",
                 )
-        sizes, origin = self._read_sizes(given)
+        sizes, origin = self._read_sizes(given, steps)
         self._check_shapes(given, sizes, origin)
+        self._check_strides(given, steps, sizes)
         for requirement in self.requires:
             if not requirement.holds(sizes):
-                known = ", ".join(f"{n} = {sizes[n]}" for n in sorted(_names(requirement.left)))
+                known = ", ".join(
+                    f"{n} = {sizes[n]}" for n in sorted(_names(requirement.left) | _names(requirement.right))
+                )
                 raise BuildError(requirement.reason, asked=f"{self.name} with {known}", legal=f"needed: {requirement}")
         return sizes
 
     def _read_sizes(
-        self, given: Sequence[tuple[Param, tuple[int, ...]]]
+        self, given: Sequence[tuple[Param, tuple[int, ...]]], steps: Sequence[tuple[int, ...]]
     ) -> tuple[dict[str, int], dict[str, tuple[Param, int, tuple[int, ...]]]]:
-        """Each size and where it was read: dimensions that are a size alone first, then derived ones."""
+        """Each size and where it was read: dimensions that are a size alone first, then derived ones, and
+        strides last, first of all those that are taken."""
         sizes: dict[str, int] = {}
         origin: dict[str, tuple[Param, int, tuple[int, ...]]] = {}
         for alone in (True, False):
             for param, shape in given:
                 for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
+                    if param.broadcasts and length == 1:
+                        continue
                     found = _solve(dim, length) if isinstance(dim, list) and (dim[0] == "size") == alone else None
                     if found is not None and found[0] not in sizes:
                         sizes[found[0]] = found[1]
                         origin[found[0]] = (param, axis, shape)
+        for taken in (True, False):
+            for (param, shape), own in zip(given, steps, strict=True):
+                for axis, (dim, step) in enumerate(zip(param.strides, own, strict=False)):
+                    found = _solve(dim, step) if isinstance(dim, list) and (shape[axis] > 1) == taken else None
+                    if found is not None and found[0] not in sizes:
+                        sizes[found[0]] = found[1]
+                        origin[found[0]] = (param, axis, shape)
+        for param, _ in given:  # a length of 1 that nothing else tells is the length
+            for dim in param.shape if param.broadcasts else ():
+                if isinstance(dim, list) and dim[0] == "size":
+                    sizes.setdefault(dim[1], 1)
+                    origin.setdefault(dim[1], (param, 0, ()))
         missing = [name for name in self.sizes if name not in sizes]
         if missing:
             raise BuildError(
@@ -306,13 +364,44 @@ class Signature:
         for param, shape in given:
             for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
                 wanted = evaluate_dim(dim, sizes)
-                if wanted != length:
+                if wanted != length and not (param.broadcasts and length == 1):
                     should = _explain(dim, wanted, sizes, origin)
                     raise BuildError(
                         f"shape {shape}: dimension {axis} is {length} and should be {should}",
                         asked=f"{self.name}, argument {param.name!r}",
                         legal=f"expected {param}",
                     )
+
+    def _check_strides(
+        self,
+        given: Sequence[tuple[Param, tuple[int, ...]]],
+        steps: Sequence[tuple[int, ...]],
+        sizes: Mapping[str, int],
+    ) -> None:
+        for (param, shape), own in zip(given, steps, strict=True):
+            wanted = param.strides_for(sizes)
+            empty = 0 in shape
+            for axis, (step, should) in enumerate(zip(own, wanted, strict=False)):
+                if step != should and shape[axis] > 1 and not empty:
+                    raise BuildError(
+                        f"shape {shape}: the stride of dimension {axis} is {step} elements and should be {should}",
+                        asked=f"{self.name}, argument {param.name!r}",
+                        legal=f"expected {param}",
+                    )
+
+
+def _steps(param: Param, array: Any) -> tuple[int, ...]:
+    """The strides of an array in elements, for a parameter that is declared with strides; 0 where one
+    element is read again and again."""
+    if not param.strides:
+        return ()
+    size, strides = array.dtype.itemsize, getattr(array, "strides", None)
+    if strides is None:  # an array of a device, whose elements lie close together
+        strides = [size * math.prod(array.shape[i + 1 :]) for i in range(len(array.shape))]
+    return tuple(
+        0 if param.broadcasts and length == 1 else step // size
+        for length, step in zip(array.shape, strides, strict=True)
+    )
 
 
 def _explain(

@@ -70,7 +70,9 @@ class Buffer:
 
     `shape` in elements, outermost first, row-major. `scope`: `global`, `shared` (one per
     work-group) or `local` (one per thread or work-item). `strides`, in elements, are those of a
-    buffer whose rows are padded; none means that the elements lie close together.
+    buffer whose rows are padded or that was declared with strides, which says how many elements of
+    memory there is `room` for; none means that the elements lie close together. For the rest see
+    `ir.buffers.decl_buffer`.
     """
 
     name: str
@@ -78,10 +80,22 @@ class Buffer:
     dtype: DType
     scope: str = "global"
     strides: tuple[Expr, ...] = ()
+    room: Expr | None = None
+    elem_offset: Expr | None = None
+    data_alignment: int = -1
+    offset_factor: int = 0
+    buffer_type: str = ""
+    data: Any = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
 
     @property
     def elements(self) -> Expr:
         """How many elements of memory it takes, padding included."""
+        if self.room is not None:
+            return self.room
         if self.strides:
             return self.strides[0] * self.shape[0]
         total: Expr = const(1)
@@ -108,7 +122,8 @@ class Buffer:
         return Store(self, (*indices[:-1], ramp(indices[-1], 1, e.dtype.lanes)), e)
 
     def __repr__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}] {self.scope}"
+        strides = f" strides [{', '.join(map(repr, self.strides))}]" if self.strides else ""
+        return f"{self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}] {self.scope}{strides}"
 
 
 def load(buffer: Buffer, *indices: Expr) -> Expr:

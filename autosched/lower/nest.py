@@ -43,6 +43,7 @@ from autosched.ir.stmt import (
     walk,
 )
 from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.lower.binds import Binds
 from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.extern import opaque_nest
 from autosched.lower.group_reduction import GroupReduction, ThreadLoop
@@ -60,9 +61,15 @@ __all__ = ["build_nests", "threads_around"]
 
 class _Builder:
     def __init__(
-        self, s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer, passed: frozenset[Tensor]
+        self,
+        s: Schedule,
+        real: dict[Stage, Realization],
+        target: Target,
+        an: Analyzer,
+        passed: frozenset[Tensor],
+        binds: Binds,
     ) -> None:
-        self.s, self.real, self.target, self.an, self.passed = s, real, target, an, passed
+        self.s, self.real, self.target, self.an, self.passed, self.binds = s, real, target, an, passed, binds
         self.buffers: dict[Tensor, Buffer] = {}
 
     # -- buffers --------------------------------------------------------------------------------
@@ -78,7 +85,8 @@ class _Builder:
             scope, strides = self.scope(stage), self.padded(stage, shape)
             if tensor in self.passed:  # memory of the caller's, in the caller's layout
                 scope, strides = "global", ()
-            found = self.buffers[tensor] = Buffer(name, shape, tensor.dtype, scope, strides)
+            plain = Buffer(name, shape, tensor.dtype, scope, strides)
+            found = self.buffers[tensor] = self.binds.laid_out(tensor, plain)
         return found
 
     def window(self, tensor: Tensor) -> Storage:
@@ -534,13 +542,18 @@ def threads_around(stage: Stage) -> list[str]:
 
 
 def build_nests(
-    s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer, passed: frozenset[Tensor]
+    s: Schedule,
+    real: dict[Stage, Realization],
+    target: Target,
+    an: Analyzer,
+    passed: frozenset[Tensor],
+    binds: Binds,
 ) -> tuple[dict[Tensor, Buffer], Stmt]:
     """The buffers of all tensors, and the program: root stages in order, allocated as needed.
 
     What is `passed` is not allocated: outputs, and intermediates that are arguments.
     """
-    builder = _Builder(s, real, target, an, passed)
+    builder = _Builder(s, real, target, an, passed, binds)
     roots = [x for x in s.stages if x in real and x.attach.kind == "root"]
     body: Stmt = seq(*(builder.produce(x) for x in roots))
     for stage in reversed(roots):

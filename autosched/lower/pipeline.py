@@ -8,7 +8,7 @@ a function `(Program) -> Program`, and `show --after PASS` prints what it left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autosched.errors import LowerError, UsageError
@@ -21,6 +21,7 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
 from autosched.ir.visit import substitute
 from autosched.lower import gpu, intrinsics, room, storage, streams, verify, vthread
+from autosched.lower.binds import Binds
 from autosched.lower.bounds import infer_bounds
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
@@ -231,12 +232,19 @@ class Structure:
         return format_function(self.function)
 
 
-def lower_structure(s: Schedule, args: Sequence[Tensor | Expr], target: TargetLike, name: str = "main") -> Structure:
+def lower_structure(
+    s: Schedule,
+    args: Sequence[Tensor | Expr],
+    target: TargetLike,
+    name: str = "main",
+    binds: Mapping[Tensor, Buffer] | None = None,
+) -> Structure:
     """The structural half: inline, infer bounds, build nests with guards and storage, simplify.
 
     `args` are the function's parameters in calling order: inputs, outputs, and what else the caller
     wants to see: an intermediate that is an argument is stored there, as far as it is computed (an
-    inlined one is not). A variable is a number that the caller passes: see `scalars`.
+    inlined one is not). A variable is a number that the caller passes: see `scalars`. `binds` says how
+    tensors lie in memory: see `decl_buffer`.
 
     Raises LowerError when an input or output is missing from them, ScheduleError when the schedule is
     inconsistent.
@@ -248,14 +256,15 @@ def lower_structure(s: Schedule, args: Sequence[Tensor | Expr], target: TargetLi
     scalars, tensors = scalar_buffers(args), [t for t in args if isinstance(t, Tensor)]
     passed, wanted = _passed(s, tensors, to), _outputs(s, tensors)
     real = infer_bounds(s, bodies, an, passed)
-    buffers, body = build_nests(s, real, to, an, passed | wanted)
-    arrays = iter(_parameters(s, tensors, buffers, wanted))
+    bound = Binds.check(s, binds, passed)
+    buffers, body = build_nests(s, real, to, an, passed | wanted, bound)
+    arrays = iter(_parameters(s, tensors, buffers, wanted, bound))
     params = tuple([scalars[a] if isinstance(a, Expr) else next(arrays) for a in args])
-    sizes = sorted({v for b in params for d in b.shape for v in variables(d)}, key=lambda v: v.serial)
+    sizes = sorted({v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}, key=lambda v: v.serial)
     body = read_scalars(simplify_stmt(body, Analyzer()), params, scalars)
     verify.check_sizes(body, sizes, name)
     outputs = tuple(i for i, t in enumerate(args) if isinstance(t, Tensor) and t in wanted | passed)
-    exact = room.check_tails(s, {x: r.extents for x, r in real.items()}, an)
+    exact = room.check_tails(s, {x: r.extents for x, r in real.items()}, an) + bound.constraints(s, buffers, an)
     function = Function(name, params, tuple(sizes), body, outputs, requires=room.requirements(exact))
     return Structure(function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s), *exact))
 
@@ -273,6 +282,9 @@ def _passed(s: Schedule, args: Sequence[Tensor], target: Target) -> frozenset[Te
         if target.is_gpu_style and stage.attach.kind != "root":
             why = f"{t.name} is computed at {stage.attach.loop!r}: work-items would write what others read"
             legal = f"{t.name}.compute_root()"
+        elif t not in stage.op.outputs:
+            why = f"{t.name} has another layout since transform_layout"
+            legal = f"binds={{{t.name}: decl_buffer(..)}} with strides instead of transform_layout"
         elif any(isinstance(r, Split) and r.tail == "round_up" for r in stage.relations):
             why = f"a split of {t.name} rounds up: more elements are computed than an argument has"
             legal = "split(..., tail='guard')"
@@ -301,7 +313,11 @@ def _outputs(s: Schedule, args: Sequence[Tensor]) -> frozenset[Tensor]:
 
 
 def _parameters(
-    s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffer], outputs: frozenset[Tensor]
+    s: Schedule,
+    args: Sequence[Tensor],
+    buffers: dict[Tensor, Buffer],
+    outputs: frozenset[Tensor],
+    binds: Binds,
 ) -> tuple[Buffer, ...]:
     twice = [t.name for i, t in enumerate(args) if t in args[:i]]
     if twice:
@@ -328,7 +344,7 @@ def _parameters(
                 asked=f"lower(s, [{', '.join(a.name for a in args)}])",
                 legal=f"arguments needed: {', '.join(x.name for x in needed)}",
             )
-        params.append(buffers.get(t) or Buffer(t.name, t.shape, t.dtype))
+        params.append(buffers.get(t) or binds.laid_out(t, Buffer(t.name, t.shape, t.dtype)))
     return tuple(params)
 
 
@@ -363,14 +379,15 @@ def lower(
     args: Sequence[Tensor] | None = None,
     name: str | None = None,
     target: TargetLike = None,
+    binds: Mapping[Tensor, Buffer] | None = None,
 ) -> Lowered:
-    """The loops that a schedule stands for; `print` shows them.
+    """The loops that a schedule stands for; `print` shows them. `binds`: see `decl_buffer`.
 
     A Schedule needs the list of its arguments; a PrimFunc, or a module of one, has them.
     """
     if isinstance(s, Schedule):
         if args is None:
             raise UsageError("a schedule needs its arguments", asked="lower(s)", legal="lower(s, [A, B])")
-        return Lowered(lower_structure(s, args, target, name or "main"))
+        return Lowered(lower_structure(s, args, target, name or "main", binds))
     f = as_prim_func(s, "lower", name)
-    return Lowered(lower_structure(f.schedule, f.args, target, name or f.name))
+    return Lowered(lower_structure(f.schedule, f.args, target, name or f.name, binds))

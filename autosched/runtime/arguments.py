@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,10 @@ import numpy as np
 from autosched.codegen.artifact import Param, Signature
 from autosched.errors import BuildError
 
-__all__ = ["as_array", "check_arrays", "is_resident", "spans_overlap"]
+__all__ = ["allocate", "as_array", "check_arrays", "is_resident", "spans_overlap"]
+
+#: candidate solutions that NumPy may try to find whether two strided arrays meet
+_MAX_WORK = 100_000
 
 Array = np.ndarray[Any, Any]
 
@@ -95,17 +98,50 @@ def _check_one(function: str, param: Param, array: Array) -> None:
         return  # made by this library: whole, aligned, writable
     if not array.dtype.isnative:
         raise refuse(f"has the byte order {array.dtype.byteorder!r}", "convert with .astype(dtype.newbyteorder('='))")
-    if not array.flags.c_contiguous and array.ndim == len(param.shape):
+    if param.strides:
+        odd = next((step for step in array.strides if step < 0 or step % array.itemsize), None)
+        if odd is not None:
+            what = "negative" if odd < 0 else f"no multiple of {array.itemsize}"
+            raise refuse(f"has a stride of {odd} bytes, which is {what}", f"copy it with {param.name}.copy()")
+        if param.is_output and _meets_itself(array):
+            raise refuse(
+                f"is an output, and elements share memory: shape {array.shape}, strides {array.strides}",
+                "pass an array whose elements lie apart",
+            )
+    elif not array.flags.c_contiguous and array.ndim == len(param.shape):
         raise refuse(
             f"is not C-contiguous: shape {array.shape}, strides {array.strides}",
             f"copy it with np.ascontiguousarray({param.name})",
         )
     if not array.flags.aligned:
         raise refuse(f"is not aligned to {array.itemsize} bytes", f"copy it with {param.name}.copy()")
+    if array.ctypes.data % param.alignment and array.size:
+        raise refuse(f"is not aligned to {param.alignment} bytes", "copy it into memory that is")
     if param.is_output and not array.flags.writeable:
         raise refuse(
             "is an output and cannot be written: the array is read-only", "pass a writable array, or leave it out"
         )
+
+
+def _meets_itself(array: Array) -> bool:
+    """Whether two elements have one place; strides that reach past one another's rows count as that."""
+    reach = array.itemsize
+    for step, length in sorted(zip(array.strides, array.shape, strict=True)):
+        if length > 1 and step < reach:
+            return True
+        reach += max(length - 1, 0) * step
+    return False
+
+
+def allocate(param: Param, sizes: Mapping[str, int]) -> Array:
+    """An array for an output that a call leaves out."""
+    shape = param.shape_for(sizes)
+    if not param.strides:
+        return np.empty(shape, param.dtype)
+    steps = param.strides_for(sizes)
+    room = sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) + 1 if 0 not in shape else 0
+    memory = np.empty(room, param.dtype)
+    return np.lib.stride_tricks.as_strided(memory, shape, tuple(step * memory.itemsize for step in steps))
 
 
 def spans_overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
@@ -114,13 +150,19 @@ def spans_overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
 
 
 def _overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays have an element in common; where that is too hard to tell, they do."""
     if is_resident(a) or is_resident(b):
         return a is b
-    return spans_overlap(a.ctypes.data, a.nbytes, b.ctypes.data, b.nbytes)
+    if not np.may_share_memory(a, b) or (a.flags.c_contiguous and b.flags.c_contiguous):
+        return bool(np.may_share_memory(a, b))
+    try:
+        return bool(np.shares_memory(a, b, max_work=_MAX_WORK))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _check_overlap(signature: Signature, arrays: Sequence[Array], output: int) -> None:
-    """Contiguous arrays share memory exactly when their bounds overlap."""
+    """Contiguous arrays share memory exactly when their bounds overlap; others are looked at closely."""
     mine = arrays[output]
     for i, other in enumerate(arrays):
         if i != output and _overlap(mine, other):

@@ -21,6 +21,7 @@ from autosched.ir.dtype import dtype
 from autosched.runtime.arguments import check_arrays, is_resident
 from autosched.runtime.cuda_driver import Session, cuda_device, open_session
 from autosched.runtime.launches import Launch, LaunchPlan
+from autosched.runtime.strided import memory_of
 from autosched.target import Target
 
 __all__ = ["CudaBoundCall", "CudaKernel"]
@@ -91,7 +92,7 @@ class CudaBoundCall:
         launches: Sequence[Launch],
     ) -> None:
         self._session = session
-        self._arrays = tuple(arrays)
+        self._arrays = tuple(a if is_resident(a) else memory_of(a) for a in arrays)
         self._outputs = tuple(p.is_output for p in kernel.signature.params)
         self._is_uploaded = False
         self.wide = kernel.plan.is_wide(sizes)

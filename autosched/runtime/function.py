@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.artifact import Artifact, Param, Signature
 from autosched.errors import BuildError, UsageError
 from autosched.runtime import load
-from autosched.runtime.arguments import as_array, check_arrays, is_resident, spans_overlap
+from autosched.runtime.arguments import allocate, as_array, check_arrays, is_resident, spans_overlap
 from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel
+from autosched.runtime.strided import memory_of
 from autosched.target import Target
 
 if TYPE_CHECKING:
@@ -97,18 +97,17 @@ class CompiledFunction:
         sizes = self.signature.resolve(given)
         place = next((a for a in arrays if is_resident(a)), None)
         return [
-            self._empty(p.shape_for(sizes), p.dtype, place) if a is None else a
-            for p, a in zip(self.signature.params, given, strict=True)
+            self._empty(p, sizes, place) if a is None else a for p, a in zip(self.signature.params, given, strict=True)
         ]
 
     @staticmethod
-    def _empty(shape: tuple[int, ...], of: str, beside: Any) -> Array:
+    def _empty(param: Param, sizes: Mapping[str, int], beside: Any) -> Array:
         """A new array, on the device where the other one lies if there is one."""
         if beside is None:
-            return np.empty(shape, of)
+            return allocate(param, sizes)
         from autosched.runtime.ndarray import empty
 
-        return cast("Array", empty(shape, of, beside.device))
+        return cast("Array", empty(param.shape_for(sizes), param.dtype, beside.device))
 
     def _make_plan(self, key: tuple[object, ...], arrays: Sequence[Array]) -> _Plan:
         """Check the arrays in full, and note what calls with arrays like these have in common."""
@@ -116,7 +115,7 @@ class CompiledFunction:
         sizes = check_arrays(self.signature, complete)
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()
-        plan = self._plans[key] = _Plan(self._kernel, sizes, allocates=len(arrays) < len(complete))
+        plan = self._plans[key] = _Plan(self._kernel, sizes, complete, allocates=len(arrays) < len(complete))
         return plan
 
     # -- timing -------------------------------------------------------------------------------
@@ -194,15 +193,16 @@ class CompiledFunction:
 class _Plan:
     """What all calls with arrays of the same shapes and layout share; their checks are done."""
 
-    def __init__(self, kernel: Kernel, sizes: Mapping[str, int], allocates: bool) -> None:
+    def __init__(self, kernel: Kernel, sizes: Mapping[str, int], arrays: Sequence[Array], allocates: bool) -> None:
         params = kernel.signature.params
         self._kernel = kernel
         self._signature = kernel.signature
         self._allocates = allocates
         self._outputs = [i for i, p in enumerate(params) if p.is_output]
         self._specs = [(p.shape_for(sizes), np.dtype(p.dtype)) for p in params]
-        self._bytes = [math.prod(shape) * of.itemsize for shape, of in self._specs]
-        self._masks = [of.itemsize - 1 for _, of in self._specs]
+        self._strides = [tuple(k * np.dtype(p.dtype).itemsize for k in p.strides_for(sizes)) for p in params]
+        self._bytes = [a.nbytes if is_resident(a) else memory_of(a).nbytes for a in arrays]
+        self._masks = [max(of.itemsize, p.alignment) - 1 for p, (_, of) in zip(params, self._specs, strict=True)]
         self._pairs = [(i, j) for i in self._outputs for j in range(len(params)) if i != j]
         self._empty = not any(self._bytes[i] for i in self._outputs)
         self._direct = kernel.prepare(sizes) if isinstance(kernel, DirectKernel) else None
@@ -228,10 +228,18 @@ class _Plan:
     def _with_outputs(self, inputs: Sequence[Array], addresses: Sequence[int]) -> tuple[list[Array], list[int]]:
         arrays, places = list(inputs), list(addresses)
         for i in self._outputs:  # ascending, so each goes to its final position
-            fresh: Array = np.empty(*self._specs[i])
+            fresh = self._fresh(i)
             arrays.insert(i, fresh)
             places.insert(i, fresh.__array_interface__["data"][0])
         return arrays, places
+
+    def _fresh(self, i: int) -> Array:
+        """Memory for an output that the call leaves out."""
+        shape, of = self._specs[i]
+        if not self._strides[i]:
+            return np.empty(shape, of)
+        memory = np.empty(self._bytes[i] // of.itemsize, of)
+        return np.lib.stride_tricks.as_strided(memory, shape, self._strides[i])
 
     def _check(self, arrays: Sequence[Array], addresses: Sequence[int]) -> None:
         """What shapes and layout do not tell: alignment, and outputs that overlap."""

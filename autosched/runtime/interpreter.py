@@ -170,12 +170,15 @@ class _Interpreter:
         """The flat element an access names; None if it is outside the buffer, which is a finding."""
         memory = self.memory[buffer]
         at = tuple(self.any_index(i, lane) for i in indices)
-        shape = memory.values.shape if len(at) == memory.values.ndim else (memory.values.size,)
+        strided = memory.values.shape != memory.shape and len(at) == len(memory.shape) == len(buffer.strides)
+        shape = memory.shape if strided or len(at) == len(memory.shape) else (memory.values.size,)
         if any(not 0 <= i < n for i, n in zip(at, shape, strict=True)):
             what = "write to" if isinstance(by, Store) else "read of"
             why = f"{what} {buffer.name}{list(at)} is outside {list(shape)}"
             self.found("out-of-bounds", why, by, _does(by), buffer, at)
             return None
+        if strided:
+            return sum(i * step for i, step in zip(at, memory.strides, strict=True))
         return int(np.ravel_multi_index(at, shape))
 
     def any_index(self, i: Expr, lane: int) -> int:
@@ -515,8 +518,11 @@ def _interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int
     env: dict[Any, Any] = {}
     for buffer, array in zip(function.params, arrays, strict=True):
         for d, n in zip(buffer.shape, array.shape, strict=True):
-            if d.op == "var":
+            if d.op == "var" and (d not in env or n != 1):
                 env[d] = n
+        for d, n, step in zip(buffer.strides, array.shape, array.strides, strict=False):
+            if d.op == "var" and (d not in env or n > 1):
+                env[d] = 0 if n == 1 else step // array.itemsize
     memory = {
         b: Memory(a, written=i not in function.outputs)
         for i, (b, a) in enumerate(zip(function.params, arrays, strict=True))
@@ -531,7 +537,8 @@ def _interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int
             raise BuildError("a barrier outside a kernel", asked="interpreter")
     for i in function.outputs:
         b = function.params[i]
-        if not memory[b].written.all():
-            place = memory[b].place_of(int(np.argmin(memory[b].written)))
+        missing = memory[b].never_written()
+        if missing is not None:
+            place = memory[b].place_of(missing)
             why = f"{b.name}{list(place)} was never written"
             findings.add((b,), Finding("unwritten-output", why, b.name, place))

@@ -28,6 +28,7 @@ from autosched.runtime.opencl_devices import (
     open_session,
     opencl,
 )
+from autosched.runtime.strided import memory_of
 from autosched.target import Target
 
 __all__ = ["DeviceInfo", "OpenCLBoundCall", "OpenCLKernel", "device_limits", "devices", "find_device"]
@@ -126,7 +127,7 @@ class OpenCLBoundCall:
         wide: bool,
     ) -> None:
         """`wide`: whether `index_t` has 64 bits."""
-        self._arrays = tuple(arrays)
+        self._arrays = tuple(a if is_resident(a) else memory_of(a) for a in arrays)
         self._outputs = tuple(p.is_output for p in kernel.signature.params)
         self._session = kernel.session
         self._name = kernel.signature.name

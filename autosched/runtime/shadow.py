@@ -22,6 +22,7 @@ import numpy as np
 from autosched.errors import BuildError
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import Store
+from autosched.runtime.strided import memory_of
 
 __all__ = ["Access", "Finding", "Findings", "Fork", "Memory", "Party", "Place", "Task"]
 
@@ -102,8 +103,10 @@ class Memory:
     """
 
     def __init__(self, values: np.ndarray, written: bool, task: Task | None = None) -> None:
-        self.values = values
-        self.written = np.full(values.size, written)
+        #: of an argument with strides, the shape that it has; its elements are all that it spans
+        self.shape, self.strides = values.shape, tuple(step // values.itemsize for step in values.strides)
+        self.values = memory_of(values)
+        self.written = np.full(self.values.size, written)
         self.task = task
         self._writers: dict[int, dict[Task, Access]] = {}  # all of them wrote the value that is there
         self._readers: dict[int, dict[Task, Access]] = {}
@@ -111,6 +114,15 @@ class Memory:
     def place_of(self, at: int) -> tuple[int, ...]:
         """The element at this position, one number for each dimension."""
         return tuple(int(i) for i in np.unravel_index(at, self.values.shape))
+
+    def never_written(self) -> int | None:
+        """The first of the array's elements without a value."""
+        steps = tuple(step * self.written.itemsize for step in self.strides)
+        seen = np.lib.stride_tricks.as_strided(self.written, self.shape, steps)
+        if seen.all():
+            return None
+        first = np.unravel_index(int(np.argmin(seen)), self.shape)
+        return int(sum(i * step for i, step in zip(first, self.strides, strict=True)))
 
     def view(self, places: np.ndarray) -> np.ndarray:
         """The elements at these flat positions, which lie at equal distances, as an array over this memory."""

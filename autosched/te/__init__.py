@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from autosched.ir.buffers import decl_buffer
 from autosched.ir.expr import (
     Expr,
     ceildiv,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "decl_buffer",
     "Combiner",
     "AXIS_SEPARATOR",
     "ComputeOp",

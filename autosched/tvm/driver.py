@@ -44,7 +44,7 @@ def lower(
         module = inp if isinstance(inp, IRModule) else IRModule({inp.name: inp})
         return module if simple_mode else IRModule({k: _finish(f, _target_of(f)) for k, f in module.items()})
     s, tensors = _schedule_of(inp, args)
-    structure = lower_structure(s, tensors, _target_for(s), name)
+    structure = lower_structure(s, tensors, _target_for(s), name, binds)
     if simple_mode and not PassContext.current().option("tir.add_lower_pass"):
         return Lowered(structure).mod
     return IRModule({name: _finish(Lowered(structure).mod[name], structure.target)})
@@ -68,7 +68,7 @@ def build(
     if isinstance(inputs, (IRModule, Function)):
         return build_schedule(inputs, to)
     s, tensors = _schedule_of(inputs, args)
-    return build_schedule(s, to, args=tensors, name=name)
+    return build_schedule(s, to, args=tensors, name=name, binds=binds)
 
 
 def _schedule_of(inp: Any, args: Sequence[Any] | None) -> tuple[Schedule, Sequence[Any]]:
