@@ -197,6 +197,8 @@ class _Nest:
         values = {a.var: real.axis_value(i, builder.an) for i, a in enumerate(stage.axis)}
         values.update({a.var: builder.an.simplify(a.min + real.offsets[a]) for a in stage.reduce_axis})
         self.values = values
+        if stage.store_predicate is not None:
+            self.guards.append(builder.an.simplify(substitute(stage.store_predicate, values)))
         #: of each output its memory, and where an element is kept in it
         self.places: list[tuple[Buffer, tuple[Expr, ...]]] = []
         for tensor in stage.op.outputs:

@@ -30,7 +30,9 @@ from autosched.schedule.decompose import decompose_reduction
 from autosched.schedule.handles import computed, factor_of, leaf, unmarked
 from autosched.schedule.layouts import transform_layout
 from autosched.schedule.new_stages import cache_read, cache_write, rfactor
+from autosched.schedule.predicates import set_store_predicate
 from autosched.schedule.reverse import reverse_compute_at, reverse_compute_inline
+from autosched.schedule.rolling import rolling_buffer
 from autosched.schedule.split_into import split_into
 
 __all__ = ["PRIMITIVES", "Illegal"]
@@ -252,6 +254,7 @@ def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
     if taken and taken[0] is not chosen:
         raise Illegal(f"{taken[0].full_name} is bound to {tag} already", "one loop of a stage for each hardware axis")
     _mark(stage, loop, "thread", tag)
+    leaf(stage, loop).thread_var = getattr(thread, "var", None)
 
 
 def pragma(s: Schedule, stage: Stage, loop: Any, pragma_type: Any) -> None:
@@ -430,5 +433,7 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
         compute_at, store_at, reverse_compute_at, compute_inline, reverse_compute_inline,
         compute_root, decompose_reduction, set_scope, storage_align, cache_write, cache_read, rfactor,
         transform_layout,
+        rolling_buffer,
+        set_store_predicate,
     )
 }  # fmt: skip

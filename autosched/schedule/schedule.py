@@ -10,11 +10,13 @@ from typing import Any
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.visit import post_order
-from autosched.schedule import decompose, lints, scans, tails
+from autosched.schedule import decompose, lints, predicates, rolling, scans, tails
+from autosched.schedule.groups import Group
 from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.layouts import Layout
 from autosched.schedule.lints import Lint
+from autosched.schedule.predicates import predicate_to_json
 from autosched.schedule.primitives import PRIMITIVES
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Fetch, Loop, Stage
@@ -81,6 +83,7 @@ class Schedule:
         self.knobs: dict[str, Knob] = {}
         self.constraints: list[Constraint] = []
         self.stages: list[Stage] = []
+        self.groups: list[Group] = []
         self._stage_of: dict[Tensor, Stage] = {}
         self._by_name: dict[str, Stage] = {}
         self._choices: dict[str, Any] = {}
@@ -208,7 +211,10 @@ class Schedule:
             owner = self.stage(args[0]) if kind in AT_LOOPS else stage  # of the loops that are named
             kinds = argument_kinds(SHAPES[kind][0], len(args))
             owners = {"loop": owner, "mapping": stage}
-            encoded = tuple(self._encode(a, owners.get(k)) for a, k in zip(args, kinds, strict=True))
+            encoded = tuple(
+                predicate_to_json(a, stage) if k == "predicate" else self._encode(a, owners.get(k))
+                for a, k in zip(args, kinds, strict=True)
+            )
             encoded_options = {k: self._encode(v) for k, v in options.items()}
             result = PRIMITIVES[kind](self, stage, *args, **options)
         except (Illegal, RecordError) as error:
@@ -283,6 +289,26 @@ class Schedule:
     def rfactor(self, tensor: Any, reduce_loop: Any, factor_axis: int = 0) -> Any:
         """See `primitives.rfactor`."""
         return self.apply("rfactor", self[tensor], reduce_loop, factor_axis=factor_axis)
+
+    def create_group(self, outputs: Any, inputs: Any = (), include_inputs: bool = False) -> Group:
+        """The stages that compute `outputs` from `inputs`, to be moved together; see `groups.Group`."""
+        ends, begins = (
+            [self[x] for x in (given if isinstance(given, (list, tuple)) else [given])] for given in (outputs, inputs)
+        )
+        group = Group(self, ends, begins, include_inputs)
+        if not group.stages:
+            asked = _with_line(f"create_group({[x.name for x in ends]}, {[x.name for x in begins]})")
+            legal = "outputs that are computed from the inputs, by stages in between"
+            raise ScheduleError("there is nothing between them", asked=asked, legal=legal)
+        self.groups.append(group)
+        return group
+
+    def normalize(self) -> Schedule:
+        """The schedule itself, checked. Loops begin at 0 here by construction: axes that begin elsewhere
+        add their first value, which is what TVM's `normalize` rewrites a schedule to do.
+        """
+        self.verify()
+        return self
 
     # -- what a template adds -------------------------------------------------------------------
     def define_knob(self, name: str, values: Iterable[int]) -> Expr:
@@ -390,6 +416,8 @@ class Schedule:
                 self._check_fetch(stage, fetch)
             self._check_storage(stage)
             tails.check(stage)
+            rolling.check(stage)
+            predicates.check(stage)
             decompose.check(stage)
             loop = stage.attach.loop
             if loop is None:

@@ -47,7 +47,7 @@ class Loop:
     """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`; `thread` what it is bound to;
     `pragmas` are some of `PRAGMAS`."""
 
-    __slots__ = ("is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "var")
+    __slots__ = ("is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "thread_var", "var")
 
     def __init__(self, stage: Stage, name: str, is_reduce: bool, root: IterVar | None = None) -> None:
         self.stage = stage
@@ -56,6 +56,7 @@ class Loop:
         self.root = root
         self.kind = "serial"
         self.thread = ""
+        self.thread_var: Expr | None = None  #: of the `te.thread_axis` that it is bound to
         self.pragmas: tuple[str, ...] = ()
         self.var: Expr = var(name, role="loop")
 
@@ -136,7 +137,9 @@ class Stage:
         self.name = name
         self.is_output = is_output
         self.attach = Attach()
-        self.store = Attach()
+        self._store = Attach()
+        self.rolls = False  #: stored as far out as its iterations can share storage
+        self.store_predicate: Expr | None = None
         self.scope = "global"
         self.scope_given = False
         self.alignments: dict[IterVar, tuple[Expr, Expr]] = {}  #: axis -> factor and offset of its stride
@@ -287,6 +290,18 @@ class Stage:
         self.loops.insert(0, loop)
         return loop
 
+    @property
+    def store(self) -> Attach:
+        """The loop of the consumer that the storage belongs to, if another than `attach`."""
+        host, at = self.attach.stage, self.attach.loop
+        if self.rolls and self._store.loop is None and host is not None and at in host.loops:
+            return Attach("at", host, _outermost(host.loops, at))
+        return self._store
+
+    @store.setter
+    def store(self, place: Attach) -> None:
+        self._store = place
+
     def surroundings(self) -> tuple[Stage | None, list[Loop]]:
         """The stage inside whose loops this one is computed, and those of its loops that are around it."""
         host, at = self.attach.stage, self.attach.loop
@@ -410,6 +425,16 @@ class Stage:
         self._call("storage_align", axis, factor, offset)
         return self
 
+    def rolling_buffer(self) -> Stage:
+        """See `rolling.rolling_buffer`."""
+        self._call("rolling_buffer")
+        return self
+
+    def set_store_predicate(self, predicate: Any) -> Stage:
+        """See `predicates.set_store_predicate`."""
+        self._call("set_store_predicate", predicate)
+        return self
+
     def transform_layout(self, mapping: Any) -> list[Loop]:
         """See `layouts.transform_layout`."""
         return self._call("transform_layout", mapping)
@@ -418,6 +443,16 @@ class Stage:
         """See `primitives.set_scope`."""
         self._call("set_scope", scope)
         return self
+
+
+def _outermost(loops: list[Loop], inner: Loop) -> Loop:
+    """The outermost of the loops around `inner` that all its iterations in between may share storage at."""
+    chosen = inner
+    for loop in reversed(loops[: loops.index(inner)]):
+        if chosen.kind in ("parallel", "thread"):
+            break
+        chosen = loop
+    return chosen
 
 
 def _flat(items: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -59,6 +59,8 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "storage_align": (("axis", "factor", "factor"), {}),
     "cache_write": (("name",), {"keep_loops": "flag"}),
     "transform_layout": (("mapping",), {}),
+    "rolling_buffer": ((), {}),
+    "set_store_predicate": (("predicate",), {}),
     "cache_read": (("name", "names"), {"output": "number"}),
     "rfactor": (("loop",), {"factor_axis": "number"}),
 }
@@ -127,6 +129,15 @@ def _is_factor(data: Any, depth: int = 0, of_axes: bool = False) -> bool:
     return len(data) == 3 and data[0] in _FACTOR_OPS and all(_is_factor(d, depth + 1, of_axes) for d in data[1:])
 
 
+def _is_predicate(data: Any, depth: int = 0) -> bool:
+    """An operator and its operands, integers, and `[kind, name]` for loops, axes, sizes and knobs."""
+    if not isinstance(data, list) or depth > MAX_DEPTH:
+        return isinstance(data, int)
+    named = len(data) == 2 and isinstance(data[1], str)
+    operands = all(_is_predicate(d, depth + 1) for d in data[1:])
+    return bool(data) and isinstance(data[0], str) and (named or (operands and 2 <= len(data) <= 3))
+
+
 def _is_mapping(data: Any) -> bool:
     return isinstance(data, list) and all(x == "|" or _is_factor(x, of_axes=True) for x in data)
 
@@ -143,6 +154,7 @@ _IS_A = {
     "factor": _is_factor,
     "part": lambda x: x is None or _is_factor(x),
     "mapping": _is_mapping,
+    "predicate": _is_predicate,
     "flag": lambda x: isinstance(x, bool),
     "number": lambda x: isinstance(x, int) and not isinstance(x, bool),
     "knob": is_knob_name,

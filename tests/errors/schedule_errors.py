@@ -257,6 +257,39 @@ def reorder_with_a_loop_given_twice() -> None:
     s["C"].reorder("i", "j", "i")
 
 
+# -- rolling_buffer, set_store_predicate ---------------------------------------------------------------
+
+
+def roll_an_output() -> None:
+    s = schedule()
+    s["T"].rolling_buffer()
+
+
+def roll_an_input() -> None:
+    s = schedule()
+    s["A"].rolling_buffer()
+
+
+def store_by_an_element() -> None:
+    s = schedule()
+    s["C"].set_store_predicate(s["B"].tensor[0, 0] < 1)
+
+
+def store_by_a_loop_of_another_stage() -> None:
+    s = schedule()
+    s["C"].set_store_predicate(s["B"].loops[0].var < 1)
+
+
+def store_by_a_number() -> None:
+    s = schedule()
+    s["C"].set_store_predicate(s["C"].loops[0].var + 1)
+
+
+def store_by_no_condition() -> None:
+    s = schedule()
+    s["C"].set_store_predicate(["near", ["loop", "i"], 1])
+
+
 # -- transform_layout ------------------------------------------------------------------------------------
 
 
@@ -963,6 +996,10 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "tuples": [
         cache_write_of_one_of_two, cache_write_of_two_stages, cache_read_of_an_output_that_is_not_there,
         cache_read_for_a_reader_of_the_other,
+    ],
+    "rolling_buffer": [roll_an_output, roll_an_input],
+    "set_store_predicate": [
+        store_by_an_element, store_by_a_loop_of_another_stage, store_by_a_number, store_by_no_condition,
     ],
     "transform_layout": [
         transform_an_output, transform_an_input, transform_after_a_split, transform_with_an_index_too_few,
