@@ -138,7 +138,8 @@ class For:
     `thread` is the hardware index a `thread` loop is bound to (one of `THREAD_TAGS`, or `VTHREAD`).
     `ragged` marks a piece that partitioning cut off: rarely run, so not worth vector code.
     `lanes` marks a serial loop that was part of a vector loop: it may be run this many iterations
-    at a time, in vectors that overlap if they must.
+    at a time, in vectors that overlap if they must. `pragmas` are those of `schedule.pragmas` that
+    lowering looks at.
     """
 
     var: Expr
@@ -149,6 +150,7 @@ class For:
     thread: str = ""
     ragged: bool = False
     lanes: int = 0
+    pragmas: tuple[str, ...] = ()
 
     @property
     def loop_var(self) -> Expr:

@@ -425,7 +425,9 @@ class _Nest:
                 later = {loop.var: loop.var + fetch.offset}
                 for tensor in fetch.tensor.op.outputs:
                     body = _fetching(body, self.b.buffer(tensor), later)
-        return For(loop.var, *self.spans[loop], loop.kind, body, loop.thread)
+        if "debug_skip_region" in loop.pragmas:
+            return seq()
+        return For(loop.var, *self.spans[loop], loop.kind, body, loop.thread, pragmas=loop.pragmas)
 
     def _init_loops(self, spatial: list[Loop], init: Stmt, guards: list[Expr]) -> Stmt:
         """The first value goes into every element before the first reduce loop starts.

@@ -53,6 +53,7 @@ from autosched.ir.stmt import (
     walk,
 )
 from autosched.ir.visit import post_order
+from autosched.lower.hints import hint
 from autosched.lower.scoped import enter_loop, replace_exprs, simplify_stmt
 
 __all__ = ["partition_loops"]
@@ -116,7 +117,8 @@ def _partition_for(loop: For, an: Analyzer, items: frozenset[Expr]) -> Stmt:
     with an.tightened({}):
         enter_loop(loop, an)
         span = None
-        if not loop.ragged and (loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx")):
+        is_cut = not loop.ragged and hint(loop, "loop_partition_hint") != 0
+        if is_cut and (loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx")):
             span = _interior(loop, an, items)
         if span is None:
             return replace(loop, body=partition_loops(loop.body, an, items))

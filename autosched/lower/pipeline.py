@@ -23,6 +23,7 @@ from autosched.ir.visit import substitute
 from autosched.lower import gpu, intrinsics, room, storage, streams, verify, vthread
 from autosched.lower.binds import Binds
 from autosched.lower.bounds import infer_bounds
+from autosched.lower.hints import apply_hints
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
 from autosched.lower.partition import partition_loops
@@ -69,6 +70,7 @@ def bind_knobs(p: Program) -> Program:
             s.buffer,
             shape=tuple(substitute(d, mapping) for d in s.buffer.shape),
             strides=tuple(substitute(d, mapping) for d in s.buffer.strides),
+            room=None if s.buffer.room is None else substitute(s.buffer.room, mapping),
         )
         for s in _allocations(p.function.body)
         if any(variables(d) & mapping.keys() for d in (*s.buffer.shape, *s.buffer.strides))
@@ -77,6 +79,11 @@ def bind_knobs(p: Program) -> Program:
     requires = tuple(replace(r, condition=substitute(r.condition, mapping)) for r in p.function.requires)
     function = replace(p.function, requires=requires)
     return replace(p, function=function.with_body(storage.retarget(body, owner) if owner else body))
+
+
+def apply_pragmas(p: Program) -> Program:
+    """Loops are unrolled, or not, as pragmas ask. See `lower.hints`."""
+    return p.with_body(apply_hints(p.function.body))
 
 
 def _allocations(body: Stmt) -> list[Allocate]:
@@ -158,6 +165,7 @@ def check(p: Program) -> Program:
 #: The passes for one candidate, in order. Those before are the structural half, in `lower_structure`.
 CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("bind_knobs", bind_knobs),
+    ("apply_pragmas", apply_pragmas),
     ("simplify", simplify),
     ("lower_intrinsics", lower_intrinsics),
     ("partition", partition),

@@ -18,7 +18,7 @@ from autosched.ir.expr import (
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD
 from autosched.schedule import scans, tails
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.stage import PRAGMAS, SCOPES, Attach, Fetch, Fuse, Loop, Split, Stage
+from autosched.schedule.stage import SCOPES, Attach, Fetch, Fuse, Loop, Split, Stage
 from autosched.schedule.tensorize import tensorize
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar
@@ -30,6 +30,7 @@ from autosched.schedule.decompose import decompose_reduction
 from autosched.schedule.handles import computed, factor_of, leaf, unmarked
 from autosched.schedule.layouts import transform_layout
 from autosched.schedule.new_stages import cache_read, cache_write, rfactor
+from autosched.schedule.pragmas import pragma
 from autosched.schedule.predicates import set_store_predicate
 from autosched.schedule.reverse import reverse_compute_at, reverse_compute_inline
 from autosched.schedule.rolling import rolling_buffer
@@ -255,28 +256,6 @@ def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
         raise Illegal(f"{taken[0].full_name} is bound to {tag} already", "one loop of a stage for each hardware axis")
     _mark(stage, loop, "thread", tag)
     leaf(stage, loop).thread_var = getattr(thread, "var", None)
-
-
-def pragma(s: Schedule, stage: Stage, loop: Any, pragma_type: Any) -> None:
-    """Ask something of the code for a loop that does not change what is computed: see `PRAGMAS`.
-
-    for x in N: B[x] = f(x)   --pragma(x, "streaming_store")->   for x in N: stream B[x] = f(x)
-
-    `streaming_store` saves reading what is about to be overwritten, and leaves the caches to data
-    that is needed again. It is for whole vectors on x86; other stores, and other targets, take no
-    notice.
-    """
-    computed(stage)
-    chosen = leaf(stage, loop)
-    if pragma_type not in PRAGMAS:
-        raise Illegal(f"no pragma {pragma_type!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in PRAGMAS.items()))
-    if stage.reduce_axis:
-        raise Illegal(
-            f"{stage.name} is a reduction: it reads back what it stores",
-            f"s.cache_write({stage.name!r}, 'local'), and the pragma on the copy that {stage.name} becomes",
-        )
-    if pragma_type not in chosen.pragmas:
-        chosen.pragmas += (pragma_type,)
 
 
 def prefetch(s: Schedule, stage: Stage, tensor: Any, loop: Any, offset: Any) -> None:

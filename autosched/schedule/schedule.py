@@ -297,7 +297,7 @@ class Schedule:
         )
         group = Group(self, ends, begins, include_inputs)
         if not group.stages:
-            asked = _with_line(f"create_group({[x.name for x in ends]}, {[x.name for x in begins]})")
+            asked = with_line(f"create_group({[x.name for x in ends]}, {[x.name for x in begins]})")
             legal = "outputs that are computed from the inputs, by stages in between"
             raise ScheduleError("there is nothing between them", asked=asked, legal=legal)
         self.groups.append(group)

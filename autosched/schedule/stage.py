@@ -20,7 +20,7 @@ from autosched.te.tensor_intrin import TensorIntrin
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["PRAGMAS", "SCOPES", "TAILS", "Attach", "Fetch", "Fuse", "InitNest", "Loop", "Split", "Stage"]
+__all__ = ["SCOPES", "TAILS", "Attach", "Fetch", "Fuse", "InitNest", "Loop", "Split", "Stage"]
 
 #: storage scope -> where it lives
 SCOPES = {
@@ -37,15 +37,11 @@ TAILS = {
     "round_up": "whole blocks, for which an intermediate is padded; an output or reduction must divide into them",
 }
 
-#: pragma -> what it asks of a loop
-PRAGMAS = {
-    "streaming_store": "what the loop stores goes past the caches: for more than they hold, and read much later",
-}
-
 
 class Loop:
     """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`; `thread` what it is bound to;
-    `pragmas` are some of `PRAGMAS`."""
+    `pragmas` are some of `pragmas.PRAGMAS`,
+    with `=value` behind those that have one."""
 
     __slots__ = ("is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "thread_var", "var")
 
@@ -382,9 +378,9 @@ class Stage:
         """See `primitives.bind`."""
         self._call("bind", loop, thread)
 
-    def pragma(self, loop: Any, pragma_type: str) -> None:
-        """See `primitives.pragma`."""
-        self._call("pragma", loop, pragma_type)
+    def pragma(self, loop: Any, pragma_type: str, pragma_value: Any = None) -> None:
+        """See `pragmas.pragma`."""
+        self._call("pragma", loop, pragma_type, pragma_value=pragma_value)
 
     def compute_at(self, parent: Any, scope: Any) -> Stage:
         """See `primitives.compute_at`."""

@@ -47,7 +47,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "bind": (("loop", "name"), {}),
     "tensorize": (("loop", "name"), {}),
     "prefetch": (("name", "loop", "factor"), {}),
-    "pragma": (("loop", "name"), {}),
+    "pragma": (("loop", "name"), {"pragma_value": "value"}),
     "compute_at": (("name", "loop"), {}),
     "store_at": (("name", "loop"), {}),
     "reverse_compute_at": (("name", "loop"), {}),

@@ -19,7 +19,7 @@ from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.reverse import matching_axes
 from autosched.schedule.schedule import Schedule, replay
-from autosched.schedule.stage import PRAGMAS, Loop, Split, Stage
+from autosched.schedule.stage import Loop, Split, Stage
 from autosched.schedule.tails import has_room
 from autosched.target import Target
 from autosched.te.tensor import ComputeOp
@@ -197,9 +197,13 @@ def _unroll(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 def _pragma(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     loop = draw.one(stage.loops)
-    if loop is None or stage.reduce_axis or stage.scan_loop is not None:
+    if loop is None or stage.scan_loop is not None:
         return None
-    return Step("pragma", stage.name, (loop.name, draw.rng.choice(tuple(PRAGMAS))))
+    kind = draw.rng.choice(("streaming_store", "streaming_store", "auto_unroll_max_step", "loop_partition_hint"))
+    if kind == "streaming_store":
+        return None if stage.reduce_axis else Step("pragma", stage.name, (loop.name, kind))
+    value = draw.rng.choice((0, 4, 16)) if kind == "auto_unroll_max_step" else draw.rng.choice((0, 1))
+    return Step("pragma", stage.name, (loop.name, kind), {"pragma_value": value})
 
 
 def _prefetch(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:

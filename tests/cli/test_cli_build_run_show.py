@@ -124,7 +124,7 @@ def test_show_loops_after_any_pass(cli: Cli, record: Record) -> None:
     assert bound == cli("show", "brighten", "--after", "simplify").out
     wrong = cli("show", "brighten", "--after", "simplfy")
     assert wrong.status == 2
-    assert "structure, bind_knobs, simplify" in wrong.err
+    assert "structure, bind_knobs, apply_pragmas, simplify" in wrong.err
 
 
 def test_show_code(cli: Cli) -> None:

@@ -257,6 +257,39 @@ def reorder_with_a_loop_given_twice() -> None:
     s["C"].reorder("i", "j", "i")
 
 
+# -- pragmas with values -------------------------------------------------------------------------------
+
+
+def pragma_that_belongs_to_other_threads() -> None:
+    s = schedule()
+    s["C"].pragma("i", "parallel_launch_point")
+
+
+def pragma_of_strides_for_threads() -> None:
+    s = schedule()
+    s["C"].pragma("i", "parallel_stride_pattern")
+
+
+def pragma_with_code() -> None:
+    s = schedule()
+    s["C"].pragma("i", "import_c", "int f(void);")
+
+
+def pragma_without_its_value() -> None:
+    s = schedule()
+    s["C"].pragma("i", "auto_unroll_max_step")
+
+
+def pragma_with_a_value_that_is_none_of_its() -> None:
+    s = schedule()
+    s["C"].pragma("i", "loop_partition_hint", 2)
+
+
+def pragma_with_a_value_that_it_does_not_take() -> None:
+    s = schedule()
+    s["C"].pragma("i", "streaming_store", 7)
+
+
 # -- rolling_buffer, set_store_predicate ---------------------------------------------------------------
 
 
@@ -392,7 +425,7 @@ def bind_two_loops_to_one_axis() -> None:
 
 def pragma_that_is_unknown() -> None:
     s = schedule()
-    s["C"].pragma("i", "auto_unroll_max_step")
+    s["C"].pragma("i", "tensor_cores")
 
 
 def pragma_for_a_reduction() -> None:
@@ -1015,7 +1048,10 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "vectorize": [vectorize_a_loop_with_a_producer_in_it],
     "unroll": [unroll_an_input],
     "bind": [bind_to_no_axis, bind_a_reduction, bind_two_loops_to_one_axis],
-    "pragma": [pragma_that_is_unknown, pragma_for_a_reduction, split_a_loop_with_a_pragma],
+    "pragma": [pragma_that_is_unknown, pragma_for_a_reduction, split_a_loop_with_a_pragma,
+        pragma_that_belongs_to_other_threads, pragma_of_strides_for_threads, pragma_with_code,
+        pragma_without_its_value, pragma_with_a_value_that_is_none_of_its, pragma_with_a_value_that_it_does_not_take,
+    ],
     "compute_at": [
         compute_an_output_at_a_loop, compute_at_a_stage_that_comes_before, compute_at_itself,
         compute_at_a_stage_that_does_not_use_it, compute_at_an_input, compute_at_a_vectorized_loop,

@@ -1,0 +1,66 @@
+"""Pragmas of loops that decide how often code is written out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autosched.ir.stmt import Evaluate, For, Stmt, Store, children, map_stmt, walk
+
+__all__ = ["apply_hints", "hint"]
+
+#: Unrolling by `auto_unroll_max_step` goes through at most so many loops in one another.
+MAX_DEPTH = 8
+
+
+def hint(loop: For, name: str) -> int | None:
+    """The value of a loop's pragma, or None."""
+    found = next((p for p in loop.pragmas if p.partition("=")[0] == name), None)
+    return None if found is None else int(found.partition("=")[2] or 1)
+
+
+def apply_hints(body: Stmt) -> Stmt:
+    """Loops are unrolled, and left as loops, as the pragmas around them ask."""
+
+    def on_loop(s: Stmt) -> Stmt:
+        if not isinstance(s, For):
+            return s
+        steps = hint(s, "auto_unroll_max_step")
+        if steps:
+            s = _unrolled(s, steps)
+        return map_stmt(s, on_stmt=_as_loop) if hint(s, "unroll_explicit") == 0 else s
+
+    return map_stmt(body, on_stmt=on_loop)
+
+
+def _as_loop(s: Stmt) -> Stmt:
+    return replace(s, kind="serial") if isinstance(s, For) and s.kind == "unroll" else s
+
+
+def _unrolled(s: For, most: int) -> For:
+    """The loop with what is worth it marked to be unrolled."""
+    depth = 0
+
+    def mark(x: Stmt) -> Stmt:
+        nonlocal depth
+        if not isinstance(x, For) or x.kind != "serial" or x.extent.op != "const":
+            return x
+        if any(isinstance(y, For) and y.kind != "unroll" for y in walk(x.body)) or depth >= MAX_DEPTH:
+            return x  # a loop stays inside, so copies of it are not straight-line code
+        if _steps(x.body) * int(x.extent.value) > most:
+            return x
+        depth += 1
+        return replace(x, kind="unroll")
+
+    done = map_stmt(s, on_stmt=mark)
+    assert isinstance(done, For)
+    return done
+
+
+def _steps(s: Stmt) -> int:
+    """The stores there are once marked loops are written out."""
+    if isinstance(s, For):
+        inner = _steps(s.body)
+        return inner * int(s.extent.value) if s.kind == "unroll" and s.extent.op == "const" else inner
+    if isinstance(s, Store | Evaluate):
+        return 1
+    return sum(map(_steps, children(s)))
