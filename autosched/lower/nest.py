@@ -48,6 +48,7 @@ from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.extern import opaque_nest
 from autosched.lower.group_reduction import GroupReduction, ThreadLoop
 from autosched.lower.scan import check_work_items
+from autosched.lower.special import specialized
 from autosched.lower.tensorize import Tile
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
@@ -149,6 +150,18 @@ class _Builder:
 
     # -- one stage ------------------------------------------------------------------------------
     def produce(self, stage: Stage) -> Stmt:
+        """The loops of a stage, in all the versions that there are for sizes."""
+        if not stage.special_cases:
+            return self._produce(stage)
+        if self.target.is_gpu_style:
+            raise LowerError(
+                "kernels are launched one after the other: the host does not choose between them",
+                asked=f"{stage.name}.specialize({stage.special_cases[0]!r}) for {self.target.kind}",
+                legal="specialize for CPU targets, or a schedule of its own for these sizes",
+            )
+        return specialized(self._produce(stage), stage.special_cases)
+
+    def _produce(self, stage: Stage) -> Stmt:
         real = self.real[stage]
         if isinstance(stage.op, ExternOp):
             return opaque_nest(stage, real.body, self.buffer, self.an)

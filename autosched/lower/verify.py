@@ -38,7 +38,7 @@ def check_cpu(f: Function) -> None:
 
 def check_sizes(body: Stmt, sizes: list[Expr], name: str) -> None:
     """Every symbolic size must be readable off an argument's shape."""
-    known = set(sizes)
+    known = set(sizes) | {s.var for s in walk(body) if isinstance(s, Let)}
     for s in walk(body):
         for e in expressions(s):
             for v in variables(e):

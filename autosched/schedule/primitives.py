@@ -34,6 +34,7 @@ from autosched.schedule.pragmas import pragma
 from autosched.schedule.predicates import set_store_predicate
 from autosched.schedule.reverse import reverse_compute_at, reverse_compute_inline
 from autosched.schedule.rolling import rolling_buffer
+from autosched.schedule.specialize import specialize
 from autosched.schedule.split_into import split_into
 
 __all__ = ["PRIMITIVES", "Illegal"]
@@ -413,6 +414,7 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
         compute_root, decompose_reduction, set_scope, storage_align, cache_write, cache_read, rfactor,
         transform_layout,
         rolling_buffer,
+        specialize,
         set_store_predicate,
     )
 }  # fmt: skip

@@ -136,6 +136,7 @@ class Stage:
         self._store = Attach()
         self.rolls = False  #: stored as far out as its iterations can share storage
         self.store_predicate: Expr | None = None
+        self.special_cases: list[Expr] = []  #: conditions on sizes that versions of the loops are for
         self.scope = "global"
         self.scope_given = False
         self.alignments: dict[IterVar, tuple[Expr, Expr]] = {}  #: axis -> factor and offset of its stride
@@ -419,6 +420,11 @@ class Stage:
     def storage_align(self, axis: Any, factor: Any, offset: Any = 0) -> Stage:
         """See `primitives.storage_align`."""
         self._call("storage_align", axis, factor, offset)
+        return self
+
+    def specialize(self, condition: Any) -> Stage:
+        """See `specialize.specialize`."""
+        self._call("specialize", condition)
         return self
 
     def rolling_buffer(self) -> Stage:

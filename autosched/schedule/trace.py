@@ -60,6 +60,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "cache_write": (("name",), {"keep_loops": "flag"}),
     "transform_layout": (("mapping",), {}),
     "rolling_buffer": ((), {}),
+    "specialize": (("predicate",), {}),
     "set_store_predicate": (("predicate",), {}),
     "cache_read": (("name", "names"), {"output": "number"}),
     "rfactor": (("loop",), {"factor_axis": "number"}),

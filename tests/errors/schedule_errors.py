@@ -290,6 +290,29 @@ def pragma_with_a_value_that_it_does_not_take() -> None:
     s["C"].pragma("i", "streaming_store", 7)
 
 
+# -- specialize ----------------------------------------------------------------------------------------
+
+
+def specialize_by_a_loop() -> None:
+    s = schedule()
+    s["C"].specialize(s["C"].loops[0].var < 4)
+
+
+def specialize_by_nothing() -> None:
+    s = schedule()
+    s["C"].specialize(te.const(1) == 1)
+
+
+def specialize_by_a_size() -> None:
+    s = schedule()
+    s["C"].specialize(s.size("n") * 2)
+
+
+def specialize_an_input() -> None:
+    s = schedule()
+    s["A"].specialize(s.size("n") == 2)
+
+
 # -- rolling_buffer, set_store_predicate ---------------------------------------------------------------
 
 
@@ -1030,6 +1053,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
         cache_write_of_one_of_two, cache_write_of_two_stages, cache_read_of_an_output_that_is_not_there,
         cache_read_for_a_reader_of_the_other,
     ],
+    "specialize": [specialize_by_a_loop, specialize_by_nothing, specialize_by_a_size, specialize_an_input],
     "rolling_buffer": [roll_an_output, roll_an_input],
     "set_store_predicate": [
         store_by_an_element, store_by_a_loop_of_another_stage, store_by_a_number, store_by_no_condition,

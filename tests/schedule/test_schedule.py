@@ -174,6 +174,12 @@ def rolling_buffer(s: Schedule) -> None:
     s["B"].compute_at(s["C"], "j").rolling_buffer()
 
 
+def specialize(s: Schedule) -> None:
+    _, inner = s["C"].split("j", factor=8)
+    s["C"].vectorize(inner)
+    s["C"].specialize(s.size("m") == 8).specialize(te.all(s.size("m") % 8 == 0, s.size("n") >= 2))
+
+
 def set_store_predicate(s: Schedule) -> None:
     """Rows are computed twice, and stored once."""
     _, lane = s["C"].split("i", factor=2)
@@ -304,7 +310,7 @@ CASES: dict[str, Callable[[Schedule], None]] = {
         split_without_conditions, split_an_output_by_whatever_is_best, split_by_a_size, split_by_a_formula,
         split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
         reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, bind_virtual_threads,
-        rolling_buffer, set_store_predicate,
+        rolling_buffer, specialize, set_store_predicate,
         transform_layout, transform_layout_by_knobs_and_sizes, storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, store_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
         cache_read_of_an_input, rfactor, rfactor_of_a_part, split_into, reverse_compute_at, reverse_compute_inline,
