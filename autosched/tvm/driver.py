@@ -17,6 +17,7 @@ from autosched.ir.stmt import THREAD_TAGS, Function
 from autosched.lower.passes import PassContext
 from autosched.lower.pipeline import Lowered, Structure, lower_structure
 from autosched.runtime.device import resolve_target
+from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
@@ -40,9 +41,10 @@ def lower(
     vectorized or unrolled yet. Otherwise after all passes; then the passes of users, too, have run
     (see `PassContext`). Raises ScheduleError or LowerError.
     """
-    if isinstance(inp, (IRModule, Function)):
+    if isinstance(inp, (IRModule, Function, PrimFunc)):
         module = inp if isinstance(inp, IRModule) else IRModule({inp.name: inp})
-        return module if simple_mode else IRModule({k: _finish(f, _target_of(f)) for k, f in module.items()})
+        loops = {k: _loops(f, k) for k, f in module.items()}
+        return IRModule(loops if simple_mode else {k: _finish(f, _target_of(f)) for k, f in loops.items()})
     s, tensors = _schedule_of(inp, args)
     structure = lower_structure(s, tensors, _target_for(s), name, binds)
     if simple_mode and not PassContext.current().option("tir.add_lower_pass"):
@@ -65,7 +67,7 @@ def build(
     not looked at: what runs on the CPU is compiled by LLVM. Raises TargetError, LowerError, BuildError.
     """
     to = resolve_target(target if target is not None else _current_target() or "llvm")
-    if isinstance(inputs, (IRModule, Function)):
+    if isinstance(inputs, (IRModule, Function, PrimFunc)):
         return build_schedule(inputs, to)
     s, tensors = _schedule_of(inputs, args)
     return build_schedule(s, to, args=tensors, name=name, binds=binds)
@@ -81,6 +83,13 @@ def _schedule_of(inp: Any, args: Sequence[Any] | None) -> tuple[Schedule, Sequen
             "a schedule needs the list of its arguments", asked="args=None", legal="the tensors, inputs and outputs"
         )
     return inp, list(args)
+
+
+def _loops(f: Function | PrimFunc, name: str) -> Function:
+    """A function of blocks as loops; others as they are."""
+    if isinstance(f, Function):
+        return f
+    return Lowered(lower_structure(f.schedule, f.args, _target_for(f.schedule), name)).mod[name]
 
 
 def _current_target() -> Target | None:

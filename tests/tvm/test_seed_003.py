@@ -24,6 +24,32 @@ def test_a_product_of_matrices_element_by_element(notes: Notebook) -> None:
     assert np.array_equal(c, a * b)
 
 
+#: cell -> what it prints, as the notes have it
+BLOCKS = {
+    "prim_func": ["i0", "B[i0_1] = A[i0_1] + T.float32(1)"],
+    "split": ["for i0_0, i0_1, i0_2 in T.grid(2, 2, 2):", 'with T.block("B"):', "i0_0 * 4 + i0_1 * 2 + i0_2"],
+    "reorder": ["for i0_0, i0_2, i0_1 in T.grid(2, 2, 2):", 'with T.block("B"):', "i0_0 * 4 + i0_1 * 2 + i0_2"],
+    "bind": [
+        'for i0_0 in T.thread_binding(2, thread="blockIdx.x"):',
+        'for i0_2 in T.thread_binding(2, thread="threadIdx.x"):',
+        'with T.block("B"):',
+        "i0_0 * 4 + i0_1 * 2 + i0_2",
+    ],
+}
+
+
+def test_functions_as_blocks(notes: Notebook) -> None:
+    printed = {cell: notes.run(cell) for cell in ("prim_func", "schedule", "split", "reorder", "bind")}
+    for cell, phrases in BLOCKS.items():
+        assert in_order(printed[cell], "@I.ir_module", "def main(A: T.Buffer((8,)", *phrases), printed[cell]
+    a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+    notes.names["mod"](a, b)
+    assert np.array_equal(b, a + 1)
+    b[:] = 0
+    tvm.build(notes.names["sch"].mod, target="opencl")(a, b)
+    assert np.array_equal(b, a + 1)
+
+
 def test_sums_by_te_and_by_topi(notes: Notebook) -> None:
     notes.names.update(te=te, tvm=tvm, topi=topi)
     notes.run("matrix", "sum", "topi_sum")

@@ -379,3 +379,45 @@ def test_transform_layout() -> None:
     assert "[4, 8, 4]" in str(tvm.lower(s, [a, c], simple_mode=True))
     x = rng.random((8, 16), dtype="float32")
     assert np.array_equal(run(s, [a, c], x)[0], (x + 1) * 2)
+
+
+# -- a schedule by blocks ---------------------------------------------------------------------------------
+
+
+def blocks():
+    a, b = te.placeholder((M, K), name="A"), te.placeholder((K, N), name="B")
+    k = te.reduce_axis((0, K), name="k")
+    c = te.compute((M, N), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    d = te.compute((M, N), lambda i, j: te.max(c[i, j], 0.0), name="D")
+    return te.create_prim_func([a, b, d])
+
+
+def test_a_product_by_blocks() -> None:
+    sch = tvm.tir.Schedule(tvm.IRModule({"main": blocks()}))
+    c, d = sch.get_block("C"), sch.get_block("D")
+    i, j, k = sch.get_loops(c)
+    i0, i1 = sch.split(i, factors=[None, 8])
+    j0, j1 = sch.split(j, factors=[None, 16])
+    k0, k1 = sch.split(k, factors=[None, 4])
+    sch.reorder(i0, j0, k0, k1, i1, j1)
+    sch.vectorize(j1)
+    sch.parallel(i0)
+    sch.reverse_compute_at(d, j0)
+    sch.decompose_reduction(c, k0)
+    text = sch.mod.script()
+    assert in_order(text, "T.parallel(8)", 'T.block("C_init")', 'T.block("C_update")', 'T.block("D")')
+    x, y = rng.random((M, K), dtype="float32") - 0.5, rng.random((K, N), dtype="float32") - 0.5
+    out = np.zeros((M, N), "float32")
+    tvm.build(sch.mod, target="llvm")(x, y, out)
+    tvm.testing.assert_allclose(out, np.maximum(x @ y, 0), rtol=1e-4, atol=1e-5)
+    loops = tvm.lower(sch.mod, simple_mode=True)
+    assert "T.parallel(8)" in str(loops) and "T.block" not in str(loops)
+    assert "@T.prim_func" in str(tvm.lower(sch.mod))
+
+
+def test_a_function_of_blocks_is_built_as_it_is() -> None:
+    x, y = rng.random((M, K), dtype="float32"), rng.random((K, N), dtype="float32")
+    out = np.zeros((M, N), "float32")
+    tvm.build(blocks(), target="llvm")(x, y, out)
+    tvm.testing.assert_allclose(out, x @ y, rtol=1e-4)
+    assert isinstance(blocks(), tvm.tir.PrimFunc)

@@ -8,6 +8,7 @@ from autosched.ir.expr import as_expr, floordiv, floormod
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Stage
 from autosched.te import *  # noqa: F403
+from autosched.tir import create_prim_func
 from autosched.tvm._missing import missing
 
 indexdiv = floordiv
@@ -31,7 +32,18 @@ def multiply(lhs: Any, rhs: Any) -> Any:
 
 from autosched.tvm.te import schedule  # noqa: E402
 
-__all__ = ["Schedule", "Stage", "add", "create_schedule", "indexdiv", "indexmod", "multiply", "schedule", "subtract"]
+__all__ = [
+    "Schedule",
+    "Stage",
+    "add",
+    "create_prim_func",
+    "create_schedule",
+    "indexdiv",
+    "indexmod",
+    "multiply",
+    "schedule",
+    "subtract",
+]
 
 _INSTEAD = {
     "hybrid": "te.extern with a body made by tir.ir_builder: loops, conditions and stores, written out",

@@ -8,6 +8,7 @@ from autosched.ir.expr import Expr as PrimExpr
 from autosched.ir.intrinsics import CallEffectKind
 from autosched.ir.stmt import Buffer, Stmt
 from autosched.te import *  # noqa: F403
+from autosched.tir import PrimFunc, Schedule
 from autosched.tvm._missing import missing
 from autosched.tvm.te import add, indexdiv, indexmod, multiply, subtract
 from autosched.tvm.tir import ir_builder, nodes, op, stmt_functor, transform
@@ -19,6 +20,8 @@ __all__ = [
     "CallEffectKind",
     "ForKind",
     "PrimExpr",
+    "PrimFunc",
+    "Schedule",
     "Stmt",
     "add",
     "indexdiv",
