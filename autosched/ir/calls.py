@@ -74,8 +74,7 @@ def _argument(value: Any, kind: str, asked: str) -> Expr:
     """A number; or memory, as that kind of function takes it."""
     memory = value if isinstance(value, Expr) else getattr(value, "buffer", value)  # as an IRBuilder hands it out
     if not isinstance(memory, Expr) and hasattr(memory, "scope") and hasattr(memory, "shape"):
-        value = memory
-        return view_of(value) if kind == "packed" else address_of(value)
+        return view_of(memory) if kind == "packed" else address_of(memory)
     e = as_expr(value)
     if kind != "packed" and e.op == "view":
         raise UsageError("only call_packed takes whole arrays", asked=asked, legal="address_of(buffer, index)")
