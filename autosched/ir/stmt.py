@@ -32,6 +32,7 @@ __all__ = [
     "LOOP_KINDS",
     "THREAD_TAGS",
     "VTHREAD",
+    "VTHREAD_SPELLINGS",
     "Allocate",
     "Barrier",
     "Buffer",
@@ -62,6 +63,8 @@ LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "thread")
 THREAD_TAGS = tuple(f"{level}Idx.{axis}" for level in ("block", "thread") for axis in "xyz")
 #: what a loop of virtual threads is bound to: one work-item does the work of all of them
 VTHREAD = "vthread"
+#: TVM's names for the same: several loops of a stage may have one
+VTHREAD_SPELLINGS = ("vthread.x", "vthread.y", "vthread.z", "cthread")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -45,11 +45,13 @@ from autosched.ir.stmt import (
 from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.lower.binds import Binds
 from autosched.lower.bounds import Realization, Storage, conditions
+from autosched.lower.double_buffer import in_turns
 from autosched.lower.extern import opaque_nest
 from autosched.lower.group_reduction import GroupReduction, ThreadLoop
 from autosched.lower.scan import check_work_items
 from autosched.lower.special import specialized
 from autosched.lower.tensorize import Tile
+from autosched.schedule.double_buffer import doubled_at
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.target import Target
@@ -184,13 +186,23 @@ class _Builder:
     def with_attached(self, loop: Loop, inner: Stmt) -> Stmt:
         """The producers computed at this loop, each allocated around its use or at the loop that it
         is stored at."""
-        for stage in reversed(self.s.attached_at(loop)):
+        ahead = doubled_at(self.s, loop)
+        for stage in reversed([x for x in self.s.attached_at(loop) if x not in ahead]):
             inner = seq(self.produce(stage), inner)
             if stage.store.loop in (None, loop):
                 inner = self.allocated(stage, inner)
         for stage in self.s.stored_at(loop):
             inner = self.allocated(stage, inner)
         return inner
+
+    def closed(self, loop: Loop, span: tuple[Expr, Expr], body: Stmt, guards: list[Expr]) -> Stmt:
+        """The loop around its body; what is computed one iteration ahead is so under the same guards."""
+        made = For(loop.var, *span, loop.kind, body, loop.thread, pragmas=loop.pragmas)
+        ahead = doubled_at(self.s, loop)
+        if not ahead:
+            return made
+        buffers = [self.buffer(t) for stage in ahead for t in stage.op.outputs]
+        return in_turns(made, _guarded(guards, seq(*map(self.produce, ahead))), buffers)
 
 
 class _Nest:
@@ -358,7 +370,7 @@ class _Nest:
         body = seq(start, self._loops(first, update, None, self.guards))
         body = group.around(body, reduction.combine, _at_once, finish)
         for loop in reversed(self.leaves[:first]):
-            body = For(loop.var, *self.spans[loop], loop.kind, self.b.with_attached(loop, body), loop.thread)
+            body = self.b.closed(loop, self.spans[loop], self.b.with_attached(loop, body), [])
         return body
 
     def _bound(self, loops: Sequence[Loop]) -> list[ThreadLoop]:
@@ -440,7 +452,7 @@ class _Nest:
                     body = _fetching(body, self.b.buffer(tensor), later)
         if "debug_skip_region" in loop.pragmas:
             return seq()
-        return For(loop.var, *self.spans[loop], loop.kind, body, loop.thread, pragmas=loop.pragmas)
+        return self.b.closed(loop, self.spans[loop], body, ready)
 
     def _init_loops(self, spatial: list[Loop], init: Stmt, guards: list[Expr]) -> Stmt:
         """The first value goes into every element before the first reduce loop starts.

@@ -14,14 +14,14 @@ from autosched.ir.expr import (
 )
 from autosched.ir.simplify import simplify
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.stage import Loop, Stage
+from autosched.schedule.stage import SCOPES, Loop, Stage
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["MAX_FACTOR", "computed", "factor_of", "leaf", "unmarked"]
+__all__ = ["MAX_FACTOR", "computed", "factor_of", "leaf", "scope_of", "unmarked"]
 
 #: The largest factor or nparts: loops count in 32 bits.
 MAX_FACTOR = 2**31 - 1
@@ -97,3 +97,11 @@ def computed(stage: Stage) -> None:
             f"{stage.name} is a te.extern: nothing is known of what its statement does",
             "schedule what it reads and what reads it; write its loops, with their kinds, in fcompute",
         )
+
+
+def scope_of(scope: Any) -> str:
+    """The storage scope of that name, TVM's `shared.dyn` among them: shared memory whose size the launch says."""
+    found = "shared" if scope == "shared.dyn" else scope
+    if found not in SCOPES:
+        raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    return str(found)

@@ -19,14 +19,14 @@ from autosched.ir.visit import rewrite, substitute
 from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
-from autosched.schedule.stage import SCOPES, Attach, Loop, Split, Stage
+from autosched.schedule.stage import Attach, Loop, Split, Stage
 from autosched.te.reduction import Reduction
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-from autosched.schedule.handles import computed, leaf
+from autosched.schedule.handles import computed, leaf, scope_of
 
 __all__ = ["cache_read", "cache_write", "rfactor"]
 
@@ -53,8 +53,7 @@ def cache_write(s: Schedule, stage: Stage, scope: str, *, keep_loops: bool = Fal
             f"{stage.name} is a scatter: its values belong to places that are known one by one",
             f"rfactor {stage.name}, or cache_read it",
         )
-    if scope not in SCOPES:
-        raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    scope = scope_of(scope)
     if keep_loops:
         return _cache_keeping_loops(s, stage, scope)
     spatial = [loop for loop in stage.loops if not loop.is_reduce]
@@ -154,8 +153,7 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], *,
         raise Illegal(f"{stage.name} has no output {output!r}", f"0 to {stage.op.num_outputs - 1}")
     tensor = stage.op.output(output)
     name = stage.name if stage.op.num_outputs == 1 else tensor.name
-    if scope not in SCOPES:
-        raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    scope = scope_of(scope)
     users = [s.stage(r) for r in readers]
     direct = s.readers(tensor)
     if not users:

@@ -15,10 +15,10 @@ from autosched.ir.expr import (
     const,
     is_const,
 )
-from autosched.ir.stmt import THREAD_TAGS, VTHREAD
+from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
 from autosched.schedule import scans, tails
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.stage import SCOPES, Attach, Fetch, Fuse, Loop, Split, Stage
+from autosched.schedule.stage import Attach, Fetch, Fuse, Loop, Split, Stage
 from autosched.schedule.tensorize import tensorize
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
 from autosched.schedule.decompose import decompose_reduction
-from autosched.schedule.handles import computed, factor_of, leaf, unmarked
+from autosched.schedule.double_buffer import double_buffer
+from autosched.schedule.handles import computed, factor_of, leaf, scope_of, unmarked
 from autosched.schedule.layouts import transform_layout
 from autosched.schedule.new_stages import cache_read, cache_write, rfactor
 from autosched.schedule.pragmas import pragma
@@ -249,6 +250,7 @@ def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
     for v in 2: for k: C[v] += A[k, v]   --bind(v, "vthread")->   for k: C[0] += A[k, 0]; C[1] += A[k, 1]
     """
     tag = getattr(thread, "thread_tag", thread)
+    tag = VTHREAD if tag in VTHREAD_SPELLINGS else tag
     if tag not in (*THREAD_TAGS, VTHREAD):
         raise Illegal(f"no hardware axis {tag!r}", f"legal: {', '.join((*THREAD_TAGS, VTHREAD))}")
     chosen = leaf(stage, loop, init=True)
@@ -372,8 +374,7 @@ def compute_root(s: Schedule, stage: Stage) -> None:
 def set_scope(s: Schedule, stage: Stage, scope: str) -> None:
     """Say where an intermediate is stored: see `SCOPES`."""
     scans.forbid(stage, "set_scope")
-    if scope not in SCOPES:
-        raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    scope = scope_of(scope)
     if stage.is_placeholder or (stage.is_output and scope != "global"):
         what = "an input" if stage.is_placeholder else "an output"
         reader = f"s.cache_{'read' if stage.is_placeholder else 'write'}({stage.name!r}, {scope!r})"
@@ -416,5 +417,6 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
         rolling_buffer,
         specialize,
         set_store_predicate,
+        double_buffer,
     )
 }  # fmt: skip

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from autosched.errors import ScheduleError, asked_at
 from autosched.ir.expr import Expr, as_expr, var
+from autosched.ir.stmt import THREAD_TAGS
 from autosched.ir.visit import post_order
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
@@ -139,6 +141,7 @@ class Stage:
         self.special_cases: list[Expr] = []  #: conditions on sizes that versions of the loops are for
         self.scope = "global"
         self.scope_given = False
+        self.doubled = False  #: by `double_buffer`
         self.alignments: dict[IterVar, tuple[Expr, Expr]] = {}  #: axis -> factor and offset of its stride
         op = tensor.op
         self.is_placeholder = isinstance(op, PlaceholderOp)
@@ -415,6 +418,25 @@ class Stage:
     def compute_root(self) -> Stage:
         """See `primitives.compute_root`."""
         self._call("compute_root")
+        return self
+
+    def double_buffer(self) -> Stage:
+        """See `double_buffer.double_buffer`."""
+        self._call("double_buffer")
+        return self
+
+    def env_threads(self, threads: Any) -> Stage:
+        """Name the hardware axes of the kernels that a scan is computed by, as TVM's programs do.
+
+        A kernel has the axes that its loops are bound to, inside the scan or around it, so this changes
+        nothing. Raises ScheduleError for a stage that is no scan and for what is no axis.
+        """
+        tags = [getattr(t, "thread_tag", t) for t in (threads if isinstance(threads, (list, tuple)) else [threads])]
+        asked = f"{self.name}.env_threads({tags})  at {asked_at()}"
+        if self.scan_loop is None:
+            raise ScheduleError(f"{self.name} is no scan", asked=asked, legal="bind loops of other stages")
+        if not set(tags) <= set(THREAD_TAGS):
+            raise ScheduleError("not all are hardware axes", asked=asked, legal=f"legal: {', '.join(THREAD_TAGS)}")
         return self
 
     def storage_align(self, axis: Any, factor: Any, offset: Any = 0) -> Stage:

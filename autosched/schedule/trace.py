@@ -56,6 +56,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "compute_inline": ((), {}),
     "compute_root": ((), {}),
     "set_scope": (("name",), {}),
+    "double_buffer": ((), {}),
     "storage_align": (("axis", "factor", "factor"), {}),
     "cache_write": (("name",), {"keep_loops": "flag"}),
     "transform_layout": (("mapping",), {}),

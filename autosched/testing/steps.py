@@ -353,6 +353,11 @@ def _transform_layout(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("transform_layout", stage.name, (draw.one(_LAYOUTS),))
 
 
+def _double_buffer(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    fixed_ = stage.is_output or stage.scan_loop is not None or is_part(s, stage) or stage.doubled
+    return None if fixed_ or stage.attach.kind != "at" else Step("double_buffer", stage.name)
+
+
 def _vthread(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if sum(x.thread == VTHREAD for y in s.stages for x in y.loops) >= 3:
         return None
@@ -370,7 +375,7 @@ _ON_STAGES: tuple[Proposer, ...] = (
     _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
     _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
     _vthread, *(_reverse_compute_at, _reverse_compute_inline) * 4, _decompose_reduction,
-    _transform_layout,
+    _transform_layout, _double_buffer, _double_buffer,
 )  # fmt: skip
 
 
