@@ -56,7 +56,28 @@ def cache_write(s: Schedule, stage: Stage, scope: str, *, keep_loops: bool = Fal
     scope = scope_of(scope)
     if keep_loops:
         return _cache_keeping_loops(s, stage, scope)
+    _may_start_anew(s, stage)
     spatial = [loop for loop in stage.loops if not loop.is_reduce]
+    extents, values, guards = leaf_extents(stage), axis_values(stage), leaf_predicates(stage)
+    axes = [IterVar(f"{loop.name}.c", extents[loop]) for loop in spatial]
+    reduce_axes = [IterVar(f"{a.name}.c", a.extent, "reduce", a.min) for a in stage.reduce_axis]
+    to_cache = {loop.var: a.var for loop, a in zip(spatial, axes, strict=True)}
+    mapping = {a.var: substitute(values[a], to_cache) for a in stage.axis}
+    mapping.update({a.var: c.var for a, c in zip(stage.reduce_axis, reduce_axes, strict=True)})
+    body = [_rebase(e, mapping, reduce_axes) for e in stage.body]
+    for guard in guards:
+        body = [_guarded(e, substitute(guard, to_cache)) for e in body]
+    op = ComputeOp(f"{stage.op.name}.{scope}", [a.extent for a in axes], axes, body)
+    cache = s.insert_stage(op.output_tensor, before=stage)
+    cache.scope, cache.scope_given = scope, True
+    positions = leaf_positions(stage)
+    place = tuple(positions[loop] for loop in spatial)
+    stage.define(stage.axis, (), tuple(make("read", t.dtype, place, t) for t in op.outputs))
+    return cache.tensor if op.num_outputs == 1 else list(op.outputs)
+
+
+def _may_start_anew(s: Schedule, stage: Stage) -> None:
+    """Raise Illegal where a cache, whose loops start anew, would lose what was said of the stage's loops."""
     marked = [loop for loop in stage.loops if loop.mark]
     if marked:
         raise Illegal(
@@ -80,22 +101,6 @@ def cache_write(s: Schedule, stage: Stage, scope: str, *, keep_loops: bool = Fal
     if odd is not None:
         what = "shift inwards" if odd.tail == "shift_inwards" else "go without its conditions"
         raise Illegal(f"a layout cannot {what}", "split with tail='guard' before cache_write")
-    extents, values, guards = leaf_extents(stage), axis_values(stage), leaf_predicates(stage)
-    axes = [IterVar(f"{loop.name}.c", extents[loop]) for loop in spatial]
-    reduce_axes = [IterVar(f"{a.name}.c", a.extent, "reduce", a.min) for a in stage.reduce_axis]
-    to_cache = {loop.var: a.var for loop, a in zip(spatial, axes, strict=True)}
-    mapping = {a.var: substitute(values[a], to_cache) for a in stage.axis}
-    mapping.update({a.var: c.var for a, c in zip(stage.reduce_axis, reduce_axes, strict=True)})
-    body = [_rebase(e, mapping, reduce_axes) for e in stage.body]
-    for guard in guards:
-        body = [_guarded(e, substitute(guard, to_cache)) for e in body]
-    op = ComputeOp(f"{stage.op.name}.{scope}", [a.extent for a in axes], axes, body)
-    cache = s.insert_stage(op.output_tensor, before=stage)
-    cache.scope, cache.scope_given = scope, True
-    positions = leaf_positions(stage)
-    place = tuple(positions[loop] for loop in spatial)
-    stage.define(stage.axis, (), tuple(make("read", t.dtype, place, t) for t in op.outputs))
-    return cache.tensor if op.num_outputs == 1 else list(op.outputs)
 
 
 def _cache_keeping_loops(s: Schedule, stage: Stage, scope: str) -> Any:
