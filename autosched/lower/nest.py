@@ -219,11 +219,13 @@ class _Nest:
         self.spans = {loop: (const(0), real.extents[loop]) for loop in stage.loops}
         if part is not None:
             self._restrict(*part)
+        self.predicate: Expr | None = None  #: of `set_store_predicate`
         values = {a.var: real.axis_value(i, builder.an) for i, a in enumerate(stage.axis)}
         values.update({a.var: builder.an.simplify(a.min + real.offsets[a]) for a in stage.reduce_axis})
         self.values = values
         if stage.store_predicate is not None:
-            self.guards.append(builder.an.simplify(substitute(stage.store_predicate, values)))
+            self.predicate = builder.an.simplify(substitute(stage.store_predicate, values))
+            self.guards.append(self.predicate)
         #: of each output its memory, and where an element is kept in it
         self.places: list[tuple[Buffer, tuple[Expr, ...]]] = []
         for tensor in stage.op.outputs:
@@ -367,7 +369,8 @@ class _Nest:
             [g for g in self.guards if not variables(g) & reduced],
             seq(*(Store(*p, e) for p, e in zip(self.places, found, strict=True))),
         )
-        body = seq(start, self._loops(first, update, None, self.guards))
+        taking_part = [g for g in self.guards if g is not self.predicate]  # that is about storing the result
+        body = seq(start, self._loops(first, update, None, taking_part))
         body = group.around(body, reduction.combine, _at_once, finish)
         for loop in reversed(self.leaves[:first]):
             body = self.b.closed(loop, self.spans[loop], self.b.with_attached(loop, body), [])

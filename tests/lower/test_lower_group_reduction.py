@@ -94,6 +94,7 @@ def test_tvm_tutorial_rfactor(monkeypatch: pytest.MonkeyPatch) -> None:
     tx = te.thread_axis("threadIdx.x")
     s[b].bind(s[b].op.reduce_axis[0], tx)
     s[bf].compute_at(s[b], s[b].op.reduce_axis[0])
+    s[b].set_store_predicate(tx.var <= 0)
     values = matrix(40, 70, "float32")
     check_against_reference([a, b], s, "opencl", [values], "interpreter")
     check_against_reference([a, b], s, "opencl", [values], "native")
