@@ -168,6 +168,10 @@ class Expr:
     def astype(self, to: object) -> Expr:
         return cast(to, self)
 
+    def equal(self, other: object) -> Expr:
+        """`self == other` as an expression, as TVM writes it."""
+        return compare("eq", self, other)
+
     # -- operators ----------------------------------------------------------------------------
     def __add__(self, other: object) -> Expr:
         return binary("add", self, other)

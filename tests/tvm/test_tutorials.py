@@ -98,6 +98,24 @@ def test_where_a_producer_is_computed(how: str) -> None:
     assert np.array_equal(run(s, [a, c], x)[0], (x + 1) * 2)
 
 
+@pytest.mark.parametrize("rule", ["AutoInlineElemWise", "AutoInlineBroadcast", "AutoInlineInjective"])
+def test_stages_that_are_inlined_by_a_rule(rule: str) -> None:
+    a = te.placeholder((6, 4), name="A")
+    bias = te.placeholder((4,), name="bias")
+    b = te.compute((6, 4), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((6, 4), lambda i, j: b[i, j] + bias[j], name="C")
+    t = te.compute((4, 6), lambda j, i: c[i, j] * 2, name="T")
+    d = te.compute((4, 6), lambda j, i: t[j, i] - 1, name="D")
+    s = te.create_schedule(d.op)
+    getattr(te.schedule, rule)(s)
+    inlined = {x.name for x in s.stages if x.attach.kind == "inline"}
+    assert "B" in inlined and "D" not in inlined, inlined
+    if rule == "AutoInlineInjective":
+        assert inlined == {"B", "C", "T"}
+    x, y = rng.random((6, 4), dtype="float32"), rng.random(4, dtype="float32")
+    tvm.testing.assert_allclose(run(s, [a, bias, d], x, y)[0], ((x + 1 + y) * 2 - 1).T, rtol=1e-5)
+
+
 # -- reductions -----------------------------------------------------------------------------------------
 
 
@@ -363,6 +381,7 @@ def test_a_reduction_across_threads() -> None:
     tx = te.thread_axis("threadIdx.x")
     s[b].bind(s[b].op.reduce_axis[0], tx)
     s[bf].compute_at(s[b], s[b].op.reduce_axis[0])
+    s[b].set_store_predicate(tx.var.equal(0))
     x = rng.random((70, 50), dtype="float32")
     tvm.testing.assert_allclose(run(s, [a, b], x, target="opencl")[0], x.sum(axis=1), rtol=1e-4)
 

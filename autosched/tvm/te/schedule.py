@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from autosched.schedule.auto_inline import auto_inline_broadcast as AutoInlineBroadcast
+from autosched.schedule.auto_inline import auto_inline_elem_wise as AutoInlineElemWise
+from autosched.schedule.auto_inline import auto_inline_injective as AutoInlineInjective
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Stage
 from autosched.tvm._missing import missing
 
-__all__ = ["Schedule", "Stage", "create_schedule"]
+__all__ = [
+    "AutoInlineBroadcast",
+    "AutoInlineElemWise",
+    "AutoInlineInjective",
+    "Schedule",
+    "Stage",
+    "create_schedule",
+]
 
 _LOWERING = "tvm.lower(s, args) does it, and prints; autosched.lower(s, args).structure has the result"
 _INSTEAD = {
