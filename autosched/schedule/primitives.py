@@ -258,7 +258,7 @@ def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
     if taken and taken[0] is not chosen:
         raise Illegal(f"{taken[0].full_name} is bound to {tag} already", "one loop of a stage for each hardware axis")
     _mark(stage, loop, "thread", tag)
-    leaf(stage, loop).thread_var = getattr(thread, "var", None)
+    chosen.thread_var = getattr(thread, "var", None)
 
 
 def prefetch(s: Schedule, stage: Stage, tensor: Any, loop: Any, offset: Any) -> None:
