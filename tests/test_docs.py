@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: documents whose examples run, one after the other in one process
+RUNNING = ["language.md", "schedules.md", "tvm.md"]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 
 
@@ -22,6 +24,14 @@ def test_the_readme_s_python_runs(number, tmp_path):
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_the_python_of_a_document_runs(name):
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL)):
+        exec(compile(block, f"{name}, block {number}", "exec"), names)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
