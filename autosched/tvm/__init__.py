@@ -10,10 +10,12 @@ name for something in the other packages; a name that is not here says what to u
 
 from __future__ import annotations
 
+from importlib import import_module
+from numbers import Real
 from typing import Any
 
 from autosched.errors import AutoschedError
-from autosched.ir.expr import select
+from autosched.ir.expr import as_expr, select
 from autosched.ir.module import IRModule
 from autosched.runtime.devices import cpu, cuda, device, opencl
 from autosched.runtime.registry import get_global_func, register_func
@@ -25,6 +27,7 @@ from autosched.tvm.ir import instrument
 TVMError = AutoschedError
 cl = opencl
 gpu = cuda
+context = device
 __version__ = "0.19.0"
 
 __all__ = [
@@ -33,6 +36,8 @@ __all__ = [
     "arith",
     "build",
     "cl",
+    "context",
+    "convert",
     "cpu",
     "cuda",
     "device",
@@ -70,7 +75,16 @@ _OLD_TIR = (
 _missing = missing("", globals(), MODULES)
 
 
+def convert(value: Any) -> Any:
+    """Numbers as expressions, also those in lists and tuples; anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return [convert(v) for v in value]
+    return as_expr(value) if isinstance(value, Real) else value
+
+
 def __getattr__(name: str) -> Any:
+    if name == "topi":  # importing it lets operators take whole tensors, so it waits until it is asked for
+        return import_module("autosched.tvm.topi")
     if name in _OLD_TE:
         return getattr(te, name)
     if name in _OLD_TIR:

@@ -137,3 +137,12 @@ def test_thread_axes_by_every_spelling() -> None:
         te.thread_axis(tag="threadIdx.x"),
     ):
         assert axis.thread_tag == "threadIdx.x"
+
+
+def test_numbers_become_expressions() -> None:
+    assert tvm.convert(3).dtype == "int32" and tvm.convert([1, 2.5])[1].dtype == "float32" and tvm.convert("x") == "x"
+
+
+def test_operators_on_tensors_by_name() -> None:
+    a = te.placeholder((3,), name="a")
+    assert tvm.topi.sum(a, axis=0).shape == () and isinstance(te.placeholder((3, 4), name="b")[0], te.TensorSlice)

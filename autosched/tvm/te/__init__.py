@@ -8,6 +8,7 @@ from autosched.ir.expr import as_expr, floordiv, floormod
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Stage
 from autosched.te import *  # noqa: F403
+from autosched.te.tensor import TensorSlice
 from autosched.tir import create_prim_func
 from autosched.tvm._missing import missing
 
@@ -35,6 +36,7 @@ from autosched.tvm.te import schedule  # noqa: E402
 __all__ = [
     "Schedule",
     "Stage",
+    "TensorSlice",
     "add",
     "create_prim_func",
     "create_schedule",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from autosched.ir.arith.index_map import IndexMap
 from autosched.ir.expr import Expr as PrimExpr
 from autosched.ir.intrinsics import CallEffectKind
 from autosched.ir.stmt import Buffer, Stmt
@@ -19,6 +20,7 @@ __all__ = [
     "Buffer",
     "CallEffectKind",
     "ForKind",
+    "IndexMap",
     "PrimExpr",
     "PrimFunc",
     "Schedule",
