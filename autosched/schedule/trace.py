@@ -312,6 +312,9 @@ class Trace(Sequence[Instruction]):
             items.append(_instruction(entry[0], entry[1:], entry))
         return Trace(items)
 
+    def __str__(self) -> str:
+        return self.as_python()
+
     def as_python(self, name: str = "schedule", knobs: dict[str, int] | None = None) -> str:
         """A Python function that does the same to a schedule `s`; with `knobs`, at those values."""
         lines = []

@@ -191,3 +191,11 @@ def test_a_trace_from_a_file_prints_no_foreign_code() -> None:
     lines = trace.as_python().splitlines()
     assert len(lines) == 3
     assert not any(line.strip().startswith("import") for line in lines)
+
+
+def test_a_trace_prints_as_python() -> None:
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1, name="B")
+    s = create_schedule(b)
+    s[b].unroll("i")
+    assert str(s.trace) == s.trace.as_python() == 'def schedule(s):\n    s["B"].unroll("i")\n'
