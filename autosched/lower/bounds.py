@@ -54,7 +54,7 @@ class Realization:
     `start[i]` is the first index computed along dimension i (an expression over the loops around
     the attach point) and `extent[i]` how many (over sizes and knobs only). `offsets[i]` is the
     axis' value relative to start, over the stage's own leaf loops. `guards` are what the loops
-    must satisfy. `storage` is where the elements are kept. If there is a `slide`, only a part of the
+    must satisfy. `storage` is where the elements are kept, `states` where those of scans are. If there is a `slide`, only a part of the
     region is computed in each iteration; the region is still all that is read.
     """
 
@@ -66,6 +66,7 @@ class Realization:
     offsets: dict[IterVar, Expr]
     storage: Storage
     slide: Slide | None = None
+    states: dict[Tensor, Storage] = field(default_factory=dict)
     guards: list[Expr] = field(default_factory=list)
     clamped: frozenset[int] = frozenset()  #: dimensions along which tiles reach past what may be read
 
@@ -259,8 +260,14 @@ def infer_bounds(
                 slide = find_slide(start, extent, outer, inner, consumer.extents, consumer.guards, an)
             if slide is not None and slide.folds:
                 storage = _folded(storage, slide.dimension, extent, an)
-        done[stage] = _realize(stage, bodies[stage], start, extent, storage, slide, an)
+        done[stage] = _realize(stage, bodies[stage], start, extent, storage, slide, _states(s, done), an)
     return done
+
+
+def _states(s: Schedule, done: dict[Stage, Realization]) -> dict[Tensor, Storage]:
+    """What is kept of each state that steps may read: scans come before their parts."""
+    kept = ((t, output) for t, output in s.scans.storage.items() if s.scans.part(s.stage(t)) == "state")
+    return {t: done[s.stage(output)].window(output) for t, output in kept if s.stage(output) in done}
 
 
 def _folded(storage: Storage, dimension: int, window: list[Expr], an: Analyzer) -> Storage:
@@ -283,6 +290,7 @@ def _realize(
     extent: list[Expr],
     storage: Storage,
     slide: Slide | None,
+    states: dict[Tensor, Storage],
     an: Analyzer,
 ) -> Realization:
     of_axis = dict(zip(stage.axis, extent, strict=True))
@@ -293,7 +301,7 @@ def _realize(
         an.bind(a.var, 0, an.poly(a.extent) - 1)
     values = values_of_leaves(stage, extents)
     offsets = {a: values[loop] for a, loop in stage.roots.items()}
-    made = Realization(stage, body, start, extent, extents, offsets, storage, slide)
+    made = Realization(stage, body, start, extent, extents, offsets, storage, slide, states)
     if any(isinstance(r, Split) and r.tail == "round_up" for r in stage.relations):
         _fill_up(made, an)
     made.guards = conditions(made, an)
@@ -349,7 +357,7 @@ def conditions(real: Realization, an: Analyzer) -> list[Expr]:
         if i != storage.folded and storage.start[i] is not real.start[i]:
             limits.append((storage.start[i], storage.start[i] + storage.extent[i], True))
         start = real.start[i]
-        value = start + real.offsets[a]  # an offset is never negative, and less than the region's extent
+        value = real.value_at(i, real.offsets[a])  # an offset is never negative, and less than the region's extent
         for low, end, of_storage in limits:
             outside: list[Expr] = []
             if not an.prove(compare("le", start + real.extent[i], end)):
@@ -358,12 +366,30 @@ def conditions(real: Realization, an: Analyzer) -> list[Expr]:
                 outside.append(compare("ge", value, low))
             if outside and (of_storage or not _reads_stay_inside(real, a.var, value, an)):
                 found += outside
-    for condition in found:
+    for condition in [*found, *_within_states(real)]:
         with an.assuming(logical_and(*kept)):
             simple = an.simplify(condition)
         if not is_const(simple, True):
             kept.append(simple)
     return kept
+
+
+def _within_states(real: Realization) -> list[Expr]:
+    """A step may compute more than the part that the scan keeps: there is no state to compute that from.
+
+    A part is kept of axes along which a step reads its own place, so that what is needed passes.
+    """
+    found: list[Expr] = []
+    values = {a.var: real.value_at(i, real.offsets[a]) for i, a in enumerate(real.stage.axis)}
+    for e in post_order(real.body):
+        kept = real.states.get(e.value) if e.op == "read" else None
+        if kept is None:
+            continue
+        for index, low, extent, whole in zip(e.args, kept.start, kept.extent, e.value.shape, strict=True):
+            if extent is not whole:
+                at = substitute(index, values)
+                found += [compare("ge", at, low), compare("lt", at, low + extent)]
+    return found
 
 
 def _reads_stay_inside(real: Realization, axis: Expr, value: Expr, an: Analyzer) -> bool:

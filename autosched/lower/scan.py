@@ -26,7 +26,9 @@ def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], a
     assert isinstance(op, ScanOp)
     parts = [s.stage(t) for t in (*op.init, *op.update)]
     bound = next((x for part in parts for x in part.loops if _hardware(x)), None)
-    _check_steps(s, scan, parts, real, bound is not None)
+    time = scan.loops.index(scan.scan_loop) if scan.scan_loop is not None else 0
+    around = any(x.thread.startswith("threadIdx") for x in scan.loops[:time])
+    _check_steps(s, scan, parts, real, bound is not None or around)
     if bound is None:
         return
     asked = f"bind {bound.full_name} to {bound.thread}"
@@ -51,13 +53,13 @@ def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], a
 
 
 def _check_steps(
-    s: Schedule, scan: Stage, parts: list[Stage], real: dict[Stage, Realization], parts_are_bound: bool
+    s: Schedule, scan: Stage, parts: list[Stage], real: dict[Stage, Realization], is_shared_out: bool
 ) -> None:
-    """Where the updates are shared out among work-items, what a step goes through on its way to them is read
+    """Where the recurrences are shared out among work-items, what a step goes through on its way to them is read
     off the state by the work-items that wrote it: each its own. (Where one work-item stores the state, the
     others wait for it: see `barriers`.)"""
     for x in real:
-        if x in parts or s.scans.step_of(x) is not scan or x.scope != "shared" or not parts_are_bound:
+        if x in parts or s.scans.step_of(x) is not scan or x.scope != "shared" or not is_shared_out:
             continue
         if not any(
             e.op == "read" and s.scans.storage.get(e.value) in scan.op.outputs for e in post_order(real[x].body)
