@@ -54,8 +54,9 @@ class Realization:
     `start[i]` is the first index computed along dimension i (an expression over the loops around
     the attach point) and `extent[i]` how many (over sizes and knobs only). `offsets[i]` is the
     axis' value relative to start, over the stage's own leaf loops. `guards` are what the loops
-    must satisfy. `storage` is where the elements are kept, `states` where those of scans are. If there is a `slide`, only a part of the
-    region is computed in each iteration; the region is still all that is read.
+    must satisfy. `storage` is where the elements are kept, `states` where those of scans are. If there
+    is a `slide`, only a part of the region is computed in each iteration; the region is still all that
+    is read.
     """
 
     stage: Stage

@@ -14,6 +14,7 @@ from autosched.errors import LowerError
 from autosched.ir.expr import (
     Expr,
     const,
+    is_const,
     likely,
     logical_and,
     maximum,
@@ -92,7 +93,8 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
             return inner
         return If(likely(threads[s.thread] < s.extent), inner)
 
-    items = {tag: threads[tag] for tag in THREAD_TAGS if tag in threads and tag.startswith("threadIdx")}
+    several = [tag for tag in THREAD_TAGS if tag in extents and not is_const(extents[tag], 1)]
+    items = {tag: threads[tag] for tag in several if tag.startswith("threadIdx")}
     stored, by_one = _store_once(body, items)
     inside = map_stmt(stored, on_stmt=unbind)
     inside = insert_barriers(inside, by_one)
