@@ -84,10 +84,16 @@ def build(
     says which record was applied, or that none was.
     """
     to = resolve_target(target)
+    if (args is not None or binds is not None) and not isinstance(what, (Schedule, PrimFunc)):
+        raise UsageError(
+            f"a {type(what).__name__} has its arguments, and their layout",
+            asked=f"build(.., {'binds' if args is None else 'args'}=..)",
+            legal="a schedule, for which these are open",
+        )
     if isinstance(what, Mapping):
         return _build_all(what, to, records, sizes)
     if isinstance(what, Function):
-        return _build_lowered(what, to)
+        return _build_lowered(what if name is None else replace(what, name=name), to)
     if isinstance(what, (Schedule, PrimFunc)):
         return _plan_schedule(what, to, args, name, binds).compile()
     if not isinstance(what, (Workload, WorkloadFunction)):
@@ -110,12 +116,7 @@ def _build_all(what: Mapping[str, Buildable], to: Target, records: str | None, s
 
     if not what:
         raise UsageError("there is no function in it", asked="build", legal="at least one")
-    parts = []
-    for called, one in what.items():
-        if isinstance(one, Function):
-            parts.append(_build_lowered(replace(one, name=str(called)), to))
-        else:
-            parts.append(build(one, to, name=str(called), records=records, sizes=sizes))
+    parts = [build(one, to, name=str(called), records=records, sizes=sizes) for called, one in what.items()]
     first = parts[0]
     return Module(first.artifact, to, provenance=first.provenance, more=parts[1:], kernel=first.kernel)
 

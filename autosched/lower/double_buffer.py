@@ -45,7 +45,7 @@ def in_turns(loop: For, fill: Stmt, buffers: Sequence[Buffer]) -> Stmt:
         if_reached(1, at(used[1], 1)),
     )
     first = If(compare("gt", loop.extent, 0), substitute_stmt(filled[0], {loop.var: loop.start}))
-    body = seq(first, For(pair, const(0), ceildiv(loop.extent, 2), "serial", steps))
+    body = seq(first, For(pair, const(0), ceildiv(loop.extent, 2), "serial", steps, pragmas=loop.pragmas))
     for owner in copies:
         for buffer in owner.values():
             body = Allocate(buffer, body)

@@ -219,13 +219,12 @@ class _Nest:
         self.spans = {loop: (const(0), real.extents[loop]) for loop in stage.loops}
         if part is not None:
             self._restrict(*part)
-        self.predicate: Expr | None = None  #: of `set_store_predicate`
+        self.taking_part = list(self.guards)  #: without the condition of `set_store_predicate`, which is about storing
         values = {a.var: real.axis_value(i, builder.an) for i, a in enumerate(stage.axis)}
         values.update({a.var: builder.an.simplify(a.min + real.offsets[a]) for a in stage.reduce_axis})
         self.values = values
         if stage.store_predicate is not None:
-            self.predicate = builder.an.simplify(substitute(stage.store_predicate, values))
-            self.guards.append(self.predicate)
+            self.guards.append(builder.an.simplify(substitute(stage.store_predicate, values)))
         #: of each output its memory, and where an element is kept in it
         self.places: list[tuple[Buffer, tuple[Expr, ...]]] = []
         for tensor in stage.op.outputs:
@@ -369,11 +368,10 @@ class _Nest:
             [g for g in self.guards if not variables(g) & reduced],
             seq(*(Store(*p, e) for p, e in zip(self.places, found, strict=True))),
         )
-        taking_part = [g for g in self.guards if g is not self.predicate]  # that is about storing the result
-        body = seq(start, self._loops(first, update, None, taking_part))
+        body = seq(start, self._loops(first, update, None, self.taking_part))
         body = group.around(body, reduction.combine, _at_once, finish)
         for loop in reversed(self.leaves[:first]):
-            body = self.b.closed(loop, self.spans[loop], self.b.with_attached(loop, body), [])
+            body = self._closed(loop, self.b.with_attached(loop, body), [])
         return body
 
     def _bound(self, loops: Sequence[Loop]) -> list[ThreadLoop]:
@@ -453,9 +451,12 @@ class _Nest:
                 later = {loop.var: loop.var + fetch.offset}
                 for tensor in fetch.tensor.op.outputs:
                     body = _fetching(body, self.b.buffer(tensor), later)
+        return self._closed(loop, body, ready)
+
+    def _closed(self, loop: Loop, body: Stmt, guards: list[Expr]) -> Stmt:
         if "debug_skip_region" in loop.pragmas:
             return seq()
-        return self.b.closed(loop, self.spans[loop], body, ready)
+        return self.b.closed(loop, self.spans[loop], body, guards)
 
     def _init_loops(self, spatial: list[Loop], init: Stmt, guards: list[Expr]) -> Stmt:
         """The first value goes into every element before the first reduce loop starts.

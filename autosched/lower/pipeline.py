@@ -64,6 +64,11 @@ Pass = Callable[[Program], Program]
 def bind_knobs(p: Program) -> Program:
     """Every knob becomes its number."""
     names = {v.name: v for v in _open_knobs(p.function)}
+    missing = sorted(names.keys() - p.knobs.keys())
+    if missing:
+        raise LowerError(
+            f"knob {missing[0]} has no value", asked=p.function.name, legal="tune it, or schedule with numbers"
+        )
     mapping = {v: const(p.knobs[name]) for name, v in names.items()}
     owner = {
         s.buffer: replace(

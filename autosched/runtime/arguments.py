@@ -51,12 +51,12 @@ def as_array(value: object, param: Param, function: str) -> Array:
 def _number(value: Any, param: Param, function: str) -> Array:
     """A number for an argument without dimensions, unless its type cannot hold it."""
     of = np.dtype(param.dtype)
-    if of.kind != "f" and int(value) == value and not isinstance(value, float):
+    if of.kind == "f" and isinstance(value, (numbers.Real, np.bool_)):
+        return np.array(value, of)
+    if isinstance(value, (numbers.Integral, np.bool_)):
         bits = np.iinfo(of) if of.kind in "iu" else None
         if bits is None or bits.min <= int(value) <= bits.max:
             return np.array(value, of)
-    elif of.kind == "f":
-        return np.array(value, of)
     raise BuildError(f"{value!r} is no {param.dtype}", asked=_asked(function, param), legal=f"expected {param}")
 
 

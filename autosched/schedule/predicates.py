@@ -16,6 +16,7 @@ from autosched.ir.expr import (
     const,
     floordiv,
     floormod,
+    is_index,
     logical_and,
     logical_not,
     logical_or,
@@ -43,9 +44,9 @@ def predicate_to_json(e: Any, stage: Stage) -> Any:
     legal = f"comparisons of sizes, axes and loops of {stage.name}: {stage.describe()}"
 
     def encode(e: Expr) -> Any:
-        if e.op == "const":
+        if e.op == "const" and (e.dtype.is_integer or e.dtype.is_bool):
             return int(e.value)
-        if e.op in ("likely", "cast"):
+        if e.op == "likely" or (e.op == "cast" and is_index(e)):  # which keeps the value, whatever the type
             return encode(e.args[0])
         if e.op == "var":
             return variable(e)

@@ -214,6 +214,13 @@ def test_virtual_threads_around() -> None:
 # -- what cannot be -------------------------------------------------------------------------------
 
 
+def test_a_condition_on_storing_that_a_split_asks_as_well() -> None:
+    """It says what is stored; what is read outside of A is not up to it."""
+    args, s = row_sums(10, 24, 8, rows=4)
+    s["B"].set_store_predicate(s["B"].op.axis[0] < 10)
+    check_against_reference(args, s, "opencl", [matrix(10, 24)], "interpreter")
+
+
 def test_errors() -> None:
     args, s = row_sums(4, 20)
     with pytest.raises(ScheduleError, match=r"(?s)B.k.outer is a reduce loop.*or this one to threadIdx"):

@@ -47,9 +47,11 @@ def test_numbers_that_do_not_fit() -> None:
     _, alpha, shift, a, b, s = program()
     module = autosched.build(s, args=[alpha, shift, a, b])
     x = np.zeros(3, "float32")
-    for wrong in (2**40, 1.5, "one"):
+    for wrong in (2**40, 1.5, 2.0, np.float32(2), np.inf, np.float32("nan"), "one", np.str_("1")):
         with pytest.raises(BuildError, match="argument 'shift'"):
             module(1.0, wrong, x)
+    with pytest.raises(BuildError, match="argument 'alpha'"):
+        module(np.str_("1"), 0, x)
     with pytest.raises(BuildError, match="argument 'alpha'"):
         module(np.float64(1.0).reshape(1, 1), 0, x)
 

@@ -9,7 +9,7 @@ import pytest
 
 import autosched
 from autosched import te
-from autosched.errors import BuildError, UsageError
+from autosched.errors import BuildError, LowerError, UsageError
 from autosched.ir.functions import register_func
 from autosched.lower import lower
 from autosched.runtime.evaluator import BenchmarkResult, TimeEvaluator
@@ -45,6 +45,22 @@ def test_functions_by_name(module: Module) -> None:
         autosched.build({}, "llvm")
     with pytest.raises(BuildError, match="two functions have this name"):
         Module(module.artifact, module.target, more=[module])
+
+
+def test_a_lowered_function_takes_a_name_and_no_arguments() -> None:
+    s = plus(1)
+    lowered = lower(s, s.arguments)
+    assert autosched.build(lowered.function, name="more").name == "more"
+    for what in (lowered.function, lowered.mod):
+        with pytest.raises(UsageError, match="has its arguments"):
+            autosched.build(what, args=s.arguments)
+
+
+def test_a_lowered_function_with_an_open_knob() -> None:
+    s = plus(1)
+    s["out"].split("i", factor=s.define_knob("rows", [2, 4]))
+    with pytest.raises(LowerError, match="knob rows has no value"):
+        autosched.build(lower(s, s.arguments).function)
 
 
 def test_an_ir_module_is_built() -> None:

@@ -191,6 +191,19 @@ def test_what_is_not_stored_stays() -> None:
     np.testing.assert_array_equal(result, [0, -1, 6, -1, 12, -1, 18])
 
 
+def test_what_would_change_a_number_is_no_condition() -> None:
+    """A trace keeps integers: a comparison of others would be another one."""
+    a = te.placeholder((300,), dtype="int32", name="A")
+    b = te.compute((300,), lambda i: a[i], name="B")
+    s = create_schedule(b)
+    i = s[b].op.axis[0]
+    for condition in (i.astype("float32") < 2.5, i.astype("uint8") < 5, i.astype("int8") < 5):
+        with pytest.raises(ScheduleError, match="is no condition on loops"):
+            s[b].set_store_predicate(condition)
+    s[b].set_store_predicate(i.astype("int64") < 5)
+    assert_roundtrip(s, [a, b])
+
+
 def test_a_condition_on_a_loop_that_is_gone() -> None:
     args = stencils()
     s = create_schedule(args)

@@ -84,6 +84,13 @@ def test_a_region_is_left_out() -> None:
     assert {repr(x.value) for x in stores} == {"0"}
 
 
+def test_a_region_around_a_reduction_of_a_group_is_left_out() -> None:
+    args, s = product()
+    s["C"].bind("k", "threadIdx.x")
+    s["C"].pragma("i", "debug_skip_region")
+    assert not [x for x in walk(lower_structure(s, args, "opencl").function.body) if isinstance(x, Store)]
+
+
 @pytest.mark.parametrize("value", [None, 1])
 def test_threads_meet_anyway(value: Any) -> None:
     args, s = product()
