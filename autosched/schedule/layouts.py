@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from autosched.ir.arith.iter_map import Inversion, NoIterMap
 from autosched.ir.expr import (
     Expr,
     as_expr,
@@ -81,6 +80,8 @@ class Layout:
 
 def _inverse(axes: Sequence[IterVar], formulas: Sequence[Expr], legal: str) -> tuple[list[IterVar], dict[Expr, Expr]]:
     """New axes, and each old one's variable as a formula over them. Raises Illegal where there is none."""
+    from autosched.ir.arith.iter_map import Inversion, NoIterMap  # which few schedules need
+
     inversion = Inversion({a.var: a.extent for a in axes})
     made = []
     try:

@@ -8,9 +8,9 @@ from typing import Any
 
 from autosched.errors import UsageError
 from autosched.ir import expr as ir
-from autosched.ir.arith.sets import Range
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr
+from autosched.ir.range import Range
 from autosched.te.tensor import IterVar, _add_arithmetic, is_size
 
 __all__ = [

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, as_expr, binary, const, maximum, minimum, var, variables
 from autosched.ir.prove import is_integer_index
+from autosched.ir.range import Range
 from autosched.ir.simplify import Analyzer as Prover
 
 __all__ = ["NEG_INF", "POS_INF", "IntSet", "IntervalSet", "Range", "as_interval", "interval_of"]
@@ -21,30 +22,6 @@ __all__ = ["NEG_INF", "POS_INF", "IntSet", "IntervalSet", "Range", "as_interval"
 #: ends of intervals that are not bounded
 POS_INF = var("pos_inf", "int64", "scalar")
 NEG_INF = var("neg_inf", "int64", "scalar")
-
-
-@dataclass(frozen=True, eq=False)
-class Range:
-    """`[min, min + extent)`. `Range(begin, end)`, `Range(end)` or `Range.from_min_extent(min, extent)`."""
-
-    min: Expr
-    extent: Expr
-
-    def __init__(self, begin: object, end: object = None) -> None:
-        first, last = (const(0), as_expr(begin)) if end is None else (as_expr(begin), as_expr(end))
-        object.__setattr__(self, "min", first)
-        object.__setattr__(self, "extent", last - first)
-
-    @staticmethod
-    def from_min_extent(min_value: object, extent: object) -> Range:
-        """The `extent` integers from `min_value` on."""
-        found = object.__new__(Range)
-        object.__setattr__(found, "min", as_expr(min_value))
-        object.__setattr__(found, "extent", as_expr(extent))
-        return found
-
-    def __repr__(self) -> str:
-        return f"range(min={self.min!r}, extent={self.extent!r})"
 
 
 class IntSet:
