@@ -303,6 +303,12 @@ def a_choice(s: Schedule) -> None:
         s["C"].fuse("i", "j")
 
 
+def double_buffer(s: Schedule) -> None:
+    s["S"].split("k", factor=4)
+    s["C"].compute_at(s["S"], "k.outer")
+    s["C"].double_buffer()
+
+
 CASES: dict[str, Callable[[Schedule], None]] = {
     f.__name__: f
     for f in (
@@ -314,7 +320,7 @@ CASES: dict[str, Callable[[Schedule], None]] = {
         transform_layout, transform_layout_by_knobs_and_sizes, storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, store_at, compute_at_then_split,
         compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
         cache_read_of_an_input, rfactor, rfactor_of_a_part, split_into, reverse_compute_at, reverse_compute_inline,
-        decompose_reduction, tensorize, cache_write_keeping_loops, knobs_and_constraints, a_choice,
+        decompose_reduction, tensorize, double_buffer, cache_write_keeping_loops, knobs_and_constraints, a_choice,
     )
 }  # fmt: skip
 
