@@ -35,7 +35,8 @@ using std::exp; using std::exp2; using std::log; using std::log2; using std::log
 using std::cos; using std::tan; using std::asin; using std::acos; using std::atan; using std::sinh; using std::cosh;
 using std::tanh; using std::asinh; using std::acosh; using std::atanh; using std::erf; using std::sqrt; using std::floor;
 using std::ceil; using std::trunc; using std::round; using std::rint; using std::pow; using std::fmod; using std::atan2;
-using std::hypot; using std::copysign; using std::fabs; using std::isnan; using std::isinf; using std::isfinite;
+using std::hypot; using std::copysign; using std::nextafter; using std::ldexp; using std::fabs;
+using std::isnan; using std::isinf; using std::isfinite;
 #define __device__
 #define __global__
 #define __forceinline__ inline
@@ -44,6 +45,7 @@ using std::hypot; using std::copysign; using std::fabs; using std::isnan; using 
 template <class T> T rsqrt(T x) { return 1 / sqrt(x); }
 template <class T> T exp10(T x) { return pow(T(10), x); }
 static int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+static int __clzll(unsigned long long x) { return x ? __builtin_clzll(x) : 64; }
 static float __int_as_float(int x) { float f; memcpy(&f, &x, 4); return f; }
 struct dim3 { unsigned x, y, z; };
 static dim3 blockIdx, threadIdx;

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from autosched.codegen.dialects import C_KEYWORDS, Dialect
+from autosched.codegen.dialects import C_KEYWORDS, HELPER_NAMES, Dialect
 from autosched.ir.expr import OPS
 
 __all__ = ["C"]
@@ -43,6 +43,19 @@ static inline int bit_count(uint64_t a) {
   a = (a & 0x3333333333333333u) + (a >> 2 & 0x3333333333333333u);
   a = (a + (a >> 4)) & 0x0f0f0f0f0f0f0f0fu;
   return (int)(a * 0x0101010101010101u >> 56);
+}""",
+    ),
+    (
+        "leading_zeros",
+        """\
+static inline int leading_zeros(uint64_t a) {
+  int zeros = a == 0;
+  for (int step = 32; step > 0; step /= 2) {
+    if (a >> (64 - step)) continue;
+    a <<= step;
+    zeros += step;
+  }
+  return zeros;
 }""",
     ),
     (
@@ -125,8 +138,7 @@ _RESERVED = (
 #: standard functions of a width, macros of the headers, and the emitter's own helpers
 _PATTERN = (
     r"_\w*|u?int(_least|_fast)?\d+_t|u?int(max|ptr)_t|(U?INT|SIZE|PTRDIFF|FP|FLT|DBL|LDBL|MATH|M)_?\w*_\w*|"
-    r"U?INT\w*_C|omp_\w+|"
-    r"(min|max|abs|popcount|truncdiv|truncmod|floordiv|floormod|shl|shr|saturate|round|sigmoid)_\w+"
+    r"U?INT\w*_C|omp_\w+|" + HELPER_NAMES
 )
 
 C = Dialect(
@@ -154,6 +166,7 @@ C = Dialect(
     nan="NAN",
     math=_MATH,
     popcount="bit_count",
+    clz="leading_zeros({x}) - (64 - {bits})",
     saturate="a != a ? 0 : a < {low} ? {low} : a >= {end} ? {high} : ({type})a",
     half_load="half_value(*({pointer}))",
     half_store="*({pointer}) = half_bits({x})",

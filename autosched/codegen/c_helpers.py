@@ -21,10 +21,11 @@ _INTEGER = {
     "min": "{f} {t} min_{n}({t} a, {t} b) {{ return a < b ? a : b; }}",
     "max": "{f} {t} max_{n}({t} a, {t} b) {{ return a > b ? a : b; }}",
     "shl": "{f} {t} shl_{n}({t} a, {t} b) {{ return ({u})b < {bits} ? ({t})(({u})a << b) : 0; }}",
+    "popcount": "{f} {t} popcount_{n}({t} a) {{ return {popcount}(({u})a); }}",
+    "clz": "{f} {t} clz_{n}({t} a) {{ return {clz}; }}",
 }
 _SIGNED = {
     "abs": "{f} {t} abs_{n}({t} a) {{ return a < 0 ? ({t})-({u})a : a; }}",
-    "popcount": "{f} {t} popcount_{n}({t} a) {{ return {popcount}(({u})(a < 0 ? -({u})a : ({u})a)); }}",
     "shr": "{f} {t} shr_{n}({t} a, {t} b) {{ return a >> (({u})b < {bits} ? b : {bits} - 1); }}",
     "truncdiv": "{f} {t} truncdiv_{n}({t} a, {t} b) {{ return b == 0 ? 0 : b == -1 ? ({t})-({u})a : a / b; }}",
     "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return b == 0 || b == -1 ? 0 : a % b; }}",
@@ -42,7 +43,6 @@ _SIGNED = {
 }}""",
 }
 _UNSIGNED = {
-    "popcount": "{f} {t} popcount_{n}({t} a) {{ return {popcount}(a); }}",
     "shr": "{f} {t} shr_{n}({t} a, {t} b) {{ return b < {bits} ? a >> b : 0; }}",
     "truncdiv": "{f} {t} truncdiv_{n}({t} a, {t} b) {{ return b == 0 ? 0 : a / b; }}",
     "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return b == 0 ? 0 : a % b; }}",
@@ -78,13 +78,44 @@ _ROUND_HALF = """\
   return {load};
 }}"""
 
+_REINTERPRET = """\
+{f} {t} {name}({s} a) {{
+  union {{
+    {s} from;
+    {t} to;
+  }} bits;
+  bits.from = a;
+  return bits.to;
+}}"""
+#: of an emulated half, whose value is a float
+_FROM_HALF = """\
+{f} {t} {name}(float a) {{
+  {bits_type} bits;
+  {store};
+  return ({t})bits;
+}}"""
+_TO_HALF = """\
+{f} float {name}({s} a) {{
+  {bits_type} bits = ({bits_type})a;
+  return {load};
+}}"""
+_NEXT_HALF = """\
+{f} float {name}(float a, float b) {{
+  {bits_type} bits;
+  if (a != a || b != b) return a + b;
+  if (a == b) return b;
+  {store};
+  bits = a == 0 ? (b < 0 ? 0x8001 : 1) : bits + ((b > a) == (a > 0) ? 1 : -1);
+  return {load};
+}}"""
+
 _LANEWISE = """\
 {f} {r} {name}({parameters}) {{
   {r} r;
   for (int i = 0; i < {lanes}; ++i) {to} = {value};
   return r;
 }}"""
-_UNARY = frozenset(("abs", "popcount", "sigmoid"))
+_UNARY = frozenset(("abs", "popcount", "clz", "sigmoid"))
 _PREDICATES = frozenset(op for op, info in OPS.items() if op.startswith("is") and info.kind == "math")
 
 
@@ -146,6 +177,7 @@ class Helpers:
         words = {"t": self._dialect.type_name(of), "bits": str(of.bits)}
         words["u"] = self._dialect.type_name(unsigned(of)) if of.is_integer else ""
         words |= {f: self._dialect.function_name(f, of.scalar) for f in ("exp", "fmod", "floor", "copysign")}
+        words["clz"] = self._dialect.clz.format(x=f"({words['u']})a", bits=of.bits)
         return self._define(op, words["t"], table[op], words | {"popcount": self._dialect.popcount})
 
     def saturate(self, to: DType, source: DType) -> str:
@@ -174,6 +206,28 @@ class Helpers:
             "load": load.format(pointer=pointer, lanes=lanes),
         }
         return self._define("round_half", t, _ROUND_HALF, words)
+
+    def reinterpret(self, to: DType, source: DType, native_half: bool) -> str:
+        """The function that takes the bits of one scalar type for a number of another of the same width."""
+        t, s = (self._dialect.type_name(of) for of in (to, source))
+        template = _REINTERPRET
+        if not native_half and "float16" in (to.scalar, source.scalar):
+            template, (t, s) = (_TO_HALF, ("half", s)) if to.scalar == "float16" else (_FROM_HALF, (t, "half"))
+        return self._define("reinterpret", f"{s}_as_{t}", template, {"t": t, "s": s, **self._half_words()})
+
+    def next_half(self) -> str:
+        """`nextafter` of halves that are computed in float."""
+        return self._define("nextafter", "half", _NEXT_HALF, self._half_words())
+
+    def _half_words(self) -> dict[str, str]:
+        """How the float `a` is stored as the bits of a half in `bits`, and loaded from there."""
+        d = self._dialect
+        pointer = f"({d.pointer_type(d.private_scope, d.types['float16'])})&bits"
+        return {
+            "bits_type": d.types["uint16"],
+            "store": d.half_store.format(x="a", pointer=pointer),
+            "load": d.half_load.format(pointer=pointer),
+        }
 
     def _define(self, op: str, suffix: str, template: str, words: dict[str, str]) -> str:
         name = re.sub(r"\W+", "_", f"{op}_{suffix}").rstrip("_")

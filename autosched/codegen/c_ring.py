@@ -87,7 +87,7 @@ def ring_shl(x: Expressions, e: Expr) -> Code:
     bounds = code.low << by.value, code.high << by.value
     ctype = _place(x, e.dtype, bounds, code)
     if code.low < 0 and not ctype.startswith("u"):
-        ctype = f"u{ctype}"  # shifting a negative number is undefined in C
+        ctype = "uint64" if e.dtype.bits == 64 else "uint32"  # shifting a negative number is undefined in C
     if code.ctype != ctype:
         code = x.cast(code, dtype(ctype))
     return _wrapped(infix("<<", code, literal(by.value, e.dtype, x.dialect), ctype), ctype, bounds)

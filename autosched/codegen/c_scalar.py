@@ -48,6 +48,7 @@ _HALF_EXACT = frozenset(
     [
         *("const", "var", "load", "select", "if_then_else", "likely"),
         *("min", "max", "neg", "abs", "floor", "ceil", "trunc", "round", "nearbyint"),
+        *("nextafter", "reinterpret"),
     ]
 )
 

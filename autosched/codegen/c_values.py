@@ -132,8 +132,9 @@ def _shr(x: Expressions, e: Expr) -> Code:
     return infix(">>", a, shift, a.ctype).bounded(a.low >> amount, a.high >> amount)
 
 
-def _popcount(x: Expressions, e: Expr) -> Code:
-    return _typed(x, x.function(x.helpers.name("popcount", e.dtype), "", x.value(e.args[0])), e.dtype)
+def _count(x: Expressions, e: Expr) -> Code:
+    code = _typed(x, x.function(x.helpers.name(e.op, e.dtype), "", x.value(e.args[0])), e.dtype)
+    return code.bounded(0, e.dtype.bits)
 
 
 def _compare(x: Expressions, e: Expr) -> Code:
@@ -177,8 +178,15 @@ def _cast(x: Expressions, e: Expr) -> Code:
     return x.cast(a, e.dtype)
 
 
+def _reinterpret(x: Expressions, e: Expr) -> Code:
+    name = x.helpers.reinterpret(e.dtype, e.args[0].dtype, x.native_half)
+    return _typed(x, x.function(name, "", x.value(e.args[0])), e.dtype)
+
+
 def _math(x: Expressions, e: Expr) -> Code:
     args = [x.value(a) for a in e.args]
+    if e.op == "nextafter" and e.dtype == "float16" and not x.native_half:
+        return x.function(x.helpers.next_half(), args[0].ctype, *args)
     if e.op == "sigmoid":
         return x.function(x.helpers.name("sigmoid", args[0].ctype), args[0].ctype, *args)
     code = x.function(x.dialect.function_name(e.op, args[0].ctype), args[0].ctype, *args)
@@ -237,7 +245,8 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     "bitnot": ring_bitnot,
     "shl": ring_shl,
     "shr": _shr,
-    "popcount": _popcount,
+    "popcount": _count,
+    "clz": _count,
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _compare),
     "and": _logic,
     "or": _logic,
@@ -246,6 +255,7 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     "select": _choice,
     "if_then_else": _choice,
     "cast": _cast,
+    "reinterpret": _reinterpret,
     **dict.fromkeys(_MATH, _math),
     "load": _load,
     "address": _address,

@@ -358,7 +358,18 @@ def _load(v: Vectors, e: Expr) -> Code:
     return replace(infix("!=", Code(text, UNARY, ctype), v.constant(0, ctype), f"int8x{lanes}"), mask=True)
 
 
+def _reinterpret(v: Vectors, e: Expr) -> Code:
+    halves = "float16" in (e.dtype.scalar, e.args[0].dtype.scalar)
+    if v.d.vector_lane or (halves and not v.x.native_half):
+        raise NotVector
+    return v.bits(v.operands(e)[0], e.dtype)
+
+
 def _math(v: Vectors, e: Expr) -> Code:
+    if e.op == "ldexp" and v.d.vector_lane:
+        raise NotVector  # a function for each lane takes operands of one type
+    if e.op == "nextafter" and e.dtype.scalar == "float16" and not v.x.native_half:
+        raise NotVector
     args = v.operands(e)
     of = dtype(args[0].ctype)
     name = v.x.helpers.math(e.op, of, len(args))
@@ -388,10 +399,11 @@ _VECTOR: dict[str, Callable[[Vectors, Expr], Code]] = {
     "select": _select,
     "if_then_else": _if_then_else,
     "cast": _cast,
+    "reinterpret": _reinterpret,
     "load": _load,
     **dict.fromkeys(_MATH, _math),
 }
 #: operators on float16 whose result must be rounded to half precision when computed in float
 _HALF_ROUNDED = frozenset(("add", "sub", "mul", "div", "cast", *_MATH)) - {
-    *("floor", "ceil", "trunc", "round", "nearbyint")
+    *("floor", "ceil", "trunc", "round", "nearbyint", "nextafter")
 }

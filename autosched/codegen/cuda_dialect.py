@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from autosched.codegen.dialects import C_KEYWORDS, Dialect
+from autosched.codegen.dialects import C_KEYWORDS, HELPER_NAMES, Dialect
 from autosched.ir.expr import OPS
 
 __all__ = ["CUDA"]
@@ -135,8 +135,7 @@ _FUNCTIONS = (
 _PATTERN = (
     r"_\w*|cuda\w*|CUDA\w*|atomic\w*|"
     r"(char|uchar|short|ushort|int|uint|long|ulong|longlong|ulonglong|float|double)\d+|u?int\d+(_t)?|"
-    r"\w+_(float|double|int8|short|int|int64|uint8|uint16|uint32|uint64)\d*|"
-    r"(min|max|abs|popcount|truncdiv|truncmod|floordiv|floormod|shl|shr|saturate|round|sigmoid)_\w+"
+    r"\w+_(float|double|int8|short|int|int64|uint8|uint16|uint32|uint64)\d*|" + HELPER_NAMES
 )
 
 CUDA = Dialect(
@@ -164,6 +163,7 @@ CUDA = Dialect(
     nan="__int_as_float(0x7fffffff)",
     math=_MATH,
     popcount="__popcll",
+    clz="__clzll({x}) - (64 - {bits})",
     saturate="a != a ? 0 : a <= {low} ? {low} : a >= {end} ? {high} : ({type})a",
     half_load="load_half({pointer})",
     half_store="store_half({x}, {pointer})",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS
 
-__all__ = ["C_KEYWORDS", "OPENCL", "Dialect"]
+__all__ = ["C_KEYWORDS", "HELPER_NAMES", "OPENCL", "Dialect"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Dialect:
     #: operator of `ir.expr.OPS` -> function for floats of every width
     math: dict[str, str]
     popcount: str
+    clz: str  #: zeros above the highest one of the unsigned {x} of {bits} bits
     #: the float `a` to integer, cut off at the ends {low} and {high} of the type, NaN to 0; {end} is the float
     #: high + 1, and {x} is `a` with 0 for NaN
     saturate: str
@@ -139,12 +140,16 @@ _OPENCL_KEYWORDS = (
     "imaginary uchar ushort uint ulong size_t ptrdiff_t intptr_t uintptr_t event_t sampler_t vec_step true false NULL "
     "NAN INFINITY MAXFLOAT HUGE_VAL HUGE_VALF barrier popcount index_t INDEX_T"
 )
+#: what `c_helpers.Helpers` names the functions that it defines
+HELPER_NAMES = (
+    r"(min|max|abs|popcount|clz|truncdiv|truncmod|floordiv|floormod|shl|shr|saturate|round|sigmoid|reinterpret|"
+    r"nextafter)_\w+"
+)
 #: functions and types with a number or a type in their names, predefined macros, and the emitter's own helpers
 _OPENCL_PATTERN = (
     r"(vload|vstore|convert|as|get|atomic|atom|async|image|read|write|cl|CL|CLK|M|FLT|DBL|HALF|CHAR|SCHAR|UCHAR|SHRT|"
     r"USHRT|INT|UINT|LONG|ULONG)_\w*|(vload|vstore)\d+|_\w*|image\d?d?\w*_t|"
-    r"(char|uchar|short|ushort|int|uint|long|ulong|half|float|double|bool)\d+|"
-    r"(min|max|abs|popcount|truncdiv|truncmod|floordiv|floormod|shl|shr|saturate|round|sigmoid)_\w+"
+    r"(char|uchar|short|ushort|int|uint|long|ulong|half|float|double|bool)\d+|" + HELPER_NAMES
 )
 
 OPENCL = Dialect(
@@ -179,6 +184,7 @@ OPENCL = Dialect(
     nan="NAN",
     math=_OPENCL_MATH,
     popcount="popcount",
+    clz="clz({x})",
     saturate="convert_{type}_sat({x})",
     half_load="vload_half(0, {pointer})",
     half_store="vstore_half_rte({x}, 0, {pointer})",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from autosched.codegen.llvm_cast import convert
 from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
+from autosched.codegen.llvm_float_bits import next_after, scale_by_power
 from autosched.codegen.llvm_math import by_lanes, call, inlined
 from autosched.codegen.llvm_text import Value, Writer, constant, register_type, typed
 from autosched.ir.dtype import BOOL, DType, dtype
@@ -114,8 +115,15 @@ def _shr(w: Writer, of: DType, args: Sequence[Value]) -> Value:
 
 
 def _popcount(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-    """Ones in the absolute value, as in `numpy.bitwise_count`."""
-    return w.intrinsic("ctpop", of, [_abs(w, of, args)])
+    return w.intrinsic("ctpop", of, args)
+
+
+def _clz(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    return w.intrinsic("ctlz", of, [args[0], constant(0, BOOL)])
+
+
+def _reinterpret(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    return w.convert("bitcast", args[0], of)
 
 
 # -- comparisons and logic ------------------------------------------------------------------------
@@ -244,6 +252,7 @@ LLVM_OPS: dict[str, Row] = {
     "shl": _shl,
     "shr": _shr,
     "popcount": _popcount,
+    "clz": _clz,
     "eq": _compare("eq", "eq", "oeq"),
     "ne": _compare("ne", "ne", "une"),
     "lt": _compare("slt", "ult", "olt"),
@@ -253,6 +262,7 @@ LLVM_OPS: dict[str, Row] = {
     "not": _bitnot,
     "likely": lambda w, of, args: args[0],
     "cast": lambda w, of, args: convert(w, args[0], of),
+    "reinterpret": _reinterpret,
     **{name: _intrinsic(name) for name in _INTRINSICS},
     **{name: _library(name) for name in _LIBRARY},
     "nearbyint": _intrinsic("roundeven"),
@@ -262,4 +272,6 @@ LLVM_OPS: dict[str, Row] = {
     "isinf": _classify("oeq"),
     "isfinite": _classify("olt"),
     "fmod": _trunc_mod,
+    "nextafter": next_after,
+    "ldexp": scale_by_power,
 }

@@ -658,6 +658,10 @@ RESULT_BOOL = frozenset(("isnan", "isinf", "isfinite"))
 
 def call(op: str, *operands: object) -> Expr:
     """A math intrinsic by name, for example `call("exp", x)`. Integers become float32 first."""
+    if op == "ldexp":
+        from autosched.ir.bits import ldexp
+
+        return ldexp(*operands)
     info = OPS[op]
     args: tuple[Expr, ...] = convert_pair(*operands) if info.arity == 2 else (as_expr(operands[0]),)
     of = args[0].dtype

@@ -93,6 +93,25 @@ def _np_round_half_away(x: Any) -> Any:
     return np.copysign(np.floor(np.abs(x) + np.asarray(0.5, np.asarray(x).dtype)), x)
 
 
+def _unsigned(x: Any) -> Any:
+    x = np.asarray(x)
+    return x.view(x.dtype.str.replace("i", "u"))
+
+
+def _np_popcount(x: Any) -> Any:
+    return np.bitwise_count(_unsigned(x)).astype(np.asarray(x).dtype)
+
+
+def _np_clz(x: Any) -> Any:
+    """Zeros above the highest one: the width less the ones of `x` with all bits below that one set."""
+    bits = _unsigned(x)
+    width = bits.dtype.itemsize * 8
+    for step in (1, 2, 4, 8, 16, 32):
+        if step < width:
+            bits = bits | bits >> bits.dtype.type(step)
+    return (width - np.bitwise_count(bits).astype(int)).astype(np.asarray(x).dtype)
+
+
 def _unary(fn: Callable[..., Any] | None, flops: float) -> OpInfo:
     return OpInfo("math", 1, flops, fn)
 
@@ -122,7 +141,8 @@ OPS: dict[str, OpInfo] = {
     "bitnot": OpInfo("bits", 1, 1, np.invert),
     "shl": OpInfo("bits", 2, 1, _np_shl),
     "shr": OpInfo("bits", 2, 1, np.right_shift),
-    "popcount": OpInfo("bits", 1, 2, np.bitwise_count),
+    "popcount": OpInfo("bits", 1, 2, _np_popcount),  # of negative numbers: in two's complement
+    "clz": OpInfo("bits", 1, 2, _np_clz),  # zeros above the highest one; of 0, all
     # comparisons and logic
     "eq": OpInfo("compare", 2, 1, np.equal),
     "ne": OpInfo("compare", 2, 1, np.not_equal),
@@ -139,6 +159,7 @@ OPS: dict[str, OpInfo] = {
     "select": OpInfo("choice", 3, 1, np.where),
     "if_then_else": OpInfo("choice", 3, 1, np.where),
     "cast": OpInfo("cast", 1, 1),
+    "reinterpret": OpInfo("cast", 1, 0),  # the same bits as a number of another type
     # math
     "exp": _unary(np.exp, 10),
     "exp2": _unary(np.exp2, 8),
@@ -176,6 +197,8 @@ OPS: dict[str, OpInfo] = {
     "atan2": OpInfo("math", 2, 16, np.arctan2),
     "hypot": OpInfo("math", 2, 8, np.hypot),
     "copysign": OpInfo("math", 2, 1, np.copysign),
+    "nextafter": OpInfo("math", 2, 4, np.nextafter),
+    "ldexp": OpInfo("math", 2, 4, np.ldexp),  # a * 2^b, where b is an int32
     # memory: `read` names a te tensor, `load` a lowered buffer; args are the indices
     "read": OpInfo("memory", -1),
     "load": OpInfo("memory", -1),

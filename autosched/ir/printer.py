@@ -128,6 +128,8 @@ class Formatter:
                 return f"{e.value.name}[{self._list(e.args)}]", _ATOM
             case "cast":
                 return f"{e.dtype}({self.top(e.args[0])})", _ATOM
+            case "reinterpret":
+                return f"reinterpret({e.dtype}, {self.top(e.args[0])})", _ATOM
             case "not":
                 return f"!{self._tight(e.args[0])}", 11
             case "neg":

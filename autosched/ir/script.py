@@ -154,6 +154,8 @@ class ScriptExpr(Formatter):
                 return self.access(e.value, e.args), 12
             case "cast":
                 return f'T.Cast("{e.dtype}", {self.top(e.args[0])})', 12
+            case "reinterpret":
+                return f'T.reinterpret("{e.dtype}", {self.top(e.args[0])})', 12
             case "not":
                 text, level = self._format(e.args[0])
                 return f"not {text if level >= 3 else f'({text})'}", 3

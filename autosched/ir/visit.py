@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from autosched.ir.bits import reinterpret
 from autosched.ir.expr import (
     NEGATED,
     OPS,
@@ -12,6 +13,7 @@ from autosched.ir.expr import (
     Expr,
     binary,
     broadcast,
+    call,
     cast,
     compare,
     convert_pair,
@@ -94,6 +96,10 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
         return ramp(args[0], args[1], e.dtype.lanes)
     if op in ("reduce", "scatter", "combine_lanes", "to_line", "address", "view"):
         return make(op, e.dtype, args, e.value)
+    if op == "reinterpret":
+        return reinterpret(e.dtype.scalar, args[0])
+    if op == "ldexp":
+        return call(op, *args)
     if op in OPS and OPS[op].arity == 2:
         args = convert_pair(*args)
     lanes = args[0].dtype.lanes

@@ -158,6 +158,8 @@ class _Interpreter:
                 return _combined(e.value, [self.value(e.args[0], k) for k in range(e.args[0].dtype.lanes)])
             case "cast":
                 return _cast(self.value(e.args[0], lane), e.args[0].dtype, to)
+            case "reinterpret":
+                return self.value(e.args[0], lane).view(to.numpy)
         args = [self.value(a, lane) for a in e.args]
         if e.op in ("shl", "shr"):
             return _shift(e.op, *args)

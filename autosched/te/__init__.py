@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from autosched.ir.bits import clz, dp4a, infinity, q_multiply_shift, reinterpret
 from autosched.ir.buffers import decl_buffer
 from autosched.ir.expr import (
     Expr,
@@ -61,6 +62,7 @@ from autosched.te.tensor import (
     placeholder,
 )
 from autosched.te.tensor_intrin import TensorIntrin, decl_tensor_intrin
+from autosched.te.trace import trace
 
 globals().update(MATH)
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ __all__ = [
     "argmax",
     "argmin",
     "ceildiv",
+    "clz",
     "comm_reducer",
     "compute",
     "repeat_image",
@@ -97,6 +100,7 @@ __all__ = [
     "const",
     "decl_tensor_intrin",
     "div",
+    "dp4a",
     "extern",
     "floordiv",
     "floormod",
@@ -104,6 +108,7 @@ __all__ = [
     "graph_from_json",
     "graph_to_json",
     "if_then_else",
+    "infinity",
     "likely",
     "max",
     "max_value",
@@ -111,8 +116,10 @@ __all__ = [
     "min_value",
     "placeholder",
     "prod",
+    "q_multiply_shift",
     "reduce_axis",
     "reference",
+    "reinterpret",
     "scan",
     "scatter_reduce",
     "select",
@@ -120,6 +127,7 @@ __all__ = [
     "sum",
     "tag_scope",
     "thread_axis",
+    "trace",
     "truncdiv",
     "truncmod",
     "var",

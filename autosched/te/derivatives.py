@@ -70,6 +70,7 @@ DERIVATIVES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "atan2": lambda a, b, y: (b / (a * a + b * b), neg(a / (a * a + b * b))),
     "hypot": lambda a, b, y: (a / y, b / y),
     "copysign": lambda a, b, y: (_signs(a, b), None),
+    "ldexp": lambda a, n, y: (call("ldexp", _one(a), n), None),
     "likely": lambda a, y: (_one(a),),
 }
 
@@ -123,6 +124,8 @@ def _shares(node: Expr, adjoint: Expr) -> list[tuple[Expr, Expr]]:
     if node.op == "cast":
         (operand,) = node.args
         return [(operand, cast(operand.dtype, adjoint))] if operand.dtype.is_float else []
+    if node.op == "reinterpret" and not node.args[0].dtype.is_float:
+        return []
     rule = DERIVATIVES.get(node.op)
     if rule is None:
         legal = ", ".join(sorted((*DERIVATIVES, *_FLAT, *_CHOICES, "cast")))

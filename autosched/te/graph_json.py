@@ -471,8 +471,10 @@ def _is_well_typed(op: Any, to: DType, of: list[DType]) -> bool:
         case "choice":
             return first.is_bool and of[1] == of[2] == to
         case "cast":
-            return not to.is_bool
+            return not to.is_bool and (op == "cast" or first.bits == to.bits)
         case "math":
+            if op == "ldexp":
+                return first.is_float and to == first and of[1] == "int32"
             return alike and first.is_float and (to.is_bool if op in ("isnan", "isinf", "isfinite") else to == first)
     return False
 

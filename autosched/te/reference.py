@@ -281,6 +281,8 @@ def _combined(combiner: str | Combiner, totals: list[Any], terms: list[Any]) -> 
                 done[e] = e.dtype.numpy.type(e.value)
             elif e.op == "cast":
                 done[e] = _cast(args[0], e.args[0].dtype, e.dtype)
+            elif e.op == "reinterpret":
+                done[e] = np.asarray(args[0]).view(e.dtype.numpy)
             elif e.op in ("shl", "shr"):
                 done[e] = _shift(e.op, *args)
             else:
@@ -377,6 +379,8 @@ def _typed(arg: Expr, value: Any, user: Expr) -> Any:
 def _apply(e: Expr, args: list[Any]) -> Any:
     if e.op == "cast":
         return args[0].astype(np.int64) if is_index(e) else _cast(args[0], e.args[0].dtype, e.dtype)
+    if e.op == "reinterpret":
+        return np.asarray(args[0]).view(e.dtype.numpy)
     if e.op in ("shl", "shr"):
         return _shift(e.op, *args)
     if e.op == "call":

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from autosched.codegen.c_family import compile_opencl
+from autosched.ir.bits import reinterpret
 from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype
 from autosched.ir.expr import (
     OPS,
@@ -30,6 +31,7 @@ from autosched.ir.expr import (
     logical_or,
     make,
     ramp,
+    saturate,
     select,
     var,
 )
@@ -166,7 +168,7 @@ def operator(op: str, of: DType) -> Case:
 @pytest.mark.parametrize(("name", "lanes"), types_and_lanes(INTEGERS))
 def test_integers(name: str, lanes: int) -> None:
     of = dtype(name)
-    cases = [operator(op, of) for op in [*BINARY, *BITS, *COMPARISONS, "neg", "abs", "bitnot", "popcount"]]
+    cases = [operator(op, of) for op in [*BINARY, *BITS, *COMPARISONS, "neg", "abs", "bitnot", "popcount", "clz"]]
     check([*cases, *_integer_cases(of)], pairs(of), lanes)
 
 
@@ -197,6 +199,7 @@ def _integer_cases(of: DType) -> list[Case]:
         ("(a+b)//3", lambda a, b: (a + b) // 3, lambda a, b: (a + b) // np_of(3)),
         ("-(a-b)<a", lambda a, b: -(a - b) < a, lambda a, b: -(a - b) < a),
         ("~(a<<1)", lambda a, b: ~(a << 1), lambda a, b: ~(a << np_of(1))),
+        ("int64(a)<<1", lambda a, b: cast("int64", a) << 1, lambda a, b: a.astype("int64") << 1),
         ("(a>>1)*2-a", lambda a, b: (a >> 1) * 2 - a, lambda a, b: (a >> np_of(1)) * np_of(2) - a),
         ("min(a,b)*max(a,b)", lambda a, b: make_minmax(a, b), lambda a, b: np.minimum(a, b) * np.maximum(a, b)),
         ("a<b?a+b:a*b", lambda a, b: select(a < b, a + b, a * b), lambda a, b: np.where(a < b, a + b, a * b)),
@@ -221,16 +224,43 @@ def _positive_divisor(a: Expr, b: Expr) -> Expr:
 def test_floats(name: str, lanes: int) -> None:
     of = dtype(name)
     exact = ["add", "sub", "mul", "div", "truncmod", "floordiv", "floormod", "min", "max", *COMPARISONS]
-    exact += ["neg", "abs", "fmod", "copysign", "isnan", "isinf", "isfinite", *ROUNDING]
+    exact += ["neg", "abs", "fmod", "copysign", "nextafter", "isnan", "isinf", "isfinite", *ROUNDING]
     cases = [operator(op, of) for op in exact]
     cases += [
         ("round", lambda a, b: call("round", a), lambda a, b: np.copysign(np.floor(np.abs(a) + of.numpy.type(0.5)), a)),
         ("(a+b)/b-a", lambda a, b: (a + b) / b - a, lambda a, b: (a + b) / b - a),
         ("a<b?a:-b", lambda a, b: select(a < b, a, -b), lambda a, b: np.where(a < b, a, -b)),
         ("truncdiv", lambda a, b: make("truncdiv", a.dtype, (a, b)), lambda a, b: np.trunc(a / b)),
+        ("ldexp", lambda a, b: call("ldexp", a, cast("int32", b)), _ldexp),
+        ("bits", lambda a, b: reinterpret(f"int{of.bits}", _number(a)) & 0x7FF, _low_bits),
+        ("from bits", lambda a, b: _halved(a, of), lambda a, b: _halved_by_numpy(a)),
         ("scalar condition", _scalar_condition, lambda a, b: a + b),
     ]
     check(cases, pairs(of), lanes)
+
+
+def _ldexp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.ldexp(a, np.array([saturate(float(v), dtype("int32")) for v in b], "int32"))
+
+
+def _halved(a: Expr, of: DType) -> Expr:
+    """Shifted right by a bit, all of it: no operator on floats does that."""
+    return reinterpret(of.scalar, reinterpret(f"uint{of.bits}", _number(a)) >> 1)
+
+
+def _number(a: Expr) -> Expr:
+    """Which NaN it is differs where halves are computed in float."""
+    return select(call("isnan", a), const(1.5, a.dtype), a)
+
+
+def _halved_by_numpy(a: np.ndarray) -> np.ndarray:
+    number = np.where(np.isnan(a), a.dtype.type(1.5), a)
+    return (number.view(f"u{a.itemsize}") >> 1).view(a.dtype)
+
+
+def _low_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    number = np.where(np.isnan(a), a.dtype.type(1.5), a)
+    return number.view(f"i{a.itemsize}") & 0x7FF
 
 
 def _scalar_condition(a: Expr, b: Expr) -> Expr:

@@ -199,7 +199,7 @@ def test_bits(of: str) -> None:
     kind = dtype(of)
     a, b = pairs(edge_values(kind), edge_values(kind))
     check_all([a, b], [(raw(op, kind), reference(op, a, b)) for op in ("bitand", "bitor", "bitxor")])
-    check_all([a], [(raw(op, kind), reference(op, a).astype(of)) for op in ("bitnot", "popcount")])
+    check_all([a], [(raw(op, kind), reference(op, a).astype(of)) for op in ("bitnot", "popcount", "clz")])
 
 
 @pytest.mark.parametrize("of", INTEGERS)
@@ -264,8 +264,47 @@ def test_binary_math(op: str) -> None:
         check(raw(op, dtype(of)), [a, b], reference(op, a, b).astype(of), ulps=8)
 
 
+@pytest.mark.parametrize("of", FLOATS)
+def test_next_number(of: str) -> None:
+    values = edge_values(dtype(of))
+    tiny = np.finfo(of).smallest_subnormal
+    a, b = pairs(np.append(values, [tiny, -tiny]).astype(of), values)
+    check(raw("nextafter", dtype(of)), [a, b], reference("nextafter", a, b))
+
+
+@pytest.mark.parametrize("of", FLOATS)
+def test_scaling_by_powers_of_two(of: str) -> None:
+    """Every exponent, and results that are rounded to denormal numbers once."""
+    info = np.finfo(of)
+    size = 2 * (info.maxexp - info.minexp + info.nmant)
+    sample = [1, -1.5, info.max, -info.max, info.tiny, info.smallest_subnormal * 3, 0.0, -0.0, np.inf, np.nan, np.pi]
+    a, n = pairs(np.array([*sample, 1 + info.eps, -3 - 2 * info.eps], of), np.arange(-size, size, 1, "int32"))
+    n[:4] = [2**31 - 1, -(2**31), 2**31 - 1, -(2**31)]
+    check(raw("ldexp", dtype(of)), [a, n], reference("ldexp", a, n))
+
+
+@pytest.mark.parametrize("of", FLOATS)
+def test_bits_as_another_type(of: str) -> None:
+    a, bits = padded(edge_values(dtype(of))), dtype(of).bits
+    for to in (f"int{bits}", f"uint{bits}"):
+        check(raw("reinterpret", dtype(to)), [a], a.view(to))
+        check(raw("reinterpret", dtype(of)), [a.view(to)], a)
+
+
 def test_every_math_operator_is_tested() -> None:
-    tested = {*UNARY_MATH, "isnan", "isinf", "isfinite", "pow", "fmod", "atan2", "hypot", "copysign"}
+    tested = {
+        *UNARY_MATH,
+        "isnan",
+        "isinf",
+        "isfinite",
+        "pow",
+        "fmod",
+        "atan2",
+        "hypot",
+        "copysign",
+        "nextafter",
+        "ldexp",
+    }
     assert tested == {op for op, info in OPS.items() if info.kind == "math"}
 
 

@@ -48,6 +48,8 @@ def test_the_interpreter_runs_every_operator(op: str) -> None:
     operands: list[Expr] = [make("cast", dtype(of), (var("a", "float64"),)) for _ in range(OPS[op].arity)]
     if OPS[op].kind == "choice":
         operands[0] = make("lt", dtype("bool"), (operands[1], operands[1]))
+    if op == "ldexp":
+        operands[1] = make("cast", dtype("int32"), operands[1].args)
     to = "bool" if OPS[op].kind in ("compare", "logic") or op in ("isnan", "isinf", "isfinite") else of
     value = make(op, dtype(to), tuple(operands))
     source = operands[-1].args[0]

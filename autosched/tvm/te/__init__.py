@@ -49,6 +49,5 @@ __all__ = [
 
 _INSTEAD = {
     "hybrid": "te.extern with a body made by tir.ir_builder: loops, conditions and stores, written out",
-    "trace": "run autosched.runtime.interpreter on the lowered function: it names every element",
 }
 __getattr__ = missing("te", globals(), _INSTEAD)

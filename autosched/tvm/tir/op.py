@@ -13,8 +13,8 @@ from autosched.ir.calls import (
     call_packed,
     call_pure_extern,
 )
-from autosched.ir.dtype import dtype as to_dtype
-from autosched.ir.expr import Expr, as_expr, const, logical_and
+from autosched.ir.expr import Expr, as_expr, logical_and, logical_not, logical_or
+from autosched.te import *  # noqa: F403
 from autosched.tvm._missing import missing
 
 __all__ = [
@@ -30,8 +30,9 @@ __all__ = [
     "call_packed",
     "call_pure_extern",
     "call_pure_intrin",
-    "infinity",
     "logical_and",
+    "logical_not",
+    "logical_or",
     "shift_left",
     "shift_right",
 ]
@@ -69,9 +70,9 @@ def bitwise_not(x: Any) -> Expr:
     return ~as_expr(x)
 
 
-def infinity(dtype: Any) -> Expr:
-    """The largest value of a floating-point type."""
-    return const(float("inf"), to_dtype(dtype))
-
-
-__getattr__ = missing("tir.op", globals())
+_INSTEAD = {
+    "vscale": "vectors have a fixed number of lanes: s[C].split(i, factor=16) and s[C].vectorize(inner)",
+    "assume": "te.likely(condition) for a condition that nearly always holds; loops are partitioned on it",
+    "undef": "a value of your own, such as te.const(0, dtype): no element is left uninitialized",
+}
+__getattr__ = missing("tir.op", globals(), _INSTEAD)
