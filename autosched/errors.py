@@ -9,7 +9,10 @@ Exit statuses are part of the command line's interface (`docs/cli.md`); each cla
 
 from __future__ import annotations
 
+import re
 import sys
+import sysconfig
+from pathlib import Path
 
 __all__ = [
     "AutoschedError",
@@ -43,6 +46,15 @@ class AutoschedError(Exception):
         self.legal = legal
         super().__init__(self._message())
 
+    def located(self, did: str, call: str = "") -> None:
+        """Name the call that it is about, where that is known, and the line of the caller's code that made
+        it. Unless the error names a line already, it is the one that `did` this now."""
+        self.asked = call or self.asked
+        where = "" if re.search(r" at .+:\d+$", self.asked) else asked_at()
+        if where:
+            self.asked = f"{self.asked}  {did} at {where}".strip()
+        self.args = (self._message(),)
+
     def _message(self) -> str:
         head = f"{self.asked}: {self.why}" if self.asked else self.why
         return f"{head}\n  {self.legal}" if self.legal else head
@@ -73,7 +85,11 @@ class ScheduleError(AutoschedError):
 
 
 class LowerError(AutoschedError):
-    """A schedule that cannot be turned into loops."""
+    """A schedule that cannot be turned into loops; `loop` is the variable of the loop that it is about."""
+
+    def __init__(self, why: str, *, asked: str = "", legal: str = "", loop: object = None) -> None:
+        super().__init__(why, asked=asked, legal=legal)
+        self.loop = loop
 
 
 class BuildError(AutoschedError):
@@ -102,15 +118,27 @@ class ImageError(UsageError):
     """An image file that cannot be read, written or blurred."""
 
 
+_PACKAGE = str(Path(__file__).parent)
+_LIBRARY = sysconfig.get_path("stdlib")
+
+
 def asked_at(skip_packages: tuple[str, ...] = ("autosched",)) -> str:
     """`file.py:12` of the innermost caller outside this package: the user's own line.
 
-    Empty when there is none, as in an interactive session's bare prompt.
+    Empty when there is none, as in a worker process or below the command line's own script.
     """
     frame = sys._getframe(1)
     while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] not in skip_packages:
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        module, file = frame.f_globals.get("__name__", ""), frame.f_code.co_filename
+        if module.partition(".")[0] not in skip_packages and not _is_machinery(module, file):
+            return f"{file}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
+
+
+def _is_machinery(module: str, file: str) -> bool:
+    """Whether a frame is Python's own, or the script that starts the command line."""
+    if module == "__main__" and (file.startswith(_PACKAGE) or Path(file).stem == "autosched"):
+        return True
+    installed = "site-packages" in file or "dist-packages" in file
+    return file.startswith("<frozen ") or (file.startswith(_LIBRARY) and not installed)

@@ -72,6 +72,7 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
                     f"its extent {s.extent!r} depends on another loop",
                     asked=f"bind {s.var.name} to {s.thread}",
                     legal="a launch has one size: bind loops whose extents are fixed or given by sizes",
+                    loop=s.var,
                 )
             known = extents.get(s.thread)
             extents[s.thread] = s.extent if known is None else an.simplify(maximum(known, s.extent))
@@ -80,6 +81,7 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
                 "work-items are GPU-style threads already",
                 asked=f"parallel {s.var.name}",
                 legal="bind the loop to blockIdx or threadIdx on this target",
+                loop=s.var,
             )
     threads = {tag: var(tag, role="thread") for tag in extents}
     for tag, e in extents.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr
-from autosched.ir.intrinsics import has_rules, lower_with_rules, targets_of
+from autosched.ir.intrinsics import has_rules, lower_with_rules, name_of, targets_of
 from autosched.ir.stmt import Stmt, map_stmt
 from autosched.ir.visit import rebuild, rewrite
 from autosched.target import Target
@@ -29,7 +29,11 @@ def _lowered(e: Expr, target: Target, depth: int = 0) -> Expr:
     found = lower_with_rules(e, target.kind) if has_rules() else None
     if found is not None:
         if depth == DEEPEST:
-            raise LowerError(f"its rules go round in circles: {found!r}", asked=f"lower {e!r} for {target.kind}")
+            raise LowerError(
+                f"its rules go round in circles: after {DEEPEST} of them there is still one to apply",
+                asked=f"intrinsic {name_of(e)} of type {e.dtype} for {target.kind}",
+                legal="rules whose results need fewer rules than what they are for",
+            )
         return rewrite(found, lambda n, args: _lowered(rebuild(n, args) if args else n, target, depth + 1))
     if e.op == "call" and e.value.kind == "intrin":
         known = targets_of(e.value.name)

@@ -135,7 +135,7 @@ class _Builder:
             raise LowerError(
                 f"{stage.name} is shared by the work-items of a group, which would have to meet between any two "
                 "iterations that share its storage",
-                asked=f"{stage.name}.store_at({stage.store.loop!r})",
+                asked=stage.schedule.earlier("store_at", stage, repr(stage.store.loop)),
                 legal="set_scope('local'), or leave store_at out",
             )
         return scope
@@ -157,8 +157,8 @@ class _Builder:
             return self._produce(stage)
         if self.target.is_gpu_style:
             raise LowerError(
-                "kernels are launched one after the other: the host does not choose between them",
-                asked=f"{stage.name}.specialize({stage.special_cases[0]!r}) for {self.target.kind}",
+                f"{self.target.kind} kernels are launched one after the other: the host does not choose between them",
+                asked=stage.schedule.earlier("specialize", stage, repr(stage.special_cases[0])),
                 legal="specialize for CPU targets, or a schedule of its own for these sizes",
             )
         return specialized(self._produce(stage), stage.special_cases)
@@ -263,7 +263,7 @@ class _Nest:
             raise LowerError(
                 f"{self.stage.name} is computed inside {self.stage.attach.loop!r}, "
                 + ("within one work-group" if outside else "and its storage belongs to one work-item"),
-                asked=f"bind {loop.full_name} to {loop.thread}",
+                asked=self.stage.schedule.earlier("bind", self.stage, f"{loop.name}, {loop.thread}", loop.name),
                 legal="bind threadIdx axes and set_scope('shared'), or leave the loop unbound",
             )
 
@@ -284,7 +284,9 @@ class _Nest:
                 why = f"it is {loop.thread or loop.kind}" if at <= first_reduce else "a reduce loop is outside it"
                 raise LowerError(
                     f"the last block overlaps the one before, and sums would be added to twice: {why}",
-                    asked=f"{self.stage.name}.split({split.parent.name}, tail='shift_inwards')",
+                    asked=self.stage.schedule.earlier(
+                        "split", self.stage, f"{split.parent.name}, tail='shift_inwards'", split.parent.name
+                    ),
                     legal="tail='guard' for this split, or cache_write the reduction and shift the copy",
                 )
 
@@ -350,7 +352,9 @@ class _Nest:
                 where = "vectorized" if loop.kind == "vectorize" else f"inside {self.leaves[first].full_name}"
                 raise LowerError(
                     f"{loop.full_name} is {where}, and the work-items of a group combine one element at a time",
-                    asked=f"bind {self.across[0].full_name} to {self.across[0].thread}",
+                    asked=self.stage.schedule.earlier(
+                        "bind", self.stage, f"{self.across[0].name}, {self.across[0].thread}", self.across[0].name
+                    ),
                     legal=f"reorder the loops of {self.stage.name} so that reduce loops are innermost; "
                     "vectorize none of the others",
                 )

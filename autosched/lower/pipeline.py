@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from autosched.errors import LowerError, UsageError
+from autosched.errors import LowerError, ScheduleError, UsageError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
 from autosched.ir.module import IRModule
@@ -202,6 +203,7 @@ class Structure:
     target: Target
     knobs: tuple[Knob, ...]
     constraints: tuple[Constraint, ...]
+    calls: Mapping[Any, str] = field(default_factory=dict)  #: what was said of a loop, by its variable
 
     def bind(self, knobs: dict[str, int] | None = None) -> Function:
         """The fully lowered function of one candidate. Raises LowerError where a value is illegal."""
@@ -213,12 +215,16 @@ class Structure:
             raise UsageError(f"no pass {name!r}", asked="lower", legal=f"passes in order: {', '.join(PASSES)}")
         if name == "structure":
             return self.function
-        self._check_values(knobs or {})
         p = Program(self.function, self.target, dict(knobs or {}))
-        for pass_name, run in CONCRETE:
-            p = run_pass(p, pass_name, run)
-            if pass_name == name:
-                break
+        try:
+            self._check_values(p.knobs)
+            for pass_name, run in CONCRETE:
+                p = run_pass(p, pass_name, run)
+                if pass_name == name:
+                    break
+        except LowerError as error:
+            error.located("lowered", self.calls.get(error.loop, ""))
+            raise
         return p.function
 
     def _check_values(self, knobs: dict[str, int]) -> None:
@@ -263,6 +269,16 @@ def lower_structure(
     inconsistent.
     """
     to = Target.parse(target)
+    try:
+        return _structure(s, args, to, name, binds)
+    except (LowerError, ScheduleError) as error:
+        error.located("lowered")
+        raise
+
+
+def _structure(
+    s: Schedule, args: Sequence[Tensor | Expr], to: Target, name: str, binds: Mapping[Tensor, Buffer] | None
+) -> Structure:
     s.verify()
     an = Analyzer()
     bodies = inline_stages(s)
@@ -279,7 +295,9 @@ def lower_structure(
     outputs = tuple(i for i, t in enumerate(args) if isinstance(t, Tensor) and t in wanted | passed)
     exact = room.check_tails(s, {x: r.extents for x, r in real.items()}, an) + bound.constraints(s, buffers, an)
     function = Function(name, params, tuple(sizes), body, outputs, requires=room.requirements(exact))
-    return Structure(function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s), *exact))
+    return Structure(
+        function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s), *exact), s.calls_on_loops()
+    )
 
 
 def _passed(s: Schedule, args: Sequence[Tensor], target: Target) -> frozenset[Tensor]:

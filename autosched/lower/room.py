@@ -73,7 +73,7 @@ def check_tails(s: Schedule, extents: dict[Stage, dict[Loop, Expr]], an: Analyze
             if is_const(condition, False):
                 raise ScheduleError(
                     reason,
-                    asked=f"{stage.name}.split({r.parent.name}) without a condition",
+                    asked=s.earlier("split", stage, f"{r.parent.name}, disable_predication=True"),
                     legal="tail='guard' without disable_predication, or a factor that divides",
                 )
             if not is_const(condition, True):

@@ -71,7 +71,9 @@ class Tile:
         self.inner = frozenset(x.var for x in self.inside)
 
     def refuse(self, why: str, legal: str) -> LowerError:
-        return LowerError(why, asked=f"{self.stage.name}.tensorize({self.loop.name}, {self.intrin.name})", legal=legal)
+        said = f"{self.loop.name}, {self.intrin.name}"
+        asked = self.stage.schedule.earlier("tensorize", self.stage, said, self.loop.name)
+        return LowerError(why, asked=asked, legal=legal)
 
     # -- statements ---------------------------------------------------------------------------
     def statements(self) -> tuple[Stmt, Stmt | None]:

@@ -89,6 +89,7 @@ def _vectorize(loop: For, an: Analyzer, combines: bool) -> Stmt:
             f"its extent {loop.extent!r} is not a constant",
             asked=f"vectorize {loop.var.name}",
             legal="split the loop by a constant factor and vectorize the inner loop",
+            loop=loop.var,
         )
     lanes = int(loop.extent.value)
     if lanes > MAX_LANES:
@@ -96,6 +97,7 @@ def _vectorize(loop: For, an: Analyzer, combines: bool) -> Stmt:
             f"{lanes} lanes are more than {MAX_LANES}",
             asked=f"vectorize {loop.var.name}",
             legal="split the loop and vectorize an inner one of at most that extent",
+            loop=loop.var,
         )
     result = _Lanes(loop, loop.start, lanes, an, combines).stmt(loop.body)
     return replace(loop, kind="serial", ragged=True) if result is None else result
@@ -284,6 +286,7 @@ def unroll_loops(s: Stmt) -> Stmt:
                 f"its extent {s.extent!r} is not a constant",
                 asked=f"unroll {s.var.name}",
                 legal="split the loop by a constant factor and unroll the inner loop",
+                loop=s.var,
             )
         size = sum(1 for _ in walk(s.body))
         if size * s.extent.value > MAX_UNROLLED:
@@ -291,6 +294,7 @@ def unroll_loops(s: Stmt) -> Stmt:
                 f"{s.extent.value} copies of its body are more than {MAX_UNROLLED} statements",
                 asked=f"unroll {s.var.name}",
                 legal="unroll a smaller loop",
+                loop=s.var,
             )
         copies = (substitute_stmt(s.body, {s.var: s.start + k}) for k in range(s.extent.value))
         return seq(*copies)

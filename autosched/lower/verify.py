@@ -32,7 +32,8 @@ def check_cpu(f: Function) -> None:
             raise LowerError(
                 f"{s.thread} exists on GPU-style targets only",
                 asked=f"bind {s.var.name} to {s.thread} for llvm",
-                legal="parallel() the loop, or use target opencl",
+                legal="parallel() the loop, or use target opencl or cuda",
+                loop=s.var,
             )
 
 

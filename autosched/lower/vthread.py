@@ -55,6 +55,7 @@ def inject(body: Stmt) -> Stmt:
                 f"its extent {s.extent!r} is not a constant",
                 asked=f"bind {s.var.name} to {VTHREAD}",
                 legal="split the loop by a constant, or into a constant number of parts",
+                loop=s.var,
             )
         return _VirtualThreads(s).push(s.body)
 

@@ -361,7 +361,7 @@ class BlockSchedule:
         the copy, so `consumer_blocks` may not be given.
         """
         if consumer_blocks is not None:
-            self._refuse("cache_write(consumer_blocks=...)", "all consumers read the copy", "leave it out")
+            self._refuse("cache_write(consumer_blocks=...)", "all consumers read the copy", "leave consumer_blocks out")
         stage = self._stage(block)
         self._buffer(stage, stage.op.outputs, write_buffer_index, "cache_write")
         self._do(stage, "cache_write", storage_scope, keep_loops=True)

@@ -76,5 +76,5 @@ def check(stage: Stage) -> None:
         if apart and not why:
             why = f"{apart[0][0]!r} and {apart[0][1]!r} are not bound alike: others would set what is being summed"
     if why:
-        asked = f"{stage.name}.decompose_reduction({init.outside.name})"
+        asked = stage.schedule.earlier("decompose_reduction", stage, init.outside.name)
         raise ScheduleError(why, asked=asked, legal=f"decompose_reduction last; loops: {stage.describe()}")

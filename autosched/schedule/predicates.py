@@ -130,6 +130,6 @@ def check(stage: Stage) -> None:
     if gone:
         raise ScheduleError(
             f"{gone[0].value.name} was split or fused away after {stage.name} was made to depend on it",
-            asked=f"{stage.name}.set_store_predicate({stage.store_predicate!r})",
+            asked=stage.schedule.earlier("set_store_predicate", stage, repr(stage.store_predicate)),
             legal=f"loops of {stage.name}: {stage.describe()}",
         )

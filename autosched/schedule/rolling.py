@@ -44,6 +44,6 @@ def check(stage: Stage) -> None:
         where = "is inlined" if stage.attach.kind == "inline" else "is computed at the root"
         raise ScheduleError(
             f"{stage.name} {where}: there is no loop for it to roll along",
-            asked=f"{stage.name}.rolling_buffer()",
+            asked=stage.schedule.earlier("rolling_buffer", stage),
             legal=f"{stage.name}.compute_at a loop of what reads it",
         )

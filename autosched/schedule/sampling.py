@@ -34,7 +34,9 @@ def perfect_tile(
     asked = f"sample_perfect_tile({loop.name}, n={n})"
     if loop not in loop.stage.loops:
         raise ScheduleError(
-            f"{loop.full_name} was already split or fused away", asked=with_line(asked), legal=loop.stage.describe()
+            f"{loop.full_name} was already split or fused away",
+            asked=with_line(asked),
+            legal=f"loops of {loop.stage.name}: {loop.stage.describe()}",
         )
     extent = leaf_extents(loop.stage)[loop]
     if extent.op != "const":

@@ -181,6 +181,6 @@ def check(s: Schedule) -> None:
             if s.scans.step_of(place.stage) is not scan:  # a cache may have come between
                 raise ScheduleError(
                     f"it depends on the state of {scan.name}",
-                    asked=f"{stage.name}.compute_at({place.stage.name}, {place.loop and place.loop.name})",
+                    asked=s.earlier("compute_at", stage, f"{place.stage.name}, {place.loop and place.loop.name}"),
                     legal=f"compute_root puts it into every step of {scan.name}",
                 )

@@ -86,6 +86,7 @@ class Schedule:
         self.groups: list[Group] = []
         self._stage_of: dict[Tensor, Stage] = {}
         self._by_name: dict[str, Stage] = {}
+        self._lines: dict[tuple[str, ...], str] = {}  #: where a primitive, of a stage, for a loop was called last
         self._choices: dict[str, Any] = {}
         self.choices_seen: dict[str, tuple[Any, ...]] = {}
         for op in Graph.of(outputs).ops:
@@ -222,7 +223,27 @@ class Schedule:
             call = f"s.{kind}({stage.name}, {text})" if kind in ON_TENSORS else f"{stage.name}.{kind}({text})"
             raise ScheduleError(error.why, asked=with_line(call), legal=error.legal) from None
         self.trace.append(Instruction(kind, stage.name, encoded, encoded_options))
+        self._lines[kind, stage.name] = where = asked_at()
+        if encoded and isinstance(encoded[0], str):
+            self._lines[kind, stage.name, encoded[0]] = where
         return result
+
+    def earlier(self, kind: str, stage: Stage, arguments: str = "", first: str = "") -> str:
+        """A call that was made before, and the line it was made in: for what shows later only. With `first`,
+        the last call with that loop (or stage) as its first argument."""
+        where = self._lines.get((kind, stage.name, *filter(None, [first])), "")
+        call = f"{stage.name}.{kind}({arguments})"
+        return f"{call}  at {where}" if where else call
+
+    def calls_on_loops(self) -> dict[Expr, str]:
+        """What was said of each loop that is not serial, by its variable: see `earlier`."""
+        found = {}
+        for stage in self.stages:
+            for loop in (*stage.loops, *(stage.init.loops.values() if stage.init is not None else ())):
+                if loop.kind != "serial":
+                    kind, tag = ("bind", f", {loop.thread}") if loop.kind == "thread" else (loop.kind, "")
+                    found[loop.var] = self.earlier(kind, stage, loop.name + tag, loop.name)
+        return found
 
     def _encode(self, value: Any, owner: Stage | None = None) -> Any:
         """An argument as a trace keeps it; one that names a loop of `owner` by the name it has there."""
@@ -424,7 +445,7 @@ class Schedule:
                 continue
             consumer = loop.stage
             legal = f"loops of {consumer.name}: {consumer.describe()}"
-            asked = f"{stage.name}.compute_at({consumer.name}, {loop.name})"
+            asked = self.earlier("compute_at", stage, f"{consumer.name}, {loop.name}")
             if loop not in consumer.loops:
                 raise ScheduleError(
                     f"{loop.full_name} was split or fused away after {stage.name} was put there",
@@ -479,14 +500,15 @@ class Schedule:
             why = f"nothing inside {loop.full_name} reads {source.name}"
             legal = f"loops of the stages that do: {', '.join(x.name for x in users)}"
         if why:
-            raise ScheduleError(why, asked=f"{stage.name}.prefetch({source.name}, {loop.name})", legal=legal)
+            asked = self.earlier("prefetch", stage, f"{source.name}, {loop.name}")
+            raise ScheduleError(why, asked=asked, legal=legal)
 
     def _check_storage(self, stage: Stage) -> None:
         """The storage of a stage belongs to a loop around its computation, with no race in between."""
         outer, inner = stage.store.loop, stage.attach.loop
         if outer is None:
             return
-        asked = f"{stage.name}.store_at({outer.stage.name}, {outer.name})"
+        asked = self.earlier("store_at", stage, f"{outer.stage.name}, {outer.name}")
         if inner is None or inner.stage is not outer.stage:
             where = "at the root" if inner is None else f"at {inner.full_name}"
             raise ScheduleError(

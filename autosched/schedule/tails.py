@@ -102,6 +102,6 @@ def check(stage: Stage) -> None:
     if padded is not None and outer not in (None, stage.attach.loop):
         raise ScheduleError(
             f"{stage.name} is stored at {outer!r}, where the tiles of one region would overwrite those of another",
-            asked=f"{stage.name}.split({padded.parent.name}, tail='round_up')",
+            asked=stage.schedule.earlier("split", stage, f"{padded.parent.name}, tail='round_up'"),
             legal="tail='guard', or leave store_at out",
         )

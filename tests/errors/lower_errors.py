@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from scan_programs import running_sum
 
 from autosched import te
+from autosched.ir.builder import create as ir_builder
+from autosched.ir.calls import call_intrin
+from autosched.ir.expr import Expr
+from autosched.ir.intrinsics import register_intrin_lowering
+from autosched.ir.stmt import Buffer, Stmt
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
@@ -64,6 +71,93 @@ def a_size_is_in_no_argument() -> None:
     a = te.placeholder((n,), name="A")
     c = te.compute((n,), lambda i: a[i] + te.min(m, 3).astype("float32"), name="C")
     lower_structure(create_schedule(c), [a, c], "llvm")
+
+
+# -- numbers, declared buffers and parts of scans as arguments -----------------------------------------------
+
+
+def a_number_is_given_twice() -> None:
+    args, s = program()
+    alpha = te.var("alpha", "float32")
+    lower_structure(s, [alpha, *args, alpha], "llvm")
+
+
+def a_number_that_is_computed() -> None:
+    args, s = program()
+    lower_structure(s, [te.var("alpha", "float32") + 1, *args], "llvm")
+
+
+def a_length_as_a_number() -> None:
+    args, s = program()
+    lower_structure(s, [args[0].shape[0], *args], "llvm")
+
+
+def an_update_of_a_scan_among_the_arguments() -> None:
+    args = running_sum()
+    s = create_schedule(args)
+    lower_structure(s, [*args, s["step"].tensor], "llvm")
+
+
+def a_buffer_for_a_stranger() -> None:
+    args, s = program()
+    x = te.placeholder((4,), name="X")
+    lower_structure(s, args, "llvm", binds={x: te.decl_buffer((4,), name="X")})
+
+
+def a_shape_for_a_buffer() -> None:
+    args, s = program()
+    lower_structure(s, args, "llvm", binds={args[0]: (4, 4)})  # type: ignore[dict-item]
+
+
+def a_buffer_of_another_rank() -> None:
+    args, s = program()
+    lower_structure(s, args, "llvm", binds={args[0]: te.decl_buffer((4,), name="A")})
+
+
+def a_buffer_of_another_type() -> None:
+    args, s = program()
+    lower_structure(s, args, "llvm", binds={args[0]: te.decl_buffer(args[0].shape, "int32", "A")})
+
+
+def a_buffer_whose_rows_overlap() -> None:
+    a = te.placeholder((4, 4), name="A")
+    b = te.compute((4, 4), lambda i, j: a[i, j] + 1, name="B")
+    lower_structure(create_schedule(b), [a, b], "llvm", binds={b: te.decl_buffer((4, 4), name="B", strides=[1, 1])})
+
+
+# -- what others than loops compute --------------------------------------------------------------------------
+
+
+def an_extern_that_counts_the_elements_of_padded_memory() -> None:
+    a = te.placeholder((4, 6), name="A")
+    b = te.compute((4, 6), lambda i, j: a[i, j] + 1, name="B")
+
+    def last_of_each_row(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        ib = ir_builder()
+        data, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 4, name="i") as i:
+            result[i] = data[i * 6 + 5]
+        return ib.get()
+
+    s = create_schedule(te.extern((4,), [b], last_of_each_row, name="C"))
+    s[b].storage_align("i", 8)
+    lower_structure(s, [a, s["C"].tensor], "llvm")
+
+
+def an_intrinsic_without_a_rule() -> None:
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: call_intrin("float32", "erf_of_the_third_kind", a[i]), name="B")
+    lower_structure(create_schedule(b), [a, b], "llvm").bind()
+
+
+def an_intrinsic_whose_rules_go_round() -> None:
+    def round_and_round(e: Expr) -> Expr:
+        return call_intrin("float32", "round_and_round", e.args[0] + 1)
+
+    register_intrin_lowering("round_and_round", "llvm", f=round_and_round)
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: call_intrin("float32", "round_and_round", a[i]), name="B")
+    lower_structure(create_schedule(b), [a, b], "llvm").bind()
 
 
 # -- knobs ---------------------------------------------------------------------------------------------------
@@ -208,11 +302,102 @@ def a_barrier_that_some_work_items_miss() -> None:
     lower_structure(s, args, "opencl").bind()
 
 
+def store_at_outside_a_shared_stage() -> None:
+    args, s = program()
+    s["C"].bind("i", "blockIdx.x")
+    _, inner = s["C"].split("j", factor=4)
+    s["B"].compute_at(s["C"], "j.outer")
+    s["B"].store_at(s["C"], "i")
+    s["C"].bind(inner, "threadIdx.x")
+    lower_structure(s, args, "opencl").bind()
+
+
+def specialize_a_kernel() -> None:
+    args, s = program()
+    s["C"].bind("i", "blockIdx.x")
+    s["C"].specialize(s.size("m") % 4 == 0)
+    lower_structure(s, args, "opencl")
+
+
+def a_reduction_by_a_group_with_loops_inside() -> None:
+    args, s = sums()
+    s["S"].split("k", factor=8)
+    s["S"].bind("k.inner", "threadIdx.x")
+    s["S"].reorder("k.outer", "k.inner", "i")
+    lower_structure(s, args, "opencl")
+
+
+def a_launch_whose_size_depends_on_a_loop() -> None:
+    a = te.placeholder((8,), name="A")
+
+    def triangle(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        ib = ir_builder()
+        data, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        item = te.thread_axis("threadIdx.x")
+        with ib.for_range(0, 8, name="i") as i:
+            ib.scope_attr(item, "thread_extent", i + 1)
+            result[item.var] = data[item.var]
+        return ib.get()
+
+    b = te.extern((8,), [a], triangle, name="B")
+    lower_structure(create_schedule(b), [a, b], "opencl").bind()
+
+
+def storage_whose_size_depends_on_a_loop() -> None:
+    a = te.placeholder((8,), name="A")
+
+    def triangle(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        ib = ir_builder()
+        data, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 8, name="i") as i:
+            row = ib.allocate("float32", (i + 1,), name="row")
+            row[i] = data[i]
+            result[i] = row[i]
+        return ib.get()
+
+    b = te.extern((8,), [a], triangle, name="B")
+    lower_structure(create_schedule(b), [a, b], "llvm").bind()
+
+
+# -- scans whose steps are shared out ------------------------------------------------------------------------
+
+
+def a_bound_axis_along_which_a_step_looks_aside() -> None:
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), name="X")
+    state = te.placeholder((n, m), name="state")
+    first = te.compute((1, m), lambda _, i: x[0, i], name="first")
+    step = te.compute((n, m), lambda t, i: state[t - 1, m - 1 - i] * 2 + x[t, i], name="step")
+    total = te.scan(first, step, state, name="S")
+    s = create_schedule(total)
+    s["step"].bind("i", "threadIdx.x")
+    lower_structure(s, [x, total], "opencl")
+
+
+def work_items_that_change_places() -> None:
+    args = running_sum()
+    s = create_schedule(args)
+    s["first"].bind("i", "threadIdx.x")
+    s["step"].bind(s["step"].split("i", factor=4)[1], "threadIdx.x")
+    lower_structure(s, args, "opencl")
+
+
+def a_shared_part_that_reads_the_state() -> None:
+    args = running_sum()
+    s = create_schedule(args)
+    for name in ("first", "step"):
+        group, item = s[name].split("i", factor=4)
+        s[name].bind(group, "blockIdx.x")
+        s[name].bind(item, "threadIdx.x")
+    s.cache_read("state", "shared", ["step"])
+    lower_structure(s, args, "opencl")
+
+
 CASES: dict[str, list[Callable[[], None]]] = {
     "arguments": [
         an_input_is_missing, an_output_is_missing, an_argument_is_computed_by_each_work_item,
         an_argument_with_no_room_for_whole_tiles, an_argument_is_given_twice,
-        a_size_is_in_no_argument,
+        a_size_is_in_no_argument, a_number_is_given_twice, a_number_that_is_computed, a_length_as_a_number, an_update_of_a_scan_among_the_arguments,
     ],
     "knobs": [
         a_knob_without_a_value, a_knob_that_is_not_there, a_value_the_knob_does_not_have,
@@ -223,9 +408,21 @@ CASES: dict[str, list[Callable[[], None]]] = {
         unroll_too_much,
     ],
     "reductions": [shift_inwards_inside_the_reduction, shift_inwards_across_threads],
+    "storage": [storage_whose_size_depends_on_a_loop],
+    "scans": [
+        a_bound_axis_along_which_a_step_looks_aside, work_items_that_change_places, a_shared_part_that_reads_the_state,
+    ],
+    "binds": [
+        a_buffer_for_a_stranger, a_shape_for_a_buffer, a_buffer_of_another_rank, a_buffer_of_another_type,
+        a_buffer_whose_rows_overlap,
+    ],
+    "calls": [
+        an_extern_that_counts_the_elements_of_padded_memory, an_intrinsic_without_a_rule,
+        an_intrinsic_whose_rules_go_round,
+    ],
     "gpu": [
         bind_on_a_cpu, virtual_threads_of_unknown_number, parallel_on_a_gpu, local_storage_between_kernels, private_storage_of_unknown_size,
         a_private_stage_spread_over_work_items, a_stage_in_a_kernel_spread_over_work_groups,
-        a_barrier_that_some_work_items_miss,
+        a_barrier_that_some_work_items_miss, store_at_outside_a_shared_stage, specialize_a_kernel, a_reduction_by_a_group_with_loops_inside, a_launch_whose_size_depends_on_a_loop,
     ],
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autosched import te
+from autosched.ir.calls import call_extern, call_packed
 from autosched.schedule import Schedule, create_schedule
 
 
@@ -851,6 +852,143 @@ def rfactor_behind_the_places() -> None:
     s.rfactor("H", "k", factor_axis=2)
 
 
+# -- stages that are opaque, scattered or scanned ----------------------------------------------------
+
+
+def opaque() -> Schedule:
+    """B = A + 1 -> E = a te.extern of B -> F = E * 2."""
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1, name="B")
+    e = te.extern((8,), [b], lambda ins, outs: call_packed("f", ins[0], outs[0]), name="E")
+    return create_schedule(te.compute((8,), lambda i: e[i] * 2, name="F"))
+
+
+def split_an_extern() -> None:
+    s = opaque()
+    s["E"].split("i", factor=4)
+
+
+def inline_into_an_extern() -> None:
+    s = opaque()
+    s["B"].compute_inline()
+
+
+def transform_what_an_extern_reads() -> None:
+    s = opaque()
+    s["B"].transform_layout(lambda i: [i // 4, i % 4])
+
+
+def transform_a_scan() -> None:
+    s = scanned()
+    s["S"].transform_layout(lambda t, i: [i, t])
+
+
+def specialize_a_scan() -> None:
+    s = scanned()
+    s["S"].specialize(s.size("n") == 2)
+
+
+def store_some_of_a_scan() -> None:
+    s = scanned()
+    s["S"].set_store_predicate(s["S"].loops[0].var < 1)
+
+
+def store_by_a_tuple_of_loops() -> None:
+    s = schedule()
+    s["C"].set_store_predicate(["loop", "i", "j", "k"])
+
+
+def roll_a_step_of_a_scan() -> None:
+    s = scanned()
+    s["M"].rolling_buffer()
+
+
+def env_threads_of_no_scan() -> None:
+    s = schedule()
+    s["C"].env_threads([te.thread_axis("threadIdx.x")])
+
+
+def env_threads_that_do_not_exist() -> None:
+    s = scanned()
+    s["S"].env_threads(["threadIdx.q"])
+
+
+def decompose_a_scatter() -> None:
+    s = counted()
+    s["H"].decompose_reduction("i")
+
+
+def reverse_compute_at_a_scatter() -> None:
+    n = te.var("n")
+    x = te.placeholder((n,), "uint8", name="X")
+    k = te.reduce_axis((0, n), "k")
+    h = te.scatter_reduce((7,), lambda: (x[k] % 7, te.const(1, "int32")), k, name="H")
+    s = create_schedule(te.compute((7,), lambda i: h[i] + 1, name="C"))
+    s["C"].reverse_compute_at(s["H"], "place0")
+
+
+def reverse_compute_at_a_decomposed_reduction() -> None:
+    s = chain(1)
+    s["B"].decompose_reduction("i")
+    s["C"].reverse_compute_at(s["B"], "i")
+
+
+def double_buffer_an_output() -> None:
+    s = schedule()
+    s["T"].double_buffer()
+
+
+def double_buffer_an_input() -> None:
+    s = schedule()
+    s["A"].double_buffer()
+
+
+# -- tensorize -------------------------------------------------------------------------------------------
+
+
+def addition() -> te.TensorIntrin:
+    """c[i] = a[i] + 1, eight at a time, by a C function."""
+    a = te.placeholder((8,), name="a")
+    c = te.compute((8,), lambda i: a[i] + 1, name="c")
+    return te.decl_tensor_intrin(
+        c.op, lambda ins, outs: call_extern("void", "add1", outs[0].access_ptr("w"), ins[0].access_ptr("r"))
+    )
+
+
+def tensorize_by_an_unknown_name() -> None:
+    s = schedule()
+    s["B"].tensorize("j", "gemm_8x8")
+
+
+def tensorize_a_computation_of_two() -> None:
+    s = tuples()
+    s["T"].tensorize("k", addition())
+
+
+def tensorize_around_a_marked_loop() -> None:
+    s = schedule()
+    s["B"].vectorize("j")
+    s["B"].tensorize("i", addition())
+
+
+def tensorize_an_input() -> None:
+    s = schedule()
+    s["A"].tensorize("i", addition())
+
+
+# -- groups ----------------------------------------------------------------------------------------------
+
+
+def a_group_of_nothing() -> None:
+    s = schedule()
+    s.create_group(s["B"].tensor, s["B"].tensor)
+
+
+def a_group_of_a_stage_that_is_not_there() -> None:
+    s = schedule()
+    s.create_group("X", "A")
+
+
 # -- what a template adds ------------------------------------------------------------------------------------
 
 
@@ -863,6 +1001,11 @@ def a_knob_with_other_values() -> None:
     s = schedule()
     s.define_knob("f", [1, 2])
     s.define_knob("f", [1, 3])
+
+
+def a_knob_with_a_value_twice() -> None:
+    s = schedule()
+    s.define_knob("f", [1, 2, 1])
 
 
 def a_knob_called_like_the_schedule() -> None:
@@ -878,6 +1021,12 @@ def a_choice_of_nothing() -> None:
 def a_choice_of_objects() -> None:
     s = schedule()
     s.choose("f", [s["C"], s["B"]])
+
+
+def a_choice_with_other_options() -> None:
+    s = schedule()
+    s.choose("f", [1, 2])
+    s.choose("f", [1, 3])
 
 
 def a_constraint_that_is_none() -> None:
@@ -1023,7 +1172,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "names": [
         no_such_stage, no_such_stage_but_a_near_one, a_tensor_of_another_program, no_such_size, no_such_loop,
         no_such_loop_but_a_near_one, a_loop_of_another_stage, an_axis_of_another_stage, a_loop_that_is_gone,
-        a_number_for_a_loop,
+        a_number_for_a_loop, split_an_extern,
     ],
     "split": [
         split_with_factor_and_nparts, split_with_neither, split_by_zero, split_by_text, split_by_a_fraction,
@@ -1039,7 +1188,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
         reverse_compute_at_inside_a_reduction, reverse_compute_at_a_stage_with_two_readers,
         reverse_compute_at_of_a_stencil, reverse_compute_at_what_is_not_read, reverse_compute_at_after_marking_a_loop,
         reverse_compute_at_a_vectorized_loop, reverse_compute_at_an_output,
-        reverse_compute_at_with_something_computed_there,
+        reverse_compute_at_with_something_computed_there, reverse_compute_at_a_scatter, reverse_compute_at_a_decomposed_reduction,
     ],
     "reverse_compute_inline": [
         reverse_compute_inline_of_a_reader_of_inputs, reverse_compute_inline_into_a_reduction,
@@ -1047,22 +1196,24 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "decompose_reduction": [
         decompose_no_reduction, decompose_twice, decompose_inside_a_reduce_loop, decompose_outside_what_it_begins_with,
         split_a_loop_of_initial_values,
-        rfactor_after_decomposing, cache_write_after_decomposing,
+        rfactor_after_decomposing, cache_write_after_decomposing, decompose_a_scatter,
     ],
     "tuples": [
         cache_write_of_one_of_two, cache_write_of_two_stages, cache_read_of_an_output_that_is_not_there,
         cache_read_for_a_reader_of_the_other,
     ],
-    "specialize": [specialize_by_a_loop, specialize_by_nothing, specialize_by_a_size, specialize_an_input],
-    "rolling_buffer": [roll_an_output, roll_an_input],
+    "specialize": [specialize_by_a_loop, specialize_by_nothing, specialize_by_a_size, specialize_an_input, specialize_a_scan,
+    ],
+    "rolling_buffer": [roll_an_output, roll_an_input, roll_a_step_of_a_scan,
+    ],
     "set_store_predicate": [
-        store_by_an_element, store_by_a_loop_of_another_stage, store_by_a_number, store_by_no_condition,
+        store_by_an_element, store_by_a_loop_of_another_stage, store_by_a_number, store_by_no_condition, store_some_of_a_scan, store_by_a_tuple_of_loops,
     ],
     "transform_layout": [
         transform_an_output, transform_an_input, transform_after_a_split, transform_with_an_index_too_few,
         transform_into_nothing, transform_and_lose_an_index, transform_with_other_factors,
         transform_two_elements_into_one, transform_by_a_product, transform_with_an_offset,
-        transform_by_what_is_not_known,
+        transform_by_what_is_not_known, transform_what_an_extern_reads, transform_a_scan,
     ],
     "fuse": [
         fuse_nothing, fuse_in_the_wrong_order, fuse_loops_apart, fuse_spatial_and_reduce, fuse_a_vectorized_loop,
@@ -1082,7 +1233,8 @@ CASES: dict[str, list[Callable[[], None]]] = {
         compute_an_input_at_a_loop,
     ],
     "store_at": [store_an_output_at_a_loop, store_at_a_stage_that_does_not_use_it, store_at_no_such_loop],
-    "compute_inline": [inline_an_output, inline_a_reduction, inline_an_input],
+    "compute_inline": [inline_an_output, inline_a_reduction, inline_an_input, inline_into_an_extern,
+    ],
     "compute_root": [compute_an_input_at_the_root],
     "set_scope": [no_such_scope, scope_of_an_input, scope_of_an_output],
     "cache_write": [
@@ -1103,7 +1255,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
         parallel_of_a_scans_time, bind_of_a_scans_time, vectorize_of_a_scan, shift_inwards_of_a_scan,
         compute_at_of_an_update, compute_at_of_an_init, compute_at_outside_the_step, store_at_outside_the_step,
         compute_inline_of_an_update,
-        compute_inline_of_a_scan, set_scope_of_an_update, cache_write_of_a_scan, cache_read_of_an_update_by_its_scan,
+        compute_inline_of_a_scan, set_scope_of_an_update, cache_write_of_a_scan, cache_read_of_an_update_by_its_scan, env_threads_of_no_scan, env_threads_that_do_not_exist,
     ],
     "prefetch": [prefetch_what_is_not_read, prefetch_nothing_ahead, prefetch_for_an_input],
     "storage_align": [
@@ -1115,7 +1267,15 @@ CASES: dict[str, list[Callable[[], None]]] = {
         vectorize_of_points, parallel_of_points, bind_of_places, fuse_of_places_and_rows, compute_at_places,
         cache_write_of_a_scatter, rfactor_behind_the_places,
     ],
-    "define_knob": [a_knob_without_values, a_knob_with_other_values, a_knob_called_like_the_schedule],
-    "choose": [a_choice_of_nothing, a_choice_of_objects],
+    "double_buffer": [double_buffer_an_output, double_buffer_an_input],
+    "tensorize": [
+        tensorize_by_an_unknown_name, tensorize_a_computation_of_two, tensorize_around_a_marked_loop,
+        tensorize_an_input,
+    ],
+    "create_group": [a_group_of_nothing, a_group_of_a_stage_that_is_not_there],
+    "define_knob": [a_knob_without_values, a_knob_with_other_values, a_knob_called_like_the_schedule, a_knob_with_a_value_twice,
+    ],
+    "choose": [a_choice_of_nothing, a_choice_of_objects, a_choice_with_other_options,
+    ],
     "constrain": [a_constraint_that_is_none],
 }  # fmt: skip

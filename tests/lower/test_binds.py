@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import without_line
 
 from autosched import build, te
 from autosched.errors import BuildError, LowerError, UsageError
@@ -246,7 +247,7 @@ def test_what_is_refused(golden: Callable[..., None]) -> None:
         with pytest.raises(LowerError) as error:
             case()
         assert error.value.legal
-        texts.append(f"-- {name}\n{error.value}\n")
+        texts.append(f"-- {name}\n{without_line(error.value)}\n")
     golden("\n".join(texts), "errors")
 
 

@@ -226,7 +226,7 @@ def test_errors() -> None:
     with pytest.raises(ScheduleError, match=r"(?s)B.k.outer is a reduce loop.*or this one to threadIdx"):
         s["B"].bind("k.outer", "blockIdx.y")
     s["B"].reorder("k.inner", "i.inner")
-    with pytest.raises(LowerError, match=r"(?s)bind B.k.inner to threadIdx.x: B.i.inner is inside B.k.*reorder"):
+    with pytest.raises(LowerError, match=r"(?s)B.bind.k.inner, threadIdx.x.*: B.i.inner is inside B.k.*reorder"):
         lower_structure(s, args, "opencl")
     a, s = row_sums(4, 20)
     with pytest.raises(LowerError, match="opencl"):

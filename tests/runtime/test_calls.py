@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import without_line
 
 from autosched import te
 from autosched.building import build
@@ -239,7 +240,7 @@ def test_an_intrinsic_of_the_users_on_opencl() -> None:
     np.testing.assert_allclose(module(X), np.log(X), rtol=1e-5, atol=1e-6)
     with pytest.raises(LowerError) as caught:
         build(create_schedule(args[1]), "llvm", args=args)
-    assert str(caught.value) == (
+    assert without_line(caught.value) == (
         "intrinsic tir.test_log of type float32: no rule lowers it for llvm (rules: opencl)\n"
         "  register_intrin_lowering('tir.test_log', 'llvm', f=...)"
     )

@@ -11,7 +11,6 @@ from scan_programs import behind_the_best, lstm, of_two_shapes, running_sum, sta
 
 import autosched
 from autosched import te
-from autosched.errors import LowerError, ScheduleError
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.space.default import default_schedule
@@ -241,86 +240,6 @@ def test_an_lstm_cell(target: str) -> None:
     autosched.build(s, target, args=args)(x, w, h, c)
     for found, wanted in zip((h, c), te.reference(args, [x, w]), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
-
-
-# -- what cannot be --------------------------------------------------------------------------------------
-
-
-def looking_aside() -> tuple[Args, Schedule]:
-    n, m = te.var("n"), te.var("m")
-    x = te.placeholder((n, m), name="X")
-    state = te.placeholder((n, m), name="state")
-    first = te.compute((1, m), lambda _, i: x[0, i], name="first")
-    middle = te.compute((n, m), lambda t, i: state[t - 1, m - 1 - i] * 2, name="middle")
-    step = te.compute((n, m), lambda t, i: middle[t, i] + x[t, i], name="step")
-    total = te.scan(first, step, state, name="S")
-    z = te.compute((m, n), lambda i, j: total[j, i], name="Z")
-    return [x, z], create_schedule(z)
-
-
-def a_loop_outside_time_along_which_a_step_looks_aside() -> None:
-    args, s = looking_aside()
-    s["S"].reorder("S.i1", "S.idx")
-    lower_structure(s, args, "llvm")
-
-
-def a_parallel_loop_inside_time() -> None:
-    args, s = plain()
-    s["S"].parallel("S.i1")
-    lower_structure(s, args, "llvm")
-
-
-def a_stage_computed_inside_time() -> None:
-    args, s = plain()
-    s.cache_read("X", "local", ["step"])
-    s["X.local"].compute_at(s["S"], "S.i1")
-    lower_structure(s, args, "llvm")
-
-
-def an_update_among_the_arguments() -> None:
-    args, s = plain()
-    lower_structure(s, [*args, s["step"].tensor], "llvm")
-
-
-def a_bound_axis_along_which_a_step_looks_aside() -> None:
-    args, s = looking_aside()
-    s["step"].bind("i", "threadIdx.x")
-    s["middle"].compute_inline()
-    lower_structure(s, args, "opencl")
-
-
-def work_items_that_change_places() -> None:
-    args, s = plain()
-    s["first"].bind("i", "threadIdx.x")
-    s["step"].bind(s["step"].split("i", factor=4)[1], "threadIdx.x")
-    lower_structure(s, args, "opencl")
-
-
-def a_shared_part_that_reads_the_state() -> None:
-    s = one_work_item_for_each_column()[1]
-    args = [s.stages[0].tensor, s.outputs[0]]
-    s.cache_read("state", "shared", ["step"])
-    lower_structure(s, args, "opencl")
-
-
-REFUSED = (
-    a_loop_outside_time_along_which_a_step_looks_aside, a_parallel_loop_inside_time, a_stage_computed_inside_time,
-    an_update_among_the_arguments, a_bound_axis_along_which_a_step_looks_aside, work_items_that_change_places,
-    a_shared_part_that_reads_the_state,
-)  # fmt: skip
-
-
-def test_what_lowering_refuses(golden: Callable[..., None]) -> None:
-    texts = []
-    for case in REFUSED:
-        with pytest.raises((ScheduleError, LowerError)) as raised:
-            case()
-        error = raised.value
-        assert error.asked
-        assert error.legal
-        assert "defect" not in str(error)
-        texts.append(f"-- {case.__name__.replace('_', ' ')}\n{error}\n")
-    golden("\n".join(texts))
 
 
 @pytest.mark.parametrize("backend", ["interpreter", "native"])
