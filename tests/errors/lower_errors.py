@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 
 from scan_programs import running_sum
 
+import autosched
 from autosched import te
 from autosched.ir.builder import create as ir_builder
 from autosched.ir.calls import call_intrin
 from autosched.ir.expr import Expr
 from autosched.ir.intrinsics import register_intrin_lowering
 from autosched.ir.stmt import Buffer, Stmt
-from autosched.lower import lower_structure
+from autosched.lower import lower, lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 
@@ -167,6 +168,12 @@ def a_knob_without_a_value() -> None:
     args, s = program()
     s["C"].split("i", factor=s.define_knob("rows", [2, 4]))
     lower_structure(s, args, "llvm").bind()
+
+
+def a_function_with_an_open_knob() -> None:
+    args, s = program()
+    s["C"].split("i", factor=s.define_knob("rows", [2, 4]))
+    autosched.build(lower(s, args).function)
 
 
 def a_knob_that_is_not_there() -> None:
@@ -400,7 +407,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
         a_size_is_in_no_argument, a_number_is_given_twice, a_number_that_is_computed, a_length_as_a_number, an_update_of_a_scan_among_the_arguments,
     ],
     "knobs": [
-        a_knob_without_a_value, a_knob_that_is_not_there, a_value_the_knob_does_not_have,
+        a_knob_without_a_value, a_function_with_an_open_knob, a_knob_that_is_not_there, a_value_the_knob_does_not_have,
         values_that_break_a_constraint, a_factor_that_comes_out_as_zero,
     ],
     "vectors": [
