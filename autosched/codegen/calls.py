@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autosched.ir.stmt import Function, expressions, walk
-from autosched.ir.visit import post_order
+from autosched.ir.visit import values_below
 
 __all__ = ["PACKED_PREFIX", "OutsideCalls", "outside_calls"]
 
@@ -23,7 +23,7 @@ class OutsideCalls:
 
 def outside_calls(function: Function) -> OutsideCalls:
     """The functions from outside that `function` names."""
-    nodes = post_order([e for s in walk(function.body) for e in expressions(s)])
+    nodes = values_below(e for s in walk(function.body) for e in expressions(s))
     found = {(n.value.kind, n.value.name) for n in nodes if n.op == "call"}
     return OutsideCalls(
         tuple(sorted(name for kind, name in found if kind == "extern")),

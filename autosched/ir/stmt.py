@@ -26,7 +26,7 @@ from typing import Any
 from autosched.ir.dtype import HANDLE, DType
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, const, make, ramp
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import substitute, values_below
 
 __all__ = [
     "LOOP_KINDS",
@@ -356,7 +356,7 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
 
 def handed_out(s: Stmt) -> set[Buffer]:
     """The buffers whose memory this statement itself hands to a function, which may read and write it."""
-    return {e.value for e in post_order(expressions(s)) if e.op in ("address", "view")}
+    return {e.value for e in values_below(expressions(s)) if e.op in ("address", "view")}
 
 
 def walk(s: Stmt) -> Iterator[Stmt]:

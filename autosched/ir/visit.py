@@ -3,7 +3,7 @@ deep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from autosched.ir.bits import reinterpret
 from autosched.ir.expr import (
@@ -34,7 +34,7 @@ from autosched.ir.expr import (
     variables,
 )
 
-__all__ = ["post_order", "rebuild", "rewrite", "substitute"]
+__all__ = ["post_order", "rebuild", "rewrite", "substitute", "values_below"]
 
 _DIVISIONS = {"truncdiv": truncdiv, "truncmod": truncmod, "floordiv": floordiv, "floormod": floormod}
 
@@ -56,6 +56,22 @@ def post_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
             else:
                 order.append(node)
     return order
+
+
+def values_below(roots: Expr | Iterable[Expr]) -> Iterator[Expr]:
+    """Every distinct node below `roots` that is no index arithmetic: loads, calls and what is made of them.
+
+    That is quick where most of a program is indices; the order is not that of evaluation.
+    """
+    seen = {e for e in ([roots] if isinstance(roots, Expr) else roots) if not e.index}
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        yield node
+        for a in node.args:
+            if not a.index and a not in seen:
+                seen.add(a)
+                stack.append(a)
 
 
 def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
