@@ -43,7 +43,7 @@ def decl_buffer(
     data_alignment: bytes that the address of an argument must be a multiple of; -1: of one element
     offset_factor:  elem_offset is a multiple of this
     buffer_type:    `auto_broadcast` lets the length of an input be 1 where another is declared
-    data:           the pointer variable, if the memory is somebody else's; no meaning for `binds`
+    data:           None: memory is what the argument brings
 
     Raises UsageError for what is none of these.
 
@@ -64,6 +64,12 @@ def decl_buffer(
         raise UsageError(
             f"{len(steps)} strides for {len(lengths)} dimensions", asked=asked, legal="one stride for each dimension"
         )
+    if data is not None:
+        raise UsageError(
+            "two buffers over one memory are not declared",
+            asked=f"{asked} with data=",
+            legal="one buffer, and its access_ptr(offset=...)",
+        )
     if data_alignment != -1 and (data_alignment < 1 or data_alignment & (data_alignment - 1)):
         raise UsageError(f"data_alignment {data_alignment} is no power of two", asked=asked, legal="-1, or 64, say")
     return Buffer(
@@ -76,7 +82,6 @@ def decl_buffer(
         data_alignment=data_alignment,
         offset_factor=offset_factor,
         buffer_type=buffer_type,
-        data=data,
     )
 
 

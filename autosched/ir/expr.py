@@ -25,7 +25,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.ir.dtype import BOOL, INT32, DType, dtype, promote
-from autosched.ir.ops import FIELDS, OPS, OpInfo
+from autosched.ir.ops import FIELDS, OPS, REDUCE_FIELDS, OpInfo
 
 __all__ = [
     "OPS",
@@ -158,6 +158,8 @@ class Expr:
             return self.args[at]
         if name == "lanes" and self.op in ("ramp", "broadcast"):
             return self.dtype.lanes
+        if self.op == "reduce" and name in REDUCE_FIELDS:
+            return self.value.field(name, self.args)
         if self.op in ("load", "read"):
             if name == "indices":
                 return self.args
@@ -167,6 +169,10 @@ class Expr:
 
     def astype(self, to: object) -> Expr:
         return cast(to, self)
+
+    def same_as(self, other: object) -> bool:
+        """Whether it is that very expression: those built alike are."""
+        return self is other
 
     def equal(self, other: object) -> Expr:
         """`self == other` as an expression, as TVM writes it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ACCESSES", "FIELDS", "OPS", "OpInfo"]
+__all__ = ["ACCESSES", "FIELDS", "OPS", "REDUCE_FIELDS", "OpInfo"]
 
 #: operators whose value is a buffer that they read, or hand to a function
 ACCESSES = frozenset(("load", "address", "view"))
@@ -234,3 +234,6 @@ FIELDS: dict[tuple[str, str], int] = {
     ("ramp", "base"): 0,
     ("ramp", "stride"): 1,
 }
+
+#: what TVM calls the parts of a reduction: `e.axis`, `e.source`
+REDUCE_FIELDS = ("axis", "combiner", "condition", "init", "source", "value_index")

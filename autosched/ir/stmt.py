@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from autosched.ir.dtype import HANDLE, DType
 from autosched.ir.dtype import dtype as to_dtype
@@ -88,7 +88,9 @@ class Buffer:
     data_alignment: int = -1
     offset_factor: int = 0
     buffer_type: str = ""
-    data: Any = None
+    #: what `access_ptr` may do there: TVM's hints
+    READ: ClassVar[int] = 1
+    WRITE: ClassVar[int] = 2
 
     @property
     def ndim(self) -> int:
@@ -105,6 +107,11 @@ class Buffer:
         for d in self.shape:
             total = total * d
         return total
+
+    @property
+    def data(self) -> Expr:
+        """The address of its memory."""
+        return self.access_ptr()
 
     def access_ptr(
         self, access_mask: object = "rw", ptr_type: str = "handle", content_lanes: int = 1, offset: object = 0
@@ -205,6 +212,12 @@ class Seq:
         """`stmts`, as TVM calls them."""
         return self.stmts
 
+    def __len__(self) -> int:
+        return len(self.stmts)
+
+    def __getitem__(self, at: int) -> Stmt:
+        return self.stmts[at]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Let:
@@ -296,6 +309,23 @@ class Function:
 
     def with_body(self, body: Stmt) -> Function:
         return replace(self, body=body)
+
+    def with_attr(self, key: str | dict[str, Any], value: Any = None) -> Function:
+        """The same function with one more attribute, or with those of a dictionary."""
+        return replace(self, attrs={**self.attrs, **(key if isinstance(key, dict) else {key: value})})
+
+    def without_attr(self, key: str) -> Function:
+        """The same function without an attribute."""
+        return replace(self, attrs={k: v for k, v in self.attrs.items() if k != key})
+
+    @property
+    def buffer_map(self) -> dict[Buffer, Buffer]:
+        """Parameter -> its memory, as TVM asks: parameters are buffers."""
+        return {b: b for b in self.params}
+
+    def show(self) -> None:
+        """Print the script."""
+        print(self.script())
 
     def script(self) -> str:
         """TVMScript-like text: see `ir.script`."""

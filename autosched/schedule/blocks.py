@@ -29,7 +29,7 @@ from typing import Any
 
 from autosched.errors import ScheduleError, UsageError
 from autosched.ir.module import IRModule
-from autosched.schedule import sampling
+from autosched.schedule import pragmas, sampling
 from autosched.schedule.block_names import block_names
 from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.reverse import exchange
@@ -400,10 +400,10 @@ class BlockSchedule:
         if isinstance(block_or_loop, Block) or not ann_key.startswith("pragma_"):
             legal = "annotate(loop, 'pragma_..', value)"
             self._refuse(f"annotate({ann_key!r})", "only loops are annotated, with pragmas", legal)
-        self._pragma(block_or_loop, ann_key.removeprefix("pragma_"), ann_val)
-
-    def _pragma(self, loop: Any, name: str, value: Any) -> None:
-        self._do(loop.stage, "pragma", loop, name)
+            return
+        name = ann_key.removeprefix("pragma_")
+        value = None if ann_val == 1 and name not in pragmas.COUNTS else ann_val  # 1: "do it"
+        self._do(block_or_loop.stage, "pragma", block_or_loop, name, pragma_value=value)
 
     # -- reductions -----------------------------------------------------------------------------
     def rfactor(self, loop: Loop, factor_axis: int = 0) -> Block:

@@ -22,6 +22,7 @@ class Group:
         self._schedule, self._outputs, self._inputs = s, tuple(outputs), tuple(inputs)
         self._include_inputs = include_inputs
         self._moved: set[Stage] = set()
+        self.attach_stage: Stage | None = None  #: that it was moved into
 
     @property
     def stages(self) -> list[Stage]:
@@ -46,6 +47,7 @@ class Group:
         for stage in reversed(self._loose()):
             stage.compute_at(parent, scope)
             self._moved.add(stage)
+        self.attach_stage = self._schedule[parent]
         return self
 
     def compute_root(self) -> Group:
@@ -53,7 +55,12 @@ class Group:
         for stage in self._loose():
             stage.compute_root()
         self._moved.clear()
+        self.attach_stage = None
         return self
+
+    @property
+    def num_child_stages(self) -> int:
+        return len(self.stages)
 
     def _loose(self) -> list[Stage]:
         return [x for x in self.stages if x.attach.kind == "root" or (x in self._moved and x.attach.kind == "at")]

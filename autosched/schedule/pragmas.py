@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
     from autosched.schedule.stage import Stage
 
-__all__ = ["PRAGMAS", "pragma"]
+__all__ = ["COUNTS", "PRAGMAS", "pragma"]
 
 #: pragma -> what it asks of a loop, and what its value means
 PRAGMAS = {
@@ -25,7 +25,8 @@ PRAGMAS = {
     "parallel_barrier_when_finish": "all threads meet after it, as they do after each parallel loop",
 }
 #: Those that need a value, and those whose value is 0 or 1.
-_COUNTS = ("auto_unroll_max_step",)
+#: pragmas whose value is a number
+COUNTS = ("auto_unroll_max_step",)
 _FLAGS = ("unroll_explicit", "loop_partition_hint")
 
 #: pragma of TVM -> why it means nothing here, and what does
@@ -73,7 +74,7 @@ def pragma(s: Schedule, stage: Stage, loop: Any, pragma_type: Any, *, pragma_val
 
 def _value(pragma_type: str, value: Any) -> str:
     """The value as part of the pragma's text. Raises Illegal for one that it does not take."""
-    if pragma_type in _COUNTS or (pragma_type in _FLAGS and value is not None):
+    if pragma_type in COUNTS or (pragma_type in _FLAGS and value is not None):
         legal = "0 or 1" if pragma_type in _FLAGS else "a number of steps, from 0 up"
         try:
             e = as_expr(value)

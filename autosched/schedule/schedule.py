@@ -120,6 +120,16 @@ class Schedule:
         self._stage_of.update(dict.fromkeys(op.outputs, stage))
         stage.tensor = op.output_tensor
 
+    @property
+    def stage_map(self) -> dict[Operation, Stage]:
+        """Operation -> its stage, for operations that were replaced, too."""
+        return {t.op: stage for t, stage in self._stage_of.items()}
+
+    @property
+    def primitive_record(self) -> list[str]:
+        """The names of the primitives so far; `trace` has them with their arguments."""
+        return [instruction.kind for instruction in self.trace]
+
     # -- looking up -----------------------------------------------------------------------------
     def stage(self, handle: Stage | Tensor | Operation | str) -> Stage:
         """The stage of a tensor, an operation or a name. Raises Illegal inside a primitive."""

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.errors import ScheduleError, asked_at
 from autosched.ir.expr import Expr, as_expr, var
+from autosched.ir.range import Range
 from autosched.ir.stmt import THREAD_TAGS
 from autosched.ir.visit import post_order
+from autosched.schedule.facts import StageFacts
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
-from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Tensor
+from autosched.te.tensor import ComputeOp, IterType, IterVar, Operation, PlaceholderOp, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
 if TYPE_CHECKING:
@@ -37,6 +39,14 @@ TAILS = {
     "guard": "a condition around the body; loop partitioning confines it to the last block",
     "shift_inwards": "the last block moves back to end at the edge, computing some elements twice",
     "round_up": "whole blocks, for which an intermediate is padded; an output or reduction must divide into them",
+}
+
+
+_ITER_TYPES = {
+    "parallel": IterType.Parallelized,
+    "vectorize": IterType.Vectorized,
+    "unroll": IterType.Unrolled,
+    "thread": IterType.ThreadIndex,
 }
 
 
@@ -68,6 +78,27 @@ class Loop:
     def mark(self) -> str:
         marks = [*([] if self.kind == "serial" else [self.thread or self.kind]), *self.pragmas]
         return f" ({', '.join(marks)})" if marks else ""
+
+    @property
+    def dom(self) -> Range | None:
+        """The values of an axis of the operation; of loops that primitives made, lowering knows."""
+        return None if self.root is None else self.root.dom
+
+    @property
+    def iter_type(self) -> IterType:
+        """What TVM calls its kind, in the form in which schedules tell it."""
+        if self.stage.intrinsic is not None and self.stage.intrinsic[0] is self:
+            return IterType.Tensorized
+        marked = _ITER_TYPES.get(self.kind)
+        return marked if marked is not None else IterType.CommReduce if self.is_reduce else IterType.DataPar
+
+    @property
+    def thread_tag(self) -> str:
+        """`thread`, as TVM calls it."""
+        return self.thread
+
+    def same_as(self, other: object) -> bool:
+        return self is other
 
     def __repr__(self) -> str:
         return self.full_name + self.mark
@@ -126,7 +157,7 @@ class Fetch:
     offset: Expr
 
 
-class Stage:
+class Stage(StageFacts):
     """One tensor of a schedule. Its methods are the schedule primitives on it."""
 
     def __init__(self, schedule: Schedule, tensor: Tensor, name: str, is_output: bool) -> None:
@@ -311,10 +342,6 @@ class Stage:
             assert host.scan_loop is not None
             return host, host.loops[: host.loops.index(host.scan_loop)]
         return host, host.loops[: host.loops.index(at) + 1] if at in host.loops else []
-
-    @property
-    def leaf_iter_vars(self) -> tuple[Loop, ...]:
-        return tuple(self.loops)
 
     def describe(self) -> str:
         """The loops outermost first, as an error message shows them."""

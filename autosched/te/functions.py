@@ -9,9 +9,9 @@ from typing import Any
 from autosched.errors import UsageError
 from autosched.ir import expr as ir
 from autosched.ir.dtype import dtype as to_dtype
-from autosched.ir.expr import Expr, as_expr
+from autosched.ir.expr import Expr
 from autosched.ir.range import Range
-from autosched.te.tensor import IterVar, _add_arithmetic, is_size
+from autosched.te.tensor import IterType, IterVar, _add_arithmetic, is_size
 
 __all__ = [
     "MATH",
@@ -34,7 +34,12 @@ class ThreadAxis:
 
     thread_tag: str
     name: str = ""
+    dom: Range | None = None  #: as the caller said; loops that are bound to it have their own
     var: Expr = field(default_factory=lambda: ir.var("thread", role="loop"), compare=False, repr=False)
+
+    @property
+    def iter_type(self) -> IterType:
+        return IterType.ThreadIndex
 
     def as_expr(self) -> Expr:
         """The index along the axis, in what an IRBuilder writes."""
@@ -51,7 +56,8 @@ def thread_axis(dom: object = None, tag: object = "", name: str = "") -> ThreadA
     Extents come from the loops that are bound, so `dom` is not looked at. `bind` takes the tag itself, too.
     """
     called = str(dom if isinstance(dom, str) else tag)
-    return ThreadAxis(called, name or called, ir.var(name or called, role="loop"))
+    domain = None if dom is None or isinstance(dom, str) else _range_of(dom, f"thread_axis {called}")
+    return ThreadAxis(called, name or called, domain, ir.var(name or called, role="loop"))
 
 
 def size_var(name: str = "size", dtype: object = "int32") -> Expr:
@@ -71,19 +77,24 @@ def reduce_axis(
 
     `thread_tag` and `span` are TVM's and not looked at: `bind` gives a loop to threads.
     """
-    if isinstance(dom, Range):
-        dom = (dom.min, dom.min + dom.extent)
-    if not isinstance(dom, (tuple, list)) or len(dom) != 2:
-        raise UsageError("a domain is a pair (begin, end)", asked=f"reduce_axis({dom!r})")
-    begin, end = map(as_expr, dom)
-    for bound in (begin, end):
+    domain = _range_of(dom, f"reduce_axis {name}")
+    return IterVar(name, domain.extent, "reduce", domain.min)
+
+
+def _range_of(dom: object, asked: str) -> Range:
+    """A pair (begin, end), or a Range, over sizes."""
+    if not isinstance(dom, Range):
+        if not isinstance(dom, (tuple, list)) or len(dom) != 2:
+            raise UsageError(f"{dom!r} is no domain", asked=asked, legal="a pair (begin, end)")
+        dom = Range(*dom)
+    for bound in (dom.min, dom.extent):
         if not is_size(bound):
             raise UsageError(
                 f"{bound!r} is not an integer over size variables",
-                asked=f"reduce_axis {name}",
+                asked=asked,
                 legal="legal: integers, te.var, te.size_var and arithmetic on them",
             )
-    return IterVar(name, end - begin, "reduce", begin)
+    return dom
 
 
 def _intrinsic(op: str) -> Callable[..., Expr]:

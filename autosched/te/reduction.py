@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autosched.ir.dtype import DType
-from autosched.ir.expr import Expr, binary, const
+from autosched.ir.expr import Expr, binary, const, var
 from autosched.ir.visit import substitute
 
 if TYPE_CHECKING:
@@ -34,6 +34,21 @@ class Combiner:
     right: tuple[Expr, ...]
     result: tuple[Expr, ...]
     identity: tuple[Expr, ...]
+
+    @property
+    def lhs(self) -> tuple[Expr, ...]:
+        """`left`, as TVM calls it."""
+        return self.left
+
+    @property
+    def rhs(self) -> tuple[Expr, ...]:
+        """`right`, as TVM calls it."""
+        return self.right
+
+    @property
+    def identity_element(self) -> tuple[Expr, ...]:
+        """`identity`, as TVM calls it."""
+        return self.identity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +97,23 @@ class Reduction:
         c = self.combiner
         operands = dict(zip((*c.left, *c.right), (*a, *b), strict=True))
         return tuple(substitute(e, operands) for e in c.result)
+
+    def field(self, name: str, args: tuple[Expr, ...]) -> Any:
+        """The part of an expression with these args that TVM calls so: one of `REDUCE_FIELDS`."""
+        sources, condition, first = self.parts(args)
+        if name == "axis":
+            return self.axes
+        if name == "combiner":
+            return self.written_out([e.dtype for e in sources])
+        parts = {"source": sources, "condition": condition, "init": first, "value_index": self.value_index}
+        return parts[name]
+
+    def written_out(self, of: Sequence[DType]) -> Combiner:
+        """The combiner as expressions, for components of these types."""
+        if isinstance(self.combiner, Combiner):
+            return self.combiner
+        x, y = (var(name, of[0]) for name in "xy")
+        return Combiner(self.combiner, (x,), (y,), self.combine((x,), (y,)), self.identity(of))
 
     def describe(self, e: Expr, text: Callable[[Expr], str]) -> str:
         axes = ", ".join(a.name for a in self.axes)

@@ -99,7 +99,7 @@ def _mentioned(graph: Graph) -> frozenset[Expr]:
     exprs = [d for op in graph.ops for d in op.shape]
     for op in graph.ops:
         if isinstance(op, ComputeOp):
-            exprs += [*op.body, *(e for a in op.reduce_axis for e in a.dom)]
+            exprs += [*op.body, *(e for a in op.reduce_axis for e in (a.min, a.extent))]
     return frozenset(v for e in exprs for v in variables(e) if v.value.role == "size")
 
 

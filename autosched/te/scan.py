@@ -208,7 +208,7 @@ class _Recurrence:
     def __init__(self, op: ScanOp) -> None:
         self.op = op
         self.an = Analyzer()
-        begin, length = op.scan_axis.dom
+        begin, length = op.scan_axis.min, op.scan_axis.extent
         self.an.bind(op.scan_axis.var, begin, begin + length - 1)
         self.places = [(op.scan_axis.var, *(a.var for a in axes)) for axes in op.spatial_axes]
         for axes in op.spatial_axes:

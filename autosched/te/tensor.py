@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 from autosched.errors import UsageError
@@ -24,6 +25,7 @@ from autosched.ir.expr import (
     var,
     variables,
 )
+from autosched.ir.range import Range
 from autosched.ir.visit import post_order
 from autosched.te.reduction import REDUCTIONS
 from autosched.te.tag import tag_of
@@ -31,6 +33,7 @@ from autosched.te.tag import tag_of
 __all__ = [
     "ComputeOp",
     "Graph",
+    "IterType",
     "IterVar",
     "Operation",
     "PlaceholderOp",
@@ -42,6 +45,20 @@ __all__ = [
 
 #: An expression nested deeper than this is refused: compiling it would exhaust Python's stack.
 MAX_DEPTH = 400
+
+
+class IterType(IntEnum):
+    """TVM's kinds of axes and loops."""
+
+    DataPar = 0
+    ThreadIndex = 1
+    CommReduce = 2
+    Ordered = 3
+    Opaque = 4
+    Unrolled = 5
+    Vectorized = 6
+    Parallelized = 7
+    Tensorized = 8
 
 
 class IterVar:
@@ -64,9 +81,23 @@ class IterVar:
         return self.var.name
 
     @property
-    def dom(self) -> tuple[Expr, Expr]:
-        """(first value, extent)."""
-        return self.min, self.extent
+    def dom(self) -> Range:
+        """The values it runs over."""
+        return Range.from_min_extent(self.min, self.extent)
+
+    @property
+    def iter_type(self) -> IterType:
+        """What TVM calls its kind."""
+        kinds = {"spatial": IterType.DataPar, "reduce": IterType.CommReduce, "scan": IterType.Ordered}
+        return kinds[self.kind]
+
+    @property
+    def thread_tag(self) -> str:
+        """Always empty: what is bound to threads is a loop of a schedule."""
+        return ""
+
+    def same_as(self, other: object) -> bool:
+        return self is other
 
     def as_expr(self) -> Expr:
         return self.var
@@ -91,7 +122,7 @@ _ARITHMETIC = (
 
 def _add_arithmetic(to: type) -> None:
     """Let `to` take part in expressions, as what its `as_expr` says it is."""
-    for name in (*(f"__{n}__" for n in _ARITHMETIC), "astype"):
+    for name in (*(f"__{n}__" for n in _ARITHMETIC), "astype", "equal"):
         setattr(to, name, _delegate(name))
 
 
@@ -163,6 +194,9 @@ class Operation:
 
     def check_in(self, graph: Graph) -> None:
         """Raise UsageError if this operation cannot be part of that graph."""
+
+    def same_as(self, other: object) -> bool:
+        return self is other
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
@@ -265,6 +299,9 @@ class Tensor:
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    def same_as(self, other: object) -> bool:
+        return self is other
 
     def __getitem__(self, indices: object) -> Expr | TensorSlice:
         return TensorSlice(self, ())[indices]

@@ -44,6 +44,28 @@ class TensorIntrin:
     update: Stmt | None
     scalar_params: tuple[Expr, ...] = ()
 
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What `op` reads."""
+        return self.op.input_tensors
+
+    @property
+    def reduce_init(self) -> Stmt | None:
+        """`reset`, as TVM calls it."""
+        return self.reset
+
+    @property
+    def reduce_update(self) -> Stmt | None:
+        """`update`, as TVM calls it."""
+        return self.update
+
+    def __call__(self, *operands: object) -> Expr:
+        raise UsageError(
+            "an intrinsic is not called inside a computation",
+            asked=f"{self.name}({', '.join(map(str, operands))})",
+            legal="write what it computes, and s[C].tensorize(axis, intrinsic)",
+        )
+
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name}: {self.op.body[0]!r})"
 

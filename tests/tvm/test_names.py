@@ -86,7 +86,7 @@ def test_statements() -> None:
         (lambda: tvm.relay, "graphs of operators"),
         (lambda: tvm.tir.transform.InjectPTXLDG32, "names: "),
         (lambda: tvm.script.tir.prim_func, "not read back"),
-        (lambda: te.schedule.InferBound, "tvm.lower"),
+        (lambda: te.schedule.VerifyCompactBuffer, "tvm.lower"),
     ],
 )
 def test_a_name_that_is_not_here_says_what_is(get, message: str) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from autosched.ir import structural
 from autosched.ir.arith import Range
 from autosched.ir.expr import Expr as PrimExpr
 from autosched.ir.intrinsics import get_op_attr, register_intrin_lowering, register_op_attr
 from autosched.ir.module import GlobalVar, IRModule
+from autosched.schedule.prim_func import PrimFunc
+from autosched.schedule.saving import load_json, save_json
 from autosched.tvm import transform
 from autosched.tvm._missing import missing
+from autosched.tvm.driver import lower
 from autosched.tvm.ir import instrument, module
 
 __all__ = [
@@ -18,11 +22,16 @@ __all__ = [
     "Op",
     "PrimExpr",
     "Range",
+    "assert_structural_equal",
     "get_op_attr",
     "instrument",
+    "load_json",
     "module",
     "register_intrin_lowering",
     "register_op_attr",
+    "save_json",
+    "structural_equal",
+    "structural_hash",
     "transform",
 ]
 
@@ -45,10 +54,31 @@ class Op(str):
         return get_op_attr(self.name, attr_name)
 
 
+def _loops_of(node: Any) -> Any:
+    """Functions of blocks, and modules of them, as loops: what is compared."""
+    if isinstance(node, PrimFunc):
+        return lower(node, simple_mode=True)[node.name]
+    return lower(node, simple_mode=True) if isinstance(node, IRModule) else node
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """See `autosched.ir.structural.structural_equal`."""
+    return structural.structural_equal(_loops_of(lhs), _loops_of(rhs), map_free_vars)
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raise ValueError, with the first parts that differ, unless `structural_equal`."""
+    structural.assert_structural_equal(_loops_of(lhs), _loops_of(rhs), map_free_vars)
+
+
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
+    """A number that is the same for what is structurally equal."""
+    return structural.structural_hash(_loops_of(node), map_free_vars)
+
+
 _INSTEAD = {
-    **dict.fromkeys(
-        ("structural_equal", "assert_structural_equal"), "expressions built alike are the same object: `is`"
-    ),
-    **dict.fromkeys(("save_json", "load_json"), "s.trace.to_json(), te.graph_to_json(tensors)"),
+    **dict.fromkeys(("PointerType", "PrimType", "TupleType", "FuncType"), 'types are names: "float32", "handle"'),
+    "Array": "Python tuples",
+    "Map": "Python dictionaries",
 }
 __getattr__ = missing("ir", globals(), _INSTEAD)

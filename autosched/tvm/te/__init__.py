@@ -31,7 +31,7 @@ def multiply(lhs: Any, rhs: Any) -> Any:
     return as_expr(lhs) * rhs
 
 
-from autosched.tvm.te import schedule  # noqa: E402
+from autosched.tvm.te import schedule, tensor  # noqa: E402
 
 __all__ = [
     "Schedule",
@@ -45,6 +45,7 @@ __all__ = [
     "multiply",
     "schedule",
     "subtract",
+    "tensor",
 ]
 
 _INSTEAD = {

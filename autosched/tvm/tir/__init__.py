@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from autosched.errors import ScheduleError
 from autosched.ir.arith.index_map import IndexMap
 from autosched.ir.expr import Expr as PrimExpr
 from autosched.ir.intrinsics import CallEffectKind
 from autosched.ir.stmt import Buffer, Stmt
 from autosched.te import *  # noqa: F403
-from autosched.tir import PrimFunc, Schedule
+from autosched.tir import Schedule
 from autosched.tvm._missing import missing
 from autosched.tvm.te import add, indexdiv, indexmod, multiply, subtract
 from autosched.tvm.tir import ir_builder, nodes, op, stmt_functor, transform
@@ -22,8 +23,8 @@ __all__ = [
     "ForKind",
     "IndexMap",
     "PrimExpr",
-    "PrimFunc",
     "Schedule",
+    "ScheduleError",
     "Stmt",
     "add",
     "indexdiv",

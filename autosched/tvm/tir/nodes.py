@@ -19,9 +19,13 @@ from autosched.ir import expr as ir
 from autosched.ir import stmt
 from autosched.ir.calls import call_intrin
 from autosched.ir.expr import Expr
-from autosched.te.tensor import IterVar, Tensor
+from autosched.schedule.prim_func import PrimFunc
+from autosched.schedule.stage import Loop
+from autosched.te import tensor as te
+from autosched.te.functions import ThreadAxis
+from autosched.te.tensor import IterType, Tensor
 
-__all__ = ["EXPRESSIONS", "NODES", "STATEMENTS", "ForKind", "NodeType", "matcher"]
+__all__ = ["EXPRESSIONS", "NODES", "STATEMENTS", "ForKind", "IterVar", "NodeType", "matcher"]
 
 
 class ForKind(StrEnum):
@@ -257,14 +261,39 @@ STATEMENTS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {
     "While": (lambda x: isinstance(x, stmt.While), _while),
     "LetStmt": (lambda x: isinstance(x, stmt.Let), _let_stmt),
     "Allocate": (lambda x: isinstance(x, stmt.Allocate), stmt.Allocate),
-    "IterVar": (lambda x: isinstance(x, IterVar), _iter_var),
+    "IterVar": (lambda x: isinstance(x, (te.IterVar, Loop, ThreadAxis)), _iter_var),
 }
+
+
+def _prim_func(
+    params: Sequence[Any], body: stmt.Stmt, ret_type: Any = None, buffer_map: Any = None, attrs: Any = None
+) -> stmt.Function:
+    """Parameters are buffers, or variables that `buffer_map` has buffers for; what is stored to is an output."""
+    buffers = tuple((buffer_map or {}).get(p, p) for p in params)
+    for b in buffers:
+        if not isinstance(b, stmt.Buffer):
+            legal = "tir.decl_buffer(shape, dtype), or variables that buffer_map has buffers for"
+            raise UsageError(f"{b!r} is no buffer", asked="tir.PrimFunc", legal=legal)
+    stored = {s.buffer for s in stmt.walk(body) if isinstance(s, stmt.Store)}
+    sizes = {v: None for b in buffers for d in (*b.shape, *b.strides) for v in sorted(ir.variables(d), key=_serial)}
+    outputs = tuple(i for i, b in enumerate(buffers) if b in stored)
+    return stmt.Function("main", buffers, tuple(sizes), body, outputs, dict(attrs or {}))
+
+
+def _serial(v: Expr) -> int:
+    return v.serial
+
+
+STATEMENTS["PrimFunc"] = (lambda x: isinstance(x, (stmt.Function, PrimFunc)), _prim_func)
 
 #: TVM's class -> the type that programs name it by
 NODES: dict[str, NodeType] = {
     name: NodeType(name, (), {"node": Node(matches, make, name), "__doc__": f"TVM's node `{name}`: see `nodes`."})
     for name, (matches, make) in {**EXPRESSIONS, **STATEMENTS}.items()
 }
+IterVar = NODES["IterVar"]
+for _kind in IterType:
+    setattr(IterVar, _kind.name, _kind)
 
 
 def matcher(names: Sequence[str] | None) -> Callable[[Any], bool]:

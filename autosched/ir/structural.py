@@ -1,0 +1,210 @@
+"""Structural equality: whether two programs do the same, whatever their variables and buffers are called.
+
+Expressions built alike from the same variables are one object, so `is` compares those. This compares
+what variables of its own has: functions, loops, and the graphs of te tensors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from autosched.ir.expr import Expr
+from autosched.ir.module import IRModule
+from autosched.ir.stmt import Buffer, Function, Stmt, expressions, walk
+from autosched.ir.visit import post_order
+
+__all__ = ["assert_structural_equal", "structural_equal", "structural_hash"]
+
+#: fields that are labels: loops and kernels may be called anything
+_LABELS = ("name", "tag")
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two expressions, statements, functions, modules or tensors are alike.
+
+    Variables that loops and shapes of parameters define may be others on either side; free ones must be
+    the same, unless `map_free_vars`.
+
+    >>> from autosched import te
+    >>> a, b = te.var("a"), te.var("b")
+    >>> structural_equal(a + 1, b + 1), structural_equal(a + 1, b + 1, map_free_vars=True)
+    (False, True)
+    """
+    return _Comparison(map_free_vars).same(lhs, rhs)
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raise ValueError, with the first parts that differ, unless `structural_equal`."""
+    comparison = _Comparison(map_free_vars)
+    if not comparison.same(lhs, rhs):
+        one, other = comparison.differ
+        raise ValueError(f"not structurally equal:\n{one}\n-- is not --\n{other}")
+
+
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
+    """A number that is the same for what is structurally equal."""
+    return hash(tuple(sorted(_census(node).items())))
+
+
+def _census(node: Any) -> Counter[str]:
+    """How many nodes of each kind there are: the same on both sides of an equality."""
+    if isinstance(node, IRModule):
+        return sum((_census(f) for f in node.values()), Counter())
+    if isinstance(node, Function):
+        return _census(node.body)
+    if isinstance(node, Expr):
+        return Counter(f"{e.op} {e.dtype}" for e in post_order(node))
+    if isinstance(node, Stmt):
+        found = Counter(type(s).__name__ for s in walk(node))
+        return sum((_census(e) for s in walk(node) for e in expressions(s)), found)
+    return Counter(type(x).__name__ for x in (getattr(node, "op", node),))
+
+
+class _Comparison:
+    """What of the left side stands for what of the right, as far as they have been compared."""
+
+    def __init__(self, map_free_vars: bool) -> None:
+        self.free = map_free_vars
+        self.partner: dict[Any, Any] = {}
+        self.back: dict[Any, Any] = {}
+        self.equal: set[tuple[int, int]] = set()
+        self.differ: tuple[Any, Any] = (None, None)
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether these parts are alike; if not, `differ` are the innermost that are not."""
+        self.differ = (None, None)
+        if self._same(a, b):
+            return True
+        if self.differ == (None, None):
+            self.differ = (a, b)
+        return False
+
+    def _same(self, a: Any, b: Any) -> bool:
+        found = self._compared(a, b)
+        if not found and self.differ[0] is None and isinstance(a, (Expr, Stmt, Function)):
+            self.differ = (a, b)
+        return found
+
+    def _compared(self, a: Any, b: Any) -> bool:
+        if isinstance(a, (tuple, list)):
+            return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(self._same, a, b))
+        if isinstance(a, IRModule):
+            return isinstance(b, IRModule) and a.keys() == b.keys() and all(self._same(a[k], b[k]) for k in a)
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, Expr):
+            return self._exprs(a, b)
+        if isinstance(a, Buffer):
+            return self._buffers(a, b)
+        if isinstance(a, Function):
+            return self._functions(a, b)
+        if hasattr(a, "op") and hasattr(a, "value_index"):
+            return a.value_index == b.value_index and self._operations(a.op, b.op)
+        if hasattr(a, "input_tensors"):
+            return self._operations(a, b)
+        if is_dataclass(a):
+            return self._parts(a, b)
+        return bool(a == b)
+
+    def _parts(self, a: Any, b: Any) -> bool:
+        """Statements: what defines a variable or buffer comes before what uses it."""
+        for f in fields(a):
+            x, y = getattr(a, f.name), getattr(b, f.name)
+            if f.name == "var" and isinstance(x, Expr):
+                self._pair(x, y)
+            elif f.name == "buffer" and type(a).__name__ == "Allocate":
+                if not self._define(x, y):
+                    return False
+            elif f.name not in _LABELS and not self._same(x, y):
+                return False
+        return True
+
+    def _pair(self, a: Any, b: Any) -> None:
+        if a in self.partner or b in self.back:
+            self.equal.clear()
+        self.partner[a], self.back[b] = b, a
+
+    def _exprs(self, a: Expr, b: Expr) -> bool:
+        if a.op == "var":
+            return self._vars(a, b)
+        if a.op != b.op or a.dtype != b.dtype or len(a.args) != len(b.args):
+            return False
+        if (id(a), id(b)) in self.equal:
+            return True
+        if a.op == "const":
+            return a is b
+        if a.op in ("reduce", "scatter"):
+            alike = self._reductions(a.value, b.value)
+        elif a.op in ("cast", "broadcast") or a.value is None:
+            alike = True
+        else:
+            alike = self._same(a.value, b.value)
+        if alike and all(map(self._same, a.args, b.args)):
+            self.equal.add((id(a), id(b)))
+            return True
+        return False
+
+    def _vars(self, a: Expr, b: Expr) -> bool:
+        if a in self.partner or b in self.back:
+            return self.partner.get(a) is b and self.back.get(b) is a
+        if b.op != "var" or a.dtype != b.dtype:
+            return False
+        if a is not b and not self.free and not (a.value.role == b.value.role == "thread" and a.name == b.name):
+            return False
+        self._pair(a, b)
+        return True
+
+    def _buffers(self, a: Buffer, b: Buffer) -> bool:
+        if a in self.partner or b in self.back:
+            return self.partner.get(a) is b and self.back.get(b) is a
+        return a is b or (self.free and self._define(a, b))
+
+    def _define(self, a: Buffer, b: Buffer) -> bool:
+        self._pair(a, b)
+        lays = (a.dtype, a.scope, a.data_alignment, a.offset_factor) == (
+            b.dtype, b.scope, b.data_alignment, b.offset_factor)  # fmt: skip
+        return lays and self._same(a.shape, b.shape) and self._same(a.strides, b.strides)
+
+    def _functions(self, a: Function, b: Function) -> bool:
+        if len(a.params) != len(b.params) or a.outputs != b.outputs or len(a.sizes) != len(b.sizes):
+            return False
+        for x, y in zip(a.sizes, b.sizes, strict=True):
+            self._pair(x, y)
+        return all(map(self._define, a.params, b.params)) and a.attrs == b.attrs and self._same(a.body, b.body)
+
+    def _reductions(self, a: Any, b: Any) -> bool:
+        if a.name != b.name or a.value_index != b.value_index or len(a.axes) != len(b.axes):
+            return False
+        if not isinstance(a.combiner, str):
+            for x, y in zip((*a.combiner.left, *a.combiner.right), (*b.combiner.left, *b.combiner.right), strict=True):
+                self._pair(x, y)
+            if not self._same(a.combiner.result, b.combiner.result):
+                return False
+        return self._axes(a.axes, b.axes)
+
+    def _axes(self, a: Any, b: Any) -> bool:
+        for x, y in zip(a, b, strict=True):
+            self._pair(x.var, y.var)
+            if not (self._same(x.min, y.min) and self._same(x.extent, y.extent)):
+                return False
+        return True
+
+    def _operations(self, a: Any, b: Any) -> bool:
+        """Computations with the same body over the same inputs; placeholders of one shape and type."""
+        if a in self.partner or b in self.back:
+            return self.partner.get(a) is b and self.back.get(b) is a
+        if type(a) is not type(b) or len(a.shape) != len(b.shape) or a.num_outputs != b.num_outputs:
+            return False
+        self._pair(a, b)
+        for x, y in zip(a.shape, b.shape, strict=True):
+            if x.op == y.op == "var" and x not in self.partner and y not in self.back:
+                self._pair(x, y)  # sizes are defined by the shapes of tensors
+        if not self._same(a.shape, b.shape) or a.dtype != b.dtype:
+            return False
+        if hasattr(a, "axis") and hasattr(a, "body"):
+            if len(a.axis) != len(b.axis) or not self._axes(a.axis, b.axis):
+                return False
+            return self._same(a.body, b.body)
+        return self._same(list(a.input_tensors), list(b.input_tensors))
