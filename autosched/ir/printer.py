@@ -253,7 +253,7 @@ def _emit(s: Stmt, depth: int, lines: list[str], name_of: _Names) -> None:
         case For():
             word = "for" if s.thread or s.kind == "serial" else s.kind
             span = f"{text(s.start)}, {text(s.extent)}"
-            bound = f" bind {s.thread}" if s.thread else ""
+            bound = f" bind {s.thread}" if s.thread else " masked" if s.masked else ""
             with name_of.inside(s.var):
                 block(f"{word} ({name_of(s.var)}, {span}){bound}", s.body)
         case Store():

@@ -149,7 +149,7 @@ class For:
     `ragged` marks a piece that partitioning cut off: rarely run, so not worth vector code.
     `lanes` marks a serial loop that was part of a vector loop: it may be run this many iterations
     at a time, in vectors that overlap if they must. `pragmas` are those of `schedule.pragmas` that
-    lowering looks at.
+    lowering looks at. A `masked` vector loop stays whole where a guard holds for some of its lanes only.
     """
 
     var: Expr
@@ -161,6 +161,7 @@ class For:
     ragged: bool = False
     lanes: int = 0
     pragmas: tuple[str, ...] = ()
+    masked: bool = False
 
     @property
     def loop_var(self) -> Expr:

@@ -54,6 +54,7 @@ from autosched.lower.tensorize import Tile
 from autosched.schedule.double_buffer import doubled_at
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
+from autosched.schedule.tails import predicated
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.reduction import REDUCTIONS, Reduction
@@ -197,7 +198,8 @@ class _Builder:
 
     def closed(self, loop: Loop, span: tuple[Expr, Expr], body: Stmt, guards: list[Expr]) -> Stmt:
         """The loop around its body; what is computed one iteration ahead is so under the same guards."""
-        made = For(loop.var, *span, loop.kind, body, loop.thread, pragmas=loop.pragmas)
+        masked = loop.kind == "vectorize" and loop in predicated(loop.stage)
+        made = For(loop.var, *span, loop.kind, body, loop.thread, pragmas=loop.pragmas, masked=masked)
         ahead = doubled_at(self.s, loop)
         if not ahead:
             return made
@@ -477,7 +479,8 @@ class _Nest:
         body = _guarded(conditions, body)
         for loop in reversed(spatial):
             marked = own.get(loop, loop)
-            body = For(fresh[loop.var], *self.spans[loop], marked.kind, body, marked.thread)
+            masked = marked.kind == "vectorize" and loop in predicated(self.stage)
+            body = For(fresh[loop.var], *self.spans[loop], marked.kind, body, marked.thread, masked=masked)
         return body
 
 

@@ -202,13 +202,13 @@ def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyz
 def _scalar_border(body: Stmt, span: _Span) -> Stmt:
     """`body` for the border, where little time is spent and code should be short: loops over
     vector lanes that the questions mention become serial loops, to be cut in turn, and nothing is
-    written out that need not be."""
+    written out that need not be. Masked vectors stay."""
     asked = frozenset(v for node in span.answers for v in variables(node))
 
     def scalar(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "unroll" and _asks(s, span):
             return replace(s, kind="serial", ragged=True)
-        if isinstance(s, For) and s.kind == "vectorize" and s.var in asked:
+        if isinstance(s, For) and s.kind == "vectorize" and s.var in asked and not s.masked:
             return replace(s, kind="serial", lanes=_half(s.extent))
         return s
 

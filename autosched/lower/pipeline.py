@@ -135,7 +135,7 @@ def share_storage(p: Program) -> Program:
 
 def vectorize(p: Program) -> Program:
     """Vector loops become vector statements."""
-    return p.with_body(vectorize_loops(p.function.body, p.analyzer(), combines=p.target.kind == "llvm"))
+    return p.with_body(vectorize_loops(p.function.body, p.analyzer(), on_lanes=p.target.kind == "llvm"))
 
 
 def unroll(p: Program) -> Program:

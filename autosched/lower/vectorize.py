@@ -57,33 +57,34 @@ COMBINED |= {"and": "bitand", "or": "bitor"}
 MAX_UNROLLED = 8192
 
 
-def vectorize_loops(s: Stmt, an: Analyzer, combines: bool = True) -> Stmt:
+def vectorize_loops(s: Stmt, an: Analyzer, on_lanes: bool = True) -> Stmt:
     """Replace each `vectorize` loop by statements on all its lanes at once. Indices must be flat.
 
-    `combines`: whether the target can combine the lanes of a vector; else such loops become serial.
+    `on_lanes`: whether the target can combine the lanes of a vector, and load and store some of them;
+    else such loops become serial.
     """
     match s:
         case For():
             with an.tightened({}):
                 enter_loop(s, an)
-                body = vectorize_loops(s.body, an, combines)
+                body = vectorize_loops(s.body, an, on_lanes)
                 if s.lanes:
-                    return _leftover(replace(s, body=body), an, combines)
+                    return _leftover(replace(s, body=body), an, on_lanes)
                 if s.kind != "vectorize":
                     return replace(s, body=body)
-                return _vectorize(replace(s, body=body), an, combines)
+                return _vectorize(replace(s, body=body), an, on_lanes)
         case Seq():
-            return seq(*(vectorize_loops(c, an, combines) for c in s.stmts))
+            return seq(*(vectorize_loops(c, an, on_lanes) for c in s.stmts))
         case If():
-            otherwise = None if s.otherwise is None else vectorize_loops(s.otherwise, an, combines)
-            return If(s.condition, vectorize_loops(s.then, an, combines), otherwise)
+            otherwise = None if s.otherwise is None else vectorize_loops(s.otherwise, an, on_lanes)
+            return If(s.condition, vectorize_loops(s.then, an, on_lanes), otherwise)
         case Let() | Allocate() | Produce() | Launch() | While():
-            return replace(s, body=vectorize_loops(s.body, an, combines))
+            return replace(s, body=vectorize_loops(s.body, an, on_lanes))
         case _:
             return s
 
 
-def _vectorize(loop: For, an: Analyzer, combines: bool) -> Stmt:
+def _vectorize(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
     if loop.extent.op != "const":
         raise LowerError(
             f"its extent {loop.extent!r} is not a constant",
@@ -99,20 +100,20 @@ def _vectorize(loop: For, an: Analyzer, combines: bool) -> Stmt:
             legal="split the loop and vectorize an inner one of at most that extent",
             loop=loop.var,
         )
-    result = _Lanes(loop, loop.start, lanes, an, combines).stmt(loop.body)
+    result = _Lanes(loop, loop.start, lanes, an, on_lanes).stmt(loop.body)
     return replace(loop, kind="serial", ragged=True) if result is None else result
 
 
-def _leftover(loop: For, an: Analyzer, combines: bool) -> Stmt:
+def _leftover(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
     """What is left of a vector loop, in vectors of `loop.lanes` and less."""
     if any(isinstance(s, Allocate) for s in walk(loop.body)):
         return replace(loop, lanes=0, ragged=True)
     if _reads_back(loop.body):
-        return _fewer_and_fewer(loop, an, combines)
+        return _fewer_and_fewer(loop, an, on_lanes)
     return _overlapping(loop, an)
 
 
-def _fewer_and_fewer(loop: For, an: Analyzer, combines: bool) -> Stmt:
+def _fewer_and_fewer(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
     """As many whole vectors as there are, then narrower ones, and the last few elements one by one:
 
     for i in [a, a + n): f(i)   ->   for j in n//V: f(a + j*V + 0..V-1)
@@ -122,14 +123,14 @@ def _fewer_and_fewer(loop: For, an: Analyzer, combines: bool) -> Stmt:
     if loop.lanes < 4:
         return one_by_one
     block = var(f"{loop.var.name}.block", role="loop")
-    lanes = _Lanes(loop, loop.start + block * loop.lanes, loop.lanes, an, combines)
+    lanes = _Lanes(loop, loop.start + block * loop.lanes, loop.lanes, an, on_lanes)
     body = lanes.stmt(loop.body)
     if body is None or lanes.is_scattered:
         return one_by_one
     count = an.simplify(floordiv(maximum(loop.extent, 0), loop.lanes))
     start, extent = an.simplify(loop.start + count * loop.lanes), an.simplify(loop.extent - count * loop.lanes)
     rest = replace(loop, start=start, extent=extent, lanes=loop.lanes // 4)
-    return seq(For(block, const(0), count, "serial", body, ragged=True), _fewer_and_fewer(rest, an, combines))
+    return seq(For(block, const(0), count, "serial", body, ragged=True), _fewer_and_fewer(rest, an, on_lanes))
 
 
 def _overlapping(loop: For, an: Analyzer) -> Stmt:
@@ -169,10 +170,11 @@ def _reads_back(body: Stmt) -> bool:
 class _Lanes:
     """One vector loop: its variable becomes `start + (0, 1, ..., lanes - 1)`."""
 
-    def __init__(self, loop: For, start: Expr, lanes: int, an: Analyzer, combines: bool = False) -> None:
-        self.v, self.start, self.lanes, self.an, self.combines = loop.var, start, lanes, an, combines
+    def __init__(self, loop: For, start: Expr, lanes: int, an: Analyzer, on_lanes: bool = False) -> None:
+        self.v, self.start, self.lanes, self.an, self.on_lanes = loop.var, start, lanes, an, on_lanes
         self.stored = {s.buffer for s in walk(loop.body) if isinstance(s, Store)}
         self.varying = {loop.var}  #: what has a value of its own in each lane: also what is let be such a value
+        self.masked, self.under_mask = loop.masked and on_lanes, False
         self.is_scattered = False  #: some access is worth no vector: a load from afar, a store not to neighbours
         self._done: dict[Expr, Expr] = {}
 
@@ -185,7 +187,7 @@ class _Lanes:
                 if any(map(is_opaque, (*s.indices, s.value))):
                     return None  # a call for each lane
                 if self.lanes > 1 and not self.varies(s.indices[0]):
-                    return self.combined(s)
+                    return None if self.under_mask else self.combined(s)
                 value = self.expr(s.value)
                 index = self.index(s.indices[0])
                 self.is_scattered |= index.op == "ramp" and not is_const(index.args[1], 1)
@@ -204,6 +206,8 @@ class _Lanes:
                 if then is None or (otherwise is None and s.otherwise is not None):
                     return None
                 return If(s.condition, then, otherwise)
+            case If(otherwise=None) if s.condition.op == "likely" and self.masked:
+                return self.some_lanes(s)
             case For() if not self.varies(s.start) and not self.varies(s.extent):
                 with self.an.tightened({}):
                     enter_loop(s, self.an)
@@ -228,6 +232,13 @@ class _Lanes:
         body = self.stmt(s.body)
         return None if body is None else Let(v, value, body)
 
+    def some_lanes(self, s: If) -> Stmt | None:
+        """What is guarded runs for the lanes for which the guard holds."""
+        outside, self.under_mask = self.under_mask, True
+        then = self.stmt(s.then)
+        self.under_mask = outside
+        return None if then is None else If(self.expr(s.condition.args[0]), then)
+
     def combined(self, s: Store) -> Stmt | None:
         """All lanes go to one element: a step of a reduction, or nothing that a vector could do.
 
@@ -235,7 +246,7 @@ class _Lanes:
         """
         old = make("load", s.buffer.dtype, s.indices, s.buffer)
         is_step = s.value.op in COMBINED and len(s.value.args) == 2 and any(a is old for a in s.value.args)
-        if not self.combines or not is_step:
+        if not self.on_lanes or not is_step:
             return None
         left, right = s.value.args
         step = right if left is old else left

@@ -89,7 +89,7 @@ def _verify(s: Stmt, bound: frozenset[Expr], target: Target, inside_launch: bool
             if len(s.indices) != 1:
                 _fail(f"the prefetch of {s.buffer.name} is not flat", s)
         case If(condition=c) | While(condition=c):
-            if c.dtype.lanes != 1:
+            if c.dtype.lanes != 1 and not (isinstance(s, If) and target.kind == "llvm"):
                 _fail("a vector condition", s)
         case Allocate(buffer=b) if inside_launch and b.shape[0].op != "const":
             raise LowerError(

@@ -14,7 +14,7 @@ by lane; kernels run one work-item after the other, phase by phase between barri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -96,6 +96,7 @@ class _Interpreter:
         place: Place | None = None,
     ) -> None:
         self.run, self.env, self.memory, self.place = run, env, memory, place
+        self.lanes: list[int] | None = None  #: those that run under a mask; None: all
         self.task = self.task_global = task
 
     # -- expressions ----------------------------------------------------------------------------
@@ -310,12 +311,14 @@ class _Interpreter:
                 for c in s.stmts:
                     yield from self.execute(c)
             case If():
-                if self.value(s.condition, 0):
+                if s.condition.dtype.lanes > 1:
+                    yield from self.masked(s)
+                elif self.value(s.condition, 0):
                     yield from self.execute(s.then)
                 elif s.otherwise is not None:
                     yield from self.execute(s.otherwise)
             case Let():
-                for lane in range(s.value.dtype.lanes):
+                for lane in self.active(s.value.dtype.lanes):
                     value = (self.any_index if s.value.dtype.is_integer else self.value)(s.value, lane)
                     self.env[(s.var, lane) if s.value.dtype.lanes > 1 else s.var] = value
                 yield from self.execute(s.body)
@@ -338,6 +341,21 @@ class _Interpreter:
             case Launch():
                 self.launch(s)
 
+    def masked(self, s: If) -> Iterator[_Meeting]:
+        """Each lane decides for itself."""
+        outside = self.lanes
+        running = list(self.active(s.condition.dtype.lanes))
+        holds = [lane for lane in running if self.value(s.condition, lane)]
+        for lanes, arm in ((holds, s.then), ([x for x in running if x not in holds], s.otherwise)):
+            if lanes and arm is not None:
+                self.lanes = lanes
+                yield from self.execute(arm)
+        self.lanes = outside
+
+    def active(self, lanes: int) -> Iterable[int]:
+        """The lanes that run of a statement that has so many: what is no vector runs if any of them does."""
+        return range(lanes) if self.lanes is None or lanes == 1 else self.lanes
+
     def branch(self, body: Stmt, task: Task) -> Iterator[_Meeting]:
         """Run one branch of a fork."""
         before = self.task, self.task_global
@@ -355,7 +373,7 @@ class _Interpreter:
     def store(self, s: Store) -> None:
         lanes = max(s.value.dtype.lanes, *(i.dtype.lanes for i in s.indices))
         stores = []
-        for lane in range(lanes):  # a vector statement reads all lanes before it writes any
+        for lane in self.active(lanes):  # a vector statement reads all lanes before it writes any
             stores.append((self.offset(s.buffer, s.indices, lane, s), self.value(s.value, lane)))
         memory = self.memory[s.buffer]
         access = self.access(s.buffer, memory, s, writes=True)

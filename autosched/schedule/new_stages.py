@@ -20,6 +20,7 @@ from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
 from autosched.schedule.stage import Attach, Loop, Split, Stage
+from autosched.schedule.tails import GUARDED
 from autosched.te.reduction import Reduction
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
@@ -97,7 +98,7 @@ def _may_start_anew(s: Schedule, stage: Stage) -> None:
         raise Illegal(
             f"a reduce loop of {stage.name} is split already", "cache_write first, then split the cache's reduce loops"
         )
-    odd = next((r for r in stage.relations if isinstance(r, Split) and r.tail != "guard"), None)
+    odd = next((r for r in stage.relations if isinstance(r, Split) and r.tail not in GUARDED), None)
     if odd is not None:
         what = "shift inwards" if odd.tail == "shift_inwards" else "go without its conditions"
         raise Illegal(f"a layout cannot {what}", "split with tail='guard' before cache_write")

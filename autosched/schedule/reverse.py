@@ -143,7 +143,7 @@ def _take_over(s: Schedule, stage: Stage, producer: Stage, outer: list[Loop], ax
                 old = same[r.parent]
                 for x in (r.outer, r.inner):
                     same[x] = stage.new_loop(_renamed(x, r.parent, old), False)
-                tail = "exact" if r.tail == "exact" else "guard"  # there is no room to round up into
+                tail = r.tail if r.tail in ("exact", "predicate") else "guard"  # there is no room to round up into
                 stage.relations.append(Split(old, same[r.outer], same[r.inner], r.factor, r.nparts, tail))
                 at = stage.loops.index(old)
                 stage.loops[at : at + 1] = [same[r.outer], same[r.inner]]

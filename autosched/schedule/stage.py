@@ -38,6 +38,8 @@ TAILS = {
     "auto": "shift_inwards for an axis of an output that can be computed twice, guard for other loops",
     "guard": "a condition around the body; loop partitioning confines it to the last block",
     "shift_inwards": "the last block moves back to end at the edge, computing some elements twice",
+    "predicate": "the last block of a vector loop runs whole, its loads and stores under a mask, where the target "
+    "has masks; a guard elsewhere",
     "round_up": "whole blocks, for which an intermediate is padded; an output or reduction must divide into them",
 }
 

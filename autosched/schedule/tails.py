@@ -12,12 +12,15 @@ from autosched.ir.expr import Expr, compare, floormod, is_const
 from autosched.ir.simplify import simplify
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import loop_extents
-from autosched.schedule.stage import TAILS, Loop, Split, Stage
+from autosched.schedule.stage import TAILS, Fuse, Loop, Split, Stage
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["check", "check_exact", "choose_tail", "divides", "has_room"]
+__all__ = ["GUARDED", "check", "check_exact", "choose_tail", "divides", "has_room", "predicated"]
+
+#: tails that leave a condition behind
+GUARDED = ("guard", "predicate")
 
 
 def choose_tail(s: Schedule, stage: Stage, loop: Loop, tail: str, disable_predication: bool) -> str:
@@ -39,6 +42,11 @@ def choose_tail(s: Schedule, stage: Stage, loop: Loop, tail: str, disable_predic
             refusal = _cannot_shift(s, stage, loop)
             if refusal is not None:
                 raise refusal
+        case "predicate" if loop.is_reduce:
+            raise Illegal(
+                "the lanes of a reduction are combined: no mask on loads and stores leaves some of them out",
+                "tail='guard' for reduce loops",
+            )
         case "round_up":
             return "round_up" if has_room(s, stage, loop) else "exact"
     return tail
@@ -93,6 +101,18 @@ def check_exact(stage: Stage, r: Split) -> None:
             f"{r.parent.full_name} has {extent!r} iterations, no multiple of {step!r}, and {kind} has no room for more",
             "tail='guard', or a factor that divides",
         )
+
+
+def predicated(stage: Stage) -> frozenset[Loop]:
+    """The loops that a split with `tail='predicate'` and those after it made: as vectors they run whole."""
+    found: set[Loop] = set()
+    for r in stage.relations:
+        match r:
+            case Split() if r.tail == "predicate" or r.parent in found:
+                found |= {r.outer, r.inner}
+            case Fuse() if found & {r.outer, r.inner}:
+                found.add(r.fused)
+    return frozenset(found)
 
 
 def check(stage: Stage) -> None:

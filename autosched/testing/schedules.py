@@ -21,6 +21,7 @@ from autosched.lower.nest import threads_around
 from autosched.lower.pipeline import lower_structure
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Split, Stage
+from autosched.schedule.tails import GUARDED
 from autosched.space.default import default_schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
@@ -99,7 +100,7 @@ def _bind_reduction(stage: Stage, rng: random.Random) -> None:
     tags = [t for t in ("threadIdx.x", "threadIdx.y") if t not in threads_around(stage)]
     tags = [t for t in tags if all(x.thread != t for x in stage.loops)]
     small = [x for x in reduced if x.kind == "serial" and x in fixed(stage, 8)]
-    shifted = any(isinstance(r, Split) and r.tail not in ("guard", "exact") for r in stage.relations)
+    shifted = any(isinstance(r, Split) and r.tail not in (*GUARDED, "exact") for r in stage.relations)
     innermost = len(before) + len(reduced) == len(stage.loops)
     if tags and small and innermost and not shifted and all(x.kind != "vectorize" for x in before):
         stage.bind(rng.choice(small), rng.choice(tags))

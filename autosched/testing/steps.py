@@ -20,7 +20,7 @@ from autosched.schedule.relations import leaf_extents
 from autosched.schedule.reverse import matching_axes
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import Loop, Split, Stage
-from autosched.schedule.tails import has_room
+from autosched.schedule.tails import GUARDED, has_room
 from autosched.target import Target
 from autosched.te.tensor import ComputeOp
 
@@ -128,6 +128,8 @@ def _split(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     options: dict[str, Any] = {draw.rng.choice(("factor", "factor", "nparts")): amount}
     if draw.rng.random() < 0.2 and _may_shift(stage, loop):
         options["tail"] = "shift_inwards"
+    elif draw.rng.random() < 0.3 and not loop.is_reduce:
+        options["tail"] = "predicate"
     elif draw.rng.random() < 0.3 and has_room(s, stage, loop):
         options["tail"] = "round_up"
     return Step("split", stage.name, (loop.name,), options)
@@ -298,7 +300,7 @@ def _cache_write(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
         return Step("cache_write", stage.name, ("local",), {"keep_loops": True})
     marked = any(loop.kind != "serial" or loop.pragmas for loop in stage.loops)
     cut = any(loop.is_reduce and loop.root is None for loop in stage.loops)
-    shifted = any(isinstance(r, Split) and r.tail != "guard" for r in stage.relations)
+    shifted = any(isinstance(r, Split) and r.tail not in GUARDED for r in stage.relations)
     if marked or cut or shifted or _hosted(s, stage) or stage.init is not None:
         return None
     return Step("cache_write", stage.name, ("local",))

@@ -11,6 +11,7 @@ from roundtrip import assert_roundtrip
 
 from autosched import build, te
 from autosched.errors import BuildError, LowerError, ScheduleError
+from autosched.ir.printer import format_function
 from autosched.ir.stmt import Allocate, For, If, walk
 from autosched.lower import lower_structure
 from autosched.runtime.module import Module
@@ -69,6 +70,78 @@ def test_whole_tiles_ask_nothing() -> None:
     flat = lower_structure(s, [a, d], "llvm").bind()
     pieces = [x for x in walk(flat.body) if isinstance(x, For) and "C" in repr(x.body) and "B" in repr(x.body)]
     assert len(pieces) == 1  # B and C are padded alike, so the loop of C has no border
+
+
+def rows_of_three(n: Any, m: Any) -> list[Tensor]:
+    """Gathers, a reduction inside the vector, a condition of its own, and no identity to hide behind."""
+    a = te.placeholder((n, m), dtype="int32", name="A")
+    p = te.placeholder((m,), dtype="int32", name="P")
+    k = te.reduce_axis((0, 3), name="k")
+    b = te.compute((n, m), lambda i, j: te.sum(a[i, te.max(j - k, 0)] * (k + 1), axis=k), name="B")
+    return [
+        a,
+        p,
+        te.compute((n, m), lambda i, j: te.if_then_else(j > 2, a[i, m - 1 - j], b[i, p[j]]) + b[i, j], name="C"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "backend", "at"),
+    [
+        *itertools.product(["llvm"], ["native", "interpreter"], ["root", "i", "j.outer.inner"]),
+        ("opencl", "interpreter", "root"),
+        ("c", "native", "i"),
+    ],
+)
+def test_masked_vectors(target: str, backend: Any, at: str) -> None:
+    """A mask where the target has one; the interpreter sees that no lane touches what is not there."""
+    args = rows_of_three(te.var("n"), te.var("m"))
+    s = create_schedule(args)
+    for name in ("B", "C"):
+        outer, inner = s[name].split("j", factor=8, tail="predicate")
+        s[name].vectorize(inner)
+        s[name].split(outer, factor=2, tail="predicate")
+    if at != "root":
+        s["B"].compute_at(s["C"], at)
+    assert_roundtrip(s, args, target)
+    rng = np.random.default_rng(3)
+    given = [[a[0], rng.integers(0, m, m).astype("int32")] for m in (5, 8, 35, 1) for a in matrices((2, m))]
+    given = [x for x in given if len(x[1])]
+    check_against_reference(args, s, target, given[0], backend, more=given[1:])
+
+
+def rows(tail: str) -> tuple[list[Tensor], Any]:
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    args = [a, te.compute((n,), lambda i: a[i] * 2 + 1, name="B")]
+    s = create_schedule(args)
+    _, inner = s["B"].split("i", factor=8, tail=tail)
+    s["B"].vectorize(inner)
+    return args, s
+
+
+def test_a_masked_block_is_one_vector(golden: Any) -> None:
+    args, s = rows("predicate")
+    structure = lower_structure(s, args, "llvm")
+    golden("\n\n".join(format_function(structure.after(x)) for x in ("structure", "verify")), "predicate")
+    assert "llvm.masked.store" in build(s, "llvm", args=args).get_source()
+    args, s = rows("guard")
+    assert "llvm.masked.store" not in build(s, "llvm", args=args).get_source()
+
+
+def test_no_mask_for_lanes_that_are_combined() -> None:
+    args = sums(te.var("n"))
+    s = create_schedule(args)
+    with pytest.raises(ScheduleError) as error:
+        s["S"].split("k", factor=8, tail="predicate")
+    assert "lanes of a reduction are combined" in error.value.why
+    assert error.value.legal == "tail='guard' for reduce loops"
+
+
+def test_a_masked_loop_keeps_its_tail_where_it_is_copied() -> None:
+    args, s = rows("predicate")
+    s.cache_write(args[-1], "local", keep_loops=True)
+    check_against_reference(args, s, "llvm", [np.arange(13, dtype="float32")], "interpreter")
 
 
 def sums(n: Any) -> list[Tensor]:
