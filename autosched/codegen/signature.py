@@ -132,7 +132,8 @@ class Param:
     """One argument: an array of `dtype` whose shape is `shape`, C-contiguous unless it has `strides`.
 
     Strides are in elements. `alignment`, in bytes, is that of the address. An input that `broadcasts`
-    may have the length 1 where another is expected.
+    may have the length 1 where another is expected. The value of one that `is_size` is the size of its
+    name, which shapes tell as well.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Param:
     strides: tuple[Dim, ...] = ()
     alignment: int = 1
     broadcasts: bool = False
+    is_size: bool = False
 
     def __str__(self) -> str:
         strides = f" strides [{', '.join(map(format_dim, self.strides))}]" if self.strides else ""
@@ -157,6 +159,8 @@ class Param:
             data["alignment"] = self.alignment
         if self.broadcasts:
             data["broadcasts"] = True
+        if self.is_size:
+            data["is_size"] = True
         return data
 
     @staticmethod
@@ -168,10 +172,13 @@ class Param:
         alignment, broadcasts = data.get("alignment", 1), data.get("broadcasts", False)
         if strides and len(strides) != len(shape):
             raise ValueError(f"{data!r} is not a parameter")
+        is_size = data.get("is_size", False)
+        if not isinstance(is_size, bool) or (is_size and (shape or data["name"] not in sizes)):
+            raise ValueError(f"{data!r} is not a parameter")
         if not isinstance(alignment, int) or alignment < 1 or not isinstance(broadcasts, bool):
             raise ValueError(f"{data!r} is not a parameter")
         of = dtype(data["dtype"]).scalar
-        return Param(data["name"], of, shape, data["is_output"], strides, alignment, broadcasts)
+        return Param(data["name"], of, shape, data["is_output"], strides, alignment, broadcasts, is_size)
 
     def strides_for(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """In elements, of an array that is declared with strides."""
@@ -240,6 +247,7 @@ class Signature:
                 tuple(dim_of(e) for e in b.strides),
                 max(b.data_alignment, 1),
                 b.buffer_type == "auto_broadcast",
+                i in function.attrs.get("explicit_sizes", ()),
             )
             for i, b in enumerate(function.params)
         )

@@ -30,7 +30,7 @@ from autosched.lower.nest import build_nests
 from autosched.lower.partition import partition_loops
 from autosched.lower.passes import run_pass
 from autosched.lower.patterns import split_patterns
-from autosched.lower.scalars import read_scalars, scalar_buffers
+from autosched.lower.scalars import explicit_sizes, read_scalars, scalar_buffers
 from autosched.lower.scoped import replace_exprs, simplify_stmt
 from autosched.lower.vectorize import unroll_loops, vectorize_loops
 from autosched.schedule.prim_func import PrimFunc, as_prim_func
@@ -294,7 +294,9 @@ def _structure(
     verify.check_sizes(body, sizes, name)
     outputs = tuple(i for i, t in enumerate(args) if isinstance(t, Tensor) and t in wanted | passed)
     exact = room.check_tails(s, {x: r.extents for x, r in real.items()}, an) + bound.constraints(s, buffers, an)
-    function = Function(name, params, tuple(sizes), body, outputs, requires=room.requirements(exact))
+    told = explicit_sizes(params, scalars)
+    attrs = {"explicit_sizes": told} if told else {}
+    function = Function(name, params, tuple(sizes), body, outputs, attrs, room.requirements(exact))
     return Structure(
         function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s), *exact), s.calls_on_loops()
     )

@@ -3,7 +3,8 @@
     n, alpha = te.var("n"), te.var("alpha", "float32")
     ...B[i] = A[i]*alpha...           lower(s, [alpha, A, B])      module(2.5, a, b)
 
-A variable that a shape or the length of a loop depends on is read off the shapes instead.
+A variable that shapes depend on is read off the shapes. It may be an argument all the same, as TVM's
+programs have it: a call checks that the number it gets is that size.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from autosched.ir.stmt import Allocate, Buffer, For, Stmt, load, walk
 from autosched.lower.scoped import replace_exprs
 from autosched.te.tensor import Tensor
 
-__all__ = ["read_scalars", "scalar_buffers"]
+__all__ = ["explicit_sizes", "read_scalars", "scalar_buffers"]
 
 
 def scalar_buffers(args: Sequence[Tensor | Expr]) -> dict[Expr, Buffer]:
@@ -32,11 +33,20 @@ def scalar_buffers(args: Sequence[Tensor | Expr]) -> dict[Expr, Buffer]:
     return found
 
 
+def explicit_sizes(params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> tuple[int, ...]:
+    """Which parameters are numbers that the shapes of others tell as well."""
+    lengths = {v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}
+    known = {b for v, b in scalars.items() if v in lengths}
+    return tuple([i for i, b in enumerate(params) if b in known])
+
+
 def read_scalars(body: Stmt, params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> Stmt:
     """`body` with the variables loaded from their arguments, where they are values and no lengths."""
+    told = explicit_sizes(params, scalars)
+    scalars = {v: b for v, b in scalars.items() if not any(b is params[i] for i in told)}
     if not scalars:
         return body
-    lengths = [d for b in params for d in b.shape]
+    lengths: list[Expr] = []
     for s in walk(body):
         if isinstance(s, For):
             lengths += (s.start, s.extent)
@@ -45,8 +55,8 @@ def read_scalars(body: Stmt, params: Sequence[Buffer], scalars: dict[Expr, Buffe
     for v in scalars:
         if any(v in variables(d) for d in lengths):
             raise LowerError(
-                f"the length of a tensor or loop depends on {v.name}: it is read off the shapes of the arguments",
+                f"the length of a loop or intermediate depends on {v.name}, which the shape of no argument tells",
                 asked=f"argument {v.name}",
-                legal=f"leave {v.name} out; a size that no argument has can be the length of one more input",
+                legal=f"leave {v.name} out, and let it be the length of one more input",
             )
     return replace_exprs(body, {v: load(b) for v, b in scalars.items()})

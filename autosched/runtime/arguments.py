@@ -11,7 +11,7 @@ import numpy as np
 from autosched.codegen.artifact import Param, Signature
 from autosched.errors import BuildError
 
-__all__ = ["allocate", "as_array", "check_arrays", "is_resident", "spans_overlap"]
+__all__ = ["allocate", "as_array", "check_arrays", "check_sizes", "is_resident", "spans_overlap"]
 
 #: candidate solutions that NumPy may try to find whether two strided arrays meet
 _MAX_WORK = 100_000
@@ -70,10 +70,25 @@ def check_arrays(signature: Signature, arrays: Sequence[Array]) -> dict[str, int
         for param, array in zip(signature.params, arrays, strict=True):
             _check_one(signature.name, param, array)
     sizes = signature.resolve(arrays)
+    check_sizes(signature, arrays, sizes)
     for i, param in enumerate(signature.params):
         if param.is_output:
             _check_overlap(signature, arrays, i)
     return sizes
+
+
+def check_sizes(signature: Signature, arrays: Sequence[Array], sizes: Mapping[str, int]) -> None:
+    """Raise BuildError where a size that is an argument is not what the shapes of the others say."""
+    for param, array in zip(signature.params, arrays, strict=True):
+        if not param.is_size:
+            continue
+        given = int(cast(Any, array).numpy()) if is_resident(array) else int(array.item())
+        if given != sizes[param.name]:
+            raise BuildError(
+                f"is {given}, and the shapes of the arrays say {sizes[param.name]}",
+                asked=_asked(signature.name, param),
+                legal=f"{param.name} = {sizes[param.name]}, or arrays of that size: {signature}",
+            )
 
 
 def _asked(function: str, param: Param) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from autosched.codegen.artifact import Artifact, Param, Signature
 from autosched.errors import BuildError, UsageError
 from autosched.runtime import load
-from autosched.runtime.arguments import allocate, as_array, check_arrays, is_resident, spans_overlap
+from autosched.runtime.arguments import allocate, as_array, check_arrays, check_sizes, is_resident, spans_overlap
 from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel
 from autosched.runtime.strided import memory_of
 from autosched.target import Target
@@ -204,6 +204,7 @@ class _Plan:
         self._bytes = [a.nbytes if is_resident(a) else memory_of(a).nbytes for a in arrays]
         self._masks = [max(of.itemsize, p.alignment) - 1 for p, (_, of) in zip(params, self._specs, strict=True)]
         self._pairs = [(i, j) for i in self._outputs for j in range(len(params)) if i != j]
+        self._sizes = dict(sizes) if any(p.is_size for p in params) else {}
         self._empty = not any(self._bytes[i] for i in self._outputs)
         self._direct = kernel.prepare(sizes) if isinstance(kernel, DirectKernel) else None
 
@@ -242,7 +243,9 @@ class _Plan:
         return np.lib.stride_tricks.as_strided(memory, shape, self._strides[i])
 
     def _check(self, arrays: Sequence[Array], addresses: Sequence[int]) -> None:
-        """What shapes and layout do not tell: alignment, and outputs that overlap."""
+        """What shapes and layout do not tell: alignment, outputs that overlap, sizes that are given."""
+        if self._sizes:
+            check_sizes(self._signature, arrays, self._sizes)
         for address, mask in zip(addresses, self._masks, strict=True):
             if address & mask:
                 check_arrays(self._signature, arrays)

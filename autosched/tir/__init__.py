@@ -19,5 +19,6 @@ from autosched.ir.module import GlobalVar, IRModule
 from autosched.schedule.blocks import Block
 from autosched.schedule.blocks import BlockSchedule as Schedule
 from autosched.schedule.prim_func import PrimFunc, create_prim_func
+from autosched.tir.extern import extern_primfunc
 
-__all__ = ["Block", "GlobalVar", "IRModule", "PrimFunc", "Schedule", "create_prim_func"]
+__all__ = ["Block", "GlobalVar", "IRModule", "PrimFunc", "Schedule", "create_prim_func", "extern_primfunc"]

@@ -7,7 +7,9 @@ import pytest
 
 import autosched
 from autosched import te
+from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError, LowerError
+from autosched.runtime.module import Module
 
 
 def program(of: str = "float32"):
@@ -56,10 +58,40 @@ def test_numbers_that_do_not_fit() -> None:
         module(np.float64(1.0).reshape(1, 1), 0, x)
 
 
-def test_a_length_is_no_number() -> None:
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_a_size_may_be_an_argument_too(target: str) -> None:
+    """It is checked at each call, where the arrays are the same ones as well."""
     n, alpha, shift, a, b, s = program()
-    with pytest.raises(LowerError, match="the length of a tensor or loop depends on n"):
-        autosched.lower(s, [n, alpha, shift, a, b])
+    module = autosched.build(s, target, args=[n, alpha, shift, a, b])
+    for m in (module, Module.of(Artifact.from_bytes(module.artifact.to_bytes(), "a test"))):
+        for length in (3, 5):
+            x, y = np.arange(length, dtype="float32"), np.zeros(length, "float32")
+            expected = np.where(np.arange(length) > 1, x * 2, x + 2)
+            assert np.array_equal(m(length, 2.0, 1, x), expected)
+            m(np.array(length, "int32"), np.array(2, "float32"), np.array(1, "int32"), x, y)
+            assert np.array_equal(y, expected)
+            with pytest.raises(BuildError, match=f"is 4, and the shapes of the arrays say {length}"):
+                m(4, 2.0, 1, x, y)
+            with pytest.raises(BuildError, match="argument 'n'"), m.bound([4, 2.0, 1, x]):
+                pass
+
+
+def test_a_size_of_a_formula() -> None:
+    n = te.var("n")
+    a = te.placeholder((2 * n,), name="a")
+    b = te.compute((n,), lambda i: a[2 * i] * te.const(1.0) + n, name="b")
+    module = autosched.build(autosched.create_schedule(b), "llvm", args=[a, n, b])
+    assert module(np.ones(8, "float32"), 4).tolist() == [5] * 4
+    with pytest.raises(BuildError, match="the shapes of the arrays say 4"):
+        module(np.ones(8, "float32"), 8)
+
+
+def test_arguments_that_are_no_numbers() -> None:
+    _, alpha, shift, a, b, s = program()
+    k = te.reduce_axis((0, shift), name="k")
+    c = te.compute((4,), lambda i: te.sum(a[k], axis=k), name="c")
+    with pytest.raises(LowerError, match="depends on shift, which the shape of no argument tells"):
+        autosched.lower(autosched.create_schedule(c), [shift, a, c])
     with pytest.raises(LowerError, match="it is given twice"):
         autosched.lower(s, [alpha, alpha, shift, a, b])
     with pytest.raises(LowerError, match="it is not a variable"):

@@ -9,7 +9,7 @@ from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Stage
 from autosched.te import *  # noqa: F403
 from autosched.te.tensor import TensorSlice
-from autosched.tir import create_prim_func
+from autosched.tir import create_prim_func, extern_primfunc
 from autosched.tvm._missing import missing
 
 indexdiv = floordiv
@@ -40,6 +40,7 @@ __all__ = [
     "add",
     "create_prim_func",
     "create_schedule",
+    "extern_primfunc",
     "indexdiv",
     "indexmod",
     "multiply",
