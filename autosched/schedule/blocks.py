@@ -31,6 +31,7 @@ from autosched.errors import ScheduleError, UsageError
 from autosched.ir.module import IRModule
 from autosched.schedule import pragmas, sampling
 from autosched.schedule.block_names import block_names
+from autosched.schedule.block_refusals import REFUSED
 from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.reverse import exchange
 from autosched.schedule.schedule import Schedule, with_line
@@ -313,8 +314,16 @@ class BlockSchedule:
         self._do(loop.stage, "bind", loop, "vthread" if str(thread_axis).startswith("vthread") else thread_axis)
 
     # -- where blocks are computed --------------------------------------------------------------
-    def compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
-        """See `primitives.compute_at`."""
+    def compute_at(self, block: Block, loop: Loop | str, preserve_unit_loops: bool = False, index: int = -1) -> None:
+        """See `primitives.compute_at`. A place that `sample_compute_location` drew is no loop perhaps: it is
+        "root" or "inline"."""
+        if isinstance(loop, str):
+            if loop not in sampling.PLACES:
+                self._refuse(
+                    f"compute_at({block.name}, {loop!r})", f"{loop!r} is no loop", 'a loop, "root" or "inline"'
+                )
+            self._do(self._stage(block), f"compute_{loop}")
+            return
         self._do(self._stage(block), "compute_at", loop.stage, loop)
 
     def reverse_compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
@@ -395,15 +404,69 @@ class BlockSchedule:
             self._refuse(f"storage_align({stage.name}, axis={axis})", f"{stage.name} has no dimension {axis}", legal)
         self._do(stage, "storage_align", stage.roots[stage.axis[axis]].name, factor, offset)
 
+    def rolling_buffer(self, block: Block, write_buffer_index: int | str | Tensor) -> None:
+        """See `rolling.rolling_buffer`."""
+        stage = self._stage(block)
+        self._buffer(stage, stage.op.outputs, write_buffer_index, "rolling_buffer")
+        self._do(stage, "rolling_buffer")
+
+    def transform_layout(
+        self,
+        block: Block,
+        buffer: tuple[str, int] | str | Tensor,
+        index_map: Any,
+        pad_value: Any = None,
+        *,
+        assume_injective_transform: bool = False,
+    ) -> None:
+        """Keep what a block writes, or reads, elsewhere in memory: see `layouts.transform_layout`.
+
+        The buffer is `("write", 0)`, `("read", 1)`, a name or a tensor; `index_map` a function of the
+        indices or a `tir.IndexMap`. The block that computes the buffer gets the loops of the new indices.
+        What pads the buffer is never read as if it belonged to it, so `pad_value` may not be given.
+        """
+        if pad_value is not None:
+            self._refuse("transform_layout(pad_value=...)", "padding repeats the last element", "leave pad_value out")
+        stage = self._stage(block)
+        which = buffer[1] if isinstance(buffer, tuple) else buffer
+        reads = self._buffers(stage)
+        if isinstance(buffer, tuple):
+            known = {"read": reads, "write": list(stage.op.outputs)}.get(buffer[0], [])
+        else:
+            known = [*stage.op.outputs, *reads]
+        tensor = self._buffer(stage, known, which, "transform_layout")
+        mapping = index_map
+        if hasattr(index_map, "map_indices"):
+            mapping = lambda *indices: list(index_map.map_indices(indices))  # noqa: E731
+        self._do(self.schedule.stage(tensor), "transform_layout", mapping)
+
+    def tensorize(self, block_or_loop: Block | Loop, tensor_intrin: Any, preserve_unit_iters: bool = True) -> None:
+        """An intrinsic, or the name of one, in place of a loop and those inside, or of all loops of a
+        block: see `tensorize.tensorize`."""
+        loop = block_or_loop
+        if isinstance(block_or_loop, Block):
+            loops = self._stage(block_or_loop).loops
+            if not loops:
+                self._refuse(f"tensorize({block_or_loop.name})", "it has no loops", "a block of one dimension at least")
+            loop = loops[0]
+        assert isinstance(loop, Loop)
+        self._do(loop.stage, "tensorize", loop, tensor_intrin)
+
     def annotate(self, block_or_loop: Block | Loop, ann_key: str, ann_val: Any = None) -> None:
-        """A pragma of a loop, `pragma_` and its name: see `primitives.pragma`."""
-        if isinstance(block_or_loop, Block) or not ann_key.startswith("pragma_"):
-            legal = "annotate(loop, 'pragma_..', value)"
-            self._refuse(f"annotate({ann_key!r})", "only loops are annotated, with pragmas", legal)
-            return
-        name = ann_key.removeprefix("pragma_")
-        value = None if ann_val == 1 and name not in pragmas.COUNTS else ann_val  # 1: "do it"
-        self._do(block_or_loop.stage, "pragma", block_or_loop, name, pragma_value=value)
+        """A pragma of a loop, `pragma_` and its name: see `pragmas.pragma`. Or `double_buffer_scope` of a block:
+        see `double_buffer.double_buffer`."""
+        if isinstance(block_or_loop, Block) and ann_key == "double_buffer_scope":
+            stage = self._stage(block_or_loop)
+            self._buffer(stage, stage.op.outputs, ann_val or 0, "annotate")
+            self._do(stage, "double_buffer")
+        elif isinstance(block_or_loop, Block) or not ann_key.startswith("pragma_"):
+            legal = "annotate(loop, 'pragma_..', value), annotate(block, 'double_buffer_scope', 0)"
+            means = "belongs to a loop" if ann_key.startswith("pragma_") else "means nothing here"
+            self._refuse(f"annotate({ann_key!r})", f"{ann_key!r} {means}", legal)
+        else:
+            name = ann_key.removeprefix("pragma_")
+            value = None if ann_val == 1 and name not in pragmas.COUNTS else ann_val  # 1: "do it"
+            self._do(block_or_loop.stage, "pragma", block_or_loop, name, pragma_value=value)
 
     # -- reductions -----------------------------------------------------------------------------
     def rfactor(self, loop: Loop, factor_axis: int = 0) -> Block:
@@ -431,3 +494,26 @@ class BlockSchedule:
         """One of the candidates: see `sampling.categorical`. `decision` is its position."""
         rng = None if self._template is not None else self._random
         return sampling.categorical(self.schedule, candidates, probs, decision, rng)
+
+    def sample_compute_location(self, block: Block, decision: int | None = None) -> Loop | str:
+        """A place for `compute_at`: a loop around all that read the block, "root", or "inline" if it can be.
+
+        `decision` is the loop's position in `get_loops` of what reads it, or -1 for "root", -2 for "inline".
+        """
+        stage = self._stage(block)
+        rng = None if self._template is not None else self._random
+        around = [self.get_loops(reader) for reader in self.get_consumers(block)]
+        loops = [x for x in around[0] if all(x in other for other in around)] if around else []
+        return sampling.compute_location(self.schedule, stage, loops, decision, rng)
+
+
+def _refusing(name: str, why: str, legal: str) -> Any:
+    def refuse(self: BlockSchedule, *args: Any, **options: Any) -> Any:
+        self._refuse(f"{name}(..)", why, legal)
+
+    refuse.__name__, refuse.__doc__ = name, f"Raises ScheduleError: {why}."
+    return refuse
+
+
+for _name, _texts in REFUSED.items():
+    setattr(BlockSchedule, _name, _refusing(_name, *_texts))

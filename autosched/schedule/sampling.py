@@ -12,9 +12,13 @@ from autosched.ir.expr import Expr, compare, const, floordiv, floormod
 from autosched.ir.simplify import simplify
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.schedule import Schedule, with_line
-from autosched.schedule.stage import Loop
+from autosched.schedule.stage import Loop, Stage
+from autosched.te.tensor import ComputeOp
 
-__all__ = ["categorical", "perfect_tile"]
+__all__ = ["PLACES", "categorical", "compute_location", "perfect_tile"]
+
+#: Places to compute a stage at that are no loops, and the decisions for them.
+PLACES = {"root": -1, "inline": -2}
 
 
 def perfect_tile(
@@ -105,6 +109,27 @@ def categorical(
     if rng is not None:
         return rng.choices(list(candidates), probs)[0]
     return s.choose(f"choice_{len(s.choices_seen)}", candidates)
+
+
+def compute_location(
+    s: Schedule, stage: Stage, loops: Sequence[Loop], decision: int | None = None, rng: random.Random | None = None
+) -> Loop | str:
+    """One of the loops, "root", or "inline" where the stage may be inlined: at random, or by a `choose`."""
+    inlined = isinstance(stage.op, ComputeOp) and not (stage.reduce_axis or stage.is_output or s.scans.step_of(stage))
+    inlined = inlined and all(isinstance(x.op, ComputeOp) for x in s.consumers(stage))
+    outside = next((k for k, x in enumerate(loops) if x.kind == "vectorize"), len(loops))
+    places: dict[int, Loop | str] = {-2: "inline"} if inlined else {}
+    places[-1] = "root"
+    places.update(enumerate(loops[:outside] if not stage.is_output else []))
+    if decision is None and rng is not None:
+        decision = rng.choice(list(places))
+    elif decision is None:
+        decision = s.choose(f"place_{len(s.choices_seen)}", list(places))
+    if decision not in places:
+        names = ", ".join(f"{k}: {getattr(x, 'full_name', x)}" for k, x in sorted(places.items()))
+        asked = with_line(f"sample_compute_location({stage.name}, decision={decision})")
+        raise ScheduleError(f"there is no place {decision} for {stage.name}", asked=asked, legal=names)
+    return places[decision]
 
 
 def _fresh(s: Schedule, name: str) -> str:

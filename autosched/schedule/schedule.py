@@ -278,7 +278,7 @@ class Schedule:
 
     def _call_text(self, args: Sequence[Any], options: dict[str, Any]) -> str:
         def text(a: Any) -> str:
-            if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation)):
+            if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation, TensorIntrin)):
                 return a.name
             return getattr(a, "__name__", "function") if callable(a) else repr(a)
 

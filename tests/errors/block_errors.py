@@ -95,13 +95,66 @@ def a_decision_for_nobody() -> None:
     blocks().sample_categorical([1, 2], [0.5, 0.5], decision=2)
 
 
+def a_place_for_nobody() -> None:
+    s = blocks()
+    s.sample_compute_location(s.get_block("C"), decision=-2)
+
+
+# -- annotations, layouts ------------------------------------------------------------------------------------
+
+
+def an_annotation_that_means_nothing() -> None:
+    s = blocks()
+    s.annotate(s.get_loops(s.get_block("D"))[0], "software_pipeline_stage", [0, 1])
+
+
+def an_annotation_of_a_block() -> None:
+    s = blocks()
+    s.annotate(s.get_block("D"), "pragma_streaming_store", 1)
+
+
+def a_layout_with_a_value_for_padding() -> None:
+    s = blocks()
+    s.transform_layout(s.get_block("B"), ("write", 0), lambda i, j: [j, i], pad_value=0)
+
+
+def a_layout_of_no_buffer() -> None:
+    s = blocks()
+    s.transform_layout(s.get_block("B"), ("written", 0), lambda i, j: [j, i])
+
+
+def compute_at_no_loop() -> None:
+    s = blocks()
+    s.compute_at(s.get_block("B"), "outer")
+
+
+def merge_loops() -> None:
+    s = blocks()
+    s.merge(*(s.get_loops(s.get_block(name))[0] for name in "CD"))  # type: ignore[attr-defined]
+
+
+def blockize_a_tile() -> None:
+    s = blocks()
+    s.blockize(s.get_loops(s.get_block("C"))[1])  # type: ignore[attr-defined]
+
+
+def take_an_annotation_back() -> None:
+    s = blocks()
+    loop = s.get_loops(s.get_block("D"))[1]
+    s.annotate(loop, "pragma_streaming_store", 1)
+    s.unannotate(loop, "pragma_streaming_store")  # type: ignore[attr-defined]
+
+
 CASES: dict[str, list[Callable[[], None]]] = {
     "blocks": [
         no_such_block, a_block_that_is_inlined, no_such_buffer, no_such_buffer_to_align, no_such_dimension_to_align,
         no_loop_to_reorder, fuse_around_a_block, cache_write_for_some_consumers,
+        an_annotation_that_means_nothing, an_annotation_of_a_block, a_layout_with_a_value_for_padding,
+        a_layout_of_no_buffer, compute_at_no_loop, merge_loops, blockize_a_tile, take_an_annotation_back,
     ],
     "sampling": [
         a_tile_of_a_loop_that_is_gone, a_tile_of_a_loop_of_unknown_extent, a_tile_of_one_part,
         a_decision_that_is_no_tiling, a_category_of_nothing, probabilities_for_others, a_decision_for_nobody,
+        a_place_for_nobody,
     ],
 }  # fmt: skip

@@ -89,8 +89,11 @@ def a_number_that_is_computed() -> None:
 
 
 def a_length_as_a_number() -> None:
-    args, s = program()
-    lower_structure(s, [args[0].shape[0], *args], "llvm")
+    count = te.var("count")
+    a = te.placeholder((8,), name="A")
+    k = te.reduce_axis((0, count), name="k")
+    c = te.compute((1,), lambda i: te.sum(a[k], axis=k), name="C")
+    lower_structure(create_schedule(c), [count, a, c], "llvm")
 
 
 def an_update_of_a_scan_among_the_arguments() -> None:

@@ -205,6 +205,11 @@ def split_a_reduction_shifting_inwards() -> None:
     s["S"].split("k", factor=4, tail="shift_inwards")
 
 
+def split_a_reduction_under_a_mask() -> None:
+    s = schedule()
+    s["S"].split("k", factor=4, tail="predicate")
+
+
 def split_a_part_shifting_inwards() -> None:
     s = schedule()
     outer, _ = s["C"].split("i", factor=4)
@@ -1179,7 +1184,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
         split_by_too_much, split_by_an_element, split_by_a_loop_variable, split_by_another_schedules_knob,
         split_a_parallel_loop, split_a_bound_loop, split_with_an_unknown_tail, split_with_a_tail_and_without_conditions,
         split_an_output_that_does_not_divide_rounding_up, split_a_reduction_that_does_not_divide_rounding_up,
-        split_with_a_promise_that_is_not_kept, split_a_reduction_shifting_inwards,
+        split_with_a_promise_that_is_not_kept, split_a_reduction_shifting_inwards, split_a_reduction_under_a_mask,
         split_a_part_shifting_inwards, split_an_input,
     ],
     "tile": [tile_one_loop, tile_by_nothing],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import autosched
 from autosched import te, tir
 from autosched.errors import ScheduleError, UsageError
+from autosched.ir.builder import create
 from autosched.lower import lower, lower_structure
 from autosched.schedule import Schedule, create_schedule, replay
 from autosched.te import Tensor
@@ -227,6 +229,87 @@ def followed_by_stages(s: Schedule) -> None:
     s["D"].fuse("y", "x")
     s["D"].split_into("y.x.fused", None, 6)
     s["C"].compute_at(s["D"], "y.x.fused.1")
+
+
+def pragma_value_by_blocks(s: tir.Schedule) -> None:
+    y, x = s.get_loops(s.get_block("D"))
+    s.annotate(y, "pragma_loop_partition_hint", 0)
+    s.annotate(x, "pragma_auto_unroll_max_step", 16)
+
+
+def pragma_value_by_stages(s: Schedule) -> None:
+    s["D"].pragma("y", "loop_partition_hint", 0)
+    s["D"].pragma("x", "auto_unroll_max_step", 16)
+
+
+def double_buffer_by_blocks(s: tir.Schedule) -> None:
+    block = s.get_block("B")
+    s.compute_at(block, s.get_loops(s.get_block("C"))[0])
+    s.annotate(block, "double_buffer_scope", 0)
+
+
+def double_buffer_by_stages(s: Schedule) -> None:
+    s["B"].compute_at(s["C"], "i")
+    s["B"].double_buffer()
+
+
+def layout_by_blocks(s: tir.Schedule) -> None:
+    s.transform_layout(s.get_block("B"), ("write", 0), lambda i, j: [j // 4, i, j % 4])
+    s.transform_layout(s.get_block("D"), ("read", 0), lambda i, j: [j, i])
+
+
+def layout_by_stages(s: Schedule) -> None:
+    s["B"].transform_layout(lambda i, j: [j // 4, i, j % 4])
+    s["C"].transform_layout(lambda i, j: [j, i])
+
+
+def rolling_by_blocks(s: tir.Schedule) -> None:
+    block = s.get_block("B")
+    s.compute_at(block, s.get_loops(s.get_block("C"))[0])
+    s.rolling_buffer(block, 0)
+
+
+def rolling_by_stages(s: Schedule) -> None:
+    s["B"].compute_at(s["C"], "i")
+    s["B"].rolling_buffer()
+
+
+def doubling() -> te.TensorIntrin:
+    """d[x] = c[x] * 2 for twelve elements, in loops of its own."""
+    c = te.placeholder((12,), name="c")
+    d = te.compute((12,), lambda x: c[x] * 2, name="d")
+
+    def fcompute(ins: Any, outs: Any) -> Any:
+        ib = create()
+        data, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 12, name="x") as x:
+            result[x] = data[x] * 2
+        return ib.get()
+
+    return te.decl_tensor_intrin(d.op, fcompute, name="doubling")
+
+
+def tensorize_by_blocks(s: tir.Schedule) -> None:
+    s.tensorize(s.get_loops(s.get_block("D"))[1], doubling())
+
+
+def tensorize_by_stages(s: Schedule) -> None:
+    s["D"].tensorize("x", "doubling")
+
+
+def location_by_blocks(s: tir.Schedule) -> None:
+    b, c = s.get_block("B"), s.get_block("C")
+    s.compute_at(c, s.sample_compute_location(c, decision=0))
+    s.compute_at(b, s.sample_compute_location(b, decision=1))
+    s.compute_at(b, s.sample_compute_location(b, decision=-1))
+    s.compute_at(b, s.sample_compute_location(b, decision=-2))
+
+
+def location_by_stages(s: Schedule) -> None:
+    s["C"].compute_at(s["D"], "y")
+    s["B"].compute_at(s["C"], "i")
+    s["B"].compute_root()
+    s["B"].compute_inline()
 
 
 NAMES = [n.removesuffix("_by_blocks") for n in list(globals()) if n.endswith("_by_blocks")]
@@ -470,3 +553,22 @@ def test_attributes() -> None:
     assert "tuned" not in more.without_attr("tuned").attrs
     assert '"tuned": T.bool(True), "note": "a"' in more.script()
     assert function.with_attr("global_symbol", "f").name == "f"
+
+
+def test_places_drawn_at_random_are_legal() -> None:
+    seen = set()
+    for seed in range(12):
+        sch = tir.Schedule(tir.create_prim_func(program()), seed=seed, debug_mask="all")
+        for name in ("C", "B", "D"):
+            place = sch.sample_compute_location(sch.get_block(name))
+            seen.add(place if isinstance(place, str) else "loop")
+            sch.compute_at(sch.get_block(name), place)
+    assert seen == {"root", "inline", "loop"}
+    assert sch.sample_compute_location(sch.get_block("D")) == "root"
+
+
+def test_places_are_choices_of_a_template() -> None:
+    s = create_schedule(program()[-1])
+    sch = tir.Schedule(s)
+    sch.compute_at(sch.get_block("B"), sch.sample_compute_location(sch.get_block("B")))
+    assert s.choices_seen == {"place_0": (-2, -1, 0, 1, 2)}
