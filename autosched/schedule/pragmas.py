@@ -39,8 +39,14 @@ _ELSEWHERE = {
         "iterations of a parallel loop are handed out in chunks, by a counter",
         "parallel(loop); to give each thread every n-th iteration, split the loop by nparts and parallel the inner one",
     ),
-    "import_c": ("code is compiled by LLVM, with no C compiler", "te.extern with call_extern, and the library loaded"),
-    "import_llvm": ("modules of LLVM are not linked", "te.extern with call_extern, and the library loaded"),
+    "import_c": (
+        "functions come by their names, not with a loop",
+        "autosched.runtime.registry.import_c(source), and call_extern of what it defines",
+    ),
+    "import_llvm": (
+        "functions come by their names, not with a loop",
+        "autosched.runtime.registry.import_llvm(ir), and call_extern of what it defines",
+    ),
     "tensor_core": ("no pass looks for matrix products", "tensorize(loop, intrinsic)"),
 }
 
