@@ -321,7 +321,8 @@ class Prover(ABC):
         return found
 
     def _next_atom(self, p: Poly) -> Expr | None:
-        """Opaque nodes first, then the innermost (latest) variable that has a usable range."""
+        """Opaque nodes first, then the innermost variable that has a usable range: the latest, but for
+        those that the bounds of another one mention."""
         opaque = [a for a in p.atoms() if a.op != "var"]
         if opaque:
             bounded = self._bounded_by(opaque, p)
@@ -332,7 +333,16 @@ class Prover(ABC):
             return max(opaque, key=lambda a: (_both_cases(p, a), *_rank(a)))
         ranged = [a for a in p.atoms() if self.range(a) != (None, None)]
         bound_here = [a for a in ranged if a in self._ranges]
-        return max(bound_here or ranged, key=lambda a: a.serial, default=None)
+        atom = max(bound_here or ranged, key=lambda a: a.serial, default=None)
+        for _ in bound_here:
+            inner = next((a for a in bound_here if a is not atom and self._is_bounded_by(a, atom)), None)
+            if inner is None:
+                break
+            atom = inner
+        return atom
+
+    def _is_bounded_by(self, atom: Expr, outer: Expr | None) -> bool:
+        return any(b is not None and outer in b.variables for b in self._ranges[atom])
 
     def _bounded_by(self, opaque: list[Expr], p: Poly) -> Expr | None:
         """A variable whose own bounds mention what an opaque atom is about, as in `x < n - 8*(y//8)`:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from autosched.ir.expr import Expr, floordiv, is_const, likely, logical_and, var
-from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import Allocate, For, If, Let, Produce, Seq, Stmt, seq, substitute_stmt
+from autosched.ir.expr import Expr, floordiv, is_const, var
+from autosched.ir.simplify import conjuncts
+from autosched.ir.stmt import If, Let, Stmt, substitute_stmt
 
 __all__ = ["specialized"]
 
@@ -39,26 +37,6 @@ def _given(stmt: Stmt, condition: Expr) -> Stmt:
                 times = var(f"{size.value.name}_by_{step.value}", size.dtype, role="size", lower=0)
                 stmt = substitute_stmt(stmt, {size: times * step})
                 lets.append((times, floordiv(size, step)))
-    if lets:  # while what the sizes are multiples of is all that is known of them
-        stmt = _answered(stmt, Analyzer())
     for v, value in reversed(lets):
         stmt = Let(v, value, stmt)
     return stmt
-
-
-def _answered(s: Stmt, an: Analyzer) -> Stmt:
-    """The statement without what its guards ask for nothing, with the ranges of loops as they are."""
-    match s:
-        case For():
-            an.bind(s.var, an.poly(s.start), an.poly(s.start) + an.poly(an.simplify(s.extent)) - 1)
-            return replace(s, body=_answered(s.body, an))
-        case If(otherwise=None) if s.condition.op == "likely":
-            left = [c for c in map(an.simplify, conjuncts(s.condition)) if not is_const(c, True)]
-            then = _answered(s.then, an)
-            return If(likely(logical_and(*left)), then) if left else then
-        case Seq():
-            return seq(*(_answered(c, an) for c in s.stmts))
-        case Let() | Allocate() | Produce():
-            return replace(s, body=_answered(s.body, an))
-        case _:
-            return s

@@ -565,3 +565,14 @@ def test_a_proof_without_the_facts_around() -> None:
         assert an.prove(fact)
         assert an.prove((tiles * block + tile) * rows >= 0)
         assert an.prove(f - panels * block <= panels - 1)
+
+
+def test_a_bound_that_came_later_than_what_it_bounds() -> None:
+    """A size that stands for another one is younger than the loops whose ranges mention it."""
+    q = var("q", role="size")
+    an = Analyzer()
+    an.assume_nonneg(to_poly(q - 1))
+    an.bind(xo, 0, to_poly(q - 1))
+    an.bind(xi, 0, 7)
+    assert an.prove(xo * 8 + xi < q * 8)
+    assert not an.prove(xo * 8 + xi < q * 8 - 1)
