@@ -88,13 +88,23 @@ class IRModule(Mapping[str, Any]):
         self[name]
         return GlobalVar(name)
 
-    def script(self) -> str:
-        """The functions as TVMScript-like text: see `ir.script`."""
+    @staticmethod
+    def from_expr(function: Any) -> IRModule:
+        """A module of one function, by its name."""
+        name = function.attrs.get("global_symbol", function.name)
+        return IRModule({str(name): function})
+
+    def script(self, **options: Any) -> str:
+        """The functions as TVMScript-like text: see `ir.script`. TVM's options of printing change nothing."""
         from autosched.ir.script import module_script
 
         return module_script(self)
 
-    def show(self) -> None:
+    def astext(self, show_meta_data: bool = False) -> str:
+        """The script, as older programs ask for it."""
+        return self.script()
+
+    def show(self, *style: Any, **options: Any) -> None:
         """Print the script."""
         print(self.script())
 

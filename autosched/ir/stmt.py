@@ -324,11 +324,11 @@ class Function:
         """Parameter -> its memory, as TVM asks: parameters are buffers."""
         return {b: b for b in self.params}
 
-    def show(self) -> None:
-        """Print the script."""
+    def show(self, *style: Any, **options: Any) -> None:
+        """Print the script; TVM's options of printing change nothing."""
         print(self.script())
 
-    def script(self) -> str:
+    def script(self, **options: Any) -> str:
         """TVMScript-like text: see `ir.script`."""
         from autosched.ir.script import script
 

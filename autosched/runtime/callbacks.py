@@ -18,6 +18,7 @@ import numpy as np
 
 from autosched.errors import BuildError
 from autosched.ir.functions import get_global_func
+from autosched.runtime.ndarray import HostArray
 from autosched.runtime.workspace import WORKSPACE
 
 __all__ = ["entry_of", "raise_waiting"]
@@ -66,7 +67,7 @@ def _decoder(description: bytes) -> tuple[Callable[[int], list[Any]], Callable[[
         for at, kind, of, ndim in readers:
             if kind == "array":
                 shape, strides = numbers[at + 1 : at + 1 + ndim], numbers[at + 1 + ndim : at + 1 + 2 * ndim]
-                values.append(np.asarray(_Memory(numbers[at] % 2**64, shape, strides, of)))
+                values.append(np.asarray(_Memory(numbers[at] % 2**64, shape, strides, of)).view(HostArray))
             elif kind == "float":
                 values.append(reals[at])
             elif kind == "bool":

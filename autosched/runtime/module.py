@@ -25,6 +25,10 @@ _KIND_OF_FORMAT = {"cl": "opencl", "cu": "cuda", "cuda": "cuda", "c": "c"}
 _ENTRY_NAMES = ("__tvm_main__", "default_function")
 
 
+class NoFunction(UsageError, AttributeError):
+    """A module has no function of that name. TVM raises AttributeError."""
+
+
 @dataclass(frozen=True)
 class DeviceModule:
     """The device's part of a module: kernels, as source."""
@@ -83,12 +87,12 @@ class Module(CompiledFunction):
         return self
 
     def __getitem__(self, name: str) -> CompiledFunction:
-        """The function of that name. Raises UsageError for one that there is not."""
+        """The function of that name. Raises NoFunction for one that there is not."""
         if name in self.functions:
             return self.functions[name]
         if name in _ENTRY_NAMES:
             return self
-        raise UsageError(f"no function {name!r}", asked="module[...]", legal=f"functions: {', '.join(self.functions)}")
+        raise NoFunction(f"no function {name!r}", asked="module[...]", legal=f"functions: {', '.join(self.functions)}")
 
     def get_function(self, name: str, query_imports: bool = False) -> CompiledFunction:
         """The same as `module[name]`; there are no functions in imported modules to be asked for."""

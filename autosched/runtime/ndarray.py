@@ -144,6 +144,32 @@ class NDArray:
         return self.__dlpack__()
 
 
+class HostArray(np.ndarray[Any, Any]):
+    """What a Python function gets that generated code calls: a NumPy array, with an NDArray's copies."""
+
+    @property
+    def device(self) -> Any:
+        return cpu(0)
+
+    def numpy(self) -> Array:
+        """A copy."""
+        return np.array(self)
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> HostArray:
+        """Take the values of an array of the same shape."""
+        values = np.asarray(source)
+        if values.shape != self.shape:
+            raise UsageError(f"it has shape {values.shape}", asked=f"copyfrom, array of shape {self.shape}")
+        self[...] = values
+        return self
+
+    def copyto(self, target: Any) -> Any:
+        """Copy into another array, or into a new one on a device; returns it."""
+        return array(self, target) if isinstance(target, Device) else target.copyfrom(self)
+
+
 def array(values: Any, device: Device | str | None = None, ctx: Device | str | None = None) -> NDArray:
     """A new array with these values. `ctx` is TVM's older name for `device`, which is the CPU by default."""
     found = np.array(values.numpy() if isinstance(values, NDArray) else values, order="C", copy=True)

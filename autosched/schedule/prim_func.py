@@ -52,14 +52,14 @@ class PrimFunc:
         """The function as it is now: what is done to its schedule later does not reach the copy."""
         return replace(self, schedule=replay(self.schedule.trace, self.schedule.outputs))
 
-    def script(self) -> str:
+    def script(self, **options: Any) -> str:
         """Loops and blocks as TVMScript-like text."""
         from autosched.ir.script import script
 
         return script(self)
 
-    def show(self) -> None:
-        """Print the script."""
+    def show(self, *style: Any, **options: Any) -> None:
+        """Print the script; TVM's options of printing change nothing."""
         print(self.script())
 
     def __str__(self) -> str:

@@ -11,18 +11,33 @@ name for something in the other packages; a name that is not here says what to u
 from __future__ import annotations
 
 from importlib import import_module
-from numbers import Real
 from typing import Any
 
 from autosched.errors import AutoschedError
-from autosched.ir.expr import as_expr, select
+from autosched.ir.expr import select
 from autosched.ir.module import IRModule
 from autosched.runtime.devices import cpu, cuda, device, opencl
 from autosched.runtime.registry import get_global_func, register_func
-from autosched.tvm import arith, driver, error, ir, nd, runtime, script, target, te, testing, tir, transform
+from autosched.tvm import (
+    _ffi,
+    arith,
+    contrib,
+    driver,
+    error,
+    ir,
+    nd,
+    runtime,
+    script,
+    target,
+    te,
+    testing,
+    tir,
+    transform,
+)
 from autosched.tvm._missing import MODULES, missing
 from autosched.tvm.driver import build, lower
 from autosched.tvm.ir import instrument
+from autosched.tvm.runtime import DataType, convert
 
 TVMError = AutoschedError
 cl = opencl
@@ -31,12 +46,15 @@ context = device
 __version__ = "0.19.0"
 
 __all__ = [
+    "DataType",
     "IRModule",
     "TVMError",
+    "_ffi",
     "arith",
     "build",
     "cl",
     "context",
+    "contrib",
     "convert",
     "cpu",
     "cuda",
@@ -73,13 +91,6 @@ _OLD_TIR = (
 ).split()
 
 _missing = missing("", globals(), MODULES)
-
-
-def convert(value: Any) -> Any:
-    """Numbers as expressions, also those in lists and tuples; anything else as it is."""
-    if isinstance(value, (list, tuple)):
-        return [convert(v) for v in value]
-    return as_expr(value) if isinstance(value, Real) else value
 
 
 def __getattr__(name: str) -> Any:

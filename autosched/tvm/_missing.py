@@ -51,7 +51,6 @@ MODULES = {
     "meta_schedule": "autosched.workload and autosched.tune do its work: see docs/search.md",
     "rpc": "modules run on this machine; export_library makes a library for another",
     "micro": "target 'c' makes portable C99",
-    "contrib": "te.extern calls C symbols and Python functions",
 }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from autosched.building import build as build_schedule
 from autosched.errors import UsageError
 from autosched.ir.module import IRModule
-from autosched.ir.stmt import THREAD_TAGS, Function
+from autosched.ir.stmt import THREAD_TAGS, Buffer, Function
 from autosched.lower.passes import PassContext
 from autosched.lower.pipeline import Lowered, Structure, lower_structure
 from autosched.runtime.device import resolve_target
@@ -45,7 +45,7 @@ def lower(
         module = inp if isinstance(inp, IRModule) else IRModule({inp.name: inp})
         loops = {k: _loops(f, k) for k, f in module.items()}
         return IRModule(loops if simple_mode else {k: _finish(f, _target_of(f)) for k, f in loops.items()})
-    s, tensors = _schedule_of(inp, args)
+    s, tensors = _schedule_of(inp, args, binds)
     structure = lower_structure(s, tensors, _target_for(s), name, binds)
     if simple_mode and not PassContext.current().option("tir.add_lower_pass"):
         return Lowered(structure).mod
@@ -66,14 +66,19 @@ def build(
     Call the result with all arguments, outputs too: they are filled. `target_host` and `runtime` are
     not looked at: what runs on the CPU is compiled by LLVM. Raises TargetError, LowerError, BuildError.
     """
+    if isinstance(inputs, dict) and len(inputs) == 1 and target is None:
+        ((target, inputs),) = inputs.items()  # {target: module}
     to = resolve_target(target if target is not None else _current_target() or "llvm")
     if isinstance(inputs, (IRModule, Function, PrimFunc)):
         return build_schedule(inputs, to)
-    s, tensors = _schedule_of(inputs, args)
+    s, tensors = _schedule_of(inputs, args, binds)
     return build_schedule(s, to, args=tensors, name=name, binds=binds)
 
 
-def _schedule_of(inp: Any, args: Sequence[Any] | None) -> tuple[Schedule, Sequence[Any]]:
+def _schedule_of(
+    inp: Any, args: Sequence[Any] | None, binds: Mapping[Tensor, Any] | None
+) -> tuple[Schedule, Sequence[Any]]:
+    """The schedule, and its arguments, where a buffer stands for the tensor that is bound to it."""
     if not isinstance(inp, Schedule):
         raise UsageError(
             f"{inp!r} is not a program", asked="tvm.lower or tvm.build", legal="a Schedule, a PrimFunc or an IRModule"
@@ -82,7 +87,8 @@ def _schedule_of(inp: Any, args: Sequence[Any] | None) -> tuple[Schedule, Sequen
         raise UsageError(
             "a schedule needs the list of its arguments", asked="args=None", legal="the tensors, inputs and outputs"
         )
-    return inp, list(args)
+    tensor_of = {buffer: tensor for tensor, buffer in (binds or {}).items()}
+    return inp, [tensor_of.get(a, a) if isinstance(a, Buffer) else a for a in args]
 
 
 def _loops(f: Function | PrimFunc, name: str) -> Function:

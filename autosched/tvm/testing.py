@@ -1,14 +1,28 @@
-"""`tvm.testing`: comparing arrays."""
+"""`tvm.testing`: comparing arrays, and tests for the targets that this machine has."""
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from autosched.runtime.devices import Device, device
+from autosched.target import Target
 from autosched.tvm._missing import missing
+from autosched.tvm.runtime import enabled as device_enabled
 
-__all__ = ["assert_allclose"]
+__all__ = [
+    "assert_allclose",
+    "device_enabled",
+    "enabled_targets",
+    "parametrize_targets",
+    "requires_package",
+    "uses_gpu",
+]
+
+_TARGETS = ("llvm", "opencl", "cuda")
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
@@ -18,5 +32,71 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
     np.testing.assert_allclose(actual, desired, rtol=rtol, atol=atol, verbose=True)
 
 
-_INSTEAD = dict.fromkeys(("parameter", "parameters", "parametrize_targets", "fixture"), "pytest.mark.parametrize")
+def enabled_targets() -> list[tuple[str, Device]]:
+    """The targets that this machine runs code for, each with its device."""
+    return [(target, device(target)) for target in _TARGETS if device_enabled(target)]
+
+
+def _requires(*targets: str) -> Callable[..., Any]:
+    """Marks a test that pytest skips where none of these targets has a device."""
+
+    def mark(*function: Any) -> Any:
+        import pytest
+
+        here = any(map(device_enabled, targets))
+        marked = pytest.mark.skipif(not here, reason=f"no device for {' or '.join(targets)}")
+        return marked(function[0]) if function else marked
+
+    return mark
+
+
+requires_llvm = _requires("llvm")
+requires_opencl = _requires("opencl")
+requires_cuda = _requires("cuda")
+requires_gpu = _requires("opencl", "cuda")
+
+
+def uses_gpu(function: Any) -> Any:
+    """Marks a test that looks for GPUs by itself: nothing to do."""
+    return function
+
+
+def requires_package(*packages: str) -> Callable[[Any], Any]:
+    """Marks a test that pytest skips where one of these Python packages is missing."""
+    import pytest
+
+    absent = [p for p in packages if importlib.util.find_spec(p) is None]
+    marked: Callable[[Any], Any] = pytest.mark.skipif(bool(absent), reason=f"no package {', '.join(absent)}")
+    return marked
+
+
+def parametrize_targets(*targets: Any) -> Any:
+    """A test with parameters `target` and `dev`, once for each target (by default all) that has a device."""
+    import pytest
+
+    if len(targets) == 1 and callable(targets[0]):
+        return parametrize_targets()(targets[0])
+    cases = [
+        pytest.param(t, device(Target(t).kind), marks=pytest.mark.skipif(not device_enabled(t), reason="no device"))
+        for t in targets or _TARGETS
+    ]
+    return pytest.mark.parametrize(("target", "dev"), cases)
+
+
+def main() -> None:
+    """Run the tests of the file that calls it."""
+    import inspect
+    import sys
+
+    import pytest
+
+    sys.exit(pytest.main([inspect.stack()[1].filename, *sys.argv[1:]]))
+
+
+_INSTEAD = {
+    **dict.fromkeys(("parameter", "parameters"), "pytest.mark.parametrize"),
+    "fixture": "pytest.fixture",
+    **dict.fromkeys(("exclude_targets", "known_failing_targets"), "parametrize_targets, without them"),
+    "check_numerical_grads": "te.gradient, compared with differences of te.reference",
+}
 __getattr__ = missing("testing", globals(), _INSTEAD)

@@ -13,7 +13,7 @@ from autosched.te import *  # noqa: F403
 from autosched.tir import Schedule
 from autosched.tvm._missing import missing
 from autosched.tvm.te import add, indexdiv, indexmod, multiply, subtract
-from autosched.tvm.tir import ir_builder, nodes, op, stmt_functor, transform
+from autosched.tvm.tir import analysis, ir_builder, nodes, op, stmt_functor, transform
 from autosched.tvm.tir.nodes import NODES, ForKind
 from autosched.tvm.tir.op import *  # noqa: F403
 
@@ -27,6 +27,7 @@ __all__ = [
     "ScheduleError",
     "Stmt",
     "add",
+    "analysis",
     "indexdiv",
     "indexmod",
     "ir_builder",

@@ -1,0 +1,30 @@
+"""`tvm.contrib`: folders for a while, and the C compiler. The rest of it says what to use instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autosched.tvm._missing import NotPartOfThis
+from autosched.tvm.contrib import cc, utils
+
+__all__ = ["cc", "utils"]
+
+_LIBRARY = "te.extern with tir.call_packed of a Python function, or tir.call_extern of a C symbol that is loaded"
+_PICTURES = "print(tvm.lower(s, args, simple_mode=True)) shows the loops, s.trace.as_python() what was done"
+_INSTEAD = {
+    **dict.fromkeys("cblas cublas cudnn dnnl mkl miopen nnpack random rocblas sort sparse thrust".split(), _LIBRARY),
+    "tedd": _PICTURES,
+    **dict.fromkeys(("graph_executor", "graph_runtime", "debugger"), "a module is called with its arrays"),
+    **dict.fromkeys("clang emcc ndk nvcc rocm spirv xcode".split(), "cc.create_shared, or fcompile= of export_library"),
+    "dlpack": "tvm.nd.from_dlpack(x), and x.to_dlpack()",
+    "tar": 'module.export_library("x.tar")',
+    "popen_pool": "concurrent.futures",
+    "pickle_memoize": "functools.cache",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__") or name not in _INSTEAD:
+        raise AttributeError(f"module 'tvm.contrib' has no attribute {name!r}; it has {', '.join(__all__)}")
+    asked = f"tvm.contrib.{name}"
+    raise NotPartOfThis(f"{asked} is not part of autosched", asked=asked, legal=_INSTEAD[name])
