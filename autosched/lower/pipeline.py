@@ -364,8 +364,11 @@ def _parameters(
     for t in needed:
         if t not in args:
             kind = "an output" if t in outputs else "an input"
+            stranger = (
+                f": the {t.name} there is a tensor of another program" if t.name in (a.name for a in args) else ""
+            )
             raise LowerError(
-                f"{t.name} is {kind} and not among the arguments",
+                f"{t.name} is {kind} and not among the arguments{stranger}",
                 asked=f"lower(s, [{', '.join(a.name for a in args)}])",
                 legal=f"arguments needed: {', '.join(x.name for x in needed)}",
             )

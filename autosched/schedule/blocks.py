@@ -152,7 +152,7 @@ class BlockSchedule:
         """The block of that name. Raises ScheduleError if there is none."""
         if func_name is not None:
             self.work_on(func_name)
-        block = Block(re.sub(r"\W", "_", name))
+        block = Block(re.sub(r"\W", "_", str(name)))
         if block.name != _ROOT:
             self._stage(block)
         return block
@@ -201,7 +201,7 @@ class BlockSchedule:
         return Block(block_names(self.schedule)[stage])
 
     def _stage(self, block: Block | str) -> Stage:
-        name = block.name if isinstance(block, Block) else re.sub(r"\W", "_", block)
+        name = block.name if isinstance(block, Block) else re.sub(r"\W", "_", str(block))
         found = {n: x for x, n in block_names(self.schedule).items()}
         for part in ("", _INIT, _UPDATE):
             stage = found.get(name.removesuffix(part)) if name.endswith(part) else None
@@ -240,12 +240,11 @@ class BlockSchedule:
         disable_predication: bool = False,
     ) -> list[Loop]:
         """See `split_into.split_into`."""
+        owner = self._owner("split", [loop])
         if len(factors) == 1:
             return [loop]
         guests = self._guests(loop)
-        made = self.schedule.apply(
-            "split_into", loop.stage, loop, *factors, disable_predication=disable_predication or None
-        )
+        made = self.schedule.apply("split_into", owner, loop, *factors, disable_predication=disable_predication or None)
         self._follow(guests, made[-1])
         return list(made)
 
@@ -282,6 +281,9 @@ class BlockSchedule:
     def _owner(self, asked: str, loops: Sequence[Loop]) -> Stage:
         if not loops:
             self._refuse(f"{asked}()", "no loop is given", "one loop at least")
+        for loop in loops:
+            if not isinstance(loop, Loop):
+                self._refuse(f"{asked}({loop!r})", f"{loop!r} is no loop", "loops as get_loops(block) returns them")
         return loops[-1].stage
 
     def add_unit_loop(self, block_or_loop: Block | Loop) -> Loop:
@@ -299,19 +301,24 @@ class BlockSchedule:
 
     def parallel(self, loop: Loop) -> None:
         """See `primitives.parallel`."""
-        self._do(loop.stage, "parallel", loop)
+        self._do(self._owner("parallel", [loop]), "parallel", loop)
 
     def vectorize(self, loop: Loop) -> None:
         """See `primitives.vectorize`."""
-        self._do(loop.stage, "vectorize", loop)
+        self._do(self._owner("vectorize", [loop]), "vectorize", loop)
 
     def unroll(self, loop: Loop) -> None:
         """See `primitives.unroll`."""
-        self._do(loop.stage, "unroll", loop)
+        self._do(self._owner("unroll", [loop]), "unroll", loop)
 
     def bind(self, loop: Loop, thread_axis: Any) -> None:
         """See `primitives.bind`."""
-        self._do(loop.stage, "bind", loop, "vthread" if str(thread_axis).startswith("vthread") else thread_axis)
+        self._do(
+            self._owner("bind", [loop]),
+            "bind",
+            loop,
+            "vthread" if str(thread_axis).startswith("vthread") else thread_axis,
+        )
 
     # -- where blocks are computed --------------------------------------------------------------
     def compute_at(self, block: Block, loop: Loop | str, preserve_unit_loops: bool = False, index: int = -1) -> None:

@@ -149,7 +149,7 @@ class Schedule:
         try:
             return self.stage(handle)
         except Illegal as error:
-            name = handle if isinstance(handle, str) else handle.name
+            name = getattr(handle, "name", handle)
             raise ScheduleError(error.why, asked=with_line(f"s[{name!r}]"), legal=error.legal) from None
 
     def __contains__(self, handle: object) -> bool:
@@ -601,7 +601,9 @@ def create_schedule(ops: Any) -> Schedule:
             raise UsageError(f"{item!r} is not a tensor", asked="create_schedule", legal="tensors or operations")
         outputs += [t for t in tensors if not isinstance(t.op, PlaceholderOp)]
     if not outputs:
-        raise UsageError("no computed tensor among the outputs", asked="create_schedule")
+        raise UsageError(
+            "no computed tensor among the outputs", asked=with_line("create_schedule"), legal="what te.compute returned"
+        )
     return Schedule(list(dict.fromkeys(outputs)))
 
 

@@ -123,6 +123,11 @@ def a_layout_of_no_buffer() -> None:
     s.transform_layout(s.get_block("B"), ("written", 0), lambda i, j: [j, i])
 
 
+def split_a_block() -> None:
+    s = blocks()
+    s.split(s.get_block("D"), [None, 4])  # type: ignore[arg-type]
+
+
 def compute_at_no_loop() -> None:
     s = blocks()
     s.compute_at(s.get_block("B"), "outer")
@@ -150,7 +155,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
         no_such_block, a_block_that_is_inlined, no_such_buffer, no_such_buffer_to_align, no_such_dimension_to_align,
         no_loop_to_reorder, fuse_around_a_block, cache_write_for_some_consumers,
         an_annotation_that_means_nothing, an_annotation_of_a_block, a_layout_with_a_value_for_padding,
-        a_layout_of_no_buffer, compute_at_no_loop, merge_loops, blockize_a_tile, take_an_annotation_back,
+        a_layout_of_no_buffer, split_a_block, compute_at_no_loop, merge_loops, blockize_a_tile, take_an_annotation_back,
     ],
     "sampling": [
         a_tile_of_a_loop_that_is_gone, a_tile_of_a_loop_of_unknown_extent, a_tile_of_one_part,

@@ -44,6 +44,12 @@ def an_input_is_missing() -> None:
     lower_structure(s, [c], "llvm")
 
 
+def the_arguments_of_another_program() -> None:
+    _, s = program()
+    args, _ = program()
+    lower_structure(s, args, "llvm")
+
+
 def an_output_is_missing() -> None:
     (a, _), s = program()
     lower_structure(s, [a], "llvm")
@@ -405,7 +411,7 @@ def a_shared_part_that_reads_the_state() -> None:
 
 CASES: dict[str, list[Callable[[], None]]] = {
     "arguments": [
-        an_input_is_missing, an_output_is_missing, an_argument_is_computed_by_each_work_item,
+        an_input_is_missing, the_arguments_of_another_program, an_output_is_missing, an_argument_is_computed_by_each_work_item,
         an_argument_with_no_room_for_whole_tiles, an_argument_is_given_twice,
         a_size_is_in_no_argument, a_number_is_given_twice, a_number_that_is_computed, a_length_as_a_number, an_update_of_a_scan_among_the_arguments,
     ],

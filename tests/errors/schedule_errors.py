@@ -69,6 +69,11 @@ def a_tensor_of_another_program() -> None:
     s[stranger].parallel("i")
 
 
+def nothing_for_a_stage() -> None:
+    s = schedule()
+    s[None].parallel("i")  # type: ignore[index]
+
+
 def no_such_size() -> None:
     s = schedule()
     s["C"].split("i", factor=s.size("height"))
@@ -1175,7 +1180,7 @@ def cache_write_after_decomposing() -> None:
 
 CASES: dict[str, list[Callable[[], None]]] = {
     "names": [
-        no_such_stage, no_such_stage_but_a_near_one, a_tensor_of_another_program, no_such_size, no_such_loop,
+        no_such_stage, no_such_stage_but_a_near_one, a_tensor_of_another_program, no_such_size, nothing_for_a_stage, no_such_loop,
         no_such_loop_but_a_near_one, a_loop_of_another_stage, an_axis_of_another_stage, a_loop_that_is_gone,
         a_number_for_a_loop, split_an_extern,
     ],
