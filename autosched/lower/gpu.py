@@ -47,20 +47,30 @@ from autosched.lower.storage import retarget
 __all__ = ["bind_threads", "demote_private"]
 
 
-def bind_threads(body: Stmt, an: Analyzer) -> Stmt:
-    """The root nests as launches, in order, inside the allocations they share."""
+def bind_threads(body: Stmt, an: Analyzer, function: str) -> Stmt:
+    """The root nests as launches, in order, inside the allocations they share.
+
+    The kernel of a function `f` is called `f_kernel`; where there are several, `f_B_kernel` computes B.
+    """
     names: dict[str, int] = {}
+    alone = _count_nests(body) == 1
 
     def kernels(s: Stmt) -> Stmt:
         if isinstance(s, Allocate):
             return Allocate(s.buffer, kernels(s.body))
         if isinstance(s, Seq):
             return seq(*(kernels(c) for c in s.stmts))
-        base = s.name if isinstance(s, Produce) else "kernel"
+        base = f"{function}_{s.name}_kernel" if isinstance(s, Produce) and not alone else f"{function}_kernel"
         names[base] = names.get(base, 0) + 1
         return _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", s, an)
 
     return kernels(body)
+
+
+def _count_nests(s: Stmt) -> int:
+    if isinstance(s, Allocate):
+        return _count_nests(s.body)
+    return sum(map(_count_nests, s.stmts)) if isinstance(s, Seq) else 1
 
 
 def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:

@@ -103,7 +103,7 @@ def test_two_kernels_a_device_buffer_and_symbolic_shared_memory(emulated: Emulat
 
 def test_limits(emulated: EmulatedDriver) -> None:
     s, args = doubled(2048)
-    with pytest.raises(BuildError, match=r"(?s)kernel 'b'.*2048 work-items.*allows 1024.*smaller tiles"):
+    with pytest.raises(BuildError, match=r"(?s)kernel 'b_kernel'.*2048 work-items.*allows 1024.*smaller tiles"):
         autosched.build(s, "cuda", args=args)
     s, args = doubled()
     with pytest.raises(DeviceError, match="no CUDA device 7, only 1"):
