@@ -87,7 +87,7 @@ def _simplify_if(s: If, an: Analyzer) -> Stmt:
         simple = an.simplify(c)
         if is_const(simple, False):
             return Seq(()) if s.otherwise is None else simplify_stmt(s.otherwise, an)
-        if simple.op != "const" and simple not in kept:
+        if simple.op != "const" and not any(simple is c for c in kept):
             kept.append(simple)
     if not kept:
         return simplify_stmt(s.then, an)

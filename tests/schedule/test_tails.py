@@ -240,3 +240,14 @@ def test_a_part_rounds_up_within_the_condition_of_the_whole(first: str, second: 
     s[b].split("i.outer", factor=4, tail=second)
     s[b].split("i.outer.outer", factor=8, tail="round_up")
     check_against_reference([a, c], s, "llvm", [np.arange(8, dtype="int32")], "interpreter")
+
+
+def test_a_masked_vector_under_two_conditions() -> None:
+    """Found by random schedules: conditions on lanes are compared as objects, not element by element."""
+    a = te.placeholder((1,), dtype="int32", name="A")
+    b = te.compute((3,), lambda i: a[te.max(te.min(i - 1, 0), 0)], name="B")
+    s = create_schedule(b)
+    s[b].split_into("i", 2, 1, None)
+    s[b].fuse("i.1", "i.2")
+    s[b].vectorize(s[b].split("i.1.i.2.fused", factor=4, tail="predicate")[1])
+    check_against_reference([a, b], s, "llvm", [np.array([7], dtype="int32")])
