@@ -73,19 +73,31 @@ def lstm(
             total = total if bias is None else total + bias(g)
         return total
 
-    c_next = te.compute(
-        (length, batch, hidden),
-        lambda t, b, j: (
-            f_act(gate("F", t, b, j)) * c_state(t - 1, b, j) + f_act(gate("I", t, b, j)) * g_act(gate("G", t, b, j))
-        ),
-        name="c_next",
-    )
-    h_next = te.compute(
-        (length, batch, hidden), lambda t, b, j: f_act(gate("O", t, b, j)) * h_act(c_next(t, b, j)), name="h_next"
-    )
+    h_next, c_next = _step(gate, c_state, f_act, g_act, h_act)
     hs, cs = te.scan([h_first, c_first], [h_next, c_next], [h_state, c_state], name="lstm_scan")
 
     def without_first(states: Tensor, name: str) -> Tensor:
         return te.compute((steps, batch, hidden), lambda t, b, j: states(t + 1, b, j), name=name)
 
     return without_first(hs, "hidden_states"), without_first(cs, "cell_states")
+
+
+def _step(
+    gate: Callable[[str, Expr, Expr, Expr], Expr],
+    c_state: Tensor,
+    f_act: Callable[[Expr], Expr],
+    g_act: Callable[[Expr], Expr],
+    h_act: Callable[[Expr], Expr],
+) -> tuple[Tensor, Tensor]:
+    """The hidden states and the cell states after a step, from the sums that arrive at the gates."""
+    c_next = te.compute(
+        c_state.shape,
+        lambda t, b, j: (
+            f_act(gate("F", t, b, j)) * c_state(t - 1, b, j) + f_act(gate("I", t, b, j)) * g_act(gate("G", t, b, j))
+        ),
+        name="c_next",
+    )
+    h_next = te.compute(
+        c_state.shape, lambda t, b, j: f_act(gate("O", t, b, j)) * h_act(c_next(t, b, j)), name="h_next"
+    )
+    return h_next, c_next
