@@ -102,7 +102,7 @@ def test_a_loop_that_was_split_away() -> None:
         s["D"].split("i", factor=4)
 
     error = problem(calls)
-    assert error.asked == "C.compute_at(D, i)"
+    assert error.asked.startswith("C.compute_at(D, i)  at ")
     assert error.why == "D.i was split or fused away after C was put there"
     assert error.legal == "loops of D: i.outer / i.inner / j"
 
@@ -113,7 +113,7 @@ def test_a_consumer_that_was_inlined() -> None:
         s["C"].compute_inline()
 
     error = problem(calls)
-    assert error.asked == "B.compute_at(C, i)"
+    assert error.asked.startswith("B.compute_at(C, i)  at ")
     assert error.why == "C is inlined: it has no loops"
 
 
