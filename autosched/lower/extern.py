@@ -27,7 +27,7 @@ def opaque_nest(stage: Stage, body: tuple[Expr, ...], buffer: Callable[[Tensor],
     tensors = [*(read.value for read in body), *op.outputs]
     for declared, tensor in zip((*op.in_buffers, *op.out_buffers), tensors, strict=True):
         real = owner[declared] = buffer(tensor)
-        values |= _meanings(declared, tensor)
+        values |= _meanings(declared, tensor, real.strides)
         same = all(an.poly(a) == an.poly(b) for a, b in zip(real.shape, tensor.shape, strict=True))
         if (real.strides or not same) and _counts_elements(op.statement, declared):
             raise LowerError(
@@ -42,13 +42,15 @@ def opaque_nest(stage: Stage, body: tuple[Expr, ...], buffer: Callable[[Tensor],
     return seq(*(Produce(stage.name, part) for part in parts))
 
 
-def _meanings(declared: Buffer, tensor: Tensor) -> dict[Expr, Expr]:
+def _meanings(declared: Buffer, tensor: Tensor, strides: tuple[Expr, ...]) -> dict[Expr, Expr]:
     """What the variables in a declared buffer's shape and strides are."""
     step: Expr = const(1)
+    real = iter(strides[::-1])
     found = {d: n for d, n in zip(declared.shape, tensor.shape, strict=False) if d.op == "var" and d is not n}
     for stride, length in zip(reversed(declared.strides), reversed(tensor.shape), strict=False):
+        actual = next(real, step)
         if stride.op == "var":
-            found[stride] = step
+            found[stride] = actual
         step = step * length
     return found
 

@@ -249,6 +249,25 @@ def test_padded_inputs() -> None:
         )
 
 
+def test_a_declared_stride_is_that_of_the_memory() -> None:
+    """`storage_align` pads the rows of what the body reads: its stride is 9, not 4."""
+    a = te.placeholder((3, 4), name="A")
+    b = te.compute((3, 4), lambda i, j: a[i, j] + 1, name="B")
+    declared = te.decl_buffer((3, 4), strides=[te.var("step"), 1])
+
+    def body(ins: list[Any], outs: list[Any]) -> Any:
+        ib = create()
+        ib.buffer_ptr(outs[0])[0] = ins[0].strides[0].astype("float32")
+        return ib.get()
+
+    c = te.extern((1,), [b], body, in_buffers=[declared], dtype="float32", name="C")
+    for padded, stride in ((False, 4), (True, 9)):
+        s = create_schedule(c)
+        if padded:
+            s[b].storage_align(b.op.axis[0], 8, 1)
+        assert build(s)(np.zeros((3, 4), "float32")) == [stride]
+
+
 def test_an_exception_in_a_call_back_of_an_extern() -> None:
     def refuse(*_: Any) -> None:
         raise ZeroDivisionError("as itself")
