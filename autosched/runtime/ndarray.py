@@ -211,12 +211,27 @@ def from_dlpack(values: Any) -> NDArray:
 
     Raises UsageError for memory that NumPy cannot see.
     """
+    if type(values).__name__ == "PyCapsule":  # what `to_dlpack` gives
+        values = _Capsule(values)
     try:
         return numpyasarray(np.from_dlpack(values))
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
         raise UsageError(
             f"its memory cannot be shared: {error}", asked="from_dlpack", legal="an array on the CPU with __dlpack__"
         ) from None
+
+
+class _Capsule:
+    """The memory that a capsule stands for, of the CPU."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return cpu(0).device_type, 0
 
 
 class OpenCLMemory:

@@ -318,9 +318,9 @@ class Schedule:
         chosen = list(readers) if isinstance(readers, (list, tuple)) else [readers]
         return self.apply("cache_read", stage, scope, chosen or self.readers(source), output=output)
 
-    def rfactor(self, tensor: Any, reduce_loop: Any, factor_axis: int = 0) -> Any:
+    def rfactor(self, tensor: Any, axis: Any, factor_axis: int = 0) -> Any:
         """See `primitives.rfactor`."""
-        return self.apply("rfactor", self[tensor], reduce_loop, factor_axis=factor_axis)
+        return self.apply("rfactor", self[tensor], axis, factor_axis=factor_axis)
 
     def create_group(self, outputs: Any, inputs: Any = (), include_inputs: bool = False) -> Group:
         """The stages that compute `outputs` from `inputs`, to be moved together; see `groups.Group`."""

@@ -387,33 +387,33 @@ class Stage(StageFacts):
         """See `primitives.reorder`."""
         self._call("reorder", *_flat(loops))
 
-    def parallel(self, loop: Any) -> None:
+    def parallel(self, var: Any) -> None:
         """See `primitives.parallel`."""
-        self._call("parallel", loop)
+        self._call("parallel", var)
 
-    def vectorize(self, loop: Any) -> None:
+    def vectorize(self, var: Any) -> None:
         """See `primitives.vectorize`."""
-        self._call("vectorize", loop)
+        self._call("vectorize", var)
 
-    def unroll(self, loop: Any) -> None:
+    def unroll(self, var: Any) -> None:
         """See `primitives.unroll`."""
-        self._call("unroll", loop)
+        self._call("unroll", var)
 
-    def prefetch(self, tensor: Any, loop: Any, offset: Any) -> None:
+    def prefetch(self, tensor: Any, var: Any, offset: Any) -> None:
         """See `primitives.prefetch`."""
-        self._call("prefetch", tensor, loop, offset)
+        self._call("prefetch", tensor, var, offset)
 
     def tensorize(self, var: Any, tensor_intrin: Any) -> None:
         """See `tensorize.tensorize`."""
         self._call("tensorize", var, tensor_intrin)
 
-    def bind(self, loop: Any, thread: Any) -> None:
+    def bind(self, ivar: Any, thread_ivar: Any) -> None:
         """See `primitives.bind`."""
-        self._call("bind", loop, thread)
+        self._call("bind", ivar, thread_ivar)
 
-    def pragma(self, loop: Any, pragma_type: str, pragma_value: Any = None) -> None:
+    def pragma(self, var: Any, pragma_type: str, pragma_value: Any = None) -> None:
         """See `pragmas.pragma`."""
-        self._call("pragma", loop, pragma_type, pragma_value=pragma_value)
+        self._call("pragma", var, pragma_type, pragma_value=pragma_value)
 
     def compute_at(self, parent: Any, scope: Any) -> Stage:
         """See `primitives.compute_at`."""

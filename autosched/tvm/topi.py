@@ -11,4 +11,14 @@ __all__ = ["cuda", "generic", "nn", "x86"]
 _INSTEAD = dict.fromkeys(
     ("arm_cpu", "mali", "intel_graphics", "bifrost", "hexagon"), "topi.generic, topi.x86 and topi.cuda have schedules"
 )
+_INSTEAD |= {
+    **dict.fromkeys(
+        ("image", "vision", "sparse", "contrib", "random"), "te.compute, or te.extern for what is no formula"
+    ),
+    **dict.fromkeys(("sort", "argsort", "topk", "unique", "searchsorted"), "te.extern with np.sort and its like"),
+    **dict.fromkeys(("scatter", "scatter_elements", "scatter_nd"), "te.scatter_reduce"),
+    "testing": "NumPy: te.reference(tensors, inputs) computes what tensors mean",
+    "tag": 'op.tag, which is text: "elemwise", "injective"',
+    "utils": "int(d) of a constant dimension: [int(d) for d in A.shape]",
+}
 __getattr__ = missing("topi", globals(), _INSTEAD)

@@ -189,3 +189,16 @@ def test_on_each_target(target: str, dev) -> None:
 @tvm.testing.requires_package("a_package_that_nobody_has")
 def test_never() -> None:
     raise AssertionError("the mark of the package that is missing skips this")
+
+
+def test_memory_by_capsule() -> None:
+    x = tvm.nd.array(np.arange(6, dtype="float32"))
+    y = tvm.nd.from_dlpack(x.to_dlpack())
+    x[0] = 9.0
+    assert y.numpy()[0] == 9.0 and y.shape == (6,)
+
+
+@pytest.mark.parametrize(("name", "message"), [("vision", "te.extern"), ("topk", "np.sort"), ("utils", "int")])
+def test_what_is_not_in_topi_says_so(name: str, message: str) -> None:
+    with pytest.raises(AttributeError, match=message):
+        getattr(tvm.topi, name)

@@ -239,3 +239,27 @@ def test_a_pragma_of_blocks_has_its_value() -> None:
     i, _ = sch.get_loops(sch.get_block("B"))
     sch.annotate(i, "pragma_auto_unroll_max_step", 16)
     assert sch.trace.to_json()[-1] == ["pragma", "B", "i", "auto_unroll_max_step", {"pragma_value": 16}]
+
+
+def test_arguments_by_name() -> None:
+    A = te.placeholder(shape=(64, 64), dtype="float32", name="A")
+    k = te.reduce_axis(dom=(0, 64), name="k")
+    B = te.compute(shape=(64,), fcompute=lambda i: te.sum(expr=A[i, k], axis=k), name="B")
+    s = te.create_schedule(ops=[B.op])
+    _, inner = s[B].split(parent=k, factor=tvm.tir.const(8, "int32"))
+    F = s.rfactor(tensor=B, axis=inner, factor_axis=0)
+    AA = s.cache_read(tensor=A, scope="global", readers=[F])
+    s[AA].compute_at(parent=s[F], scope=F.op.axis[1])
+    s[F].parallel(var=F.op.axis[0])
+    s[B].unroll(var=B.op.axis[0])
+    s[AA].vectorize(var=AA.op.axis[1])
+    s[F].pragma(var=F.op.axis[1], pragma_type="auto_unroll_max_step", pragma_value=4)
+    s[F].storage_align(axis=F.op.axis[0], factor=16, offset=0)
+    a, b = np.random.default_rng(0).random((64, 64), "float32"), np.zeros(64, "float32")
+    tvm.build(s, args=[A, B], target="llvm", name="rows")(a, b)
+    tvm.testing.assert_allclose(b, a.sum(1), rtol=1e-5)
+    C = te.compute((64,), lambda i: A[i, 0], name="C")
+    s = te.create_schedule(C.op)
+    s[C].prefetch(tensor=A, var=C.op.axis[0], offset=1)
+    s[C].bind(ivar=C.op.axis[0], thread_ivar=te.thread_axis("threadIdx.x"))
+    assert s[C].leaf_iter_vars == tuple(C.op.axis)
