@@ -11,6 +11,7 @@ from autosched.ir import expr as ir
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr
 from autosched.ir.range import Range
+from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
 from autosched.te.tensor import IterType, IterVar, _add_arithmetic, is_size
 
 __all__ = [
@@ -56,6 +57,9 @@ def thread_axis(dom: object = None, tag: object = "", name: str = "") -> ThreadA
     Extents come from the loops that are bound, so `dom` is not looked at. `bind` takes the tag itself, too.
     """
     called = str(dom if isinstance(dom, str) else tag)
+    if called and called not in (*THREAD_TAGS, VTHREAD, *VTHREAD_SPELLINGS):
+        legal = ", ".join((*THREAD_TAGS, VTHREAD, *VTHREAD_SPELLINGS))
+        raise UsageError("there is no such axis", asked=f"thread_axis({called!r})", legal=legal)
     domain = None if dom is None or isinstance(dom, str) else _range_of(dom, f"thread_axis {called}")
     return ThreadAxis(called, name or called, domain, ir.var(name or called, role="loop"))
 

@@ -46,13 +46,13 @@ def comm_reducer(
     [array(15, dtype=int32)]
     """
 
-    def reducer(expr: object, axis: object = None, where: object = None, init: object = None, *args: object) -> Any:
-        if not _are_axes(axis):
-            operands = [x for x in (expr, axis, where, init, *args) if x is not None]
-            return _directly(fcombine, operands, name)
+    def reducer(expr: object, *more: object, axis: object = None, where: object = None, init: object = None) -> Any:
+        over, where, init = _over(name, more, axis, where, init)
+        if over is None:
+            return _directly(fcombine, [expr, *more], name)
         sources = tuple(map(as_expr, expr)) if isinstance(expr, (tuple, list)) else (as_expr(expr),)
         combiner = _combiner(fcombine, fidentity, name, [e.dtype for e in sources], isinstance(expr, (tuple, list)))
-        made = _reductions(combiner, name, sources, axis, where, init)
+        made = _reductions(combiner, name, sources, over, where, init)
         return made if isinstance(expr, (tuple, list)) else made[0]
 
     reducer.__name__ = name
@@ -117,6 +117,21 @@ def _directly(fcombine: Callable[[Any, Any], Any], operands: list[object], name:
     return result
 
 
+def _over(
+    name: str, more: tuple[object, ...], axis: object, where: object, init: object
+) -> tuple[object, object, object]:
+    """The axes to reduce over, `where` and `init`, named or in that order; no axes for plain operands."""
+    if axis is not None or not more or not _are_axes(more[0]):
+        if more and axis is not None:
+            asked = f"{name}(..., {more[0]!r}, axis=...)"
+            raise UsageError("operands and axes do not go together", asked=asked, legal="one or the other")
+        return axis, where, init
+    given = dict(zip(("axis", "where", "init"), more, strict=False))
+    if len(more) > 3:
+        raise UsageError(f"{more[3]!r} is one too many", asked=f"{name}(...)", legal="expr, axis, where, init")
+    return given["axis"], given.get("where", where), given.get("init", init)
+
+
 def _are_axes(axis: object) -> bool:
     return isinstance(axis, IterVar) or (
         isinstance(axis, (tuple, list)) and bool(axis) and isinstance(axis[0], IterVar)
@@ -167,13 +182,14 @@ def _built_in(combiner: str) -> Callable[..., Expr]:
     def plain(a: object, b: object) -> Expr:
         return ir.binary(BUILT_IN[combiner], a, b)
 
-    def reduce(expr: object, axis: object = None, where: object = None, init: object = None, *more: object) -> Expr:
-        if not _are_axes(axis):  # te.min(a, b), as in TVM
-            return _directly(plain, [x for x in (expr, axis, where, init, *more) if x is not None], f"te.{combiner}")
+    def reduce(expr: object, *more: object, axis: object = None, where: object = None, init: object = None) -> Expr:
+        over, where, init = _over(f"te.{combiner}", more, axis, where, init)
+        if over is None:  # te.min(a, b), as in TVM
+            return _directly(plain, [expr, *more], f"te.{combiner}")
         source = as_expr(expr)
         if source.dtype.is_bool:
             source = ir.cast("int32", source)
-        return _reductions(combiner, f"te.{combiner}", (source,), axis, where, init)[0]
+        return _reductions(combiner, f"te.{combiner}", (source,), over, where, init)[0]
 
     reduce.__name__ = combiner
     reduce.__doc__ = f"""`{combiner}` of `expr` over reduce axes, or of two or more plain operands.

@@ -87,6 +87,10 @@ def _schedule_of(
         raise UsageError(
             "a schedule needs the list of its arguments", asked="args=None", legal="the tensors, inputs and outputs"
         )
+    if not isinstance(args, (list, tuple)):
+        raise UsageError(
+            f"{args!r} is no list", asked=f"args={args!r}", legal="a list of the tensors, inputs and outputs: [A, B]"
+        )
     tensor_of = {buffer: tensor for tensor, buffer in (binds or {}).items()}
     return inp, [tensor_of.get(a, a) if isinstance(a, Buffer) else a for a in args]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -52,6 +53,7 @@ def no_traces(folder: Path) -> Iterator[Callable[..., Measurer]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
         patch.setattr(tempfile, "tempdir", str(folder))
+        gc.collect()  # what earlier tests left behind goes now, and not while this one counts
         before = children(), open_fds()
         yield make
         for measurer in made:

@@ -56,7 +56,7 @@ def has_reduction(t: Tensor) -> bool:
 
 
 UNARY = [op for op in DERIVATIVES if op not in ("add", "sub", "mul", "div", "min", "max", "pow", "fmod", "likely", "neg",
-                                                "floormod", "truncmod", "atan2", "hypot", "copysign", "acosh")]  # fmt: skip
+                                                "floormod", "truncmod", "atan2", "ldexp", "hypot", "copysign", "acosh")]  # fmt: skip
 
 
 @pytest.mark.parametrize("op", UNARY)
@@ -78,6 +78,7 @@ def test_functions_of_one_operand(op: str) -> None:
         lambda a, b: te.atan2(a, b),
         lambda a, b: te.hypot(a, b),
         lambda a, b: te.copysign(a, b - 0.6),
+        lambda a, b: te.ldexp(a * b, te.const(3, "int32")),
         lambda a, b: te.acosh(a + 1.2) + te.log1p(b),
         lambda a, b: te.select(a > b, a * b, b),
         lambda a, b: te.if_then_else(a > b, a * b, b * b),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -357,3 +358,17 @@ def test_a_long_chain_needs_no_recursion() -> None:
 def test_reads_are_rebuilt_with_their_tensor() -> None:
     i = var("i", role="loop")
     assert substitute(V[i] + 1, {i: i * 2}) is V[i * 2] + 1
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda a, i: te.sum(a[i], axis=i), "i is not a reduce axis"),
+        (lambda a, i: te.sum(a[i], a[i], axis=te.reduce_axis((0, 3), "k")), "operands and axes do not go together"),
+        (lambda a, i: te.thread_axis("threadIdx.w"), "there is no such axis"),
+    ],
+)
+def test_axes_that_are_none(call: Callable[..., object], why: str) -> None:
+    a = te.placeholder((3,), name="A")
+    with pytest.raises(UsageError, match=why):
+        te.compute((3,), lambda i: call(a, i), name="B")
