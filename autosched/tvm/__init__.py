@@ -90,7 +90,11 @@ _OLD_TIR = (
     "likely"
 ).split()
 
-_missing = missing("", globals(), MODULES)
+#: devices of TVM's that there are none of here
+_DEVICES = dict.fromkeys(
+    ("metal", "vulkan", "rocm", "webgpu", "hexagon", "vpi", "ext_dev", "mtl"), "devices: tvm.cpu, tvm.opencl, tvm.cuda"
+)
+_missing = missing("", globals(), MODULES | _DEVICES)
 
 
 def __getattr__(name: str) -> Any:

@@ -43,6 +43,7 @@ StorageFlatten = _built_in("StorageFlatten", "flatten")
 InjectVirtualThread = _built_in("InjectVirtualThread", "inject_vthreads")
 StorageRewrite = _built_in("StorageRewrite", "share_storage")
 UnrollLoop = _built_in("UnrollLoop", "unroll")
+LowerIntrin = _built_in("LowerIntrin", "lower_intrinsics")
 _vectorize = _built_in("VectorizeLoop", "vectorize")
 
 
@@ -70,4 +71,18 @@ def Apply(ftransform: Callable[[Function], Function]) -> Pass:
     return apply
 
 
-__getattr__ = missing("tir.transform", globals())
+_PASSES = "tvm.lower runs all passes of the pipeline (autosched list passes); passes of your own: tir.add_lower_pass"
+_INSTEAD = {
+    **dict.fromkeys(("RemoveNoOp", "CommonSubexprElimTIR", "HoistIfThenElse", "RenormalizeSplitPattern"), "Simplify"),
+    **dict.fromkeys(
+        (
+            *("InjectDoubleBuffer", "InjectPrefetch", "NarrowDataType", "ConvertSSA", "RewriteUnsafeSelect"),
+            *("SplitHostDevice", "MakePackedAPI", "ThreadSync", "BindTarget", "VerifyMemory", "LowerThreadAllreduce"),
+            *("LowerTVMBuiltin", "LowerWarpMemory", "LowerInitBlock", "CompactBufferAllocation", "LowerOpaqueBlock"),
+            *("ConvertBlocksToOpaque", "PlanAndUpdateBufferAllocationLocation", "AnnotateEntryFunc", "InferFragment"),
+        ),
+        _PASSES,
+    ),
+    "InstrumentBoundCheckers": "autosched.runtime.interpreter names every element out of bounds",
+}
+__getattr__ = missing("tir.transform", globals(), _INSTEAD)
