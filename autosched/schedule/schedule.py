@@ -211,7 +211,8 @@ class Schedule:
         sizes: dict[str, Expr] = {}
         for stage in self.stages:
             for d in stage.tensor.shape:
-                sizes.update({v.name: v for v in sorted(variables(d), key=lambda v: v.serial)})
+                found = [v for v in variables(d) if v.value.role == "size"]  # and no knob
+                sizes.update({v.name: v for v in sorted(found, key=lambda v: v.serial)})
         return sizes
 
     # -- primitives -----------------------------------------------------------------------------

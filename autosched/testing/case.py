@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import UsageError
+from autosched.lower.pipeline import lower_structure
 from autosched.schedule.schedule import Schedule, replay
 from autosched.te.graph_json import graph_from_json, graph_to_json
 from autosched.te.tensor import PlaceholderOp, Tensor
 from autosched.testing.oracle import check_against_reference
 from autosched.testing.programs import RandomProgram, random_program
 from autosched.testing.schedules import random_knobs, random_schedule
+from autosched.testing.work import operations
 
 __all__ = ["BACKENDS", "Case"]
 
@@ -37,6 +39,18 @@ BACKENDS: dict[str, tuple[str, Any]] = {
     "kernels": ("opencl", "interpreter"),
     "opencl": ("opencl", "native"),
 }
+
+
+#: operations that a case may take: a second on the interpreter
+MAX_OPERATIONS = 400_000
+
+
+def _is_quick(s: Schedule, program: RandomProgram, target: str, knobs: dict[str, int]) -> bool:
+    """Producers computed where they are read, again and again, can take any time."""
+    if all(x.attach.kind == "root" for x in s.stages):
+        return True
+    function = lower_structure(s, program.args, target).function
+    return operations(function.body, {**program.sizes, **knobs}) <= MAX_OPERATIONS
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,9 @@ class Case:
         program = random_program(rng, symbolic=rng.random() < 0.7)
         s = random_schedule(program.args, rng, target, knobs=rng.random() < knobs)
         values = random_knobs(s, rng)
+        while not _is_quick(s, program, target, values):
+            s = random_schedule(program.args, rng, target, steps=4)
+            values = {}
         graph = graph_to_json(program.args)
         return Case(graph, program.sizes, s.trace.to_json(), values, backend, seed, program.args)
 

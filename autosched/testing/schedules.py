@@ -66,6 +66,8 @@ def _fits_device(s: Schedule, args: Sequence[Tensor], rng: random.Random, target
             if stage.scope != "global":
                 stage.set_scope("global")
             _bind(stage, rng, ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y"))
+        elif stage.store.loop not in (None, stage.attach.loop):
+            stage.set_scope("local")
         elif rng.random() < 0.5:
             stage.set_scope("shared")
             _bind(stage, rng, ("threadIdx.x", "threadIdx.y"))

@@ -231,7 +231,7 @@ def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
 
 def _store_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     inner = stage.attach.loop
-    if inner is None or inner not in inner.stage.loops or stage.store.loop is not None or draw.target.is_gpu_style:
+    if inner is None or inner not in inner.stage.loops or stage.store.loop is not None:
         return None
     if is_part(s, stage) or stage.scan_loop is not None:
         return None
@@ -251,7 +251,7 @@ def _reverse_compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
         if not x.is_placeholder and _follows(s, stage, x, "reverse_compute_at")
         for loop in itertools.takewhile(lambda y: not y.is_reduce and y.kind != "vectorize", x.loops)
     ]
-    if not pairs or draw.target.is_gpu_style or stage.attach.kind != "root":
+    if not pairs or stage.attach.kind != "root":
         return None
     producer, loop = draw.rng.choice(pairs)
     return Step("reverse_compute_at", stage.name, (producer.name, loop.name))
@@ -360,6 +360,46 @@ def _double_buffer(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return None if fixed_ or stage.attach.kind != "at" else Step("double_buffer", stage.name)
 
 
+def _rolling_buffer(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    """Where `store_at` may be called, and no tile would outlive its region."""
+    if stage.rolls or _store_at(s, stage, draw) is None or s.scans.step_of(stage) is not None:
+        return None
+    return Step("rolling_buffer", stage.name)
+
+
+def _specialize(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    if draw.target.is_gpu_style or not isinstance(stage.op, ComputeOp) or not s.sizes():
+        return None
+    if sum(len(x.special_cases) for x in s.stages) >= 2:
+        return None
+    size = ["size", draw.rng.choice(sorted(s.sizes()))]
+    factor = draw.rng.choice(FACTORS[1:])
+    conditions: list[Any] = [
+        ["eq", ["floormod", size, factor], 0],
+        ["eq", size, factor],
+        ["and", ["ge", size, factor], ["eq", ["floormod", size, 2], 0]],
+        ["gt", size, factor],
+    ]
+    return Step("specialize", stage.name, (draw.rng.choice(conditions),))
+
+
+def _set_store_predicate(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+    """A condition that always holds, of which passes see that to different degrees."""
+    if not isinstance(stage.op, ComputeOp) or stage.scatter_axes or stage.store_predicate is not None:
+        return None
+    if stage.scan_loop is not None or not stage.loops or not stage.axis:
+        return None
+    loop, axis = ["loop", draw.one(stage.loops).name], ["axis", str(draw.rng.randrange(len(stage.axis)))]
+    k = draw.rng.choice(FACTORS)
+    conditions: list[Any] = [
+        ["ge", loop, 0],
+        ["or", ["lt", loop, k], ["ge", loop, 2]] if k > 1 else ["ge", axis, 0],
+        ["eq", ["add", ["mul", ["floordiv", axis, k], k], ["floormod", axis, k]], axis],
+        ["lt", ["floormod", axis, k], k],
+    ]
+    return Step("set_store_predicate", stage.name, (draw.rng.choice(conditions),))
+
+
 def _vthread(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     if sum(x.thread == VTHREAD for y in s.stages for x in y.loops) >= 3:
         return None
@@ -377,7 +417,8 @@ _ON_STAGES: tuple[Proposer, ...] = (
     _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
     _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
     _vthread, *(_reverse_compute_at, _reverse_compute_inline) * 4, _decompose_reduction,
-    _transform_layout, _double_buffer, _double_buffer,
+    _transform_layout, _double_buffer, _double_buffer, _rolling_buffer, _rolling_buffer, _rolling_buffer,
+    _specialize, _set_store_predicate,
 )  # fmt: skip
 
 

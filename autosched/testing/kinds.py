@@ -1,0 +1,380 @@
+"""What stages of a random program do: each kind adds one to a program in the making, or some.
+
+A new kind of operation joins here: a function of the `Maker` that returns the last tensor it made, or
+None where what it drew does not fit. Values must stay exact: see `Maker.stage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from autosched import te
+from autosched.ir.expr import Expr, variables
+from autosched.te.tensor import Tensor
+from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker
+
+__all__ = ["KINDS"]
+
+
+def _clamp(index: object, extent: object) -> Expr:
+    return te.max(te.min(index, extent - 1), 0)  # type: ignore[operator]
+
+
+# -- the kinds of stages ----------------------------------------------------------------------------
+
+
+#: element-wise operations on two values at an index of a shape
+_ELEMENTWISE: tuple[Callable[[Expr, Expr, Sequence[Expr], Sequence[Expr]], object], ...] = (
+    lambda x, y, i, shape: x + y,
+    lambda x, y, i, shape: x - y,
+    lambda x, y, i, shape: x * y,
+    lambda x, y, i, shape: te.min(x, y),
+    lambda x, y, i, shape: te.max(x, y),
+    lambda x, y, i, shape: x > y,
+    lambda x, y, i, shape: te.select(te.floormod(i[-1], 2) == 0, x, y),
+    lambda x, y, i, shape: te.select(x >= y, y, x + 1),
+    lambda x, y, i, shape: te.if_then_else(x < y, x, y * 2),
+    lambda x, y, i, shape: x + i[0].astype(y.dtype),
+    lambda x, y, i, shape: y + shape[0].astype(x.dtype),
+)
+
+
+def elementwise(m: Maker) -> Tensor | None:
+    """Arithmetic on one tensor and a number, or on two tensors of the same shape."""
+    a = m.pick()
+    same = [t for t in [*m.inputs, *m.stages] if t.ndim == a.ndim and t.shape == a.shape and t is not a]
+    b = m.rng.choice(same) if same and m.rng.random() < 0.6 else None
+    k, operation = m.rng.choice((1, 2, 3, -1)), m.rng.choice(_ELEMENTWISE)
+
+    def body(*i: Expr) -> object:
+        return operation(m.read(a, i), te.const(k, a.dtype) if b is None else m.read(b, i), i, a.shape)
+
+    x, y = m.size_of(a), 3 if b is None else m.size_of(b)
+    return m.stage(a.shape, body, max(x * y, x + 2 * y + MAX_ELEMENTS))
+
+
+def converted(m: Maker) -> Tensor | None:
+    """Another element type."""
+    a = m.pick()
+    to = m.rng.choice(("int32", "float32", "int16", "uint16", "float64", "int8", "bool"))
+    bound = m.size_of(a) if a.dtype.is_float else 2.0**a.dtype.bits
+    return m.stage(a.shape, lambda *i: m.read(a, i).astype(to), bound, is_cast=True)
+
+
+def clamped_stencil(m: Maker) -> Tensor | None:
+    """A sum of neighbours along one or two dimensions, borders repeated."""
+    a = m.pick()
+    axes = m.rng.sample(range(a.ndim), m.rng.choice((1, 1, 2)) if a.ndim > 1 else 1)
+    offsets = [[m.rng.choice((-2, -1, 0, 1, 2)) if d in axes else 0 for d in range(a.ndim)] for _ in range(3)]
+
+    def body(*i: Expr) -> object:
+        def at(shift: Sequence[int]) -> Expr:
+            return m.read(
+                a, [_clamp(x + o, d) if k in axes else x for k, (x, o, d) in enumerate(zip(i, shift, a.shape))]
+            )
+
+        return at(offsets[0]) + at(offsets[1]) + at(offsets[2])
+
+    return m.stage(a.shape, body, 3 * m.size_of(a))
+
+
+def padded(m: Maker) -> Tensor | None:
+    """Zeros around one dimension."""
+    a = m.pick()
+    axis, before, after = m.rng.randrange(a.ndim), m.rng.choice((0, 1, 2)), m.rng.choice((1, 2))
+    shape = [d + (before + after) if k == axis else d for k, d in enumerate(a.shape)]
+
+    def body(*i: Expr) -> object:
+        x = i[axis] - before
+        inside = te.all(x >= 0, x < a.shape[axis])
+        return te.if_then_else(
+            inside, m.read(a, [x if k == axis else e for k, e in enumerate(i)]), te.const(0, a.dtype)
+        )
+
+    return m.stage(shape, body, m.size_of(a))
+
+
+def blur(m: Maker) -> Tensor | None:
+    """Two stages: borders repeated explicitly, then a window that only ever looks inside."""
+    a = m.pick()
+    axis = m.rng.randrange(a.ndim)
+    shape = [d + 2 if k == axis else d for k, d in enumerate(a.shape)]
+
+    def around(*i: Expr) -> object:
+        return m.read(a, [_clamp(x - 1, a.shape[axis]) if k == axis else x for k, x in enumerate(i)])
+
+    wide = m.stage(shape, around, m.size_of(a)) if m.lengths(a.shape)[axis] else None
+    if wide is None:
+        return None
+
+    def window(*i: Expr) -> object:
+        def at(o: int) -> Expr:
+            return m.read(wide, [x + o if k == axis else x for k, x in enumerate(i)])
+
+        return at(0) + at(1) + at(2)
+
+    return m.stage(a.shape, window, 3 * m.size_of(wide))
+
+
+def transposed(m: Maker) -> Tensor | None:
+    a = m.pick(least_rank=2)
+    order = m.rng.sample(range(a.ndim), a.ndim)
+    place = [order.index(k) for k in range(a.ndim)]
+    return m.stage([a.shape[k] for k in order], lambda *i: m.read(a, [i[p] for p in place]), m.size_of(a))
+
+
+def mirrored(m: Maker) -> Tensor | None:
+    a = m.pick()
+    axis = m.rng.randrange(a.ndim)
+
+    def body(*i: Expr) -> object:
+        return m.read(a, [a.shape[k] - 1 - x if k == axis else x for k, x in enumerate(i)])
+
+    return m.stage(a.shape, body, m.size_of(a))
+
+
+def every_second(m: Maker) -> Tensor | None:
+    a = m.pick()
+    axis = m.rng.randrange(a.ndim)
+    shape = [te.floordiv(d + 1, 2) if k == axis else d for k, d in enumerate(a.shape)]
+    return m.stage(shape, lambda *i: m.read(a, [2 * x if k == axis else x for k, x in enumerate(i)]), m.size_of(a))
+
+
+def flattened(m: Maker) -> Tensor | None:
+    """The last two dimensions as one: indices are a quotient and a remainder."""
+    a = m.pick(least_rank=2)
+    width = a.shape[-1]
+    shape = [*a.shape[:-2], a.shape[-2] * width]
+
+    def body(*i: Expr) -> object:
+        return m.read(a, [*i[:-1], te.floordiv(i[-1], width), te.floormod(i[-1], width)])
+
+    return m.stage(shape, body, m.size_of(a))
+
+
+def gathered(m: Maker) -> Tensor | None:
+    """One tensor indexed by the values of another, sometimes by their neighbours, kept in range."""
+    a, b = m.pick(), m.pick()
+    if b.dtype.is_float or not m.lengths(a.shape)[0]:
+        return None
+    rest, beside = a.shape[1:], m.rng.choice((None, None, 1, -2, "axis"))
+
+    def body(*i: Expr) -> object:
+        place = b(*i[: b.ndim]).astype("int32")
+        if beside is not None:
+            place = place + (i[-1] if beside == "axis" else beside)
+        return m.read(a, [_clamp(place, a.shape[0]), *i[b.ndim :]])
+
+    return m.stage([*b.shape, *rest], body, m.size_of(a)) if b.ndim + len(rest) <= 3 else None
+
+
+_DIVISIONS: tuple[Callable[[Expr, object], Expr], ...] = (te.floordiv, te.floormod, te.truncdiv, te.truncmod)
+
+
+def divided(m: Maker) -> Tensor | None:
+    """Elements at quotients and remainders by numbers and sizes of either sign, with these added."""
+    a = m.pick()
+    axis = m.rng.randrange(a.ndim)
+    if not m.lengths(a.shape)[axis]:
+        return None
+    sizes = sorted({v for d in a.shape for v in variables(d)}, key=lambda v: v.name)
+    sign, divisor = m.rng.choice((1, -1, -1)), m.rng.choice((1, 2, 3, 5, *(v + 1 for v in sizes)))
+    operation, scale, shift = m.rng.choice(_DIVISIONS), m.rng.choice((1, 1, 3, -1)), m.rng.choice((0, 0, 1, -4, 7))
+    wraps, adds = m.rng.random() < 0.4, m.rng.random() < 0.4
+
+    def body(*i: Expr) -> object:
+        x = operation(scale * i[axis] + shift, sign * divisor)
+        at = te.floormod(x, a.shape[axis]) if wraps else _clamp(x, a.shape[axis])
+        element = m.read(a, [at if k == axis else e for k, e in enumerate(i)])
+        return element + x.astype(a.dtype) if adds and not a.dtype.is_bool else element
+
+    return m.stage(a.shape, body, m.size_of(a) + 3 * MAX_ELEMENTS)
+
+
+def row_reduced(m: Maker) -> Tensor | None:
+    """A reduction over one dimension, sometimes over all of them, sometimes over part of the points."""
+    a = m.pick()
+    every = a.ndim == 1 or m.rng.random() < 0.15
+    axes = list(range(a.ndim)) if every else [m.rng.randrange(a.ndim)]
+    combine = m.rng.choice((te.sum, te.sum, te.max, te.min, te.sum if a.dtype.is_float else te.prod))
+    is_sum = combine is te.sum  # the least and the greatest of nothing are infinite
+    where, begin = m.rng.random() < 0.2 and is_sum, m.rng.choice((0, 0, 1)) if is_sum else 0
+    over = {k: te.reduce_axis((begin, a.shape[k]), f"r{k}") for k in axes}
+
+    def body(*i: Expr) -> object:
+        left = iter(i)
+        indices = [over[k] if k in over else next(left) for k in range(a.ndim)]
+        condition = te.floormod(over[axes[0]].var, 2) == 0 if where else None
+        return combine(m.read(a, indices), axis=list(over.values()), where=condition)
+
+    shape = [d for k, d in enumerate(a.shape) if k not in over]
+    count = int(np.prod([m.lengths(a.shape)[k] for k in axes]))
+    return m.stage(shape, body, count * m.size_of(a))
+
+
+def several(m: Maker) -> Tensor | None:
+    """Two or three functions of the same element."""
+    a = m.pick()
+    count, operations = m.rng.choice((2, 2, 3)), m.rng.sample(_ELEMENTWISE, 3)
+
+    def body(*i: Expr) -> object:
+        x = m.read(a, i)
+        return tuple(f(x, te.const(k + 1, a.dtype), i, a.shape) for k, f in enumerate(operations[:count]))
+
+    return m.together(a.shape, body, [4 * m.size_of(a) + MAX_ELEMENTS] * count)
+
+
+def extreme(m: Maker) -> Tensor | None:
+    """Where a row has its least or greatest element, and which it is."""
+    a = m.pick()
+    axis, find = m.rng.randrange(a.ndim), m.rng.choice((te.argmax, te.argmin))
+    k = te.reduce_axis((0, a.shape[axis]), "k")
+    if a.dtype.is_bool:
+        return None
+
+    def body(*i: Expr) -> object:
+        return find(m.read(a, [*i[:axis], k, *i[axis:]]), axis=k)
+
+    return m.together([*a.shape[:axis], *a.shape[axis + 1 :]], body, [MAX_ELEMENTS, m.size_of(a)])
+
+
+#: reductions of pairs, and the identity of each part; the last one's parts need each other
+_PAIRS: tuple[tuple[Callable[..., object], tuple[int, int]], ...] = (
+    (lambda x, y: (x[0] + y[0], x[1] * y[1]), (0, 1)),
+    (lambda x, y: (x[0] + y[0], x[1] + y[1]), (0, 0)),
+    (lambda x, y: (x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]), (1, 0)),
+)
+
+
+def of_pairs(m: Maker) -> Tensor | None:
+    """A reduction of pairs along one dimension, sometimes begun with an element of the input."""
+    a = m.pick()
+    axis, (combine, identity) = m.rng.randrange(a.ndim), m.rng.choice(_PAIRS)
+    if not a.dtype.is_integer or not m.lengths(a.shape)[axis]:  # products of floats would round
+        return None
+    pairs = te.comm_reducer(combine, lambda s, t: (te.const(identity[0], s), te.const(identity[1], t)), "pairs")
+    k, begins, where = te.reduce_axis((0, a.shape[axis]), "k"), m.rng.random() < 0.4, m.rng.random() < 0.3
+
+    def body(*i: Expr) -> object:
+        x, first = m.read(a, [*i[:axis], k, *i[axis:]]), m.read(a, [*i[:axis], a.shape[axis] - 1, *i[axis:]])
+        condition = te.floormod(k.var, 2) == 0 if where else None
+        return pairs((x, x + 1), k, condition, (first, first) if begins else None)
+
+    return m.together([*a.shape[:axis], *a.shape[axis + 1 :]], body, [0, 0])
+
+
+def reduced_otherwise(m: Maker) -> Tensor | None:
+    """A reduction of one's own, `any` or `all` along one dimension, sometimes begun with an element."""
+    a = m.pick()
+    axis = m.rng.randrange(a.ndim)
+    begins = m.rng.random() < 0.5 and m.lengths(a.shape)[axis] > 0
+    k = te.reduce_axis((0, a.shape[axis]), "k")
+    either = te.comm_reducer(lambda x, y: x | y, lambda t: te.const(0, t), "either")
+    added = te.comm_reducer(lambda x, y: y + x, lambda t: te.const(0, t), "added")
+    options = [te.any, te.all]
+    if not a.dtype.is_bool:
+        options += [te.sum, te.max, added]
+    if a.dtype.is_integer:
+        options.append(either)
+    combine = m.rng.choice(options)
+
+    def body(*i: Expr) -> object:
+        x, first = m.read(a, [*i[:axis], k, *i[axis:]]), m.read(a, [*i[:axis], 0, *i[axis:]])
+        if combine in (te.any, te.all):
+            x, first = x > 0, first > 1
+        return combine(x, axis=k, init=first if begins else None)
+
+    shape = [*a.shape[:axis], *a.shape[axis + 1 :]]
+    return m.stage(shape, body, (m.lengths(a.shape)[axis] + 1) * m.size_of(a))
+
+
+def matmul(m: Maker) -> Tensor | None:
+    a = m.pick(least_rank=2)
+    if a.ndim != 2:
+        return None
+    b = a if m.rng.random() < 0.3 else m.placeholder([a.shape[1], m.dim()], a.dtype)
+    k = te.reduce_axis((0, a.shape[1]), "k")
+
+    def body(i: Expr, j: Expr) -> object:
+        right = m.read(a, [j, k]) if b is a else m.read(b, [k, j])
+        return te.sum(m.read(a, [i, k]) * right, axis=k)
+
+    shape = [a.shape[0], a.shape[0] if b is a else b.shape[1]]
+    return m.stage(shape, body, m.lengths(a.shape)[1] * m.size_of(a) * m.size_of(b))
+
+
+def convolved(m: Maker) -> Tensor | None:
+    """A sliding window as a reduction; the window is cut at the borders by its condition."""
+    a = m.pick()
+    r = te.reduce_axis((0, 3), "r")
+
+    def body(*i: Expr) -> object:
+        at = i[0] + r - 1
+        return te.sum(m.read(a, [at, *i[1:]]), axis=r, where=te.all(at >= 0, at < a.shape[0]))
+
+    return m.stage(a.shape, body, 3 * m.size_of(a))
+
+
+def spread(m: Maker) -> Tensor | None:
+    """A vector, or a single number, added to every row of a matrix."""
+    a = m.pick(least_rank=2)
+    known = [t for t in [*m.inputs, *m.stages] if t.dtype == a.dtype]
+    usable = [t for t in known if t.ndim == 0 or (t.ndim == 1 and t.shape[0] is a.shape[-1])]
+    v = m.rng.choice(usable) if usable else m.placeholder([a.shape[-1]] * m.rng.randint(0, 1), a.dtype)
+    return m.stage(a.shape, lambda *i: m.read(a, i) + m.read(v, i[-1:][: v.ndim]), m.size_of(a) + m.size_of(v))
+
+
+def scanned(m: Maker) -> Tensor | None:
+    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row."""
+    a = m.pick(least_rank=2)
+    whole, back = m.rng.random() < 0.3, m.rng.choice((1, 1, 2))
+    if a.dtype.is_bool or not m.fits(a.shape) or m.lengths(a.shape[:1])[0] < back:
+        return None
+    state = te.placeholder(a.shape, a.dtype, f"s{len(m.stages)}")
+
+    def step(t: Expr, *i: Expr) -> object:
+        last = [a.shape[-1] - 1 - i[-1] if whole else i[-1]]
+        before = state(t - back, *i[:-1], *last)
+        return te.min(before, te.const(8, a.dtype)) + m.read(a, [t, *i])
+
+    init = te.compute((back, *a.shape[1:]), lambda *i: m.read(a, i), name=f"i{len(m.stages)}")
+    middle = te.compute(a.shape, step, name=f"m{len(m.stages)}")
+    least = te.const(1 if a.dtype.kind == "uint" else -8, a.dtype)
+    update = te.compute(a.shape, lambda *i: te.max(middle(*i), least), name=f"u{len(m.stages)}")
+    made = te.scan(init, update, state, name=f"t{len(m.stages)}")
+    m.stages.append(made)
+    m.bound[made] = m.size_of(a) + 8
+    return made
+
+
+def scattered(m: Maker) -> Tensor | None:
+    """Rows or all of a tensor counted, or combined, at the places that its own values say."""
+    a = m.pick(least_rank=2)
+    if a.dtype.is_float or a.dtype.is_bool:
+        return None
+    by_row, bins = m.rng.random() < 0.5, m.rng.choice((*a.shape, *LENGTHS))
+    r = [te.reduce_axis((0, d), f"r{k}") for k, d in enumerate(a.shape) if k or not by_row]
+    combiner = m.rng.choice(("sum", "sum", "max"))
+
+    def count(*row: Expr) -> tuple[object, object]:
+        element = m.read(a, [*row, *r])
+        return element + 1, r[-1].var + 1
+
+    shape = [a.shape[0], bins] if by_row else [bins]
+    if not m.fits(shape):
+        return None
+    fscatter = (lambda i: count(i)) if by_row else (lambda: count())
+    made = te.scatter_reduce(tuple(shape), fscatter, r, combiner, name=f"t{len(m.stages)}")
+    m.stages.append(made)
+    m.bound[made] = 2.0**31
+    return made
+
+
+#: What stages are drawn from.
+KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
+    elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
+    blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, divided, row_reduced, matmul,
+    convolved, spread, scanned, scattered, several, extreme, of_pairs, reduced_otherwise,
+)  # fmt: skip
