@@ -18,9 +18,9 @@ BACKENDS = ("interpreter", "interpreter-backwards", "native")
 def check(s: Schedule, args: list[Tensor], target: str = "llvm", **sizes: int) -> None:
     """On every backend of the target, with small integers as inputs."""
     draw = np.random.default_rng(0)
-    shapes = [[sizes.get(repr(d)) or int(d.value) for d in t.shape] for t in args if isinstance(t.op, PlaceholderOp)]
-    dtypes = [t.dtype.numpy for t in args if isinstance(t.op, PlaceholderOp)]
-    inputs = [draw.integers(-4, 5, shape).astype(dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    given = [t for t in args if isinstance(t.op, PlaceholderOp)]
+    shapes = [[sizes[repr(d)] if repr(d) in sizes else int(d.value) for d in t.shape] for t in given]
+    inputs = [draw.integers(-4, 5, shape).astype(t.dtype.numpy) for t, shape in zip(given, shapes, strict=True)]
     for backend in BACKENDS:
         check_against_reference(args, s, target, inputs, backend)
 
@@ -77,3 +77,58 @@ def test_a_shared_part_of_a_step_whose_places_are_shared_out() -> None:
     s[middle].set_scope("shared")
     with pytest.raises(LowerError, match="nothing makes them wait for one another"):
         lower_structure(s, [a, steps], "opencl")
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_step_reads_what_the_steps_before_computed(n: int) -> None:
+    """A recurrence for each place: `middle` computes two, and only one of them has a state yet."""
+    a, middle, update, steps = recurrence()
+    s = create_schedule(steps)
+    s[steps].reorder(steps.op.spatial_axis_[0], steps.op.scan_axis)
+    _, inner = s[update].split(update.op.axis[1], factor=2)
+    outer, _ = s[update].split(inner, factor=2)
+    s[middle].compute_at(s[update], outer)
+    check(s, [a, steps], n=n)
+
+
+@pytest.mark.parametrize("k", [0, 1, 5])
+def test_a_group_combines_nothing(k: int) -> None:
+    """Somebody has to store that the sum of nothing is 0."""
+    size = te.var("k")
+    for depth in (k, size):
+        a = te.placeholder((3, depth), "int32", "A")
+        r = te.reduce_axis((0, depth), "r")
+        b = te.compute((3,), lambda i: te.sum(a[i, r], axis=r), name="B")  # noqa: B023
+        s = create_schedule(b)
+        outer, _ = s[b].split(r, nparts=2) if depth is size else s[b].split(r, factor=2)
+        s[b].bind(outer, "threadIdx.x")
+        check(s, [a, b], "opencl", k=k)
+
+
+def test_what_is_computed_fits_where_it_is_stored() -> None:
+    """A tile of two rows where one is stored: both begin at the same row."""
+    a = te.placeholder((3, 4), "int32", "A")
+    b = te.compute((3, 4), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((3, 4), lambda i, j: b[i, j] * 2, name="C")
+    s = create_schedule(c)
+    outer, inner = s[c].split(c.op.axis[0], nparts=4)
+    tiles, _ = s[c].split(inner, factor=2)
+    s[b].compute_at(s[c], tiles)
+    s[b].store_at(s[c], outer)
+    check(s, [a, c])
+
+
+@pytest.mark.parametrize("thread", ["vthread", "threadIdx.x"])
+def test_a_shared_part_of_a_step_whose_state_is_private(thread: str) -> None:
+    """There is a state for one place in each work-item, and `middle` would need those of the group."""
+    a, middle, _, steps = recurrence()
+    out = te.compute(steps.shape, lambda t, i: steps[t, i] * 2, name="out")
+    s = create_schedule(out)
+    _, inner = s[out].split(out.op.axis[1], factor=2)
+    s[out].bind(inner, thread)
+    s[steps].compute_at(s[out], inner)
+    s[middle].set_scope("shared")
+    with pytest.raises(LowerError, match="belongs to one work-item of the group"):
+        lower_structure(s, [a, out], "opencl")
+    s[middle].set_scope("local")
+    check(s, [a, out], "opencl", n=5)

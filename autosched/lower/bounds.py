@@ -54,7 +54,7 @@ class Realization:
     `start[i]` is the first index computed along dimension i (an expression over the loops around
     the attach point) and `extent[i]` how many (over sizes and knobs only). `offsets[i]` is the
     axis' value relative to start, over the stage's own leaf loops. `guards` are what the loops
-    must satisfy. `storage` is where the elements are kept, `states` where those of scans are. If there
+    must satisfy. `storage` is where the elements are kept, `states` what there is of scans' states. If there
     is a `slide`, only a part of the region is computed in each iteration; the region is still all that
     is read.
     """
@@ -266,9 +266,16 @@ def infer_bounds(
 
 
 def _states(s: Schedule, done: dict[Stage, Realization]) -> dict[Tensor, Storage]:
-    """What is kept of each state that steps may read: scans come before their parts."""
-    kept = ((t, output) for t, output in s.scans.storage.items() if s.scans.part(s.stage(t)) == "state")
-    return {t: done[s.stage(output)].window(output) for t, output in kept if s.stage(output) in done}
+    """What there is of each state for steps to read: what the update, which comes before what it reads, computes
+    in a step."""
+    found = {}
+    for scan in s.scans.stages:
+        assert isinstance(scan.op, ScanOp)
+        for state, update in zip(scan.op.state_placeholder, scan.op.update, strict=True):
+            real = done.get(s.stage(update))
+            if real is not None:
+                found[state] = Storage(real.start, real.extent)
+    return found
 
 
 def _folded(storage: Storage, dimension: int, window: list[Expr], an: Analyzer) -> Storage:
@@ -355,7 +362,9 @@ def conditions(real: Realization, an: Analyzer) -> list[Expr]:
     for i, a in enumerate(stage.axis):
         of_init = stage.attach.kind == "init" and i == 0  # a scan may be shorter than its init
         limits = [(a.min, room[0] if of_init else a.min + a.extent, False)]
-        if i != storage.folded and storage.start[i] is not real.start[i]:
+        apart = storage.start[i] is not real.start[i]
+        apart = apart or (stage.store.loop is not None and storage.extent[i] is not real.extent[i])
+        if i != storage.folded and apart:
             limits.append((storage.start[i], storage.start[i] + storage.extent[i], True))
         start = real.start[i]
         value = real.value_at(i, real.offsets[a])  # an offset is never negative, and less than the region's extent
@@ -376,17 +385,18 @@ def conditions(real: Realization, an: Analyzer) -> list[Expr]:
 
 
 def _within_states(real: Realization) -> list[Expr]:
-    """A step may compute more than the part that the scan keeps: there is no state to compute that from.
+    """A step may compute more than is asked of it: there may be no state to compute that from.
 
-    A part is kept of axes along which a step reads its own place, so that what is needed passes.
+    A step computes a part along axes of which it reads its own place, so that what is needed passes.
     """
     found: list[Expr] = []
     values = {a.var: real.value_at(i, real.offsets[a]) for i, a in enumerate(real.stage.axis)}
     for e in post_order(real.body):
-        kept = real.states.get(e.value) if e.op == "read" else None
-        if kept is None:
+        there = real.states.get(e.value) if e.op == "read" else None
+        if there is None:
             continue
-        for index, low, extent, whole in zip(e.args, kept.start, kept.extent, e.value.shape, strict=True):
+        parts = list(zip(e.args, there.start, there.extent, e.value.shape, strict=True))
+        for index, low, extent, whole in parts[1:]:  # the first is time
             if extent is not whole:
                 at = substitute(index, values)
                 found += [compare("ge", at, low), compare("lt", at, low + extent)]

@@ -7,6 +7,7 @@ Barriers keep what is shared in step (`barriers`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -93,6 +94,9 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
                 legal="bind the loop to blockIdx or threadIdx on this target",
                 loop=s.var,
             )
+    around = {s.thread for s in _around_all(body)}
+    for tag in extents.keys() - around:  # no work-items along it, and nobody would do the rest
+        extents[tag] = an.simplify(maximum(extents[tag], 1))
     threads = {tag: var(tag, role="thread") for tag in extents}
     for tag, e in extents.items():
         an.bind(threads[tag], 0, an.poly(e) - 1)
@@ -114,6 +118,16 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
     one = const(1)
     dims = [extents.get(tag, one) for tag in THREAD_TAGS]
     return Launch(name, (dims[0], dims[1], dims[2]), (dims[3], dims[4], dims[5]), inside)
+
+
+def _around_all(body: Stmt) -> Iterator[For]:
+    """The loops that everything is inside of."""
+    while isinstance(body, For | Produce | Allocate | If | Let):
+        if isinstance(body, For):
+            yield body
+        if isinstance(body, If) and body.otherwise is not None:
+            return
+        body = body.then if isinstance(body, If) else body.body
 
 
 def _store_once(body: Stmt, items: dict[str, Expr]) -> tuple[Stmt, frozenset[Buffer]]:

@@ -18,11 +18,12 @@ their own. Every work-item of the group can read the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from autosched.ir.dtype import DType
-from autosched.ir.expr import Expr, compare, const, minimum, var
+from autosched.ir.expr import Expr, compare, const, maximum, minimum, var
+from autosched.ir.simplify import simplify
 from autosched.ir.stmt import Allocate, Barrier, Buffer, For, If, Stmt, Store, load, seq
 
 __all__ = ["MOST_WORK_ITEMS", "GroupReduction", "ThreadLoop"]
@@ -60,7 +61,9 @@ class GroupReduction:
     shared: list[Buffer] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.across = sorted(self.across, key=lambda loop: loop.tag)  # x runs fastest, as work-items do
+        across = sorted(self.across, key=lambda loop: loop.tag)  # x runs fastest, as work-items do
+        # one work-item at least: somebody has to store the result of nothing
+        self.across = [replace(x, extent=simplify(maximum(x.extent, 1))) for x in across]
         self.count: Expr = const(1)
         for loop in self.across:
             self.count = self.count * loop.extent

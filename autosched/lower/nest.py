@@ -48,7 +48,7 @@ from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.double_buffer import in_turns
 from autosched.lower.extern import opaque_nest
 from autosched.lower.group_reduction import GroupReduction, ThreadLoop
-from autosched.lower.scan import check_work_items
+from autosched.lower.scan import check_private_state, check_work_items
 from autosched.lower.special import specialized
 from autosched.lower.tensorize import Tile
 from autosched.schedule.double_buffer import doubled_at
@@ -554,6 +554,8 @@ class _ScanNest(_Nest):
         self.keep_inside = self._barriers_below(stage)
         if builder.target.is_gpu_style and builder.buffer(stage.tensor).scope == "global":
             check_work_items(builder.s, stage, builder.real, builder.an)
+        elif builder.target.is_gpu_style:
+            check_private_state(builder.s, stage, builder.real)
 
     def build(self) -> Stmt:
         return self._loops(0, seq(), None, self.guards)

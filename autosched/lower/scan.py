@@ -17,7 +17,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.te.scan import ScanOp
 
-__all__ = ["check_work_items"]
+__all__ = ["check_private_state", "check_work_items"]
 
 
 def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], an: Analyzer) -> None:
@@ -73,6 +73,26 @@ def _check_steps(
             asked=where if bound is None else s.earlier("bind", x, f"{bound.name}, {bound.thread}", bound.name),
             legal=f"{x.name} unbound and local, or {scan.name} computed at a loop bound to blockIdx, in shared memory",
         )
+
+
+def check_private_state(s: Schedule, scan: Stage, real: dict[Stage, Realization]) -> None:
+    """Raise LowerError where a step shares with the group what it computes from a state that the group does
+    not share: a work-item, or a virtual one, has that of its own places only."""
+    if scan.scope == "shared":
+        return
+    host, loops = scan.surroundings()
+    around = list(loops)
+    while host is not None:
+        host, loops = host.surroundings()
+        around += loops
+    bound = next((x for x in around if x.thread.startswith("threadIdx") or x.thread == VTHREAD), None)
+    for x in real if bound is not None else ():
+        if x.scope == "shared" and s.scans.step_of(x) is scan and not s.scans.part(x):
+            raise LowerError(
+                f"{scan.name} is computed inside {bound!r}, so its state belongs to one work-item of the group",
+                asked=f"{x.name}, in a step of {scan.name}, in shared storage",
+                legal=f"{x.name} in local storage, or {scan.name} in shared storage",
+            )
 
 
 def _owners(

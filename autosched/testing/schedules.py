@@ -16,7 +16,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from autosched.errors import LowerError
+from autosched.errors import LowerError, ScheduleError
 from autosched.lower.nest import threads_around
 from autosched.lower.pipeline import lower_structure
 from autosched.schedule.schedule import Schedule, create_schedule
@@ -29,11 +29,13 @@ from autosched.testing.steps import alone, fixed, is_part, legal_steps
 
 __all__ = ["random_knobs", "random_schedule", "with_numbers"]
 
-#: what a GPU-style target refuses for its values, not its structure: such a schedule is drawn again
+#: what a GPU-style target refuses for its values, or for how loops came to be bound: such a schedule is drawn again
 VALUE_REFUSALS = (
     "is not a constant",
     "the barrier it needs is reached only where",
     "and nothing makes them wait for one another",
+    "belongs to one work-item of the group",
+    "run at the same time, and would write one copy of",
 )
 
 
@@ -73,7 +75,7 @@ def _fits_device(s: Schedule, args: Sequence[Tensor], rng: random.Random, target
             _bind(stage, rng, ("threadIdx.x", "threadIdx.y"))
     try:
         lower_structure(s, args, target).bind(random_knobs(s, rng))
-    except LowerError as error:
+    except (LowerError, ScheduleError) as error:
         if any(known in error.why for known in VALUE_REFUSALS):
             return False
         raise
