@@ -132,3 +132,17 @@ def test_a_shared_part_of_a_step_whose_state_is_private(thread: str) -> None:
         lower_structure(s, [a, out], "opencl")
     s[middle].set_scope("local")
     check(s, [a, out], "opencl", n=5)
+
+
+def test_conditions_of_vectors_are_compared() -> None:
+    """Two vector loops of one axis, both ragged: their conditions meet in one `if`."""
+    m = te.var("m")
+    a = te.placeholder((m,), "int32", "A")
+    b = te.compute((m,), lambda i: a[i] + 1, name="B")
+    s = create_schedule(b)
+    outer, inner = s[b].split(b.op.axis[0], nparts=4, tail="predicate")
+    far, near = s[b].split(outer, nparts=8, tail="predicate")
+    s[b].vectorize(near)
+    s[b].vectorize(far)
+    s[b].reorder(inner, near, far)
+    check(s, [a, b], m=13)

@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ class Verdict:
     kind: str = ""
     text: str = ""
     fingerprint: str = ""
+    backend: str = ""
 
 
 class Worker:
@@ -76,7 +77,7 @@ def campaign(
             for backend in backends:
                 if time.monotonic() > end:
                     return
-                verdict = worker.run({"seed": seed, "backend": backend})
+                verdict = replace(worker.run({"seed": seed, "backend": backend}), backend=backend)
                 yield (_shrunk(worker, seed, backend, verdict) if verdict.kind else None), verdict
     finally:
         worker.close()
@@ -145,20 +146,37 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report(verdicts: Iterator[tuple[Case | None, Verdict]], folder: Path) -> int:
+    """Print what fails, and now and then how far it is; the exit status. Ctrl-C ends the campaign."""
     seen: set[str] = set()
-    kinds: Counter[str] = Counter()
-    for case, verdict in verdicts:
-        kinds[verdict.kind or "passed"] += 1
-        seen.add(verdict.fingerprint)
-        if verdict.kind:
-            print(f"-- {verdict.kind}: {verdict.text}\n{case or 'while drawing the case'}", flush=True)
-        if case is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{case.backend}-{case.seed}.json"
-            path.write_text(json.dumps(case.to_json()), "utf-8")
-            print(f"python -m autosched.testing.fuzz --case {path}", flush=True)
-    print(", ".join(f"{count} {kind}" for kind, count in kinds.items()), f"({len(seen)} distinct cases)")
-    return int(set(kinds) != {"passed"})
+    passed: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    try:
+        for case, verdict in verdicts:
+            (failed if verdict.kind else passed)[verdict.kind or verdict.backend] += 1
+            seen.add(verdict.fingerprint)
+            if verdict.kind:
+                _show(case, verdict, folder)
+            if (passed.total() + failed.total()) % 500 == 0:
+                print(_summary(passed, failed, seen), flush=True)
+    except KeyboardInterrupt:
+        pass
+    print(_summary(passed, failed, seen))
+    return int(bool(failed))
+
+
+def _summary(passed: Counter[str], failed: Counter[str], seen: set[str]) -> str:
+    counts = ", ".join(f"{count} on {backend}" for backend, count in passed.items())
+    wrong = "; ".join(f"{count} failed with {kind}" for kind, count in failed.items())
+    return f"{passed.total()} passed ({counts}), {len(seen)} distinct cases" + (f"; {wrong}" if wrong else "")
+
+
+def _show(case: Case | None, verdict: Verdict, folder: Path) -> None:
+    print(f"-- {verdict.kind} on {verdict.backend}: {verdict.text}\n{case or 'while drawing the case'}", flush=True)
+    if case is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{case.backend}-{case.seed}.json"
+        path.write_text(json.dumps(case.to_json()), "utf-8")
+        print(f"python -m autosched.testing.fuzz --case {path}", flush=True)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def test_a_worker_reports_what_happened() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert fuzz.main(["--seeds", "0:2", "--backend", "interpreter"]) == 0
-    assert "2 passed (2 distinct cases)" in capsys.readouterr().out
+    assert "2 passed (2 on interpreter), 2 distinct cases" in capsys.readouterr().out
 
     def unlucky(self: fuzz.Worker, question: dict[str, object]) -> fuzz.Verdict:
         return fuzz.Verdict("AssertionError", "b[0] is 2, not 1", "0")
