@@ -180,12 +180,13 @@ def divided(m: Maker) -> Tensor | None:
     if not m.lengths(a.shape)[axis]:
         return None
     sizes = sorted({v for d in a.shape for v in variables(d)}, key=lambda v: v.name)
-    sign, divisor = m.rng.choice((1, -1, -1)), m.rng.choice((1, 2, 3, 5, *(v + 1 for v in sizes)))
+    by: Sequence[Expr] = [te.const(k) for k in (1, 2, 3, 5)] + [v + 1 for v in sizes]
+    divisor = m.rng.choice((1, -1, -1)) * m.rng.choice(by)
     operation, scale, shift = m.rng.choice(_DIVISIONS), m.rng.choice((1, 1, 3, -1)), m.rng.choice((0, 0, 1, -4, 7))
     wraps, adds = m.rng.random() < 0.4, m.rng.random() < 0.4
 
     def body(*i: Expr) -> object:
-        x = operation(scale * i[axis] + shift, sign * divisor)
+        x = operation(scale * i[axis] + shift, divisor)
         at = te.floormod(x, a.shape[axis]) if wraps else _clamp(x, a.shape[axis])
         element = m.read(a, [at if k == axis else e for k, e in enumerate(i)])
         return element + x.astype(a.dtype) if adds and not a.dtype.is_bool else element
