@@ -409,6 +409,23 @@ def a_shared_part_that_reads_the_state() -> None:
     lower_structure(s, args, "opencl")
 
 
+def a_shared_part_of_a_step_whose_state_is_private() -> None:
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), name="X")
+    state = te.placeholder((n, m), name="state")
+    first = te.compute((1, m), lambda _, i: x[0, i], name="first")
+    middle = te.compute((n, m), lambda t, i: state[t - 1, i] * 2, name="middle")
+    step = te.compute((n, m), lambda t, i: middle[t, i] + x[t, i], name="step")
+    total = te.scan(first, step, state, name="S")
+    out = te.compute((n, m), lambda t, i: total[t, i] * 2, name="out")
+    s = create_schedule(out)
+    _, inner = s[out].split("i", factor=2)
+    s[out].bind(inner, "threadIdx.x")
+    s["S"].compute_at(s[out], inner)
+    s["middle"].set_scope("shared")
+    lower_structure(s, [x, out], "opencl")
+
+
 CASES: dict[str, list[Callable[[], None]]] = {
     "arguments": [
         an_input_is_missing, the_arguments_of_another_program, an_output_is_missing, an_argument_is_computed_by_each_work_item,
@@ -427,6 +444,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "storage": [storage_whose_size_depends_on_a_loop],
     "scans": [
         a_bound_axis_along_which_a_step_looks_aside, work_items_that_change_places, a_shared_part_that_reads_the_state,
+        a_shared_part_of_a_step_whose_state_is_private,
     ],
     "binds": [
         a_buffer_for_a_stranger, a_shape_for_a_buffer, a_buffer_of_another_rank, a_buffer_of_another_type,

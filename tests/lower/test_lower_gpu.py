@@ -208,7 +208,7 @@ def test_each_root_stage_is_a_kernel() -> None:
         s[stage].bind(inner, "threadIdx.x")
     f = lower_structure(s, [a, c], "opencl").bind()
     launches = [x for x in walk(f.body) if isinstance(x, Launch)]
-    assert [x.name for x in launches] == ["B", "C"]
+    assert [x.name for x in launches] == ["main_B_kernel", "main_C_kernel"]
     for launch in launches:
         assert repr(launch.grid[0]) == "(n + 31)//32"
         assert [repr(e) for e in (*launch.grid[1:], *launch.block)] == ["1", "1", "32", "1", "1"]

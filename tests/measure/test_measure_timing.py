@@ -44,7 +44,7 @@ def test_calibrated_sample_lasts_long_enough(seconds: float, overhead: float, mi
     number, _ = calibrate(clock.measure, min_s)
     assert number == clock.numbers[-1]
     assert number * seconds + overhead >= 0.9 * min_s * 0.999 or number == timing._MAX_NUMBER
-    assert clock.now <= 3 * min_s + 2 * seconds + 20 * overhead  # and does not waste time
+    assert clock.now <= 3 * min_s + 2 * seconds + 40 * overhead  # and does not waste time
     assert all(a < b for a, b in zip(clock.numbers, clock.numbers[1:], strict=False))
 
 
