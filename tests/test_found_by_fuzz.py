@@ -146,3 +146,18 @@ def test_conditions_of_vectors_are_compared() -> None:
     s[b].vectorize(far)
     s[b].reorder(inner, near, far)
     check(s, [a, b], m=13)
+
+
+def test_buffers_of_several_types_in_one_workspace() -> None:
+    """gcc 12 with -O3 lost the stores of the partial results, unless told not to think of types."""
+    n, k = te.var("n"), te.reduce_axis((0, 1), "k")
+    a = te.placeholder((n, 1, 16), "uint16", "A")
+    _, least = te.compute((n, 16), lambda i, j: te.argmin((k.var, a[i, k, j]), axis=k), name="T")
+    s = create_schedule(least)
+    s["T"].fuse("i", "j")
+    s["T"].tile("k", "i.j.fused", 5, 2)
+    s["T"].split_into("k.inner", 1, None, 3)
+    s.rfactor("T", "k.inner.0", factor_axis=-2)
+    s.rfactor("T.rf", "k.inner.2", factor_axis=-3)
+    given = np.random.default_rng(0).integers(0, 5, (1, 1, 16)).astype(np.uint16)
+    check_against_reference([a, least], s, "c", [given])

@@ -374,7 +374,10 @@ class _Emitter:
         text = "\n".join([*helpers, *functions])
         pieces = [("padded", _PADDED), *C.definitions]
         defined = [piece for name, piece in pieces if _mentions([text], name)]
-        head = [f"// {self.signature.name}: C99. Compile with -fopenmp to run parallel loops on all cores."]
+        head = [
+            f"// {self.signature.name}: C99. Compile with -fopenmp to run parallel loops on all cores, and gcc with",
+            "// -fno-strict-aliasing: version 12 loses stores to buffers that share a workspace at -O3.",
+        ]
         head.append(C.preamble)
         used = "\n".join([text, *defined])
         head += [f"#include <{h}.h>" for h, word in (("stdlib", "malloc"), ("string", "memcpy")) if word in used]

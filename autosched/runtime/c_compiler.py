@@ -22,8 +22,11 @@ from autosched.errors import BuildError
 
 __all__ = ["Compiler", "compile_object", "find_compiler", "require_compiler"]
 
-#: errno and traps are of no interest to generated code; a*b+c may be one instruction, as with LLVM
-_FLAGS = ("-std=gnu99", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+#: errno and traps are of no interest to generated code; a*b+c may be one instruction, as with LLVM. Buffers of
+#: several types lie in one workspace: without -fno-strict-aliasing, gcc 12 loses stores to them at -O3
+_FLAGS = (
+    "-std=gnu99", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-strict-aliasing",
+)  # fmt: skip
 _LOG_CHARACTERS = 4096
 
 
