@@ -161,3 +161,16 @@ def test_buffers_of_several_types_in_one_workspace() -> None:
     s.rfactor("T.rf", "k.inner.2", factor_axis=-3)
     given = np.random.default_rng(0).integers(0, 5, (1, 1, 16)).astype(np.uint16)
     check_against_reference([a, least], s, "c", [given])
+
+
+@pytest.mark.parametrize("n", [1, 4, 5])
+def test_a_specialized_stage_inside_a_loop(n: int) -> None:
+    """The border of the loop outside comes from the version for even sizes, and mentions half of n."""
+    size = te.var("n")
+    a = te.placeholder((size, 4), "int32", "A")
+    edge = te.compute((size + 2, 4), lambda i, j: a[te.max(te.min(i - 1, size - 1), 0), j], name="edge")
+    out = te.compute((size, 4), lambda i, j: edge[i, j] + edge[i + 1, j] + edge[i + 2, j], name="out")
+    s = create_schedule(out)
+    s[edge].compute_at(s[out], "i")
+    s[edge].specialize(te.floormod(size, 2) == 0)
+    check(s, [a, out], n=n)

@@ -49,7 +49,7 @@ from autosched.lower.double_buffer import in_turns
 from autosched.lower.extern import opaque_nest
 from autosched.lower.group_reduction import GroupReduction, ThreadLoop
 from autosched.lower.scan import check_private_state, check_work_items
-from autosched.lower.special import specialized
+from autosched.lower.special import named, specialized
 from autosched.lower.tensorize import Tile
 from autosched.schedule.double_buffer import doubled_at
 from autosched.schedule.schedule import Schedule
@@ -75,6 +75,7 @@ class _Builder:
     ) -> None:
         self.s, self.real, self.target, self.an, self.passed, self.binds = s, real, target, an, passed, binds
         self.buffers: dict[Tensor, Buffer] = {}
+        self.names: dict[Expr, Expr] = {}
 
     # -- buffers --------------------------------------------------------------------------------
     def buffer(self, tensor: Tensor) -> Buffer:
@@ -162,7 +163,7 @@ class _Builder:
                 asked=stage.schedule.earlier("specialize", stage, repr(stage.special_cases[0])),
                 legal="specialize for CPU targets, or a schedule of its own for these sizes",
             )
-        return specialized(self._produce(stage), stage.special_cases)
+        return specialized(self._produce(stage), stage.special_cases, self.names)
 
     def _produce(self, stage: Stage) -> Stmt:
         real = self.real[stage]
@@ -597,7 +598,7 @@ def build_nests(
     """
     builder = _Builder(s, real, target, an, passed, binds)
     roots = [x for x in s.stages if x in real and x.attach.kind == "root"]
-    body: Stmt = seq(*(builder.produce(x) for x in roots))
+    body = named(seq(*(builder.produce(x) for x in roots)), builder.names)
     for stage in reversed(roots):
         body = builder.allocated(stage, body)
     return builder.buffers, body
