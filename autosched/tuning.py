@@ -420,6 +420,7 @@ class _Run:
             seed=self.seed,
             trial=self.resumed + len(self.measured) + 1 if trial is None else trial,
             run=self.run_id,
+            extra={"raced": True} if m.raced else {},
         )
 
     def save(self, r: Record) -> None:

@@ -85,6 +85,11 @@ def _add_measuring(group: Any) -> None:
         "--repeat", metavar="N", type=options.count("--repeat"), help="samples for each candidate; default 3"
     )
     group.add_argument(
+        "--no-race",
+        action="store_true",
+        help="as many samples for candidates that have clearly lost, and for those near the best, as for all",
+    )
+    group.add_argument(
         "--min-repeat-ms",
         metavar="MS",
         type=options.positive("--min-repeat-ms", "milliseconds"),
@@ -142,6 +147,7 @@ def _measuring(args: argparse.Namespace) -> dict[str, Any]:
         "repeat": args.repeat,
         "min_repeat_ms": args.min_repeat_ms,
         "builders": args.builders,
+        "race": False if args.no_race else None,
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -40,6 +40,7 @@ class RunAnswer:
     verified: str
     run_s: float
     number: int
+    raced: bool
     recycle: bool
     device_error: bool
 
@@ -80,6 +81,7 @@ def _read_run(reply: dict[str, Any], statuses: tuple[str, ...]) -> RunAnswer:
         verified=verified,
         run_s=_seconds(reply, "run_s"),
         number=number,
+        raced=reply.get("raced") is True,
         recycle=reply.get("recycle") is True,
         device_error=reply.get("device_error") is True,
     )

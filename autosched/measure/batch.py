@@ -93,7 +93,7 @@ class Batch:
 
     def _same_code(self, task: Task, twin: Measurement) -> Measurement:
         text = f"same code as job {twin.job.id}"
-        return task.ended("ok", text, samples=twin.samples, verified=twin.verified)
+        return task.ended("ok", text, samples=twin.samples, verified=twin.verified, raced=twin.raced)
 
     # -- what came of it --------------------------------------------------------------------------
 
@@ -177,7 +177,8 @@ def _measured(task: Task, answer: RunAnswer, log: str) -> Measurement:
     error = answer.error
     if answer.status == "compile" and (words := last_words(log)) and words not in error:
         error = f"{error}\n{words}"  # a device's compiler may say more on its standard error
-    return task.ended(answer.status, error, samples=answer.samples, run_s=answer.run_s, verified=answer.verified)
+    found = {"samples": answer.samples, "verified": answer.verified, "raced": answer.raced}
+    return task.ended(answer.status, error, run_s=answer.run_s, **found)
 
 
 def _device_lost(ended: Measurement) -> DeviceError:

@@ -152,6 +152,7 @@ class Desk:
             "repeat": options.repeat,
             "min_s": self._min_s,
             "best_s": self.best_s,
+            "race": options.race,
             "budget_s": min(self.run_limit_s(), options.timeout_s) / 2,
             "full": False,
             "key": "",
@@ -201,7 +202,7 @@ class BuildQueue:
             task = self.pending[0]
             task.path = self._desk.session.new_artifact()
             request = {"op": "build", "job": task.job.to_json(), "path": str(task.path)}
-            if crew.submit(slot, request, [("build", options.build_timeout_s)], task):
+            if crew.submit(slot, request, [("build", task.job.patience * options.build_timeout_s)], task):
                 self.pending.popleft()
                 self.building += 1
                 room -= 1

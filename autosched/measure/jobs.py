@@ -17,7 +17,7 @@ from autosched.measure import verify
 from autosched.measure.backend import Backend
 from autosched.measure.guard import GuardedArray
 from autosched.measure.protocol import Job
-from autosched.measure.timing import take_samples
+from autosched.measure.timing import Samples, take_samples
 
 if TYPE_CHECKING:
     from autosched.runtime.kernel import BoundCall, Kernel
@@ -242,7 +242,8 @@ class Runner:
         """Load, verify, time, verify again. Never raises: the answer says what happened.
 
         The request: `path`; `number`, `repeat`, `min_s`, `best_s` (or None), `budget_s` as in
-        `take_samples`; `full` to compare outputs whole; `key` to keep the kernel for `time`.
+        `take_samples`; `race`, false for `repeat` samples whatever `best_s` is; `full` to compare
+        outputs whole; `key` to keep the kernel for `time`.
         """
         start = time.monotonic()
         try:
@@ -270,13 +271,15 @@ class Runner:
         self._enter("time")
         bench.poison(1)
         loaded.call.upload()
-        samples, loaded.number = self._samples(loaded.call, request)
+        samples = self._samples(loaded.call, request)
+        loaded.number = samples.number
         loaded.call.fetch()
         self._enter("recheck")
-        verdict = self._recheck(loaded, full, before, samples, request["best_s"])
+        verdict = self._recheck(loaded, full, before, samples.seconds, request["best_s"])
         if key := request.get("key"):
             self._keep(key, loaded)
-        return {"status": "ok", "error": "", "samples": samples, "verified": verdict, "number": loaded.number}
+        answer = {"samples": samples.seconds, "number": samples.number, "raced": samples.raced}
+        return {"status": "ok", "error": "", "verified": verdict, **answer}
 
     def time(self, request: dict[str, Any]) -> dict[str, Any]:
         """One more sample of a kept kernel, of as many calls as before. Never raises.
@@ -294,7 +297,7 @@ class Runner:
             self._phase = "time"
             self._bench.poison(1)
             loaded.call.upload()
-            samples, _ = take_samples(loaded.call.time, number=loaded.number, repeat=1, min_s=0.0)
+            samples = take_samples(loaded.call.time, number=loaded.number, repeat=1, min_s=0.0).seconds
             if check:
                 loaded.call.fetch()
                 self._enter("recheck")
@@ -309,13 +312,13 @@ class Runner:
         if phase != PHASES[0]:  # the parent starts the clock of the first one
             self._announce(phase)
 
-    def _samples(self, call: BoundCall, request: dict[str, Any]) -> tuple[list[float], int]:
+    def _samples(self, call: BoundCall, request: dict[str, Any]) -> Samples:
         return take_samples(
             call.time,
             number=int(request["number"]),
             repeat=int(request["repeat"]),
             min_s=float(request["min_s"]),
-            best_s=request["best_s"],
+            best_s=request["best_s"] if request["race"] else None,
             budget_s=float(request["budget_s"]),
         )
 

@@ -38,6 +38,8 @@ class MeasureOptions:
     build_timeout_s: longest that one build may take; a device's own compiler counts as building
     number:          calls per sample; 0 chooses enough for `min_repeat_ms`
     repeat:          samples per candidate
+    race:            fewer samples for candidates that have clearly lost, more for those near the best
+                     (`timing.take_samples`); without it every candidate has `repeat`
     min_repeat_ms:   shortest sample, when `number` is 0
     builders:        build processes
     verify:          compare outputs with the reference
@@ -56,6 +58,7 @@ class MeasureOptions:
     build_timeout_s: float = 15.0
     number: int = 0
     repeat: int = 3
+    race: bool = True
     min_repeat_ms: float = 20.0
     builders: int = field(default_factory=cpu_count)
     verify: bool = True
@@ -91,8 +94,9 @@ class MeasureOptions:
 class Job:
     """One candidate: the knob values of a sketch. `id` is the caller's, echoed in the measurement.
 
-    Until something has been measured, `patience` times the time limit is allowed: the default schedule
-    may be a thousand times slower than what is to come.
+    It may take `patience` times the time limits, of building and, until something has been measured,
+    of running: the default schedule may be a thousand times slower than what is to come, and the first
+    build of a session waits for the imports of its process, on a machine that may be busy.
     """
 
     id: int
@@ -110,6 +114,7 @@ class Measurement:
 
     `samples` are seconds per call, in the order taken, and empty unless `status` is `"ok"`.
     `error` is one short line (several for a device compiler's log), and empty when all is well.
+    `raced`: it was clearly slower than the best, and stopped before it had all its samples.
     `build_s` and `run_s` are what the candidate cost; `verified` is one of `VERDICTS`; `digest`
     identifies the generated code, and is empty when nothing was built.
     """
@@ -122,6 +127,7 @@ class Measurement:
     run_s: float = 0.0
     verified: str = "no"
     digest: str = ""
+    raced: bool = False
 
     @property
     def ok(self) -> bool:

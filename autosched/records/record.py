@@ -157,6 +157,11 @@ class Record:
         found = self.extra.get("playoff")
         return found if isinstance(found, dict) else None
 
+    @property
+    def raced(self) -> bool:
+        """Whether measuring was stopped early, because the candidate was clearly slower than the best."""
+        return self.extra.get("raced") is True
+
     def with_playoff(self, samples: tuple[float, ...], *, run: str, winner: bool, **details: Any) -> Record:
         """The line to append after a play-off: the same `id`, the new samples in seconds.
 
@@ -164,11 +169,12 @@ class Record:
         default schedule. The latest line of an `id` is the one that counts.
         """
         extra = {**self.extra, "playoff": {"run": run, "winner": bool(winner), **details}}
+        extra.pop("raced", None)  # the new samples are all there
         return replace(self, samples=samples, at=timestamp(), extra=extra)
 
     def as_failed(self, status: str, error: str) -> Record:
         """The line that withdraws this record: the same `id`, found not to work when it was applied."""
-        extra = {name: value for name, value in self.extra.items() if name != "playoff"}
+        extra = {name: value for name, value in self.extra.items() if name not in ("playoff", "raced")}
         return replace(self, status=status, samples=(), error=error, verified="no", at=timestamp(), extra=extra)
 
 

@@ -19,7 +19,16 @@ from autosched.measure.protocol import STATUSES, Job
 from autosched.measure.worker import make_backend
 from autosched.target import Target
 
-REQUEST = {"number": 2, "repeat": 2, "min_s": 0.0, "best_s": None, "budget_s": 9.0, "full": False, "key": ""}
+REQUEST = {
+    "number": 2,
+    "repeat": 2,
+    "min_s": 0.0,
+    "best_s": None,
+    "budget_s": 9.0,
+    "full": False,
+    "key": "",
+    "race": True,
+}
 
 
 @pytest.fixture

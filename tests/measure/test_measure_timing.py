@@ -1,13 +1,30 @@
 from __future__ import annotations
 
 import math
+import statistics
+from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched.measure import timing
-from autosched.measure.timing import ClockError, calibrate, check_time, next_number, take_samples
+from autosched.measure.timing import (
+    HOPELESS,
+    NEAR,
+    SLOWER,
+    ClockError,
+    Samples,
+    calibrate,
+    check_time,
+    has_lost,
+    next_number,
+    take_samples,
+)
+
+ONE_CALL: dict[str, Any] = {"number": 1, "repeat": 3, "min_s": 0.0}
 
 
 class Clock:
@@ -41,7 +58,7 @@ def test_impossible_times(bad: float) -> None:
 @given(st.floats(1e-9, 10.0), st.floats(0, 1e-4), st.floats(1e-4, 0.1))
 def test_calibrated_sample_lasts_long_enough(seconds: float, overhead: float, min_s: float) -> None:
     clock = Clock(seconds, overhead)
-    number, _ = calibrate(clock.measure, min_s)
+    number = calibrate(clock.measure, min_s).number
     assert number == clock.numbers[-1]
     assert number * seconds + overhead >= 0.9 * min_s * 0.999 or number == timing._MAX_NUMBER
     assert clock.now <= 3 * min_s + 2 * seconds + 40 * overhead  # and does not waste time
@@ -58,20 +75,117 @@ def test_first_reading_may_be_absurd() -> None:
 
 def test_all_samples_are_kept() -> None:
     readings = iter([5.0, 3.0, 4.0])
-    samples, number = take_samples(lambda n: next(readings), number=7, repeat=3, min_s=0.0)
-    assert (samples, number) == ([5.0, 3.0, 4.0], 7)
+    samples = take_samples(lambda n: next(readings), number=7, repeat=3, min_s=0.0)
+    assert samples == Samples([5.0, 3.0, 4.0], 7)
 
 
-def test_a_slow_candidate_gets_one_sample() -> None:
-    for best, count in [(1.0, 4), (0.34, 4), (0.33, 1), (None, 4)]:
-        samples, _ = take_samples(lambda n: 1.0, number=1, repeat=4, min_s=0.0, best_s=best)
-        assert len(samples) == count
+@pytest.mark.parametrize(
+    ("best", "count", "raced"),
+    [
+        (None, 4, False),
+        (1 / HOPELESS - 0.01, 1, True),  # far behind: one sample
+        (1 / HOPELESS + 0.01, 2, True),
+        (1 / SLOWER - 0.01, 2, True),  # behind: a second sample says so too
+        (1 / SLOWER + 0.01, 4, False),
+        (1 / NEAR - 0.01, 4, False),
+        (1 / NEAR + 0.01, 9, False),  # near the best
+        (2.0, 9, False),  # a new best
+    ],
+)
+def test_the_nearer_to_the_best_the_more_samples(best: float | None, count: int, raced: bool) -> None:
+    samples = take_samples(lambda n: 1.0, number=1, repeat=4, min_s=0.0, best_s=best)
+    assert samples == Samples([1.0] * count, 1, raced)
+
+
+def test_a_disturbed_sample_does_not_end_the_race() -> None:
+    for readings in ([4.0, 1.02, 1.01], [1.02, 4.0, 1.01], [1.02, 1.01, 4.0]):
+        clock = iter([*readings, *[1.0] * 9])
+        found = take_samples(lambda n, clock=clock: next(clock), **ONE_CALL, best_s=1.0)
+        assert not found.raced and found.seconds == [*readings, 1.0, 1.0, 1.0, 1.0]
+
+
+def test_a_good_candidate_with_two_bad_samples_gets_more() -> None:
+    readings = iter([1.3, 1.0, 1.3, 1.0, 1.0, 1.0, 1.0])
+    found = take_samples(lambda n: next(readings), **ONE_CALL, best_s=1.0)
+    assert statistics.median(found.seconds) == 1.0
+
+
+def test_a_short_reading_is_taken_again_before_a_long_one() -> None:
+    """Calls of 5 ms, samples of 20 ms: two single calls tell a candidate that is far behind."""
+    clock = Clock(5e-3)
+    assert take_samples(clock.measure, number=0, repeat=3, min_s=0.02, best_s=3e-3).raced
+    assert clock.numbers == [1, 1]
+    clock = Clock(5e-3)
+    assert not take_samples(clock.measure, number=0, repeat=3, min_s=0.02, best_s=4e-3).raced
+    assert clock.numbers == [1, 5, 5, 5]
+    clock = Clock(1e-6)  # a microsecond is too short to say anything
+    take_samples(clock.measure, number=0, repeat=3, min_s=0.02, best_s=3e-7)
+    assert clock.numbers == [1, 100, 10_000, 10_000]
+
+
+def test_a_short_reading_that_was_disturbed_is_forgotten() -> None:
+    readings = iter([9e-3, *[5e-3] * 8])
+    found = take_samples(lambda n: next(readings), number=0, repeat=3, min_s=0.02, best_s=4.9e-3)
+    assert not found.raced and set(found.seconds) == {5e-3}
+
+
+class Machine:
+    """Candidates with known times on a machine that others use too: their stalls only add time."""
+
+    def __init__(self, seed: int, stall_every: float) -> None:
+        rng = np.random.default_rng(seed)
+        self.rng = rng
+        self.true = 1e-3 * np.exp(np.abs(rng.normal(0, 1.0, 150)))
+        self.true[rng.integers(150)] = 0.9e-3
+        self.stall_every, self.now = stall_every, 0.0
+
+    def measure(self, i: int, number: int) -> float:
+        busy = number * self.true[i] * (1 + 0.01 * self.rng.random())
+        stalls = self.rng.exponential(8e-3, self.rng.poisson(busy / self.stall_every)).sum()
+        self.now += busy + stalls
+        return float((busy + stalls) / number)
+
+    def search(self, race: bool) -> tuple[int, list[int]]:
+        """(the winner, the candidates that were stopped)."""
+        best, winner, stopped = math.inf, -1, []
+        for i in range(len(self.true)):
+            known = best if race and winner >= 0 else None
+            found = take_samples(partial(self.measure, i), number=0, repeat=3, min_s=0.02, best_s=known)
+            if found.raced:
+                stopped.append(i)
+            seconds = statistics.median(found.seconds)
+            if seconds < best:
+                best, winner = seconds, i
+                assert not found.raced
+        return winner, stopped
+
+
+@pytest.mark.parametrize("stall_every", [0.1, 1.0])
+def test_racing_finds_the_same_winner_in_less_time(stall_every: float) -> None:
+    shares = []
+    right = {True: 0, False: 0}
+    for seed in range(20):
+        raced, patient = Machine(seed, stall_every), Machine(seed, stall_every)
+        winner, stopped = raced.search(race=True)
+        right[True] += winner == raced.true.argmin()
+        right[False] += patient.search(race=False)[0] == raced.true.argmin()
+        assert len(stopped) > 50
+        shares.append(raced.now / patient.now)
+        seen = np.minimum.accumulate(raced.true)
+        assert all(raced.true[i] > seen[i] for i in stopped)
+    assert statistics.mean(shares) < 0.7  # of the simulated time
+    assert right[True] >= right[False] >= 18 and (right[True] == right[False] == 20 or stall_every < 1)
+
+
+def test_has_lost_needs_a_best_time() -> None:
+    assert not has_lost([1e9, 1e9], None)
+    assert not has_lost([], 1.0)
 
 
 def test_the_budget_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(1.0)
     monkeypatch.setattr(timing.time, "monotonic", clock.monotonic)
-    samples, _ = take_samples(clock.measure, number=2, repeat=10, min_s=0.0, budget_s=7.0)
-    assert len(samples) == 3  # 6 s; a fourth would end at 8 s
-    samples, _ = take_samples(clock.measure, number=2, repeat=10, min_s=0.0, budget_s=0.5)
-    assert len(samples) == 1
+    samples = take_samples(clock.measure, number=2, repeat=10, min_s=0.0, budget_s=7.0)
+    assert len(samples.seconds) == 3  # 6 s; a fourth would end at 8 s
+    samples = take_samples(clock.measure, number=2, repeat=10, min_s=0.0, budget_s=0.5)
+    assert len(samples.seconds) == 1
