@@ -28,6 +28,7 @@ __all__ = [
     "VerificationError",
     "WorkloadError",
     "asked_at",
+    "raised_at",
 ]
 
 
@@ -46,11 +47,11 @@ class AutoschedError(Exception):
         self.legal = legal
         super().__init__(self._message())
 
-    def located(self, did: str, call: str = "") -> None:
+    def located(self, did: str, call: str = "", where: str = "") -> None:
         """Name the call that it is about, where that is known, and the line of the caller's code that made
-        it. Unless the error names a line already, it is the one that `did` this now."""
+        it. Unless the error names a line already, it is `where`, or the one that `did` this now."""
         self.asked = call or self.asked
-        where = "" if re.search(r" at .+:\d+$", self.asked) else asked_at()
+        where = "" if re.search(r" at .+:\d+$", self.asked) else where or asked_at()
         if where:
             self.asked = f"{self.asked}  {did} at {where}".strip()
         self.args = (self._message(),)
@@ -134,6 +135,17 @@ def asked_at(skip_packages: tuple[str, ...] = ("autosched",)) -> str:
             return f"{file}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
+
+
+def raised_at(error: BaseException, skip_packages: tuple[str, ...] = ("autosched",)) -> str:
+    """`file.py:12` of the innermost call outside this package that an exception came through."""
+    found, link = "", error.__traceback__
+    while link is not None:
+        module, file = link.tb_frame.f_globals.get("__name__", ""), link.tb_frame.f_code.co_filename
+        if module.partition(".")[0] not in skip_packages and not _is_machinery(module, file):
+            found = f"{file}:{link.tb_lineno}"
+        link = link.tb_next
+    return found
 
 
 def _is_machinery(module: str, file: str) -> bool:

@@ -195,6 +195,8 @@ class _Run:
         self.failures: Counter[str] = Counter()
         self.measured: list[Record] = []  # this run's records, in order
         self.notes: list[str] = []
+        self.impossible: set[str] = set()  # names of sketches that a note was written about
+        self.reasons_told: set[str] = set()
         self.unsaved = 0
         self.trials_begun = 0.0
         self.default_seconds = float("inf")
@@ -356,11 +358,28 @@ class _Run:
             if self.trial_s:  # a batch is built before it runs: do not begin what cannot be finished
                 n = max(1, int(min(n, self.time_left / self.trial_s)))
             batch = list(self.strategy.propose(n))
+            self.note_failures()
             if not batch:
+                impossible = None if done else self.space.impossible()
+                if impossible is not None:
+                    raise impossible
                 self.note("every candidate of the space has been measured")
                 return
             done += len(batch)
             yield batch
+
+    def note_failures(self) -> None:
+        """Tell of sketches that turned out not to be possible, each reason once."""
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.space.failures.items():
+            if name not in self.impossible:
+                by_reason.setdefault(reason, []).append(name)
+        for reason, names in by_reason.items():
+            self.impossible.update(names)
+            if reason not in self.reasons_told:
+                others = f" and {len(names) - 1} others" if len(names) > 1 else ""
+                self.note(f"sketch {names[0]}{others} cannot be built, and is left out: {reason}", "warning")
+            self.reasons_told.add(reason)
 
     def measure(self, batch: list[Candidate]) -> Iterator[Trial]:
         """Measure a batch, one record each; what is left over when time runs out is not observed."""

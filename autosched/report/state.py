@@ -125,6 +125,10 @@ class TuningState:
         return [f"{n}x {reason}" for reason, n in self.reasons.most_common(most)]
 
 
+#: Sketches that the list at the start names.
+MOST_SKETCHES = 8
+
+
 def first_line(error: str, longest: int = 100) -> str:
     """The first line of an error, shortened, and with nothing in it that a terminal would obey."""
     line = "".join(c if c.isprintable() else " " for c in error.strip().partition("\n")[0]).strip()
@@ -134,7 +138,9 @@ def first_line(error: str, longest: int = 100) -> str:
 def start_lines(event: Started) -> list[str]:
     """What is about to be tuned, where, and for how long."""
     sizes = f": {text.knobs(event.sizes)}" if event.sizes else ""
-    sketches = ", ".join(f"{name} {text.count(size)}" for name, size in event.sketches)
+    shown = [f"{name} {text.count(size)}" for name, size in event.sketches[:MOST_SKETCHES]]
+    more = [f"and {len(event.sketches) - MOST_SKETCHES} more"] if len(event.sketches) > MOST_SKETCHES else []
+    sketches = ", ".join(shown + more)
     limits = [text.plural(event.trials, "trial")] if event.trials is not None else []
     limits += [text.duration(event.budget_s)] if event.budget_s else []
     points = f"{text.plural(len(event.sketches), 'sketch')} ({sketches}), {text.plural(event.points, 'point')}"

@@ -1,8 +1,9 @@
 """Which points of a space are left: drawing them, checking them, remembering them.
 
 Feasible points are found by drawing and masking, so that a space of billions costs nothing. A
-small sketch is enumerated instead, at once; a middling one when so many draws were made on it
-that enumerating costs no more. That is how a space is exhausted to the last point.
+small sketch is enumerated after the first draw; a middling one when so many draws were made on it
+that enumerating costs no more. That is how a space is exhausted to the last point. What nothing was
+drawn from yet is not looked at: there may be thousands of sketches, and `mask` lowers one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["LIMIT", "Points", "SketchPoints", "feasible"]
 #: Rows given to `mask` at a time.
 CHUNK = 1 << 13
 
-#: A sketch of at most this many points is enumerated before the first draw.
+#: A sketch of at most this many points is enumerated after the first draw.
 SMALL = 1 << 13
 
 #: A sketch of at most this many points may be enumerated. A larger one in which this many draws
@@ -32,6 +33,9 @@ PATIENCE = 1 << 17
 
 #: `SketchPoints.find` stops after this many draws, even if it has found nothing.
 SHORT_PATIENCE = 1 << 14
+
+#: This many sketches that nothing was drawn from yet may be looked at together.
+NEW = 16
 
 Row = tuple[int, ...]
 
@@ -54,6 +58,7 @@ class SketchPoints:
         self._left: IntArray | None = None  # flat numbers of what is left, once enumerated
         self._gone: list[int] = []  # flat numbers seen since `_left` was computed
         self._draws = 0
+        self.opened = False  # whether anything was drawn
         self._misses = 0
         self._given_up = self.size == 0
 
@@ -87,12 +92,12 @@ class SketchPoints:
 
     def weight(self) -> float:
         """For drawing uniformly: how many points are left, at most; 0 if there are none."""
-        if self._left is None and not self._given_up and self.size <= SMALL:
-            self._enumerate()
         if self._left is not None:
             self._settle()
             return float(len(self._left))
-        return 0.0 if self._given_up else float(min(self.size, 10**300))
+        if self._given_up or len(self._seen) >= self.size:
+            return 0.0
+        return float(min(self.size, 10**300))
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """Points [m, k], m <= count, each feasible, unseen and different: `count` tries.
@@ -101,12 +106,13 @@ class SketchPoints:
         """
         if count <= 0 or self.weight() == 0:
             return self.as_rows([])
+        self.opened = True
         if self._left is not None:
             return self._unflatten(rng.choice(self._left, min(count, len(self._left)), replace=False))
         rows = self.fresh(rng.integers(0, self.radices, size=(count, len(self.radices))))
         self._draws += count
         self._misses = 0 if len(rows) else self._misses + count
-        if self.size <= LIMIT and self._draws >= self.size:
+        if self.size <= SMALL or (self.size <= LIMIT and self._draws >= self.size):
             self._enumerate()
         elif self._misses >= LIMIT:
             self._given_up = True
@@ -178,7 +184,8 @@ class Points:
         infeasible or seen; so all feasible points are equally likely, whatever sketch they are in.
         """
         found: list[Candidate] = []
-        tries, spent = 4 * n + 64, 0
+        # Few tries at first where each may open another sketch.
+        tries, spent = 4 * n + 64 if self._unopened() <= NEW else n, 0
         while len(found) < n and not (found and spent >= PATIENCE):
             weights = np.array([points.weight() for points in self.sketches])
             if weights.sum() == 0:
@@ -195,9 +202,19 @@ class Points:
             tries = min(2 * tries, 8 * CHUNK)
         return found
 
+    def _unopened(self) -> int:
+        return sum(not points.opened for points in self.sketches)
+
     def shares(self, n: int, rng: np.random.Generator) -> list[int]:
-        """`n` divided evenly over the sketches that have points left; the remainder goes by chance."""
+        """`n` divided evenly over the sketches that have points left; the remainder goes by chance.
+
+        Of those that nothing was drawn from yet, `NEW` take part, by chance.
+        """
         live = [number for number, points in enumerate(self.sketches) if points.weight() > 0]
+        if self._unopened() > NEW:
+            new = [number for number in live if not self.sketches[number].opened]
+            chosen = {new[i] for i in rng.permutation(len(new))[:NEW]}
+            live = [number for number in live if self.sketches[number].opened or number in chosen]
         shares = [0] * len(self.sketches)
         if live:
             for number in live:

@@ -1,44 +1,78 @@
 """Search spaces: the sketches of a workload for a target, and their candidates.
 
-A sketch is a trace with open knobs. Its structure is lowered once; constraints and features are
-expressions over the knobs, evaluated for whole batches of candidates (rows of knob indices).
+A sketch is a trace with open knobs. Its structure is lowered once, and only when a candidate of it is
+looked at: a template may have thousands of sketches. Constraints and features are expressions over
+the knobs, evaluated for whole batches of candidates (rows of knob indices).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from autosched.errors import AutoschedError, WorkloadError
+from autosched.errors import AutoschedError, WorkloadError, raised_at
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr
 from autosched.lower.pipeline import Structure, lower_structure
 from autosched.schedule.schedule import Knob, Schedule, create_schedule
 from autosched.space.features import FEATURE_NAMES, extract
 from autosched.space.limits import implied_constraints
-from autosched.space.workload import Template, Workload
+from autosched.space.workload import MAX_FORKS, Template, Workload
 from autosched.target import Target
 
 __all__ = ["MAX_FORKS", "SearchSpace", "Sketch", "make_sketch", "template_space"]
 
-#: `choose` may split one template into this many sketches.
-MAX_FORKS = 64
+#: Different reasons that the error of an impossible space lists.
+MOST_REASONS = 5
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """A workload, a trace and its open knobs, at concrete sizes."""
+    """A workload, a trace and its open knobs, at concrete sizes.
+
+    `structure` is lowered when first asked for: by `mask`, `reasons`, `features`, and building. One that
+    cannot be lowered has no feasible point, and says why in `failure`.
+    """
 
     name: str
     workload: Workload
     trace: list[Any]
     knobs: tuple[Knob, ...]
-    structure: Structure
+    schedule: Callable[[], Schedule] = field(repr=False)  #: what the trace does, done again
+    target: Target
     sizes: dict[str, int]
+
+    @cached_property
+    def _lowered(self) -> Structure | Exception:
+        try:
+            s = self.schedule()
+            if s.trace.to_json() != self.trace:
+                raise WorkloadError(
+                    "the template did something else when it ran again",
+                    asked=f"sketch {self.name}",
+                    legal="a template that depends on nothing but the schedule and the target",
+                )
+            return lower_structure(s, list(self.workload.args), self.target, self.workload.name)
+        except Exception as error:  # whatever it is, other sketches may do
+            return error
+
+    @property
+    def structure(self) -> Structure:
+        """The loops, with knobs and sizes as variables. Raises what lowering raised."""
+        if isinstance(self._lowered, Exception):
+            raise self._lowered
+        return self._lowered
+
+    @property
+    def failure(self) -> str:
+        """Why it cannot be lowered. Empty if it can, and as long as nobody has asked for it."""
+        found = self.__dict__.get("_lowered")
+        return _reason(found) if isinstance(found, Exception) else ""
 
     @property
     def size(self) -> int:
@@ -60,7 +94,8 @@ class Sketch:
     def _environment(self, indices: np.ndarray) -> dict[Expr, Any]:
         batch = np.asarray(indices, dtype=np.int64).reshape(len(indices), len(self.knobs))
         env: dict[Expr, Any] = {
-            k.var: np.asarray(k.values, dtype=np.int64)[batch[:, column]] for column, k in enumerate(self.knobs)
+            k.var: np.asarray(k.values, dtype=np.int64)[batch[:, column]]
+            for column, k in enumerate(self.structure.knobs)
         }
         for v in self.structure.function.sizes:
             env[v] = np.int64(self.sizes[v.name])
@@ -74,6 +109,8 @@ class Sketch:
     def mask(self, indices: np.ndarray) -> np.ndarray:
         """Which rows of `indices` (int, [n, knobs]) are feasible: bool [n]."""
         n = len(indices)
+        if not n or isinstance(self._lowered, Exception):
+            return np.zeros(n, dtype=bool)
         if not self._conditions:
             return np.ones(n, dtype=bool)
         results = evaluate([c for c, _ in self._conditions], self._environment(indices))
@@ -81,6 +118,8 @@ class Sketch:
 
     def reasons(self, indices: Sequence[int]) -> list[str]:
         """Why one candidate is infeasible: the reasons of the constraints it breaks."""
+        if isinstance(self._lowered, Exception):
+            return [self.failure]
         row = np.asarray([indices], dtype=np.int64)
         results = evaluate([c for c, _ in self._conditions], self._environment(row))
         return [why for (_, why), r in zip(self._conditions, results, strict=True) if not bool(np.ravel(r)[0])]
@@ -91,6 +130,8 @@ class Sketch:
 
     def features(self, indices: np.ndarray) -> np.ndarray:
         """What the cost model sees: float64 [n, len(FEATURE_NAMES)], for rows of knob indices."""
+        if not len(indices):
+            return np.zeros((0, len(FEATURE_NAMES)))
         return self._features.evaluate(self._environment(indices), len(indices))
 
     def __repr__(self) -> str:
@@ -99,11 +140,13 @@ class Sketch:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The union of a workload's sketches for a target."""
+    """The union of a workload's sketches for a target; `untraced` has the combinations of choices that the
+    schedule refused, and why."""
 
     workload: Workload
     target: Target
     sketches: tuple[Sketch, ...]
+    untraced: dict[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -113,15 +156,32 @@ class SearchSpace:
     def feature_names(self) -> tuple[str, ...]:
         return FEATURE_NAMES
 
+    @property
+    def failures(self) -> dict[str, str]:
+        """Name of each sketch that turned out not to be possible so far, and why."""
+        return {**self.untraced, **{s.name: s.failure for s in self.sketches if s.failure}}
+
+    @cached_property
+    def _by_trace(self) -> dict[str, int]:
+        return {json.dumps(s.trace): i for i, s in reversed(list(enumerate(self.sketches)))}
+
+    def impossible(self) -> Exception | None:
+        """What to raise if every sketch was asked for and none of them can be lowered."""
+        errors = {s.name: s.__dict__.get("_lowered") for s in self.sketches}
+        if all(isinstance(e, Exception) for e in errors.values()):
+            return _no_sketch(f"tune {self.workload.name}", errors)
+        return None
+
     def find(self, trace: Any) -> int | None:
         """The position of the sketch with this trace."""
-        return next((i for i, s in enumerate(self.sketches) if s.trace == trace), None)
+        return self._by_trace.get(json.dumps(trace))
 
 
 def template_space(workload: Workload, target: Target, sizes: dict[str, int]) -> SearchSpace:
-    """The sketches of a workload's templates for a target.
+    """The sketches of a workload's templates for a target. Nothing is lowered.
 
-    Raises WorkloadError when there is no template for this kind of target or one of them raises.
+    Raises WorkloadError when there is no template for this kind of target or a size is not known; and
+    what the templates raise, if none of them gives a sketch.
     """
     templates = [t for t in workload.templates if t.fits(target)]
     if not templates:
@@ -132,54 +192,106 @@ def template_space(workload: Workload, target: Target, sizes: dict[str, int]) ->
             legal=f"templates are there for: {', '.join(kinds) or 'no target'}; "
             f'write one under @template({workload.name}, target="{target.kind}")',
         )
-    sketches = [s for t in templates for s in _sketches(workload, t, target, sizes)]
-    return SearchSpace(workload, target, tuple(sketches))
+    sketches: list[Sketch] = []
+    refused: dict[str, Exception] = {}
+    for t in templates:
+        for name, choices, result in _forks(workload, t, target):
+            if isinstance(result, Exception):
+                refused[name] = result
+            else:
+                again = partial(_traced, workload, t, target, choices)
+                sketches.append(_sketch(name, workload, result, again, target, sizes))
+    if not sketches:
+        raise _no_sketch(f"tune {workload.name}", refused)
+    return SearchSpace(workload, target, tuple(sketches), {k: _reason(e) for k, e in refused.items()})
 
 
-def _sketches(workload: Workload, t: Template, target: Target, sizes: dict[str, int]) -> list[Sketch]:
-    """One sketch for each combination of the template's choices."""
-    found: list[Sketch] = []
-    pending: list[dict[str, Any]] = [{}]
-    done: set[tuple[tuple[str, str], ...]] = set()
-    while pending:
-        choices = pending.pop(0)
-        s = _traced(workload, t, target, choices)
+def _forks(workload: Workload, t: Template, target: Target) -> Iterator[tuple[str, dict[str, Any], Any]]:
+    """For each combination of the template's choices: a name, the choices, and the schedule that it makes
+    or the error it ends with.
+
+    Depth first: the last choice that has an option left takes it, and the template runs again.
+    """
+    choices: dict[str, Any] | None = {}
+    for _ in range(t.max_forks):
+        s = create_schedule(list(workload.args)).with_choices(choices)
+        result: Schedule | Exception = s
+        try:
+            _run(workload, t, target, s)
+        except AutoschedError as error:
+            result = error
         made = {name: choices.get(name, options[0]) for name, options in s.choices_seen.items()}
-        key = tuple((name, repr(value)) for name, value in made.items())
-        if key in done:
-            continue
-        done.add(key)
-        if len(done) > MAX_FORKS:
-            raise WorkloadError(
-                f"its choices make more than {MAX_FORKS} sketches", asked=f"template {t.name}", legal="fewer options"
-            )
-        for name, options in s.choices_seen.items():
-            for option in options:
-                other = {**made, name: option}
-                if tuple((n, repr(v)) for n, v in other.items()) not in done:
-                    pending.append(other)
         label = ", ".join(f"{name}={value}" for name, value in made.items())
-        found.append(make_sketch(f"{t.name}[{label}]" if label else t.name, workload, s, target, sizes))
-    return found
+        yield f"{t.name}[{label}]" if label else t.name, made, result
+        choices = _next(made, s.choices_seen)
+        if choices is None:
+            return
+    raise WorkloadError(
+        f"its choices make more than {t.max_forks} sketches",
+        asked=f"template {t.name}",
+        legal=f"fewer options, knobs instead of choices, or @template(..., max_forks={2 * t.max_forks})",
+    )
 
 
-def _traced(workload: Workload, t: Template, target: Target, choices: dict[str, Any]) -> Schedule:
-    s = create_schedule(list(workload.args)).with_choices(choices)
+def _next(made: dict[str, Any], options: dict[str, tuple[Any, ...]]) -> dict[str, Any] | None:
+    """The combination of choices after this one; what comes after the last choice in it starts over."""
+    names = list(made)
+    for at in reversed(range(len(names))):
+        name = names[at]
+        different = {repr(option): option for option in options[name]}  # 1 is not True
+        later = list(different.values())[list(different).index(repr(made[name])) + 1 :]
+        if later:
+            return {**{n: made[n] for n in names[:at]}, name: later[0]}
+    return None
+
+
+def _run(workload: Workload, t: Template, target: Target, s: Schedule) -> Schedule:
+    """Let the template schedule `s`. What it raises becomes an AutoschedError with the line of the template."""
     try:
         t.apply(s, target)
-    except AutoschedError:
+    except AutoschedError as error:
+        error.located("raised", where=raised_at(error))
         raise
     except Exception as error:
         raise WorkloadError(
-            f"it raised {type(error).__name__}: {error}", asked=f"template {t.name} of {workload.name}"
+            f"it raised {type(error).__name__}: {error}",
+            asked=f"template {t.name} of {workload.name}  at {raised_at(error)}",
         ) from error
     return s
 
 
+def _traced(workload: Workload, t: Template, target: Target, choices: dict[str, Any]) -> Schedule:
+    return _run(workload, t, target, create_schedule(list(workload.args)).with_choices(choices))
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, AutoschedError) else f"{type(error).__name__}: {error}"
+
+
+def _no_sketch(asked: str, errors: dict[str, Exception]) -> Exception:
+    """The error of a space none of whose sketches is possible: the one they all met, or a list."""
+    different = {_reason(e): (name, e) for name, e in reversed(errors.items())}
+    if len(different) == 1:
+        return next(iter(errors.values()))
+    shown = [f"{name}: {reason}" for reason, (name, _) in reversed(different.items())]
+    more = [f"and {len(shown) - MOST_REASONS} other reasons"] if len(shown) > MOST_REASONS else []
+    return WorkloadError(
+        f"none of its {len(errors)} sketches is possible",
+        asked=asked,
+        legal="\n  ".join(shown[:MOST_REASONS] + more),
+    )
+
+
 def make_sketch(name: str, workload: Workload, s: Schedule, target: Target, sizes: dict[str, int]) -> Sketch:
     """The sketch that a traced schedule is."""
-    structure = lower_structure(s, list(workload.args), target, workload.name)
-    missing = [v.name for v in structure.function.sizes if v.name not in sizes]
+    return _sketch(name, workload, s, lambda: s, target, sizes)
+
+
+def _sketch(
+    name: str, workload: Workload, s: Schedule, again: Callable[[], Schedule], target: Target, sizes: dict[str, int]
+) -> Sketch:
+    """The sketch of a schedule, keeping not that but a way to have it `again`: there may be thousands."""
+    missing = [v for v in workload.size_names() if v not in sizes]
     if missing:
         raise WorkloadError(f"the size {missing[0]} is not known", asked=f"tune {workload.name}")
-    return Sketch(name, workload, s.trace.to_json(), tuple(s.knobs.values()), structure, dict(sizes))
+    return Sketch(name, workload, s.trace.to_json(), tuple(s.knobs.values()), again, target, dict(sizes))

@@ -25,10 +25,14 @@ from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
 from autosched.te.tensor import PlaceholderOp, Tensor
 
-__all__ = ["GPU", "Template", "Workload", "WorkloadFunction", "template", "workload"]
+__all__ = ["GPU", "MAX_FORKS", "Template", "Workload", "WorkloadFunction", "template", "workload"]
 
 #: in a template's place for a target: every kind whose loops are bound to work-groups and work-items
 GPU = "gpu"
+
+#: `choose` may split a template into this many sketches, unless `@template(..., max_forks=N)` says otherwise:
+#: it runs once for each, which takes milliseconds.
+MAX_FORKS = 4096
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,13 @@ class Template:
     name: str
     target: str
     fn: Callable[..., Any]
+    max_forks: int = MAX_FORKS
 
     def fits(self, target: Target) -> bool:
         return self.target == target.kind or (self.target == GPU and target.is_gpu_style)
 
     def apply(self, s: Any, target: Any) -> None:
-        """Run the template on a schedule. Errors in it become WorkloadError naming the template."""
+        """Run the template on a schedule."""
         wants_target = len(inspect.signature(self.fn).parameters) > 1
         self.fn(s, target) if wants_target else self.fn(s)
 
@@ -201,12 +206,15 @@ def workload(fn: Callable[..., Any] | None = None, *, inputs: Callable[..., Sequ
     return lambda f: WorkloadFunction(f, inputs)
 
 
-def template(of: WorkloadFunction, *, target: str = "llvm") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def template(
+    of: WorkloadFunction, *, target: str = "llvm", max_forks: int = MAX_FORKS
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a hand-written schedule with knobs for a workload on a kind of target: `llvm`, `opencl`,
     `cuda`, or `gpu` for both of the last two.
 
     The function takes the schedule (and, if it wants, the target) and calls primitives on it;
-    `s.define_knob` and `s.choose` leave decisions to tuning.
+    `s.define_knob` and `s.choose` leave decisions to tuning. `max_forks` is how many sketches its choices
+    may make together: the function runs once for each.
     """
     if not isinstance(of, WorkloadFunction):
         raise WorkloadError(f"{of!r} is not a workload", asked="@template", legal="the function under @workload")
@@ -218,7 +226,7 @@ def template(of: WorkloadFunction, *, target: str = "llvm") -> Callable[[Callabl
             )
         if any(t.name == fn.__name__ and t.target == target for t in of.templates):
             raise WorkloadError(f"{of.name} has a template {fn.__name__!r} for {target} already", asked="@template")
-        of.templates.append(Template(fn.__name__, target, fn))
+        of.templates.append(Template(fn.__name__, target, fn, max_forks))
         return fn
 
     return register

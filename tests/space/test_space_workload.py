@@ -7,9 +7,12 @@ import pytest
 
 from autosched import te, template, workload
 from autosched.errors import ScheduleError, UsageError, WorkloadError
+from autosched.lower import lower_structure
 from autosched.schedule import Schedule
-from autosched.space.space import MAX_FORKS, SearchSpace, template_space
-from autosched.space.workload import Workload, WorkloadFunction
+from autosched.search.points import Points
+from autosched.space import space as space_module
+from autosched.space.space import SearchSpace, template_space
+from autosched.space.workload import MAX_FORKS, Workload, WorkloadFunction
 from autosched.target import Target
 
 SIZES = {"n": 20}
@@ -201,7 +204,7 @@ def test_a_template_that_raises() -> None:
 
     with pytest.raises(WorkloadError) as raised:
         space(rows)
-    assert raised.value.asked == "template broken of rows"
+    assert raised.value.asked == f"template broken of rows  at {__file__}:{broken.__code__.co_firstlineno + 2}"
     assert raised.value.why == "it raised ZeroDivisionError: division by zero"
 
 
@@ -283,14 +286,122 @@ def test_each_combination_of_choices_is_a_sketch() -> None:
 def test_too_many_choices() -> None:
     rows = scaled_rows()
 
+    @template(rows, target="llvm", max_forks=10)
+    def forks(s: Schedule) -> None:
+        for k in range(4):
+            s.choose(f"c{k}", [True, False])
+
+    with pytest.raises(WorkloadError, match="its choices make more than 10 sketches") as raised:
+        space(rows)
+    assert raised.value.asked == "template forks"
+    assert raised.value.legal.endswith("or @template(..., max_forks=20)")
+
+
+def test_thousands_of_sketches_are_lowered_when_they_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = scaled_rows()
+
     @template(rows, target="llvm")
     def forks(s: Schedule) -> None:
         for k in range(10):
-            s.choose(f"c{k}", [True, False])
+            if s.choose(f"c{k}", [True, False]) and k == 9:
+                s["out"].split("i", factor=s.define_knob("rows", [1, 5]))
 
-    with pytest.raises(WorkloadError, match=f"its choices make more than {MAX_FORKS} sketches") as raised:
-        space(rows)
-    assert raised.value.asked == "template forks"
+    lowered = []
+
+    def count(*args: object) -> object:
+        lowered.append(args)
+        return lower_structure(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(space_module, "lower_structure", count)
+    found = space(rows)
+    assert len({x.name for x in found.sketches}) == 1024 < MAX_FORKS
+    assert found.size == 512 * 3
+    assert found.find(found.sketches[700].trace) == 700
+    points = Points(found)
+    assert sum(points.shares(64, np.random.default_rng(0))) == 64
+    assert not lowered
+    assert len(points.take(4, np.random.default_rng(0))) == 4
+    assert 1 <= len(lowered) <= 8
+    assert found.sketches[2].features(np.zeros((1, 1), int)).shape == (1, len(found.feature_names))
+
+
+def test_a_combination_that_the_schedule_refuses_is_left_out() -> None:
+    rows = scaled_rows()
+
+    @template(rows, target="llvm")
+    def forks(s: Schedule) -> None:
+        loop = s["out"].fuse("i", "j") if s.choose("fuse", [True, False]) else "i"
+        s["out"].split("j" if s.choose("inner", [True, False]) else loop, factor=4)
+
+    found = space(rows)
+    assert [x.name for x in found.sketches] == [
+        "forks[fuse=True, inner=False]",
+        "forks[fuse=False, inner=True]",
+        "forks[fuse=False, inner=False]",
+    ]
+    ((name, reason),) = found.failures.items()
+    assert name == "forks[fuse=True, inner=True]"
+    assert "out has no loop 'j'" in reason
+    assert found.impossible() is None
+
+
+def detached(s: Schedule, loop: str) -> None:
+    """Legal call by call; lowering finds that the loop it is attached at is gone."""
+    sums = s[s.cache_write("out", "local")]
+    sums.compute_at(s["out"], loop)
+    s["out"].split(loop, factor=4)
+
+
+def test_a_sketch_that_cannot_be_lowered_has_no_points() -> None:
+    rows = scaled_rows()
+
+    @template(rows, target="llvm")
+    def forks(s: Schedule) -> None:
+        if s.choose("broken", [False, True]):
+            detached(s, "i")
+
+    found = space(rows)
+    sound, broken = found.sketches
+    assert found.failures == {}
+    everything = np.zeros((3, 0), int)
+    assert sound.mask(everything).tolist() == [True] * 3
+    assert broken.mask(everything).tolist() == [False] * 3
+    assert list(found.failures) == ["forks[broken=True]"]
+    assert broken.reasons(()) == [broken.failure]
+    assert "out.i" in broken.failure
+    assert found.impossible() is None
+    with pytest.raises(ScheduleError, match="out.i"):
+        _ = broken.structure
+
+
+def test_a_space_in_which_nothing_can_be_lowered() -> None:
+    rows = scaled_rows()
+
+    @template(rows, target="llvm")
+    def forks(s: Schedule) -> None:
+        detached(s, s.choose("loop", ["i", "j"]))
+
+    found = space(rows)
+    assert found.impossible() is None
+    for sketch in found.sketches:
+        sketch.mask(np.zeros((1, 0), int))
+    problem = found.impossible()
+    assert isinstance(problem, WorkloadError)
+    assert problem.why == "none of its 2 sketches is possible"
+    assert "forks[loop=i]: " in problem.legal
+    assert "forks[loop=j]: " in problem.legal
+
+
+def test_a_template_that_does_something_else_each_time() -> None:
+    rows, lengths = scaled_rows(), iter([4, 8])
+
+    @template(rows, target="llvm")
+    def moody(s: Schedule) -> None:
+        s["out"].split("i", factor=next(lengths))
+
+    (sketch,) = space(rows).sketches
+    assert not sketch.mask(np.zeros((1, 0), int)).any()
+    assert "the template did something else when it ran again" in sketch.failure
 
 
 def test_a_size_that_nothing_gives() -> None:
