@@ -1,7 +1,8 @@
 """Search strategies: which candidates to measure next.
 
-A strategy is found by name: one of ours, an entry point of the group `autosched.strategies`, or a
-class in a file, `path/to/file.py:ClassName`. Nothing is imported before it is asked for.
+A strategy is found by name: one of ours, an entry point of the group `autosched.strategies`, a
+class in a file, `path/to/file.py:ClassName`, or a sampler of Optuna, `optuna:GPSampler`. Nothing is
+imported before it is asked for.
 """
 
 from __future__ import annotations
@@ -41,13 +42,21 @@ __all__ = [
 #: name -> "module:class", imported when asked for
 STRATEGIES: dict[str, str] = {
     "guided": "autosched.search.guided:GuidedSearch",
+    "annealing": "autosched.search.annealing:AnnealingSearch",
+    "genetic": "autosched.search.genetic:GeneticSearch",
+    "evolutionary": "autosched.search.evolutionary:EvolutionarySearch",
+    "droplet": "autosched.search.droplet:DropletSearch",
     "random": "autosched.search.random:RandomSearch",
     "grid": "autosched.search.grid:GridSearch",
     "tpe": "autosched.search.optuna_samplers:OptunaSearch",
+    "cmaes": "autosched.search.optuna_samplers:CMAESSearch",
     "qmc": "autosched.search.optuna_samplers:QMCSearch",
 }
 
 DEFAULT = "guided"
+
+#: Before the name of any sampler of Optuna, as in "optuna:GPSampler"
+OPTUNA = "optuna:"
 
 KIND = PluginKind("strategy", "autosched.strategies", STRATEGIES, ("propose", "observe"))
 
@@ -57,12 +66,15 @@ def make_strategy(
 ) -> SearchStrategy:
     """A new strategy for this space.
 
-    `name` is a key of `STRATEGIES`, an entry point, or `path/to/file.py:ClassName`. A strategy
-    that is not ours is watched: its faults raise UsageError with its name.
+    `name` is a key of `STRATEGIES`, an entry point, `path/to/file.py:ClassName`, or `optuna:` and a
+    class of `optuna.samplers`. A strategy that is not ours is watched: its faults raise UsageError
+    with its name.
 
     Raises UsageError for an unknown name (with near ones and the list), an unknown option, and a
     plug-in that cannot be loaded or constructed.
     """
+    if name.startswith(OPTUNA):
+        name, options = "tpe", {"sampler": name.removeprefix(OPTUNA), **options}
     made = construct(KIND, name, space, seed=seed, model=model, options=options)
     if is_builtin(KIND, name):
         return cast(SearchStrategy, made)

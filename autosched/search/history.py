@@ -23,7 +23,10 @@ class History:
 
     def __init__(self) -> None:
         self._times: dict[Candidate, list[float]] = {}
+        self._samples: dict[Candidate, list[float]] = {}
         self.version = 0
+        self._ranked: list[tuple[Candidate, float]] = []
+        self._ranked_at = 0
 
     def add(self, trials: Iterable[Trial]) -> None:
         """Remember these. A candidate tried more than once has the median of its good times."""
@@ -33,10 +36,15 @@ class History:
             times = self._times.setdefault(trial.candidate, [])
             if trial.ok:
                 times.append(trial.seconds)
+                self._samples.setdefault(trial.candidate, []).extend(trial.samples or (trial.seconds,))
             self.version += 1
 
     def __len__(self) -> int:
         return len(self._times)
+
+    def samples(self, candidate: Candidate) -> list[float]:
+        """All samples of its good trials in seconds, sorted; none if it failed or is not known."""
+        return sorted(self._samples.get(candidate, ()))
 
     def rows(self) -> list[tuple[Candidate, float]]:
         """All candidates with seconds or `inf`, sorted by candidate."""
@@ -44,4 +52,7 @@ class History:
 
     def ranked(self) -> list[tuple[Candidate, float]]:
         """Those that worked, fastest first; equal times are in the order of candidates."""
-        return sorted((row for row in self.rows() if row[1] < math.inf), key=lambda row: row[1])
+        if self._ranked_at != self.version:
+            self._ranked = sorted((row for row in self.rows() if row[1] < math.inf), key=lambda row: row[1])
+            self._ranked_at = self.version
+        return list(self._ranked)

@@ -1,4 +1,4 @@
-"""Optuna's samplers as strategies: `tpe`, `qmc`, and any other class of `optuna.samplers`.
+"""Optuna's samplers as strategies: `tpe`, `cmaes`, `qmc`, and any other class of `optuna.samplers`.
 
 Optuna's part is only to say which point it would like next (`ask`) and to be told what came out
 (`tell`), in memory. Nothing is stored: records are our own, and are told again when a run resumes.
@@ -28,7 +28,7 @@ from autosched.model.protocol import CostModel
 from autosched.search.points import Points, feasible
 from autosched.search.protocol import Candidate, SketchLike, SpaceLike, Trial
 
-__all__ = ["OptunaSearch", "QMCSearch", "sampler_names"]
+__all__ = ["CMAESSearch", "OptunaSearch", "QMCSearch", "sampler_names"]
 
 log = logging.getLogger("autosched.search")
 
@@ -36,8 +36,12 @@ log = logging.getLogger("autosched.search")
 #: judged together, and points that are still being measured are kept away from.
 SETTINGS: dict[str, dict[str, Any]] = {
     "TPESampler": {"multivariate": True, "constant_liar": True},
+    "CmaEsSampler": {"with_margin": True, "warn_independent_sampling": False},  # a margin, for integers
     "QMCSampler": {"scramble": True},  # else it ignores its seed
 }
+
+#: Sampler -> the one that chooses the sketch for it, if it cannot: a sketch is no number.
+CHOOSERS = {"CmaEsSampler": "TPESampler"}
 
 #: Sampler -> packages it needs that Optuna does not bring along.
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -96,7 +100,7 @@ class OptunaSearch:
         _check_sampler(optuna, sampler, self.name)
         seeds = np.random.SeedSequence(seed).generate_state(1 + len(self._points.sketches)).tolist()
         with _quiet():
-            self._choice = _Study(optuna, sampler, seeds[0], _choice_of(optuna, self._numbers))
+            self._choice = _Study(optuna, CHOOSERS.get(sampler, sampler), seeds[0], _choice_of(optuna, self._numbers))
             self._studies = {
                 number: _Study(optuna, sampler, seeds[1 + number], _indices_of(optuna, space.sketches[number]))
                 for number in self._numbers
@@ -216,6 +220,27 @@ class QMCSearch(OptunaSearch):
         tries: int = 32,
     ) -> None:
         super().__init__(space, seed=seed, model=model, sampler="QMCSampler", batch=batch, tries=tries)
+
+
+class CMAESSearch(OptunaSearch):
+    """CMA-ES: a normal distribution in each sketch that moves and stretches towards the better points.
+
+    Its variant for integers, with margin: R. Hamano et al., "CMA-ES with Margin", GECCO 2022. The
+    sketch is chosen by TPE. `batch` and `tries` as in `OptunaSearch`. Needs the package cmaes.
+    """
+
+    name = "cmaes"
+
+    def __init__(
+        self,
+        space: SpaceLike,
+        *,
+        seed: int = 0,
+        model: CostModel | None = None,
+        batch: int = 64,
+        tries: int = 8,
+    ) -> None:
+        super().__init__(space, seed=seed, model=model, sampler="CmaEsSampler", batch=batch, tries=tries)
 
 
 class _Study:

@@ -64,7 +64,8 @@ def test_the_default_is_a_name():
 def test_an_unknown_name_lists_the_known_ones():
     assert message("gided") == (
         "strategy 'gided': no such strategy\n"
-        "  did you mean 'guided' or 'grid'? there are: guided, random, grid, tpe, qmc; "
+        "  did you mean 'guided' or 'grid'? there are: guided, annealing, genetic, evolutionary, droplet, random, grid, "
+        "tpe, cmaes, qmc; "
         "or a class in a file, path/to/file.py:ClassName"
     )
 
@@ -114,7 +115,7 @@ def installed(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-search\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[autosched.strategies]\n"
-        "annealing = acme_search:Mine\n"
+        "climbing = acme_search:Mine\n"
         "grid = acme_search:Mine\n"
         "broken = acme_search:Gone\n"
         "[autosched.cost_models]\n"
@@ -127,11 +128,11 @@ def installed(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("installed")
 def test_entry_points():
-    strategy = make_strategy("annealing", SPACE, depth=9)
+    strategy = make_strategy("climbing", SPACE, depth=9)
     assert isinstance(strategy, GuardedStrategy) and strategy.strategy.depth == 9
-    assert strategy_names()["annealing"] == "plug-in of acme-search"
+    assert strategy_names()["climbing"] == "plug-in of acme-search"
     assert strategy_names()["grid"] == "built in" and isinstance(make_strategy("grid", SPACE), GridSearch)
-    assert "annealing (plug-in of acme-search)" in message("anealing")
+    assert "climbing (plug-in of acme-search)" in message("clibing")
     assert model_names()["oracle"] == "plug-in of acme-search"
     with pytest.raises(UsageError, match="it lacks fit, predict"):
         make_model("oracle", SPACE.feature_names)

@@ -31,9 +31,15 @@ class TestQMC(StrategyContract):
         return make_strategy("qmc", space, seed=seed)
 
 
+class TestCMAES(StrategyContract):
+    def make(self, space, *, seed=0):
+        pytest.importorskip("cmaes")
+        return make_strategy("cmaes", space, seed=seed)
+
+
 class TestAnotherSampler(StrategyContract):
     def make(self, space, *, seed=0):
-        return make_strategy("tpe", space, seed=seed, sampler="NSGAIISampler", batch=16, tries=3)
+        return make_strategy("optuna:NSGAIISampler", space, seed=seed, batch=16, tries=3)
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from autosched.search.guided import GuidedSearch
 from autosched.search.random import RandomSearch
 from autosched.testing import StrategyContract, check_strategy
 
+TESTED = ("guided", "annealing", "genetic", "evolutionary", "droplet", "random", "grid")
+
 EXAMPLE = Path(__file__).parents[2] / "experiments" / "my_strategy.py"
 
 
@@ -44,6 +46,39 @@ class TestGuidedWithRandomModel(StrategyContract):
     def make(self, space, *, seed=0):
         model = RandomCostModel(space.feature_names, seed=seed)
         return make_strategy("guided", space, seed=seed, model=model, initial=4, random_share=0.0, pool=64)
+
+
+class TestGenetic(StrategyContract):
+    def make(self, space, *, seed=0):
+        return make_strategy("genetic", space, seed=seed)
+
+
+class TestGeneticOfTwo(StrategyContract):
+    """The smallest generations, and every gene mutates."""
+
+    def make(self, space, *, seed=0):
+        return make_strategy("genetic", space, seed=seed, population=2, elite=0, mutation=1.0)
+
+
+class TestEvolutionary(StrategyContract):
+    def make(self, space, *, seed=0):
+        return make_strategy("evolutionary", space, seed=seed, initial=4, random_share=0.0)
+
+
+class TestAnnealing(StrategyContract):
+    def make(self, space, *, seed=0):
+        model = make_model("xgb", space.feature_names, seed=seed)
+        return make_strategy("annealing", space, seed=seed, model=model, steps=6, chains=16)
+
+
+class TestAnnealingWithoutModel(StrategyContract):
+    def make(self, space, *, seed=0):
+        return make_strategy("annealing", space, seed=seed)
+
+
+class TestDroplet(StrategyContract):
+    def make(self, space, *, seed=0):
+        return make_strategy("droplet", space, seed=seed, initial=4)
 
 
 class _Broken(RandomCostModel):
@@ -78,7 +113,7 @@ class TestExamplePlugin(StrategyContract):
 
 def test_every_built_in_strategy_is_tested():
     """Those of Optuna in test_optuna.py, the others above."""
-    assert set(STRATEGIES) == {"random", "grid", "guided", "tpe", "qmc"}
+    assert set(STRATEGIES) == {*TESTED, "tpe", "cmaes", "qmc"}
 
 
 class _Repeats(RandomSearch):

@@ -1,0 +1,192 @@
+"""Simulated annealing on the cost model: many chains walk where the model predicts speed.
+
+It is AutoTVM's XGBTuner with its SimulatedAnnealingOptimizer (tvm/autotvm/tuner/xgboost_tuner.py and
+sa_model_optimizer.py). The chains are as many and persist from plan to plan, the temperature falls
+linearly to 0, and of what the chains came across the best are proposed. They walk fewer steps than
+AutoTVM's 500: with the trials of one run the model is no better than that.
+
+Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi, "Optimization by Simulated Annealing",
+Science 220, 1983; T. Chen et al., "Learning to Optimize Tensor Programs", NeurIPS 2018, section 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.model.protocol import CostModel, FloatArray, IntArray
+from autosched.search.history import History
+from autosched.search.judge import Judge
+from autosched.search.moves import neighbours, pick_best
+from autosched.search.options import at_least, within
+from autosched.search.points import Points, feasible
+from autosched.search.protocol import Candidate, SpaceLike, Trial
+from autosched.search.scatter import Scatter
+
+__all__ = ["AnnealingSearch"]
+
+#: Times as many of the best points met are kept as are asked for, for the diversity filter to choose from.
+KEPT = 4
+
+
+class AnnealingSearch:
+    """Proposes the best points that annealing chains meet on the model's predictions.
+
+    `model`         judges points; without it, and until it is ready, the points are random.
+    `plan`          trials after which the model is asked first, and proposals in one call at most.
+    `chains`        points that walk side by side.
+    `steps`         how far each walks for a plan, at most.
+    `patience`      a walk ends after this many steps in which no chain met one of the best.
+    `temperature`   at the start, in units of the standard deviation of the chains' scores; 0 at the end.
+    `random_share`  of the proposals are random, in [0, 1].
+    `diverse`       whether points that are nearly the same are kept apart in a plan.
+
+    Raises UsageError for an option out of range, or a model with other features than the space.
+    """
+
+    def __init__(
+        self,
+        space: SpaceLike,
+        *,
+        seed: int = 0,
+        model: CostModel | None = None,
+        plan: int = 24,
+        chains: int = 128,
+        steps: int = 60,
+        patience: int = 20,
+        temperature: float = 1.0,
+        random_share: float = 0.05,
+        diverse: bool = True,
+    ) -> None:
+        at_least("annealing", 1, plan=plan, chains=chains, steps=steps, patience=patience)
+        at_least("annealing", 0, temperature=temperature)
+        within("annealing", 0, 1, random_share=random_share)
+        self._plan, self._count, self._steps, self._patience = plan, chains, steps, patience
+        self._temperature, self._random_share, self._diverse = temperature, random_share, diverse
+        self._rng = np.random.default_rng(seed)
+        self._points = Points(space)
+        self._history = History()
+        self._judge = Judge(space, self._points, self._history, model, name="annealing")
+        self._scatter = Scatter(self._points, self._rng)
+        self._chains: list[Candidate] = []  # where the last walk ended, best first
+
+    @property
+    def model_error(self) -> str:
+        """What the model last failed with, for reports; empty if it did not."""
+        return self._judge.error
+
+    def propose(self, n: int) -> list[Candidate]:
+        """Up to `min(n, plan)` candidates."""
+        n = min(n, self._plan)
+        found: list[Candidate] = []
+        by_chance = int(n * self._random_share + self._rng.random())
+        if n > by_chance and (self._judge.primed or len(self._history) >= self._plan) and self._judge.learn():
+            found = self._points.mark(self._anneal(n - by_chance))
+        return found + self._scatter.take(n - len(found))
+
+    def observe(self, trials: Sequence[Trial]) -> None:
+        """Learn from trials; those that are not points of this space are ignored."""
+        known = [trial for trial in trials if self._points.valid(trial.candidate)]
+        self._points.mark(trial.candidate for trial in known)
+        self._history.add(known)
+
+    def _anneal(self, n: int) -> list[Candidate]:
+        """Up to `n` points: walk all chains, and choose from the best points they met."""
+        at = self._start()
+        scores = self._judge.predict(at)
+        if scores is None or not len(scores):
+            return []
+        met = _Best(self._points, KEPT * n)
+        met.add(at, scores)
+        scale = self._temperature * float(scores.std())
+        idle = 0
+        for step in range(self._steps):
+            moved = [neighbours(r, p.radices, self._rng) for r, p in zip(at, self._points.sketches, strict=True)]
+            offered = self._scored(moved)
+            if offered is None:
+                break
+            # Metropolis' rule: a better score always, a worse one the less often the colder it is.
+            heat = scale * (1.0 - step / self._steps)
+            accepted = offered - scores > heat * np.log(1.0 - self._rng.random(len(scores)))
+            at, scores = _where(accepted, moved, at), np.where(accepted, offered, scores)
+            idle = 0 if met.add(moved, offered) else idle + 1
+            if idle == self._patience:
+                break
+        self._chains = [candidate for _, candidate in _ranked(at, scores)]
+        return met.choose(n, self._diverse)
+
+    def _start(self) -> list[IntArray]:
+        """A matrix of points for each sketch: the better half of where the last walk ended, some of
+        the best trials, and random points of all sketches.
+        """
+        chosen = dict.fromkeys(self._chains[: self._count // 2])
+        chosen.update(dict.fromkeys([candidate for candidate, _ in self._history.ranked()[: self._count // 4]]))
+        shares = self._points.shares(self._count - len(chosen), self._rng)
+        rows = []
+        for number, (points, share) in enumerate(zip(self._points.sketches, shares, strict=True)):
+            known = feasible(points.sketch, points.as_rows([c.indices for c in chosen if c.sketch == number]))
+            rows.append(np.concatenate([known, points.find(share, self._rng)]))
+        return rows
+
+    def _scored(self, rows: Sequence[IntArray]) -> FloatArray | None:
+        """Scores of the points, -inf where infeasible; None when the model fails."""
+        sound = [np.asarray(p.sketch.mask(r), dtype=np.bool_) for p, r in zip(self._points.sketches, rows, strict=True)]
+        keep = np.concatenate(sound)
+        scores = np.full(len(keep), -np.inf)
+        if not keep.any():
+            return scores
+        known = self._judge.predict([r[passed] for r, passed in zip(rows, sound, strict=True)])
+        if known is None:
+            return None
+        scores[keep] = known
+        return scores
+
+
+class _Best:
+    """The `size` best points met that nobody has tried."""
+
+    def __init__(self, points: Points, size: int) -> None:
+        self._points, self._size = points, size
+        self._found: dict[Candidate, float] = {}
+        self._floor = -np.inf
+
+    def add(self, rows: Sequence[IntArray], scores: FloatArray) -> bool:
+        """Whether one of them is new and among the best."""
+        new = {
+            candidate: score
+            for score, candidate in _ranked(rows, scores, above=self._floor)
+            if candidate not in self._found and candidate.indices not in self._points.sketches[candidate.sketch]
+        }
+        if new:
+            best = sorted({**self._found, **new}.items(), key=lambda one: (-one[1], one[0]))[: self._size]
+            self._found = dict(best)
+            self._floor = best[-1][1] if len(best) == self._size else -np.inf
+        return bool(new)
+
+    def choose(self, n: int, diverse: bool) -> list[Candidate]:
+        """`n` of them, the best; where `diverse`, those that are nearly the same only if need be."""
+        found = list(self._found)
+        if not diverse:
+            return found[:n]
+        sketches = np.array([candidate.sketch for candidate in found], dtype=np.int64)
+        scores = np.array(list(self._found.values()))
+        return [found[i] for i in pick_best([candidate.indices for candidate in found], sketches, scores, n)]
+
+
+def _ranked(rows: Sequence[IntArray], scores: FloatArray, above: float = -np.inf) -> list[tuple[float, Candidate]]:
+    """The points with a score above that, the best first."""
+    sketches = np.concatenate([np.full(len(part), number) for number, part in enumerate(rows)])
+    places = np.concatenate([np.arange(len(part)) for part in rows])
+    order = np.argsort(-scores, kind="stable")
+    return [
+        (float(scores[i]), Candidate(int(sketches[i]), tuple(rows[sketches[i]][places[i]].tolist())))
+        for i in order[scores[order] > above]
+    ]
+
+
+def _where(take: NDArray[np.bool_], some: Sequence[IntArray], others: Sequence[IntArray]) -> list[IntArray]:
+    """For each point, that of `some` where `take`, else that of `others`."""
+    parts = np.split(take, np.cumsum([len(part) for part in some])[:-1]) if len(some) else []
+    return [np.where(t[:, None], s, o) for t, s, o in zip(parts, some, others, strict=True)]

@@ -1,0 +1,138 @@
+"""Asks the cost model about points, and goes on without it when it cannot help.
+
+A model is a plug-in and may fail in any way. That must not end a run, so everything it raises is
+caught here, logged once and kept in `error`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from autosched.errors import UsageError
+from autosched.model.protocol import CostModel, FloatArray, IntArray, UncertainCostModel
+from autosched.search.history import History
+from autosched.search.moves import repeats
+from autosched.search.points import Points
+from autosched.search.protocol import SpaceLike
+
+__all__ = ["Judge"]
+
+log = logging.getLogger("autosched.search")
+
+
+class Judge:
+    """Scores of points by a cost model that learns from `history`; None where it has none to give.
+
+    `explore` is the weight of the model's standard deviation in a score. `name` is the strategy's.
+
+    Raises UsageError for a model with other features than the space.
+    """
+
+    def __init__(
+        self,
+        space: SpaceLike,
+        points: Points,
+        history: History,
+        model: CostModel | None,
+        *,
+        name: str,
+        explore: float = 0.0,
+    ) -> None:
+        if model is not None and tuple(model.feature_names) != tuple(space.feature_names):
+            raise UsageError(
+                f"the cost model has {len(model.feature_names)} features, the space {len(space.feature_names)}, "
+                "or other names",
+                asked=f"strategy {name!r}",
+                legal="make the model with the space's feature_names",
+            )
+        self._space, self._points, self._history, self._model = space, points, history, model
+        self._explore = explore
+        self._fitted = 0
+        self._seen: FloatArray = np.empty((0, len(space.feature_names)))
+        #: What the model last failed with, for reports; empty if it did not.
+        self.error = ""
+        #: Whether the model can be asked before anything was measured: it was primed with other trials.
+        self.primed = self._is_ready()
+
+    def _is_ready(self) -> bool:
+        try:
+            return self._model is not None and bool(self._model.ready)
+        except Exception as error:
+            return self._failed(error)
+
+    def learn(self) -> bool:
+        """Fit the model to what is new in the history; whether it is ready then."""
+        if self._model is None:
+            return False
+        try:
+            self._fit(self._model)
+            return bool(self._model.ready)
+        except Exception as error:
+            return self._failed(error)
+
+    def predict(self, pool: Sequence[IntArray]) -> FloatArray | None:
+        """Scores [n] of feasible points, a matrix for each sketch, in order; higher = faster."""
+        scored = self._predict(pool)
+        return None if scored is None else scored[0]
+
+    def scores(self, pool: Sequence[IntArray]) -> FloatArray | None:
+        """`predict` after `learn`, with points that look like known ones to the model put last.
+
+        They are most likely one program: one of them is worth a trial, the others when nothing
+        else is left.
+        """
+        scored = self._predict(pool) if self.learn() else None
+        if scored is None:
+            return None
+        scores, features = scored
+        return scores - repeats(self._seen, features) * (np.ptp(scores) + 1.0) if len(scores) else scores
+
+    def _predict(self, pool: Sequence[IntArray]) -> tuple[FloatArray, FloatArray] | None:
+        assert self._model is not None
+        try:
+            features = self._features(pool)
+            if isinstance(self._model, UncertainCostModel) and self._explore > 0:
+                mean, std = self._model.predict_with_std(features)
+                scores = np.asarray(mean + self._explore * std, dtype=np.float64)
+            else:
+                scores = np.asarray(self._model.predict(features), dtype=np.float64)
+            if scores.shape != (len(features),) or not np.isfinite(scores).all():
+                raise ValueError(f"predict gave shape {list(scores.shape)} or values that are not finite")
+            return scores, features
+        except Exception as error:
+            self._failed(error)
+            return None
+
+    def _failed(self, error: Exception) -> bool:
+        told = f"{type(error).__name__}: {error}"
+        if told != self.error:
+            log.warning("the cost model failed, the search goes on without it: %s", told)
+        self.error = told
+        return False
+
+    def _fit(self, model: CostModel) -> None:
+        if self._fitted == self._history.version:
+            return
+        trials = self._history.rows()
+        rows, times = [], []
+        for number, points in enumerate(self._points.sketches):
+            mine = [(candidate.indices, seconds) for candidate, seconds in trials if candidate.sketch == number]
+            tried = points.as_rows([indices for indices, _ in mine])
+            # An old record may be infeasible by now; then its features mean nothing.
+            sound = np.asarray(points.sketch.mask(tried), dtype=np.bool_)
+            rows.append(tried[sound])
+            times.append(np.array([seconds for _, seconds in mine], dtype=np.float64)[sound])
+        features, seconds = self._features(rows), np.concatenate(times)
+        model.fit(features, seconds, np.zeros(len(seconds), dtype=np.int64))
+        self._fitted, self._seen = self._history.version, features
+
+    def _features(self, pool: Sequence[IntArray]) -> FloatArray:
+        parts = [
+            np.asarray(sketch.features(rows), dtype=np.float64)
+            for sketch, rows in zip(self._space.sketches, pool, strict=True)
+            if len(rows)
+        ]
+        return np.concatenate(parts) if parts else np.empty((0, len(self._space.feature_names)))
