@@ -121,10 +121,10 @@ class GuidedSearch:
 
     def _choose(self, pool: Sequence[IntArray], n: int) -> list[Candidate]:
         """The `n` best of the pool by the model; without its help, any `n` of the pool."""
+        if n < 1 or not any(map(len, pool)):
+            return []
         sketches = np.concatenate([np.full(len(rows), number) for number, rows in enumerate(pool)])
         rows = [tuple(row) for part in pool for row in part.tolist()]
-        if not rows or n < 1:
-            return []
         # Shuffled, so that equal scores favour nothing.
         order = self._rng.permutation(len(rows))
         scores = self._judge.scores(pool)
