@@ -90,7 +90,7 @@ def conditions_on(draw: st.DrawFn, leaves: list[Expr]) -> Expr:
 
 
 @given(st.data())
-@settings(max_examples=120)
+@settings(max_examples=80, deadline=None)
 def test_all_points_and_no_others_are_found(data: st.DataObject) -> None:
     values = st.lists(st.integers(-2, 16), min_size=1, max_size=5, unique=True)
     knobs = knobs_of(*data.draw(st.lists(values, min_size=1, max_size=4)))
@@ -102,7 +102,7 @@ def test_all_points_and_no_others_are_found(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=40, deadline=None)
 def test_a_diagram_with_conditions_left_out_holds_all_points_and_more(data: st.DataObject) -> None:
     knobs = knobs_of(*data.draw(st.lists(st.just((1, 2, 3, 4, 6)), min_size=3, max_size=4)))
     conditions = data.draw(st.lists(conditions_on([k for k, _ in knobs]), min_size=1, max_size=3))
