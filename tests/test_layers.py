@@ -41,10 +41,11 @@ LAYERS: dict[str, tuple[str, ...]] = {
     # where everything meets, each above the one before
     "building": _PARTS,
     "sanitizing": (*_PARTS, "building"),
+    "simulate": _PARTS,
     "tuning": (*_PARTS, "building"),
     "tvm": (*_PARTS, "building", "sanitizing", "tuning"),
     "report": (*_PARTS, "building", "tuning"),
-    "cli": (*_PARTS, "building", "tuning", "report", "__init__"),
+    "cli": (*_PARTS, "building", "tuning", "report", "simulate", "__init__"),
     "__main__": ("cli",),
     "__init__": (*_PARTS, "building", "sanitizing", "tuning", "tvm"),
 }

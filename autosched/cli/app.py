@@ -24,6 +24,7 @@ VERBS = {
     "show": "print a schedule, its loops, source or assembly",
     "list": "list workloads, strategies, cost models, targets and passes",
     "records": "summarise, check or export what tuning recorded",
+    "simulate": "run strategies over measured search spaces, without a device",
     "roofline": "measure how fast this machine can be at best",
     "doctor": "say what autosched finds on this machine",
 }

@@ -1,0 +1,221 @@
+"""Run strategies over search spaces that were measured to the last point: many seeds, no device.
+
+A table says how many trials each strategy needs to come near the best of a space, and how near it is
+after so many; times are multiples of the best. Curves of the best so far go to a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autosched.cli import options
+from autosched.errors import RecordError, UsageError
+
+if TYPE_CHECKING:
+    from autosched.simulate.compare import Curves, Figures
+    from autosched.simulate.recorded import RecordedSpace
+    from autosched.simulate.replay import Contender
+
+EXAMPLES = """\
+examples:
+  %(prog)s                                               # which spaces there are
+  %(prog)s matmul-1024 --strategy random --strategy guided --output curves.svg
+  %(prog)s all --strategy experiments/my_strategy.py:HillClimber --strategy random --seeds 100
+  %(prog)s matmul-1024 --strategy guided --prime matmul-512 --output curves.json
+"""
+
+SEEDS, TRIALS = 20, 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("spaces", metavar="SPACE", nargs="*", help="recorded spaces, or all; none lists them")
+    parser.add_argument(
+        "--strategy",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a name that `list` shows, or file.py:Class, with options as NAME,option=value; may be repeated; "
+        "default: random and the default strategy",
+    )
+    parser.add_argument("--model", metavar="NAME", default="xgb", help="the cost model; default %(default)s")
+    parser.add_argument(
+        "--seeds", metavar="N", type=options.count("--seeds"), default=SEEDS, help="runs of each; default %(default)s"
+    )
+    parser.add_argument(
+        "--trials", metavar="N", type=options.count("--trials"), default=TRIALS, help="of a run; default %(default)s"
+    )
+    parser.add_argument("--batch", metavar="N", type=options.count("--batch"), help="candidates at a time; default 16")
+    parser.add_argument(
+        "--prime",
+        metavar="SPACE",
+        action="append",
+        default=[],
+        help="show the cost model points of this space first, as records of another shape would; may be repeated",
+    )
+    parser.add_argument(
+        "--prime-trials", metavar="N", type=options.count("--prime-trials"), default=100, help="default %(default)s"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the curves: .svg, or .json with all figures")
+    parser.add_argument("--processes", metavar="N", type=options.count("--processes"), help="default one per CPU")
+    parser.add_argument(
+        "--renew", action="store_true", help="compute the features of the spaces again, write them, and stop"
+    )
+    options.add_records(parser, help="folder whose subfolder `simulated` holds the spaces")
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from autosched.simulate.recorded import SUFFIX, find_space, list_spaces
+
+    records = options.records_folder(args)
+    known = list_spaces(records)
+    if not args.spaces:
+        return _list(known, args)
+    suffix = Path(args.output).suffix if args.output else ""
+    if args.output and suffix not in (".svg", ".json"):
+        raise UsageError(
+            f"{suffix or 'no ending'} is not known", asked=f"--output {args.output}", legal=".svg or .json"
+        )
+    names = [*known] if args.spaces == ["all"] else list(dict.fromkeys(args.spaces))
+    files = {name: Path(name) if name.endswith(SUFFIX) else known.get(name, Path()) for name in (*names, *args.prime)}
+    spaces = {name: find_space(name, records) for name in files}
+    if args.renew:
+        return _renew(spaces, files)
+    return _simulate(args, names, spaces, files)
+
+
+def _list(known: dict[str, Path], args: argparse.Namespace) -> int:
+    from autosched.report.text import table
+    from autosched.simulate.recorded import load
+
+    spaces = {name: load(path) for name, path in known.items()}
+    facts = {
+        name: {
+            "points": space.size,
+            "sketches": len(space.sketches),
+            "whole": space.facts["whole"],
+            "best_seconds": space.best_seconds,
+            "target": space.facts["target"],
+            "device": space.facts["device"].get("name", ""),
+            "features": space.facts["features"],
+            "note": space.facts["note"],
+        }
+        for name, space in spaces.items()
+    }
+    if args.json:
+        options.emit({"spaces": facts})
+        return 0
+    rows = [
+        [name, str(f["points"]), str(f["sketches"]), f["target"], f["device"], f["note"]] for name, f in facts.items()
+    ]
+    print("\n".join(table(rows, ["space", "points", "sketches", "target", "device", "note"], right=(1, 2))))
+    return 0
+
+
+def _renew(spaces: dict[str, RecordedSpace], files: dict[str, Path]) -> int:
+    from autosched.simulate.recording import renewed, write
+
+    for name, space in spaces.items():
+        write(renewed(space), files[name])
+        print(f"renewed {files[name]}")
+    return 0
+
+
+def _simulate(
+    args: argparse.Namespace, names: list[str], spaces: dict[str, RecordedSpace], files: dict[str, Path]
+) -> int:
+    from autosched.search import DEFAULT
+    from autosched.simulate.compare import compare, curves_of
+    from autosched.simulate.processes import run_all
+    from autosched.simulate.recording import check_features
+    from autosched.simulate.replay import BATCH, Contender
+    from autosched.target import cpu_count
+
+    if args.model != "none":
+        for space in spaces.values():
+            check_features(space)
+    if args.prime and args.model == "none":
+        raise UsageError("no cost model could learn from it", asked=f"--prime {args.prime[0]}", legal="--model xgb")
+    contenders = [Contender.parse(text, args.model) for text in args.strategy or ["random", DEFAULT]]
+    contenders += [_primed(c, args) for c in contenders if args.prime and c.strategy != "random"]
+    begun = time.monotonic()
+    runs = run_all(
+        files, names, contenders, range(args.seeds), args.trials, args.batch or BATCH, args.processes or cpu_count(),
+        _progress,
+    )  # fmt: skip
+    curves = [c for name in names for c in curves_of(spaces[name], runs, args.trials)]
+    figures = compare(curves)
+    facts = {
+        "seeds": args.seeds,
+        "trials": args.trials,
+        "batch": args.batch or BATCH,
+        "model": args.model,
+        "spaces": {name: {"points": spaces[name].size, "best_seconds": spaces[name].best_seconds} for name in names},
+        "elapsed_s": round(time.monotonic() - begun, 1),
+    }
+    _write(args.output, figures, curves, facts)
+    if args.json:
+        from autosched.simulate.compare import as_json
+
+        options.emit(as_json(figures, curves, facts))
+    else:
+        print("\n".join(report(figures, facts["elapsed_s"])))
+    return 0
+
+
+def _primed(contender: Contender, args: argparse.Namespace) -> Contender:
+    from dataclasses import replace
+
+    return replace(contender, prime=tuple(args.prime), prime_trials=args.prime_trials)
+
+
+def _progress(done: int, of: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done} of {of} runs", end="\n" if done == of else "", file=sys.stderr, flush=True)
+
+
+def _write(output: str | None, figures: list[Figures], curves: list[Curves], facts: dict[str, Any]) -> None:
+    if output is None:
+        return
+    import json
+
+    from autosched.simulate.compare import as_json
+    from autosched.simulate.draw import drawing
+
+    text = drawing(curves) if output.endswith(".svg") else json.dumps(as_json(figures, curves, facts), indent=1) + "\n"
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RecordError(f"it cannot be written: {error.strerror}", asked=f"--output {output}") from None
+
+
+def report(figures: list[Figures], elapsed_s: float) -> list[str]:
+    """The table as text, a block for each space, and the mean over the spaces."""
+    from autosched.report.text import count, duration, table
+    from autosched.simulate.compare import overall
+
+    lines = []
+    for space in dict.fromkeys(f.space for f in figures):
+        of = [f for f in figures if f.space == space]
+        header = ["strategy", *(f"to {near}" for near in of[0].trials_to), *(f"after {n}" for n in of[0].after)]
+        rows = [
+            [
+                f.contender,
+                *(count(int(n)) if n < 1e9 else "-" for n in f.trials_to.values()),
+                *(f"{middle:.3f} [{low:.3f} {high:.3f}]" for low, middle, high in f.after.values()),
+                f"{f.score:.3f}",
+                "-" if f.beats_random is None else f"{f.beats_random:.0%}",
+            ]
+            for f in of
+        ]
+        lines += [f"{space}, {of[0].seeds} seeds:"]
+        lines += [f"  {line}" for line in table(rows, [*header, "score", "beats random"], right=range(1, 9))] + [""]
+    if len({f.space for f in figures}) > 1:
+        rows = [[name, f"{value:.3f}"] for name, value in overall(figures).items()]
+        lines += ["mean of all spaces:", *(f"  {line}" for line in table(rows, ["strategy", "score"], right=(1,))), ""]
+    runs = sum(f.seeds for f in figures)
+    return [*lines, f"{count(runs)} runs in {duration(elapsed_s)}"]

@@ -1,0 +1,158 @@
+"""Curves of the best so far as SVG: a panel for each space, a line and a band for each strategy.
+
+Plain text, no plotting library. The file follows the reader's light or dark theme, and lines differ by
+dashes as well as by colour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from autosched.model.protocol import FloatArray
+from autosched.simulate.compare import BASELINE, Curves
+
+__all__ = ["drawing"]
+
+#: Okabe and Ito's colours, which colour-blind readers can tell apart, without black and yellow.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8f6ed5", "#a0522d")
+GREY = "#8a8a8a"  # random search
+DASHES = ("", "6 3", "2 3")
+
+WIDTH, HEIGHT = 400, 250  # of a panel, in pixels
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 30, 42  # margins within it
+LINE = 20  # height of a line of the legend
+#: The vertical axis ends at most here, in multiples of the best time.
+MOST = 3.0
+
+STYLE = """\
+svg { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+.paper { fill: #ffffff; } text { fill: #24292f; } .soft { fill: #57606a; }
+.grid { stroke: #d8dee4; } .axis { stroke: #57606a; }
+.line { fill: none; stroke-width: 2; } .band { stroke: none; fill-opacity: 0.16; }
+@media (prefers-color-scheme: dark) {
+  .paper { fill: #0d1117; } text { fill: #e6edf3; } .soft { fill: #9da7b3; }
+  .grid { stroke: #30363d; } .axis { stroke: #9da7b3; } .band { fill-opacity: 0.26; }
+}"""
+
+
+def drawing(curves: Sequence[Curves]) -> str:
+    """The SVG text: the median over the seeds as a line, the quartiles as a band."""
+    spaces = list(dict.fromkeys(c.space for c in curves))
+    names = list(dict.fromkeys(c.contender for c in curves))
+    columns = min(len(spaces), 3 if len(spaces) > 4 else 2)
+    legend = _legend(names, columns * WIDTH)
+    head = 34 + LINE * (1 + _legend_places(names, columns * WIDTH)[-1][1])
+    width, height = columns * WIDTH, head + math.ceil(len(spaces) / columns) * HEIGHT
+    seeds = max(len(c.best) for c in curves)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'role="img">',
+        f"<title>Best time found after so many trials, {seeds} seeds</title>",
+        f"<style>{STYLE}</style>",
+        f'<rect class="paper" width="{width}" height="{height}"/>',
+        f'<text x="16" y="20" class="soft">best time so far / best of the space: median and quartiles of {seeds} '
+        "seeds</text>",
+        legend,
+    ]
+    for number, space in enumerate(spaces):
+        x, y = number % columns * WIDTH, head + number // columns * HEIGHT
+        of = [c for c in curves if c.space == space]
+        parts.append(f'<g transform="translate({x} {y})">{_panel(space, of, names)}</g>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _look(name: str, names: Sequence[str]) -> tuple[str, str]:
+    """Colour and dashes of a contender: the same in all panels."""
+    if name == BASELINE:
+        return GREY, DASHES[0]
+    number = [n for n in names if n != BASELINE].index(name)
+    return COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+
+
+def _legend_places(names: Sequence[str], width: int) -> list[tuple[int, int]]:
+    places, x, row = [], 16, 0
+    for name in names:
+        wide = 40 + 7 * len(name)
+        if x + wide > width and x > 16:
+            x, row = 16, row + 1
+        places.append((x, row))
+        x += wide
+    return places
+
+
+def _legend(names: Sequence[str], width: int) -> str:
+    parts = []
+    for name, (x, row) in zip(names, _legend_places(names, width), strict=True):
+        colour, dash = _look(name, names)
+        y = 40 + row * LINE
+        parts.append(
+            f'<g class="entry"><path class="line" stroke="{colour}" stroke-dasharray="{dash}" d="M{x} {y - 4}h22"/>'
+            f'<text x="{x + 28}" y="{y}">{escape(name)}</text></g>'
+        )
+    return "\n".join(parts)
+
+
+def _panel(space: str, curves: Sequence[Curves], names: Sequence[str]) -> str:
+    trials = max(c.best.shape[1] for c in curves)
+    top = _top(curves)
+    wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def at_x(trial: float) -> float:
+        return LEFT + wide * (trial - 1) / max(trials - 1, 1)
+
+    def at_y(value: float) -> float:
+        return TOP + high * (top - min(value, top)) / (top - 1)
+
+    parts = [f'<text x="{LEFT}" y="18" font-weight="600">{escape(space)}</text>']
+    for value in _ticks(1.0, top):
+        y = at_y(value)
+        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}h{wide}"/>')
+        parts.append(f'<text class="soft" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>')
+    for trial in (1, *range(max(trials // 4, 1), trials + 1, max(trials // 4, 1))):
+        x = at_x(trial)
+        parts.append(f'<path class="axis" d="M{x:.1f} {TOP + high}v4"/>')
+        parts.append(f'<text class="soft" x="{x:.1f}" y="{TOP + high + 17}" text-anchor="middle">{trial}</text>')
+    parts.append(f'<path class="axis" d="M{LEFT} {TOP + high}h{wide}"/>')
+    parts.append(f'<text class="soft" x="{LEFT + wide / 2}" y="{HEIGHT - 8}" text-anchor="middle">trials</text>')
+    for c in curves:
+        colour, _ = _look(c.contender, names)
+        low, _, upper = c.quantiles(0.25, 0.5, 0.75)
+        there = _steps(upper, at_x, at_y)
+        back = " ".join(reversed(_corners(low, at_x, at_y)))
+        parts.append(f'<path class="band" fill="{colour}" d="{there} L{back}Z"/>')
+    for c in curves:
+        colour, dash = _look(c.contender, names)
+        _, middle, _ = c.quantiles(0.25, 0.5, 0.75)
+        line = _steps(middle, at_x, at_y)
+        label = f"{c.contender}: {middle[-1]:.3f} after {trials} trials"
+        look = f'stroke="{colour}" stroke-dasharray="{dash}"'
+        parts.append(f'<path class="line" {look} d="{line}"><title>{escape(label)}</title></path>')
+    return "\n".join(parts)
+
+
+def _corners(values: FloatArray, at_x, at_y) -> list[str]:  # type: ignore[no-untyped-def]
+    """The corners of a step function: the value holds from its trial to the next change."""
+    found = [f"{at_x(1):.1f},{at_y(values[0]):.1f}"]
+    for i in (np.flatnonzero(np.diff(values)) + 1).tolist():
+        found += [f"{at_x(i + 1):.1f},{at_y(values[i - 1]):.1f}", f"{at_x(i + 1):.1f},{at_y(values[i]):.1f}"]
+    return [*found, f"{at_x(len(values)):.1f},{at_y(values[-1]):.1f}"]
+
+
+def _steps(values: FloatArray, at_x, at_y) -> str:  # type: ignore[no-untyped-def]
+    return "M" + " ".join(_corners(values, at_x, at_y))
+
+
+def _top(curves: Sequence[Curves]) -> float:
+    """Where the vertical axis ends: what the curves show after the first few trials."""
+    early = max(1, min(c.best.shape[1] for c in curves) // 25)
+    highest = max(float(c.quantiles(0.75)[0, early - 1]) for c in curves)
+    return min(MOST, max(1.05, math.ceil(highest * 20) / 20))
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    step = next(s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if (high - low) / s <= 6)
+    return [low + i * step for i in range(int((high - low) / step + 1e-6) + 1)]

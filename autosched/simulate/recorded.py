@@ -1,0 +1,283 @@
+"""A search space that was measured point by point, and replays.
+
+It offers what a real space offers to a strategy (`SpaceLike`), and `measure` in place of a device:
+a trial draws from the samples that were taken of its point, noise and all. Points that were not
+measured are infeasible.
+
+The file is JSON, compressed by gzip; `recording.py` writes it, and docs/search.md describes it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import json
+import math
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.errors import RecordError, UsageError
+from autosched.model.protocol import FloatArray, IntArray
+from autosched.records import find_folders
+from autosched.search.protocol import Candidate, Trial
+
+__all__ = ["FORMAT", "SUFFIX", "RecordedKnob", "RecordedSketch", "RecordedSpace", "find_space", "list_spaces", "load"]
+
+#: Version of the file's format.
+FORMAT = 1
+SUFFIX = ".json.gz"
+#: Folder of recorded spaces within a folder of records.
+FOLDER = "simulated"
+#: Bytes of a file's JSON: a space of some ten thousand points.
+MAX_BYTES = 1 << 26
+#: Combinations of the knob values of one sketch, measured or not.
+MAX_SIZE = 1 << 24
+#: Samples that one trial draws, as many as `tune` takes by default.
+REPEAT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedKnob:
+    """A knob and the values that were measured."""
+
+    name: str
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RecordedSketch:
+    """The measured points of one sketch.
+
+    points:   int64 [p, k], an index into the values of each knob
+    status:   how each point ended, "ok" or what failed
+    samples:  the seconds that were measured of each; empty for a failure
+    table:    float64 [p, F], the features of each point
+    trace:    the schedule with its knobs open, as `Trace.to_json` gives it
+    """
+
+    name: str
+    knobs: tuple[RecordedKnob, ...]
+    points: IntArray
+    status: tuple[str, ...]
+    samples: tuple[tuple[float, ...], ...]
+    table: FloatArray
+    trace: list[Any]
+
+    @property
+    def size(self) -> int:
+        """Number of combinations of knob values, measured or not."""
+        return math.prod(len(knob.values) for knob in self.knobs)
+
+    @cached_property
+    def _position(self) -> IntArray:
+        """Flat number of a combination -> position in `points`, -1 where it was not measured."""
+        position = np.full(self.size, -1, dtype=np.int64)
+        position[self._flat(self.points)] = np.arange(len(self.points))
+        return position
+
+    @cached_property
+    def _radices(self) -> IntArray:
+        return np.array([len(knob.values) for knob in self.knobs], dtype=np.int64)
+
+    def _flat(self, indices: IntArray) -> IntArray:
+        flat = np.zeros(len(indices), dtype=np.int64)
+        for column, radix in enumerate(self._radices.tolist()):
+            flat = flat * radix + indices[:, column]
+        return flat
+
+    def positions(self, indices: IntArray) -> IntArray:
+        """int64 [n]: where the points [n, k] stand in `points`, -1 for what was not measured or is no point."""
+        rows = np.asarray(indices, dtype=np.int64).reshape(len(indices), len(self.knobs))
+        inside = np.all((rows >= 0) & (rows < self._radices), axis=1)
+        return np.where(inside, self._position[self._flat(np.where(inside[:, None], rows, 0))], -1)
+
+    def mask(self, indices: IntArray) -> NDArray[np.bool_]:
+        """bool [n]: which points were measured."""
+        return np.asarray(self.positions(indices) >= 0, dtype=np.bool_)
+
+    def features(self, indices: IntArray) -> FloatArray:
+        """float64 [n, F] of measured points. Raises IndexError for any other."""
+        at = self.positions(indices)
+        if (at < 0).any():
+            raise IndexError(f"{self.name}: {np.asarray(indices)[at < 0][0].tolist()} was not measured")
+        return self.table[at]
+
+    @cached_property
+    def seconds(self) -> FloatArray:
+        """float64 [p]: the median of all samples of each point, `inf` for a failure."""
+        return np.array([np.median(s) if s else np.inf for s in self.samples], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class RecordedSpace:
+    """A workload's measured points on one target and device.
+
+    facts: what was recorded and how: `workload`, `target`, `device`, `versions`, `note`, `whole`
+    (whether these are all feasible points of the knob values that are in it), `features` (their version)
+
+    >>> space = find_space("softmax")
+    >>> trial = space.measure([space.best], seed=1)[0]
+    >>> trial.ok and abs(trial.seconds / space.best_seconds - 1) < 0.5
+    True
+    """
+
+    name: str
+    sketches: tuple[RecordedSketch, ...]
+    feature_names: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"RecordedSpace({self.name}: {self.size} points in {len(self.sketches)} sketches)"
+
+    @property
+    def size(self) -> int:
+        """Number of measured points, failures included."""
+        return sum(len(sketch.points) for sketch in self.sketches)
+
+    @cached_property
+    def best(self) -> Candidate:
+        """The point whose samples have the lowest median."""
+        number = min(range(len(self.sketches)), key=lambda i: float(self.sketches[i].seconds.min(initial=np.inf)))
+        sketch = self.sketches[number]
+        return Candidate(number, tuple(sketch.points[int(sketch.seconds.argmin())].tolist()))
+
+    @property
+    def best_seconds(self) -> float:
+        """Its median."""
+        return self.seconds(self.best)
+
+    @cached_property
+    def worst_seconds(self) -> float:
+        """The highest median of a point that runs."""
+        return max(float(t) for sketch in self.sketches for t in sketch.seconds if t < math.inf)
+
+    def seconds(self, candidate: Candidate) -> float:
+        """The median of all samples of a point; `inf` where it failed. Raises IndexError for no point."""
+        return float(self.sketches[candidate.sketch].seconds[self._at(candidate)])
+
+    def measure(self, candidates: Sequence[Candidate], seed: int = 0) -> list[Trial]:
+        """What the device said of each, in order: three of the samples of its point, drawn by `seed`.
+
+        The same seed gives a point the same samples, whatever is measured beside it. Raises
+        IndexError for what is no point; a point that was not measured fails by its "constraints".
+        """
+        trials = []
+        for candidate in candidates:
+            sketch = self.sketches[candidate.sketch]
+            at = int(sketch.positions(np.array([candidate.indices], dtype=np.int64))[0])
+            if at < 0:
+                trials.append(Trial(candidate, "constraints"))
+            elif sketch.status[at] != "ok":
+                trials.append(Trial(candidate, sketch.status[at]))
+            else:
+                rng = np.random.default_rng((seed, candidate.sketch, at))
+                drawn = tuple(rng.choice(sketch.samples[at], REPEAT).tolist())
+                trials.append(Trial(candidate, "ok", sorted(drawn)[REPEAT // 2], drawn))
+        return trials
+
+    def points(self) -> list[Candidate]:
+        """All measured points, sketch by sketch."""
+        return [
+            Candidate(number, row)
+            for number, sketch in enumerate(self.sketches)
+            for row in map(tuple, sketch.points.tolist())
+        ]
+
+    def _at(self, candidate: Candidate) -> int:
+        at = int(self.sketches[candidate.sketch].positions(np.array([candidate.indices], dtype=np.int64))[0])
+        if at < 0:
+            raise IndexError(f"{candidate} was not measured")
+        return at
+
+
+# -- files ------------------------------------------------------------------------------------------
+def list_spaces(records: str | os.PathLike[str] | None = None) -> dict[str, Path]:
+    """Name of each recorded space that can be found -> its file: those in the folder `simulated` of every
+    folder of records (`autosched.records.find_folders`), the first of a name."""
+    found: dict[str, Path] = {}
+    for folder in find_folders(records):
+        for path in sorted((folder / FOLDER).glob(f"*{SUFFIX}")):
+            found.setdefault(path.name.removesuffix(SUFFIX), path)
+    return found
+
+
+def find_space(name: str, records: str | os.PathLike[str] | None = None) -> RecordedSpace:
+    """The recorded space of this name, or in the file `path/to/NAME.json.gz`.
+
+    Raises UsageError with near names when there is none, RecordError for a file that cannot be used.
+    """
+    if name.endswith(SUFFIX):
+        return load(name)
+    known = list_spaces(records)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=2)
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        legal = f"{hint}recorded spaces: {', '.join(known) or 'none'}; or a file NAME{SUFFIX}"
+        raise UsageError("no such recorded space", asked=f"space {name!r}", legal=legal)
+    return load(known[name])
+
+
+def load(path: str | os.PathLike[str]) -> RecordedSpace:
+    """The recorded space in a file. Raises RecordError when it cannot be read or is damaged."""
+    asked = f"recorded space {path}"
+    try:
+        with gzip.open(path) as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise RecordError(f"it cannot be read: {error.strerror or error}", asked=asked) from None
+    except (EOFError, zlib.error) as error:
+        raise RecordError(f"it is damaged: {error}", asked=asked) from None
+    if len(text) > MAX_BYTES:
+        raise RecordError(f"it holds more than {MAX_BYTES} bytes", asked=asked)
+    try:
+        return decode(json.loads(text))
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+        raise RecordError(f"it is damaged: {type(error).__name__}: {error}", asked=asked) from None
+    except RecordError as error:
+        raise RecordError(error.why, asked=asked, legal=error.legal) from None
+
+
+def decode(data: Any) -> RecordedSpace:
+    """The space that the file's JSON says. Raises RecordError for another format, ValueError and the
+    like for damage."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        found = data.get("format") if isinstance(data, dict) else type(data).__name__
+        raise RecordError(f"its format is {found!r}", legal=f"this version reads format {FORMAT}")
+    names = tuple(str(name) for name in data["features"]["names"])
+    sketches = tuple(_sketch(part, len(names)) for part in data["sketches"])
+    facts = {key: value for key, value in data.items() if key not in ("sketches", "name")}
+    facts["features"] = str(data["features"]["version"])
+    space = RecordedSpace(str(data["name"]), sketches, names, facts)
+    if not any(np.isfinite(sketch.seconds).any() for sketch in sketches):
+        raise ValueError("none of its points was timed")
+    return space
+
+
+def _sketch(data: Any, width: int) -> RecordedSketch:
+    knobs = tuple(RecordedKnob(str(name), tuple(int(v) for v in values)) for name, values in data["knobs"])
+    count = len(data["points"])
+    points = np.array(data["points"], dtype=np.int64).reshape(count, len(knobs))
+    samples = tuple(tuple(float(s) for s in one) for one in data["samples"])
+    status = tuple(str(data["failures"].get(str(i), "ok")) for i in range(count))
+    radices = np.array([len(knob.values) for knob in knobs], dtype=np.int64)
+    if math.prod(radices.tolist()) > MAX_SIZE:
+        raise ValueError(f"more than {MAX_SIZE} combinations of knob values")
+    if ((points < 0) | (points >= radices)).any() or len({tuple(row) for row in points.tolist()}) != count:
+        raise ValueError("points that are none, or twice the same")
+    if len(samples) != count or any((s == "ok") != bool(t) for s, t in zip(status, samples, strict=True)):
+        raise ValueError("what is ok has samples, and what failed has none")
+    if not all(0 < s < math.inf for one in samples for s in one):
+        raise ValueError("samples are positive and finite")
+    columns = [np.broadcast_to(np.asarray(column, dtype=np.float64), count) for column in data["features"]]
+    table = np.stack(columns, axis=1) if columns else np.empty((count, 0))
+    if table.shape[1] != width or not np.isfinite(table).all():
+        raise ValueError("features are finite, one column for each name")
+    return RecordedSketch(str(data["name"]), knobs, points, status, samples, table, list(data["trace"]))

@@ -1,0 +1,151 @@
+"""One strategy on one recorded space with one seed, trial by trial; and many of those at once.
+
+The loop is that of `tune`: batches are proposed, measured and observed. Here a measurement is a
+draw from the samples of the point, so that a run takes no longer than the strategy thinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import UsageError
+from autosched.model import make_model
+from autosched.model.protocol import FloatArray
+from autosched.search import make_strategy
+from autosched.simulate.recorded import RecordedSpace
+
+__all__ = ["BATCH", "Contender", "Run", "replay_run", "runs"]
+
+#: Candidates proposed at a time, as in `tune`.
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A strategy with its options and its cost model.
+
+    `prime` names recorded spaces whose points the model is shown before the first trial, `prime_trials`
+    how many of each, drawn by the seed.
+    """
+
+    strategy: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    model: str = "xgb"
+    prime: tuple[str, ...] = ()
+    prime_trials: int = 100
+
+    @property
+    def label(self) -> str:
+        """What tables and figures call it."""
+        name = self.strategy.rpartition(":")[2] if ".py:" in self.strategy else self.strategy
+        words = [f"{k}={v}" for k, v in self.options.items()]
+        return " ".join([name, *words, *([f"after {', '.join(self.prime)}"] if self.prime else [])])
+
+    @staticmethod
+    def parse(text: str, model: str = "xgb") -> Contender:
+        """`NAME` or `NAME,option=value,...`. Raises UsageError for an option without a value."""
+        name, *words = text.split(",")
+        options = {}
+        for word in words:
+            key, equals, value = word.partition("=")
+            if not (equals and key.isidentifier() and value):
+                raise UsageError(f"{word!r} is not OPTION=VALUE", asked=f"--strategy {text}", legal="NAME,option=value")
+            options[key] = _value(value)
+        return Contender(name, options, model)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one contender tried: `seconds` are the medians of its trials in order, `inf` for failures."""
+
+    space: str
+    contender: str
+    seed: int
+    seconds: tuple[float, ...]
+
+    @cached_property
+    def best(self) -> FloatArray:
+        """float64 [trials]: the best after each trial."""
+        return np.minimum.accumulate(np.array(self.seconds, dtype=np.float64))
+
+
+def replay_run(
+    space: RecordedSpace,
+    contender: Contender,
+    seed: int,
+    trials: int,
+    batch: int = BATCH,
+    primes: Sequence[RecordedSpace] = (),
+) -> Run:
+    """Let the contender search until `trials` were made or nothing is left.
+
+    `seed` decides on the strategy's choices, the model's, and on the noise. Raises UsageError for an
+    unknown strategy or model, and for a plug-in that does not keep to the protocol.
+    """
+    model = make_model(contender.model, space.feature_names, seed=seed, threads=1)
+    if primes:
+        _prime(model, contender, space, primes, seed)
+    strategy = make_strategy(contender.strategy, space, seed=seed, model=model, **contender.options)
+    seconds: list[float] = []
+    while len(seconds) < trials:
+        proposed = list(strategy.propose(min(batch, trials - len(seconds))))
+        if not proposed:
+            break
+        seconds += [space.seconds(candidate) for candidate in proposed]
+        strategy.observe(space.measure(proposed, seed))
+    return Run(space.name, contender.label, seed, tuple(seconds))
+
+
+def runs(
+    spaces: Sequence[RecordedSpace],
+    contenders: Sequence[Contender],
+    seeds: Sequence[int],
+    trials: int,
+    batch: int = BATCH,
+    primes: Mapping[str, RecordedSpace] | None = None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> Iterator[Run]:
+    """Every contender on every space with every seed, one after the other."""
+    total = len(spaces) * len(contenders) * len(seeds)
+    done = 0
+    for space in spaces:
+        for contender in contenders:
+            known = [(primes or {})[name] for name in contender.prime]
+            for seed in seeds:
+                yield replay_run(space, contender, seed, trials, batch, known)
+                done += 1
+                progress(done, total)
+
+
+def _prime(model: Any, contender: Contender, space: RecordedSpace, primes: Sequence[RecordedSpace], seed: int) -> None:
+    """Show the model points of other spaces, each a group of its own."""
+    asked = f"--prime {primes[0].name}"
+    if not hasattr(model, "prime"):
+        raise UsageError(f"the cost model {contender.model!r} learns nothing from other spaces", asked=asked)
+    features, seconds, groups = [], [], []
+    for group, other in enumerate(primes):
+        if other.feature_names != space.feature_names or other.facts["features"] != space.facts["features"]:
+            raise UsageError(f"the features of {other.name} and {space.name} are of different versions", asked=asked)
+        points = other.points()
+        rng = np.random.default_rng((seed, group))
+        chosen = [points[i] for i in rng.permutation(len(points))[: contender.prime_trials]]
+        measured = other.measure(chosen, seed)
+        rows = [np.array([c.indices], dtype=np.int64).reshape(1, -1) for c in chosen]
+        features += [other.sketches[c.sketch].features(row) for c, row in zip(chosen, rows, strict=True)]
+        seconds += [trial.seconds for trial in measured]
+        groups += [group] * len(chosen)
+    model.prime(np.concatenate(features), np.array(seconds), np.array(groups, dtype=np.int64))
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
