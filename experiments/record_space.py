@@ -40,6 +40,9 @@ from autosched.space.workload import Workload
 
 BATCH = 16
 
+#: a point by its sketch's name and its knobs
+Label = tuple[str, tuple[tuple[str, int], ...]]
+
 
 def parse(words: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
@@ -52,7 +55,8 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sketch", action="append", default=[], metavar="PATTERN", help="only these sketches")
     parser.add_argument("--where", action="append", default=[], metavar="KNOB=V,V", help="only these values")
     parser.add_argument("--points", type=int, help="a random part of so many points")
-    parser.add_argument("--again", type=float, metavar="RATIO", help="measure once more what took RATIO x the best")
+    parser.add_argument("--again", type=float, metavar="RATIO", help="measure again what took RATIO x the best")
+    parser.add_argument("--passes", type=int, default=2, help="with --again: until it was measured so many times")
     parser.add_argument("--repeat", type=int, default=3, help="samples of a measurement")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--log", type=Path, default=Path("records/exhaustive"), help="folder of the measurements")
@@ -77,16 +81,22 @@ def chosen(space: SearchSpace, args: argparse.Namespace) -> list[Candidate]:
     return [found[i] for i in order]
 
 
-def left(space: SearchSpace, points: list[Candidate], records: list[Record], again: float | None) -> list[Candidate]:
-    """Those of the points that this pass has yet to measure."""
-    of = {(r.sketch, tuple(sorted(r.knobs.items()))): r.seconds for r in records}
-    times = Counter((r.sketch, tuple(sorted(r.knobs.items()))) for r in records)
-    best = min(of.values(), default=float("inf"))
+def left(
+    space: SearchSpace, points: list[Candidate], records: list[Record], again: float | None, passes: int
+) -> list[Candidate]:
+    """Those of the points that are yet to be measured: at all, or `passes` times if they may be among the best."""
+    done: Counter[Label] = Counter()
+    fastest: dict[Label, float] = {}
+    for r in records:
+        label = (r.sketch, tuple(sorted(r.knobs.items())))
+        done[label] += 1
+        fastest[label] = min(fastest.get(label, float("inf")), *r.samples, float("inf"))
+    limit = (again or 0) * min(fastest.values(), default=0.0)
     found = []
     for c in points:
         sketch = space.sketches[c.sketch]
         label = (sketch.name, tuple(sorted(sketch.values(c.indices).items())))
-        if (again is None and not times[label]) or (again and times[label] == 1 and of[label] <= again * best):
+        if not done[label] or (done[label] < passes and fastest[label] <= limit):
             found.append(c)
     return found
 
@@ -150,7 +160,7 @@ def main() -> None:
         print(f"{recorded}: {whole}, best {recorded.best_seconds:.3g} s, in {args.write}")
         return
     points = chosen(space, args)
-    todo = left(space, points, records, args.again)
+    todo = left(space, points, records, args.again, args.passes)
     print(f"{name}: {len(points)} points, {len(todo)} to measure", flush=True)
     begun, done = time.monotonic(), 0
     for record in measured(w, space, sizes, todo, args) if todo else ():

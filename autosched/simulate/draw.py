@@ -17,13 +17,13 @@ from autosched.simulate.compare import BASELINE, Curves
 
 __all__ = ["drawing"]
 
-#: Okabe and Ito's colours, which colour-blind readers can tell apart, without black and yellow.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8f6ed5", "#a0522d")
+#: After Okabe and Ito: colours which colour-blind readers can tell apart, without black and yellow.
+COLOURS = ("#1f86c9", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8f6ed5", "#a0522d")
 GREY = "#8a8a8a"  # random search
 DASHES = ("", "6 3", "2 3")
 
 WIDTH, HEIGHT = 400, 250  # of a panel, in pixels
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 30, 42  # margins within it
+LEFT, RIGHT, TOP, BOTTOM = 58, 18, 30, 42  # margins within it
 LINE = 20  # height of a line of the legend
 #: The vertical axis ends at most here, in multiples of the best time.
 MOST = 3.0
@@ -147,10 +147,11 @@ def _steps(values: FloatArray, at_x, at_y) -> str:  # type: ignore[no-untyped-de
 
 
 def _top(curves: Sequence[Curves]) -> float:
-    """Where the vertical axis ends: what the curves show after the first few trials."""
-    early = max(1, min(c.best.shape[1] for c in curves) // 25)
-    highest = max(float(c.quantiles(0.75)[0, early - 1]) for c in curves)
-    return min(MOST, max(1.05, math.ceil(highest * 20) / 20))
+    """Where the vertical axis ends: what a middling contender shows after the first few trials. Curves
+    above it run along the edge."""
+    early = max(1, min(c.best.shape[1] for c in curves) // 20)
+    typical = float(np.median([c.quantiles(0.75)[0, early - 1] for c in curves]))
+    return min(MOST, max(1.05, math.ceil(typical * 20) / 20))
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -31,6 +31,9 @@ from autosched.target import Target
 
 __all__ = ["check_features", "from_records", "renewed", "write"]
 
+#: A sample that took so many times the fastest of its point is of a moment when the machine did something
+#: else as well. It is left out: what replays is the noise of a machine that measures.
+DISTURBED = 1.3
 #: Significant digits that are kept of samples (they scatter by more) and of features.
 SAMPLE_DIGITS, FEATURE_DIGITS = 4, 7
 
@@ -157,7 +160,8 @@ def _part(sketch: Sketch, records: Sequence[Record]) -> dict[str, Any]:
         status = Counter(r.status for r in by_point[point]).most_common(1)[0][0]
         if status != "ok":
             failures[str(number)] = status
-        samples.append([_rounded(s, SAMPLE_DIGITS) for r in by_point[point] for s in r.samples if status == "ok"])
+        taken = [s for r in by_point[point] for s in r.samples if status == "ok"]
+        samples.append([_rounded(s, SAMPLE_DIGITS) for s in taken if s <= DISTURBED * min(taken)])
     named = [{k.name: v for k, v in zip(sketch.knobs, point, strict=True)} for point in measured]
     return {
         "name": sketch.name,
