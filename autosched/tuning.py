@@ -23,8 +23,19 @@ from autosched.errors import MeasureError, RecordError, UsageError
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.measure.stats import PlayoffResult, judge, ratio_interval
-from autosched.model import make_model
-from autosched.records import Record, RecordLog, default_path, find_folder, new_id, ranked, read_workload, trials
+from autosched.model import PrimedCostModel, make_model
+from autosched.records import (
+    Record,
+    RecordLog,
+    Task,
+    default_path,
+    find_folder,
+    new_id,
+    ranked,
+    read_transfer,
+    read_workload,
+    trials,
+)
 from autosched.runtime.device import describe_device, resolve_target, versions
 from autosched.schedule.trace import Trace
 from autosched.search import Candidate, Trial, make_strategy
@@ -148,6 +159,7 @@ def tune(
     budget_s: float | None = None,
     strategy: str = "guided",
     model: str = "xgb",
+    transfer: bool = True,
     seed: int = 0,
     records: str | Path | None = None,
     inputs: Sequence[np.ndarray] | None = None,
@@ -159,6 +171,7 @@ def tune(
 
     trials:   candidates to have measured in all, those in earlier records included; None for no limit
     budget_s: seconds this run may take; the first limit reached ends it
+    transfer: whether the model also learns from records of other shapes, operators and devices
     records:  folder of the log; running again with the same log resumes
     inputs:   arrays to verify and time on; by default the workload's own, at `sizes`
 
@@ -174,7 +187,7 @@ def tune(
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
     run = _Run(as_workload(what), resolve_target(target), trials, budget_s, progress or (lambda event: None))
     run.prepare(inputs, sizes, records, measure or MeasureOptions())
-    run.choose_strategy(strategy, model, seed)
+    run.choose_strategy(strategy, model, seed, transfer)
     return run.go()
 
 
@@ -226,25 +239,22 @@ class _Run:
             self.note(f"a record was passed over: {problem}", "warning")
         others = sum(r.key != w.key for r in contents.records)
         if others:
-            self.note(f"{others} records are of another version or variant of {w.name} and are not used")
-        self.earlier = [r for r in contents.records if self._is_ours(r)]
+            self.note(
+                f"{others} records are of another version or variant of {w.name}, and this run does not go on from them"
+            )
+        self.records = explicit
+        self.task = Task(w.name, w.key, tuple(sorted(self.sizes.items())), str(self.target), self.device["name"])
+        self.earlier = [r for r in contents.records if Task.of(r) == self.task]
         before = time.monotonic()
         self.expected = w.reference(self.inputs)
         self.reference_s = time.monotonic() - before
 
-    def _is_ours(self, r: Record) -> bool:
-        same_target = str(r.target) == str(self.target)
-        return (
-            r.key == self.workload.key
-            and same_target
-            and r.device_name == self.device["name"]
-            and r.sizes == self.sizes
-        )
-
-    def choose_strategy(self, strategy: str, model: str, seed: int) -> None:
+    def choose_strategy(self, strategy: str, model: str, seed: int, transfer: bool) -> None:
         """The strategy, told of every earlier trial of a sketch that is still in the space."""
         threads = self.target.num_threads if self.target.kind == "llvm" else 1
         made = make_model(model, self.space.feature_names, seed=seed, threads=threads)
+        if transfer and isinstance(made, PrimedCostModel):
+            self._prime(made)
         self.strategy_name, self.seed = strategy, seed
         self.strategy = make_strategy(strategy, self.space, seed=seed, model=made)
         past = [(self._candidate(r), r) for r in trials(self.earlier)]
@@ -252,6 +262,19 @@ class _Run:
         self.resumed = len(known)
         if known:
             self.strategy.observe(known)
+
+    def _prime(self, model: PrimedCostModel) -> None:
+        """Let the model learn from records of other shapes, operators and devices."""
+        version, width = self.space.feature_version, len(self.space.feature_names)
+        found = read_transfer(self.task, self.target.kind, version=version, width=width, folder=self.records)
+        said = []
+        if len(found.seconds):
+            model.prime(found.features, found.seconds, found.groups)
+            said.append(f"the cost model is primed with {found.describe(self.task)}")
+        if found.passed_over:
+            said.append(f"records passed over, because their features are of another version: {found.passed_over}")
+        if said:
+            self.note("; ".join(said))
 
     def _candidate(self, r: Record) -> Candidate | None:
         at = self.space.find(r.trace)
@@ -389,7 +412,9 @@ class _Run:
             jobs.append(Job(i, sketch.name, sketch.values(c.indices)))
         for m in self.measurer.measure(jobs):
             candidate = batch[m.job.id]
-            r = self.record(m, self.space.sketches[candidate.sketch].trace, m.job.knobs)
+            sketch = self.space.sketches[candidate.sketch]
+            (features,) = sketch.features(np.array([candidate.indices], dtype=np.int64).reshape(1, -1))
+            r = self.record(m, sketch.trace, m.job.knobs).with_features(self.space.feature_version, features)
             self.measured.append(r)
             if not r.ok:
                 self.failures[r.status] += 1

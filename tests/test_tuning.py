@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,10 @@ from autosched.building import plan
 from autosched.errors import MeasureError, RecordError, UsageError, WorkloadError
 from autosched.measure.protocol import MeasureOptions
 from autosched.records import RecordLog, default_path
+from autosched.space.features import FEATURE_VERSION
 from autosched.space.loading import find_workload
+from autosched.space.space import template_space
+from autosched.target import Target
 from autosched.tuning import Note, PlayoffDone, Preflight, Started, TrialDone
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,6 +60,37 @@ def test_a_run_reports_in_order_and_records_every_trial(tuned):
     trials = [r for r in contents.records if r.sketch != "default" and r.playoff is None]
     assert len(trials) == 6
     assert all(r.verified == "full" for r in trials if r.ok)
+
+
+def test_trials_are_recorded_with_their_features(tuned, blur):
+    _, _, folder = tuned
+    space = template_space(blur, Target.parse("llvm"), SIZES)
+    lines = RecordLog(default_path("box_blur", "llvm", folder)).read().records
+    for r in lines:
+        values = r.features(space.feature_version)
+        if r.sketch == "default":
+            assert values is None
+        else:
+            assert values is not None and len(values) == len(space.feature_names)
+
+
+def test_records_of_another_shape_prime_the_model(tuned, blur, tmp_path):
+    _, _, folder = tuned
+    log = default_path("box_blur", "llvm", tmp_path)
+    log.write_bytes(default_path("box_blur", "llvm", folder).read_bytes())
+    other = next(r for r in RecordLog(log).read().records if r.features(FEATURE_VERSION))
+    RecordLog(log).append(replace(other, id="elsewhere").with_features("of old", [1.0]))
+
+    def notes(**options):
+        sizes = {"height": 16, "width": 48}
+        result = autosched.tune(blur, "llvm", trials=1, sizes=sizes, records=tmp_path, measure=FAST, **options)
+        return "\n".join(result.notes)
+
+    said = notes()
+    assert "primed with 6 trials of 1 other shape;" in said
+    assert "records passed over, because their features are of another version: 1" in said
+    assert "primed" not in notes(transfer=False)
+    assert "primed" not in notes(model="none")
 
 
 def test_the_winner_is_confirmed_against_the_default_schedule(tuned):
@@ -207,7 +242,10 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 import autosched
 from autosched.measure.protocol import MeasureOptions
+from autosched.space.features import FEATURE_VERSION
 from autosched.space.loading import find_workload
+from autosched.space.space import template_space
+from autosched.target import Target
 from autosched.tuning import TrialDone
 
 def tell(event):

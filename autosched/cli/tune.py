@@ -58,6 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the cost model that guides it: a name that `list` shows, or file.py:Class; default %(default)s",
     )
     parser.add_argument(
+        "--no-transfer",
+        action="store_true",
+        help="let the cost model learn nothing from records of other shapes, operators and devices",
+    )
+    parser.add_argument(
         "--seed", metavar="N", type=options.count("--seed", 0), default=0, help="random seed; default %(default)s"
     )
     parser.add_argument(
@@ -124,6 +129,7 @@ def run(args: argparse.Namespace) -> int:
             budget_s=args.budget,
             strategy=args.strategy,
             model=args.model,
+            transfer=not args.no_transfer,
             seed=args.seed,
             records=args.records,
             inputs=None if image is None else [image],

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from autosched.model.plugins import PluginKind, construct, plugin_names
-from autosched.model.protocol import CostModel, ModelFactory, UncertainCostModel
+from autosched.model.protocol import CostModel, ModelFactory, PrimedCostModel, UncertainCostModel
 
-__all__ = ["MODELS", "CostModel", "ModelFactory", "UncertainCostModel", "make_model", "model_names"]
+__all__ = ["MODELS", "CostModel", "ModelFactory", "PrimedCostModel", "UncertainCostModel", "make_model", "model_names"]
 
 #: name -> "module:class", imported when asked for
 MODELS: dict[str, str] = {
     "xgb": "autosched.model.xgb:XGBCostModel",
+    "xgb-rank": "autosched.model.xgb:XGBRankCostModel",
     "sklearn": "autosched.model.histgb:HistGBCostModel",
     "random": "autosched.model.random:RandomCostModel",
     "none": "autosched.model.random:no_model",

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from autosched.errors import UsageError
 from autosched.model.protocol import FloatArray, IntArray
 
-__all__ = ["checked_features", "checked_groups", "checked_seconds", "throughput"]
+__all__ = ["checked_features", "checked_groups", "checked_seconds", "ranks", "throughput"]
 
 
 def checked_features(features: ArrayLike, names: Sequence[str]) -> FloatArray:
@@ -88,6 +88,16 @@ def throughput(seconds: FloatArray, groups: IntArray) -> FloatArray:
         if np.isfinite(best):
             labels[rows] = best / seconds[rows]  # best / inf is 0
     return labels
+
+
+def ranks(labels: FloatArray, groups: IntArray) -> FloatArray:
+    """Where each label stands in its group, float64 [n]: 0 for the lowest, 1 for the highest; equal ones share."""
+    placed = np.zeros(len(labels), dtype=np.float64)
+    for group in np.unique(groups):
+        rows = np.flatnonzero(groups == group)
+        _, inverse, counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
+        placed[rows] = (np.cumsum(counts) - (counts + 1) / 2)[inverse] / max(1, len(rows) - 1)
+    return placed
 
 
 def _shortened(names: Sequence[str], limit: int = 6) -> str:

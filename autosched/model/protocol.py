@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CostModel", "FloatArray", "IntArray", "ModelFactory", "UncertainCostModel"]
+__all__ = ["CostModel", "FloatArray", "IntArray", "ModelFactory", "PrimedCostModel", "UncertainCostModel"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -29,7 +29,7 @@ class CostModel(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether `predict` says more than chance: the last fit had something to learn from."""
+        """Whether `predict` says more than chance: the last fit, or `prime`, had something to learn from."""
 
     def fit(self, features: FloatArray, seconds: FloatArray, groups: IntArray) -> None:
         """Learn from all trials so far; forgets what an earlier call taught.
@@ -44,7 +44,10 @@ class CostModel(Protocol):
         """
 
     def predict(self, features: FloatArray) -> FloatArray:
-        """Scores float64 [n], finite, higher = faster. Raises when not `ready` or the width is wrong."""
+        """Scores float64 [n], finite, higher = better to try: fast, and likely to work at all.
+
+        Raises when not `ready` or the width is wrong.
+        """
 
 
 @runtime_checkable
@@ -53,6 +56,17 @@ class UncertainCostModel(CostModel, Protocol):
 
     def predict_with_std(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Scores as of `predict`, and their standard deviations in the same unit: two float64 [n]."""
+
+
+@runtime_checkable
+class PrimedCostModel(CostModel, Protocol):
+    """A cost model that also learns from trials of other shapes, operators and devices."""
+
+    def prime(self, features: FloatArray, seconds: FloatArray, groups: IntArray) -> None:
+        """Trials as for `fit`, which every later fit includes or starts from; replaces those of an earlier call.
+
+        Their groups are never those of `fit`, whatever the numbers. The model may be `ready` afterwards.
+        """
 
 
 class ModelFactory(Protocol):

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from autosched.model.ensemble import Booster, EnsembleModel
+from autosched.model.boosters import Booster, Rows
+from autosched.model.ensemble import EnsembleModel
 from autosched.model.histgb import HistGBBooster
 from autosched.model.protocol import FloatArray
 
-__all__ = ["XGBCostModel", "XGBoostBooster"]
+__all__ = ["XGBCostModel", "XGBRankCostModel", "XGBoostBooster"]
 
 log = logging.getLogger("autosched.model")
 
 #: Small, regularised trees: a run has some hundred trials. Both samplings make members differ.
 PARAMS = {
-    "objective": "reg:squarederror",
     "tree_method": "hist",
     "max_depth": 6,
     "eta": 0.15,
@@ -33,6 +33,9 @@ PARAMS = {
     "colsample_bynode": 0.6,
     "verbosity": 0,
 }
+#: Each row is compared with so many others of its group, drawn at random: LambdaMART's pairs without
+#: its stress on the first places, which among some hundred noisy times would be stress on luck.
+PAIRS = {"objective": "rank:pairwise", "lambdarank_pair_method": "mean", "lambdarank_num_pair_per_sample": 8}
 
 
 class XGBoostBooster:
@@ -45,24 +48,40 @@ class XGBoostBooster:
         self._rounds = rounds
         self.name: str = f"xgboost {xgboost.__version__}"
 
-    def train(self, features: FloatArray, labels: FloatArray, weights: FloatArray, seed: int, threads: int) -> Any:
-        """One boosted regressor.
+    def train(self, rows: Rows, loss: str, seed: int, threads: int) -> Any:
+        """One boosted regressor or ranker.
 
         `base_score` is given, because XGBoost's own choice of it has changed between versions.
         Feature names are not: XGBoost forbids some characters in them, and we map them ourselves.
         """
-        params = PARAMS | {"seed": seed % 2**31, "nthread": threads, "base_score": float(labels.mean())}
-        matrix = self._xgb.DMatrix(features, label=labels, weight=weights, nthread=threads)
-        return self._xgb.train(params, matrix, num_boost_round=self._rounds)
+        matrix = self._xgb.DMatrix(rows.features, label=rows.labels, nthread=threads)
+        if loss == "rank":
+            matrix.set_info(qid=rows.groups)
+            matrix.set_weight(rows.weights[np.unique(rows.groups, return_index=True)[1]])  # one for each group
+            return self._grow(PAIRS | {"base_score": 0.0}, matrix, self._rounds, seed, threads)
+        matrix.set_weight(rows.weights)
+        base = float(np.average(rows.labels, weights=rows.weights))
+        return self._grow({"objective": "reg:squarederror", "base_score": base}, matrix, self._rounds, seed, threads)
+
+    def classify(self, features: FloatArray, works: FloatArray, weights: FloatArray, seed: int, threads: int) -> Any:
+        """One boosted classifier."""
+        matrix = self._xgb.DMatrix(features, label=works, weight=weights, nthread=threads)
+        share = float(np.clip(np.average(works, weights=weights), 0.01, 0.99))
+        options = {"objective": "binary:logistic", "base_score": share, "max_depth": 4}
+        return self._grow(options, matrix, self._rounds // 2, seed, threads)
+
+    def _grow(self, options: dict[str, Any], matrix: Any, rounds: int, seed: int, threads: int) -> Any:
+        params = PARAMS | {"seed": seed % 2**31, "nthread": threads} | options
+        return self._xgb.train(params, matrix, num_boost_round=rounds)
 
     def predict(self, member: Any, features: FloatArray, threads: int) -> FloatArray:
         """Predictions [n]."""
         return np.asarray(member.predict(self._xgb.DMatrix(features, nthread=threads)), dtype=np.float64)
 
-    def importances(self, member: Any, features: FloatArray, labels: FloatArray, seed: int) -> FloatArray:
+    def importances(self, member: Any, rows: Rows, seed: int) -> FloatArray:
         """The total gain of all splits on each column."""
-        del labels, seed  # the trees remember their gains
-        gains = np.zeros(features.shape[1])
+        del seed  # the trees remember their gains
+        gains = np.zeros(rows.features.shape[1])
         for column, gain in member.get_score(importance_type="total_gain").items():
             gains[int(column.removeprefix("f"))] = gain
         return gains
@@ -85,14 +104,17 @@ class _Lazy:
     def name(self) -> str:
         return self._booster.name
 
-    def train(self, features: FloatArray, labels: FloatArray, weights: FloatArray, seed: int, threads: int) -> Any:
-        return self._booster.train(features, labels, weights, seed, threads)
+    def train(self, rows: Rows, loss: str, seed: int, threads: int) -> Any:
+        return self._booster.train(rows, loss, seed, threads)
+
+    def classify(self, features: FloatArray, works: FloatArray, weights: FloatArray, seed: int, threads: int) -> Any:
+        return self._booster.classify(features, works, weights, seed, threads)
 
     def predict(self, member: Any, features: FloatArray, threads: int) -> FloatArray:
         return self._booster.predict(member, features, threads)
 
-    def importances(self, member: Any, features: FloatArray, labels: FloatArray, seed: int) -> FloatArray:
-        return self._booster.importances(member, features, labels, seed)
+    def importances(self, member: Any, rows: Rows, seed: int) -> FloatArray:
+        return self._booster.importances(member, rows, seed)
 
 
 class XGBCostModel(EnsembleModel):
@@ -106,5 +128,20 @@ class XGBCostModel(EnsembleModel):
     7
     """
 
+    def __init__(
+        self,
+        feature_names: Sequence[str],
+        *,
+        seed: int = 0,
+        threads: int = 1,
+        members: int = 3,
+        loss: str = "regression",
+    ):
+        super().__init__(feature_names, _Lazy(), seed=seed, threads=threads, members=members, loss=loss)
+
+
+class XGBRankCostModel(XGBCostModel):
+    """The same, with a loss that looks at the order of candidates only."""
+
     def __init__(self, feature_names: Sequence[str], *, seed: int = 0, threads: int = 1, members: int = 3):
-        super().__init__(feature_names, _Lazy(), seed=seed, threads=threads, members=members)
+        super().__init__(feature_names, seed=seed, threads=threads, members=members, loss="rank")

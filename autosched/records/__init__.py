@@ -5,6 +5,7 @@
     folders.py  where the files are
     best.py     which record to build with
     frame.py    records as a pandas table
+    transfer.py what a cost model may learn from records of other tasks
 
 A record is only advice. It may make code slower; it cannot make it wrong, because whoever applies
 one checks it again.
@@ -17,6 +18,7 @@ from autosched.records.folders import find_files, find_folder, find_folders, rea
 from autosched.records.frame import RecordWarning, load, to_frame
 from autosched.records.log import LogContents, Place, Problem, RecordLog, default_path, read_files
 from autosched.records.record import VERSION, Record, decode, encode, new_id, timestamp
+from autosched.records.transfer import Task, Transfer, read_transfer
 
 __all__ = [
     "VERSION",
@@ -27,6 +29,8 @@ __all__ = [
     "Record",
     "RecordLog",
     "RecordWarning",
+    "Task",
+    "Transfer",
     "best",
     "decode",
     "default_path",
@@ -39,6 +43,7 @@ __all__ = [
     "new_id",
     "ranked",
     "read_files",
+    "read_transfer",
     "read_workload",
     "timestamp",
     "to_frame",

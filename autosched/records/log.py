@@ -113,18 +113,22 @@ class RecordLog:
         records: list[Record] = []
         places: list[Place] = []
         problems: list[Problem] = []
+        for place, line in self.lines():
+            try:
+                records.append(decode(line))
+                places.append(place)
+            except RecordError as e:
+                torn = "" if line.endswith(b"\n") else "torn last line: "
+                problems.append(Problem(place, torn + e.why))
+        return LogContents(tuple(records), tuple(problems), tuple(places))
+
+    def lines(self) -> Iterator[tuple[Place, bytes]]:
+        """The lines as they are, for a reader that decodes only some; raises as `read`."""
         try:
             with self._open_for_read() as file:
-                for place, line in self._lines(file):
-                    try:
-                        records.append(decode(line))
-                        places.append(place)
-                    except RecordError as e:
-                        torn = "" if line.endswith(b"\n") else "torn last line: "
-                        problems.append(Problem(place, torn + e.why))
+                yield from self._lines(file)
         except OSError as e:
             raise self._refusal("cannot read", e) from e
-        return LogContents(tuple(records), tuple(problems), tuple(places))
 
     @contextmanager
     def _locked_for_append(self) -> Iterator[int]:

@@ -17,7 +17,7 @@ import operator
 import re
 import secrets
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -161,6 +161,26 @@ class Record:
     def raced(self) -> bool:
         """Whether measuring was stopped early, because the candidate was clearly slower than the best."""
         return self.extra.get("raced") is True
+
+    def features(self, version: str) -> tuple[float, ...] | None:
+        """What a cost model saw of the candidate; None where it is not recorded, or in another version."""
+        found = self.extra.get("features")
+        if not isinstance(found, dict) or found.get("version") != version:
+            return None
+        values = found.get("values")
+        good = isinstance(values, list) and all(isinstance(v, (int, float)) and v == v for v in values)
+        return tuple(float(v) for v in values) if good else None  # type: ignore[union-attr]
+
+    def with_features(self, version: str, values: Iterable[float]) -> Record:
+        """This record with a candidate's features, to six digits: a model's trees need no more.
+
+        Without them where one is not finite, which no line can hold.
+        """
+        rounded = [float(f"{v:.6g}") for v in values]
+        if not all(map(math.isfinite, rounded)):
+            return self
+        plain = [int(v) if v.is_integer() and abs(v) < 2**53 else v for v in rounded]
+        return replace(self, extra={**self.extra, "features": {"version": version, "values": plain}})
 
     def with_playoff(self, samples: tuple[float, ...], *, run: str, winner: bool, **details: Any) -> Record:
         """The line to append after a play-off: the same `id`, the new samples in seconds.

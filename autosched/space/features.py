@@ -11,6 +11,7 @@ symbolically as Felix (Zhao et al., ASPLOS 2024) does.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ from autosched.lower.bounds import interval
 from autosched.lower.pipeline import Structure
 from autosched.lower.scoped import enter_loop
 
-__all__ = ["FEATURES", "FEATURE_NAMES", "Features", "extract"]
+__all__ = ["FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "Features", "extract"]
 
 #: name -> meaning. Sums run over all stores; "main" is the store with the most iterations. Index
 #: arithmetic, choices and guards are those of the sketch: what one value of a knob would resolve is
@@ -75,6 +76,8 @@ FEATURES = {
     "main_stage_share": "share of iterations that the main store has",
 }
 FEATURE_NAMES = tuple(FEATURES)
+#: Changes with the names, and by hand when a column of the same name begins to mean something else.
+FEATURE_VERSION = hashlib.sha256("\n".join(("1", *FEATURE_NAMES)).encode()).hexdigest()[:12]
 _PLAIN = {"main_stage_share", "loops"}  # given as they are, not as log2(1 + x)
 
 

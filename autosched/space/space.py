@@ -20,7 +20,7 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr
 from autosched.lower.pipeline import Structure, lower_structure
 from autosched.schedule.schedule import Knob, Schedule, create_schedule
-from autosched.space.features import FEATURE_NAMES, extract
+from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION, extract
 from autosched.space.limits import implied_constraints
 from autosched.space.workload import MAX_FORKS, Template, Workload
 from autosched.target import Target
@@ -171,6 +171,11 @@ class SearchSpace:
         if all(isinstance(e, Exception) for e in errors.values()):
             return _no_sketch(f"tune {self.workload.name}", errors)
         return None
+
+    @property
+    def feature_version(self) -> str:
+        """Equal for features that mean the same: records of another version teach nothing."""
+        return FEATURE_VERSION
 
     def find(self, trace: Any) -> int | None:
         """The position of the sketch with this trace."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import AutoschedError
-from autosched.model.protocol import CostModel, FloatArray, IntArray, ModelFactory
+from autosched.model.protocol import CostModel, FloatArray, IntArray, ModelFactory, PrimedCostModel
 from autosched.testing.contract import check, failures
 
 __all__ = ["CostModelContract", "check_cost_model", "rank_correlation"]
@@ -81,6 +81,38 @@ class CostModelContract:
                 np.median(scores[broken]) < np.median(scores[~broken]),
                 "candidates like those that failed score higher than the others",
             )
+
+    def test_failures_do_not_hide_the_fast(self) -> None:
+        """Where one in three fails for a reason of its own, those that work are still told apart."""
+        if self.learns:
+            features, seconds, groups = _data(240)
+            model = self.make(NAMES)
+            model.fit(features, np.where(features[:, 0] + features[:, 1] > 8, np.inf, seconds), groups)
+            fresh, truth, _ = _data(240, seed=9)
+            works = fresh[:, 0] + fresh[:, 1] <= 8
+            found = rank_correlation(model.predict(fresh[works]), -truth[works])
+            check(found > 0.6, f"with failures, the rank correlation is {found:.2f}, not above 0.6")
+
+    def test_primed_with_other_trials(self) -> None:
+        """A model that has `prime` is ready with it, ranks, and says other things when its own trials do."""
+        model = self.make(NAMES)
+        if not (self.learns and isinstance(model, PrimedCostModel)):
+            return
+        features, seconds, groups = _data(200)
+        model.prime(features, seconds * 1000, groups)
+        check(model.ready, "not ready after it was primed with 200 good trials")
+        fresh, truth, _ = _data(200, seed=9)
+        found = rank_correlation(model.predict(fresh), -truth)
+        check(found > 0.7, f"primed, the rank correlation is {found:.2f}, not above 0.7")
+        model.fit(features[:0], seconds[:0], groups[:0])
+        check(model.ready, "a fit without trials lost what it was primed with")
+        model.fit(features, 1 / seconds, groups)
+        found = rank_correlation(model.predict(fresh), truth)
+        check(found > 0.5, f"200 trials to the contrary leave a rank correlation of {found:.2f}, not above 0.5")
+        _check_refused("prime with a column too few", lambda: model.prime(features[:, :-1], seconds, groups))
+        model.prime(features[:0], seconds[:0], groups[:0])
+        model.fit(features[:0], seconds[:0], groups[:0])
+        check(not model.ready, "primed with nothing, fitted to nothing, and still ready")
 
     def test_only_times_of_one_group_are_compared(self) -> None:
         """A workload that takes 1000 times as long is not 1000 times worse."""

@@ -10,10 +10,10 @@ import pytest
 
 from autosched.errors import UsageError
 from autosched.model import MODELS, CostModel, UncertainCostModel, make_model
-from autosched.model.dataset import throughput
+from autosched.model.dataset import ranks, throughput
 from autosched.model.histgb import HistGBCostModel
 from autosched.model.random import RandomCostModel
-from autosched.model.xgb import XGBCostModel
+from autosched.model.xgb import XGBCostModel, XGBRankCostModel
 from autosched.testing import CostModelContract, SyntheticSpace, check_cost_model, rank_correlation
 
 
@@ -25,6 +25,16 @@ class TestXGBoost(CostModelContract):
 class TestScikitLearn(CostModelContract):
     def make(self, feature_names, *, seed=0):
         return make_model("sklearn", feature_names, seed=seed)
+
+
+class TestRanking(CostModelContract):
+    def make(self, feature_names, *, seed=0):
+        return make_model("xgb-rank", feature_names, seed=seed)
+
+
+class TestRankingByScikitLearn(CostModelContract):
+    def make(self, feature_names, *, seed=0):
+        return HistGBCostModel(feature_names, seed=seed, loss="rank")
 
 
 class TestRandomModel(CostModelContract):
@@ -56,9 +66,15 @@ class _Unseeded(XGBCostModel):
         super().__init__(feature_names, seed=np.random.randint(1 << 30))
 
 
+class _Forgetful(HistGBCostModel):
+    def prime(self, features, seconds, groups):
+        pass
+
+
 @pytest.mark.parametrize(
     ("model", "test"),
     [
+        (_Forgetful, "test_primed_with_other_trials"),
         (_Backwards, "test_ranks_unseen_candidates"),
         (_Narrow, "test_not_ready_before_a_fit"),
         (_Narrow, "test_predict_refuses_unusable_features"),
@@ -83,7 +99,7 @@ def held_out(space, *, seed=0):
     return np.concatenate(features), np.concatenate(seconds)
 
 
-@pytest.mark.parametrize("name", ["xgb", "sklearn"])
+@pytest.mark.parametrize("name", ["xgb", "sklearn", "xgb-rank"])
 def test_it_ranks_candidates_of_a_space_it_has_not_seen(name):
     space = SyntheticSpace.standard()
     features, seconds = held_out(space, seed=1)
@@ -121,6 +137,65 @@ def test_importances_are_by_name_and_find_what_matters(name):
     assert sum(shares.values()) == pytest.approx(1.0) and set(shares) == set(model.feature_names)
 
 
+@pytest.mark.parametrize("name", ["xgb", "sklearn"])
+def test_the_probability_of_working_is_learnt_from_failures(name):
+    rng = np.random.default_rng(0)
+    features = rng.random((200, 2))
+    fails = features[:, 1] > 0.7
+    model = make_model(name, ["tile", "unrolled"])
+    model.fit(features, np.where(fails, np.inf, 1.0 + features[:, 0]), np.zeros(200, dtype=np.int64))
+    probe = np.array([[0.5, 0.1], [0.5, 0.95]])
+    works = model.feasibility(probe)
+    assert works[0] > 0.9 and works[1] < 0.2
+    scores = model.predict(probe)
+    assert scores[1] < 0.3 * scores[0]
+    model.fit(features, 1.0 + features[:, 0], np.zeros(200, dtype=np.int64))
+    assert model.feasibility(probe).tolist() == [1.0, 1.0]  # nothing has failed
+
+
+@pytest.mark.parametrize("name", ["xgb", "sklearn", "xgb-rank"])
+def test_failures_alone_teach_what_fails(name):
+    features = np.arange(40.0)[:, None]
+    model = make_model(name, ["unrolled"])
+    model.fit(features, np.where(features[:, 0] > 20, np.inf, 1.0), np.zeros(40, dtype=np.int64))
+    assert model.ready
+    assert model.predict(np.array([[5.0]])) > 2 * model.predict(np.array([[35.0]]))
+    assert set(model.importances().values()) == {0.0}  # all that work are equally fast
+
+
+@pytest.mark.parametrize("loss", ["regression", "rank"])
+def test_own_trials_outweigh_those_of_others_the_more_there_are(loss):
+    rng = np.random.default_rng(0)
+    features, zeros = rng.random((300, 1)), np.zeros(300, dtype=np.int64)
+    model = XGBCostModel(["tile"], loss=loss)
+    model.prime(features, 1.0 + features[:, 0], zeros)
+    probe = np.linspace(0, 1, 50)[:, None]
+    found = [rank_correlation(model.predict(probe), -probe[:, 0])]
+    for rows in (16, 128, 256):
+        model.fit(features[:rows], 2.0 - features[:rows, 0], zeros[:rows])  # the opposite
+        found.append(rank_correlation(model.predict(probe), -probe[:, 0]))
+    assert found[0] > 0.9 and found[1] > 0 and found[-1] < -0.9
+
+
+def test_scores_of_a_ranker_are_throughputs():
+    features = np.arange(60.0)[:, None]
+    model = make_model("xgb-rank", ["tile"])
+    model.fit(features, 1.0 + np.abs(features[:, 0] - 20), np.zeros(60, dtype=np.int64))
+    mean, std = model.predict_with_std(features)
+    truth = 1 / (1.0 + np.abs(features[:, 0] - 20))
+    assert np.abs(mean - truth).mean() < 0.2 and (std < 0.5).all()
+
+
+def test_a_refused_prime_leaves_the_model_as_it_was():
+    features = np.arange(20.0)[:, None]
+    model = XGBCostModel(["tile"])
+    model.prime(features, features[:, 0] + 1, np.zeros(20, dtype=np.int64))
+    before = model.predict(features)
+    with pytest.raises(UsageError, match="seconds of row 0 are 0.0"):
+        model.prime(features, features[:, 0], np.zeros(20, dtype=np.int64))
+    assert np.array_equal(model.predict(features), before)
+
+
 def test_importances_are_nothing_when_no_feature_helped():
     model = XGBCostModel(["same"])
     model.fit(np.ones((10, 1)), np.arange(1.0, 11.0), np.zeros(10, dtype=np.int64))
@@ -145,6 +220,20 @@ def test_without_xgboost_scikit_learn_takes_over(monkeypatch, caplog):
     assert model.backend.startswith("scikit-learn")
     assert rank_correlation(model.predict(np.arange(20.0)[:, None]), -np.arange(20.0)) > 0.9
     assert model.importances() == {"a": 1.0}
+
+
+def test_without_xgboost_places_in_the_group_are_regressed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    model = make_model("xgb-rank", ["a"])
+    model.fit(np.arange(20.0)[:, None], np.arange(1.0, 21.0), np.zeros(20, dtype=np.int64))
+    assert model.backend.startswith("scikit-learn")
+    assert rank_correlation(model.predict(np.arange(20.0)[:, None]), -np.arange(20.0)) > 0.9
+
+
+def test_ranks_within_each_group():
+    labels, groups = np.array([0.1, 0.9, 0.1, 0.5, 7.0, 7.0]), np.array([0, 0, 0, 0, 3, 3])
+    assert ranks(labels, groups) == pytest.approx([1 / 6, 1.0, 1 / 6, 2 / 3, 0.5, 0.5])
+    assert ranks(np.ones(1), np.zeros(1, dtype=np.int64)).tolist() == [0.0]
 
 
 def test_labels_are_throughput_within_each_group():
@@ -185,6 +274,7 @@ def test_names():
     made = {name: make_model(name, ["a"], seed=1, threads=2) for name in MODELS if name != "none"}
     assert {name: type(model) for name, model in made.items()} == {
         "xgb": XGBCostModel,
+        "xgb-rank": XGBRankCostModel,
         "sklearn": HistGBCostModel,
         "random": RandomCostModel,
     }
@@ -192,7 +282,9 @@ def test_names():
     assert make_model("xgb", ["a"], members=1).feature_names == ("a",)
     with pytest.raises(UsageError, match="did you mean 'xgb'"):
         make_model("xgboost", ["a"])
-    with pytest.raises(UsageError, match="its options: members"):
+    with pytest.raises(UsageError, match="regression .* rank"):
+        make_model("xgb", ["a"], loss="ranking")
+    with pytest.raises(UsageError, match="its options: .*members"):
         make_model("xgb", ["a"], member=1)
 
 

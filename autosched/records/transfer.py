@@ -1,0 +1,113 @@
+"""What a cost model may learn from records of other shapes, operators and devices.
+
+Their times are not comparable with each other's, so each computation on each device is a group. Only
+records of the same kind of target are taken, and only those whose features are of the same version:
+the columns of another version mean something else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.errors import RecordError
+from autosched.records.best import latest
+from autosched.records.folders import find_folders
+from autosched.records.log import RecordLog
+from autosched.records.record import Record, decode
+
+__all__ = ["Task", "Transfer", "read_transfer"]
+
+#: Trials that a model is primed with at most: it learns from them again with every fit.
+MAX_TRIALS = 2000
+#: Bytes of a line that has features at all.
+_FEATURES = b'"features":{'
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is tuned: one computation, at one set of sizes, for one target on one device."""
+
+    workload: str
+    key: str
+    sizes: tuple[tuple[str, int], ...]
+    target: str
+    device: str
+
+    @staticmethod
+    def of(r: Record) -> Task:
+        """That of a record."""
+        return Task(str(r.workload["name"]), r.key, tuple(sorted(r.sizes.items())), r.target, r.device_name)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Trials for `CostModel.prime`: float64 [n, F], seconds [n] (`inf` = failed) and groups int64 [n].
+
+    `origins` are the tasks that they are from, by group. `passed_over` records have features of another version.
+    """
+
+    features: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    groups: NDArray[np.int64]
+    origins: tuple[Task, ...]
+    passed_over: int
+
+    def describe(self, task: Task) -> str:
+        """`312 trials of 2 other shapes, 1 other operator`: what is other about them than `task`."""
+        own = [t for t in self.origins if t.workload == task.workload]
+        counts = {
+            "shape": len({(t.key, t.sizes) for t in own} - {(task.key, task.sizes)}),
+            "operator": len({t.workload for t in self.origins} - {task.workload}),
+            "device": len({t.device for t in self.origins} - {task.device}),
+            "target": len({t.target for t in self.origins} - {task.target}),
+        }
+        origins = ", ".join(f"{n} other {noun}{'s' * (n != 1)}" for noun, n in counts.items() if n)
+        return f"{len(self.seconds)} trial{'s' * (len(self.seconds) != 1)} of {origins}"
+
+
+def read_transfer(
+    task: Task, target_kind: str, *, version: str, width: int, folder: str | os.PathLike[str] | None = None
+) -> Transfer:
+    """Trials of other tasks than this one, from the folders that `find_folders` names.
+
+    Reads the logs of all workloads for this kind of target, and decodes only the lines whose features
+    have this `version`; those must be of `width` columns. Of more than 2000 trials, those of the same
+    workload are kept, and the latest.
+    """
+    wanted = f'"version":"{version}"'.encode()
+    records, passed_over = [], 0
+    for line in _lines(target_kind, folder):
+        if wanted in line:
+            with suppress(RecordError):  # whoever builds with it will be told
+                records.append(decode(line))
+        else:
+            passed_over += _FEATURES in line
+    found = []
+    for record in latest(records):
+        values = record.features(version)
+        if values is not None and len(values) == width and record.status != "lost" and Task.of(record) != task:
+            found.append((record, values))
+    found.sort(key=lambda pair: (pair[0].workload["name"] != task.workload, -pair[0].moment, pair[0].id))
+    found = found[:MAX_TRIALS]
+    origins = sorted({Task.of(record) for record, _ in found}, key=repr)
+    return Transfer(
+        np.array([values for _, values in found], dtype=np.float64).reshape(len(found), width),
+        np.array([record.seconds for record, _ in found], dtype=np.float64),
+        np.array([origins.index(Task.of(record)) for record, _ in found], dtype=np.int64),
+        tuple(origins),
+        passed_over,
+    )
+
+
+def _lines(target_kind: str, folder: str | os.PathLike[str] | None) -> Iterator[bytes]:
+    """All lines of the logs for a kind of target. A log that cannot be read has none."""
+    for place in find_folders(folder):
+        for path in sorted(place.glob(f"*.{target_kind}.jsonl")):
+            with suppress(RecordError):
+                yield from (line for _, line in RecordLog(path).lines())
