@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,28 +26,24 @@ class HistGBBooster:
     def train(self, rows: Rows, loss: str, seed: int, threads: int) -> Any:
         """One boosted regressor; its leaves may be small, because a run has some hundred trials."""
         from sklearn.ensemble import HistGradientBoostingRegressor
-        from threadpoolctl import threadpool_limits
 
         regressor = HistGradientBoostingRegressor(**self._options(len(rows), self._rounds, seed))
-        with threadpool_limits(limits=threads, user_api="openmp"):
+        with _limited(threads):
             regressor.fit(rows.features, _labels(rows, loss), sample_weight=rows.weights)
         return regressor
 
     def classify(self, features: FloatArray, works: FloatArray, weights: FloatArray, seed: int, threads: int) -> Any:
         """One boosted classifier."""
         from sklearn.ensemble import HistGradientBoostingClassifier
-        from threadpoolctl import threadpool_limits
 
         classifier = HistGradientBoostingClassifier(**self._options(len(works), self._rounds // 2, seed))
-        with threadpool_limits(limits=threads, user_api="openmp"):
+        with _limited(threads):
             classifier.fit(features, works.astype(np.int64), sample_weight=weights)
         return classifier
 
     def predict(self, member: Any, features: FloatArray, threads: int) -> FloatArray:
         """Predictions [n]."""
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(limits=threads, user_api="openmp"):
+        with _limited(threads):
             is_classifier = hasattr(member, "predict_proba")
             said = member.predict_proba(features)[:, 1] if is_classifier else member.predict(features)
         return np.asarray(said, dtype=np.float64)
@@ -54,9 +51,8 @@ class HistGBBooster:
     def importances(self, member: Any, rows: Rows, seed: int) -> FloatArray:
         """The loss of accuracy when a column is shuffled: this regressor keeps no gains."""
         from sklearn.inspection import permutation_importance
-        from threadpoolctl import threadpool_limits
 
-        with threadpool_limits(limits=1, user_api="openmp"):
+        with _limited(1):
             result = permutation_importance(member, rows.features, rows.labels, n_repeats=3, random_state=seed % 2**31)
         return np.maximum(np.asarray(result.importances_mean, dtype=np.float64), 0.0)
 
@@ -70,6 +66,18 @@ class HistGBBooster:
             "early_stopping": False,
             "random_state": seed % 2**31,
         }
+
+
+@functools.lru_cache(maxsize=1)
+def _pools() -> Any:
+    """The thread pools of the libraries that are loaded: finding them takes longer than a prediction."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _limited(threads: int) -> Any:
+    return _pools().limit(limits=threads, user_api="openmp")
 
 
 def _labels(rows: Rows, loss: str) -> FloatArray:

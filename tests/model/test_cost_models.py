@@ -32,11 +32,6 @@ class TestRanking(CostModelContract):
         return make_model("xgb-rank", feature_names, seed=seed)
 
 
-class TestRankingByScikitLearn(CostModelContract):
-    def make(self, feature_names, *, seed=0):
-        return HistGBCostModel(feature_names, seed=seed, loss="rank")
-
-
 class TestRandomModel(CostModelContract):
     learns = False
 
@@ -55,7 +50,7 @@ class _Narrow(RandomCostModel):
         return np.zeros(len(features))
 
 
-class _Unchecked(HistGBCostModel):
+class _Unchecked(XGBCostModel):
     def fit(self, features, seconds, groups):
         width = len(self.feature_names)
         super().fit(np.nan_to_num(np.resize(features, (len(features), width))), np.abs(seconds) + 1e-9, groups)
@@ -66,7 +61,7 @@ class _Unseeded(XGBCostModel):
         super().__init__(feature_names, seed=np.random.randint(1 << 30))
 
 
-class _Forgetful(HistGBCostModel):
+class _Forgetful(XGBCostModel):
     def prime(self, features, seconds, groups):
         pass
 
