@@ -36,7 +36,7 @@ from autosched.records import (
     read_workload,
     trials,
 )
-from autosched.runtime.device import describe_device, resolve_target, versions
+from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
 from autosched.schedule.trace import Trace
 from autosched.search import Candidate, Trial, make_strategy
 from autosched.space.default import default_schedule
@@ -227,7 +227,7 @@ class _Run:
         self.options = options
         self.inputs = list(inputs) if inputs is not None else w.sample_inputs(sizes)
         self.sizes = w.sizes_of(self.inputs)
-        self.space: SearchSpace = template_space(w, self.target, self.sizes)
+        self.space: SearchSpace = template_space(w, with_machine(self.target), self.sizes)
         self.device = describe_device(self.target)
         self.versions = versions()
         folder = find_folder(records)

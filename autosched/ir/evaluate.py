@@ -7,7 +7,8 @@ evaluated in float64 by `evaluate_float`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,44 +17,71 @@ from autosched.errors import LowerError
 from autosched.ir.expr import OPS, Expr
 from autosched.ir.visit import post_order
 
-__all__ = ["evaluate", "evaluate_float"]
+__all__ = ["Plan", "evaluate", "evaluate_float"]
 
 
 def evaluate(roots: Sequence[Expr], env: dict[Expr, Any]) -> list[np.ndarray]:
     """The value of each root, broadcast over the arrays in `env`. Raises LowerError for a variable
     that has none."""
-    return _evaluate(roots, env, np.int64)
+    return Plan(roots, np.int64).evaluate(env)
 
 
 def evaluate_float(roots: Sequence[Expr], env: dict[Expr, Any]) -> list[np.ndarray]:
     """As `evaluate`, in float64: for quantities whose size matters more than their last digit."""
-    return _evaluate(roots, env, np.float64)
+    return Plan(roots, np.float64).evaluate(env)
 
 
-def _evaluate(roots: Sequence[Expr], env: dict[Expr, Any], number: type) -> list[np.ndarray]:
-    done: dict[Expr, Any] = {v: np.asarray(x, dtype=number) for v, x in env.items()}
-    with np.errstate(all="ignore"):
-        for e in post_order(list(roots)):
-            if e in done:
-                continue
-            if e.op == "var":
-                raise LowerError(f"{e.name} has no value", asked="evaluate")
-            if e.op == "const":
-                done[e] = np.asarray(e.value) if e.dtype.is_bool else number(e.value)
-                continue
-            args = [done[a] for a in e.args]
-            if e.op in ("cast", "likely", "broadcast"):
-                is_number = e.op == "cast" and e.args[0].dtype.is_bool  # True + True is True in NumPy
-                done[e] = np.asarray(args[0], dtype=number) if is_number else args[0]
-                continue
-            if e.op in ("truncdiv", "floordiv", "floormod", "truncmod") and number is np.float64:
-                done[e] = _float_division(e.op, *args)
-                continue
-            function = OPS[e.op].numpy
-            if function is None:
-                raise LowerError(f"{e!r} cannot be evaluated over knobs", asked="evaluate")
-            done[e] = function(*args)
-    return [np.asarray(done[r]) for r in roots]
+class Plan:
+    """Expressions in the order of evaluation, worked out once for many batches.
+
+    `number` is the type that integers are evaluated in. Raises LowerError for what cannot be evaluated.
+    """
+
+    def __init__(self, roots: Sequence[Expr], number: type) -> None:
+        self.number = number
+        order = post_order(list(roots))
+        at = {e: i for i, e in enumerate(order)}
+        self._roots = [at[r] for r in roots]
+        self._variables = [(at[e], e) for e in order if e.op == "var"]
+        self._constants = [(at[e], self._constant(e)) for e in order if e.op == "const"]
+        steps = [(at[e], e) for e in order if e.op not in ("var", "const")]
+        self._steps = [(i, self._function(e), tuple(at[a] for a in e.args)) for i, e in steps]
+        self._length = len(order)
+
+    def evaluate(self, env: dict[Expr, Any]) -> list[np.ndarray]:
+        """The value of each root, broadcast over the arrays in `env`. Raises LowerError for a variable without one."""
+        done: list[Any] = [None] * self._length
+        for i, v in self._variables:
+            if v not in env:
+                raise LowerError(f"{v.name} has no value", asked="evaluate")
+            done[i] = np.asarray(env[v], dtype=self.number)
+        for i, value in self._constants:
+            done[i] = value
+        with np.errstate(all="ignore"):
+            for i, function, args in self._steps:
+                done[i] = function(*[done[a] for a in args])
+        return [np.asarray(done[r]) for r in self._roots]
+
+    def _constant(self, e: Expr) -> Any:
+        return np.asarray(e.value) if e.dtype.is_bool else self.number(e.value)
+
+    def _function(self, e: Expr) -> Callable[..., Any]:
+        if e.op in ("cast", "likely", "broadcast"):
+            is_number = e.op == "cast" and e.args[0].dtype.is_bool  # True + True is True in NumPy
+            return self._as_number if is_number else _same
+        if e.op in ("truncdiv", "floordiv", "floormod", "truncmod") and self.number is np.float64:
+            return functools.partial(_float_division, e.op)
+        function = OPS[e.op].numpy
+        if function is None:
+            raise LowerError(f"{e!r} cannot be evaluated over knobs", asked="evaluate")
+        return function
+
+    def _as_number(self, x: Any) -> np.ndarray:
+        return np.asarray(x, dtype=self.number)
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 def _float_division(op: str, a: Any, b: Any) -> Any:

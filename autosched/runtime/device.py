@@ -14,7 +14,7 @@ from typing import Any
 from autosched.errors import DeviceError
 from autosched.target import Target, TargetLike
 
-__all__ = ["Cache", "data_caches", "describe_device", "host_cpu", "resolve_target", "versions"]
+__all__ = ["Cache", "data_caches", "describe_device", "host_cpu", "resolve_target", "versions", "with_machine"]
 
 #: Packages whose versions can change what a time means.
 PACKAGES = ("autosched", "llvmlite", "numpy", "pyopencl", "pocl-binary-distribution")
@@ -125,3 +125,31 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def with_machine(target: Target) -> Target:
+    """A CPU's target with the caches and vector registers of this machine as limits; others as they are.
+
+    They are what a cost model compares a candidate with, and change no code: `l1_bytes` to `l3_bytes`, a
+    thread's share where several CPUs have one cache, `vector_bytes` and `vector_registers`.
+    """
+    if target.kind not in ("llvm", "c"):
+        return target
+    levels = {c.level: c.size // min(c.shared_by, target.num_threads) for c in data_caches()}
+    sizes = {f"l{level}_bytes": size for level, size in levels.items() if level <= 3}
+    sizes.setdefault("l3_bytes", max(levels.values()))
+    width, count = _vector_registers(target)
+    return target.with_limits(**sizes, vector_bytes=width, vector_registers=count)
+
+
+def _vector_registers(target: Target) -> tuple[int, int]:
+    """Bytes of a vector register, and how many there are: of the host, less what `-mattr` switches off."""
+    import llvmlite.binding as llvm
+
+    has = {name for name, on in llvm.get_host_cpu_features().items() if on}
+    has -= {name[1:] for name in target.mattr if name.startswith("-")}
+    if "avx512f" in has:
+        return 64, 32
+    if "neon" in has:
+        return 16, 32
+    return (32, 16) if "avx" in has else (16, 16)

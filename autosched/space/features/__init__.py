@@ -1,0 +1,86 @@
+"""What the cost model sees of a candidate: expressions over knobs and sizes, read off the structure.
+
+    names.py      every feature, and what it means
+    sites.py      stores and the loops around them
+    footprint.py  distinct bytes, and what caches fetch
+    machine.py    the caches and registers that a candidate is compared with
+    work.py       arithmetic and accesses, added up over all stores
+    memory.py     footprints, traffic and reuse for each level of caches, intermediates
+    registers.py  vectors, written-out code and the registers that it takes
+    parallel.py   tasks, work-groups, waste
+
+Each store of the lowered sketch contributes what it costs; the contributions are added up, and the
+surroundings of the store with the most loops, the *main* store, are kept beside the sums. Quantities
+span many orders of magnitude, so most are given as log2(1 + x).
+
+The footprints follow Ansor's per-store features (Zheng et al., OSDI 2020, appendix B), computed
+symbolically as Felix (Zhao et al., ASPLOS 2024) does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosched.ir.evaluate import Plan
+from autosched.ir.expr import Expr, as_expr, const
+from autosched.ir.simplify import Analyzer
+from autosched.lower.pipeline import Structure
+from autosched.lower.scoped import enter_loop
+from autosched.space.features.footprint import Footprints
+from autosched.space.features.machine import Machine
+from autosched.space.features.memory import memory_features
+from autosched.space.features.names import FEATURE_NAMES, FEATURE_VERSION, FEATURES, PLAIN
+from autosched.space.features.parallel import parallel_features
+from autosched.space.features.registers import register_features
+from autosched.space.features.sites import nests_of
+from autosched.space.features.work import work_features
+
+__all__ = ["FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "Features", "Machine", "extract"]
+
+_IS_PLAIN = np.array([name in PLAIN for name in FEATURE_NAMES])
+#: Above this, numbers say nothing but "far too many", and their squares would leave float64.
+_LARGEST = 1e30
+
+
+@dataclass(frozen=True)
+class Features:
+    """The expressions, ready for batches."""
+
+    columns: tuple[Expr, ...]
+    plan: Plan
+
+    @staticmethod
+    def of(columns: tuple[Expr, ...]) -> Features:
+        return Features(columns, Plan(columns, np.float64))
+
+    def evaluate(self, env: dict[Expr, Any], n: int) -> np.ndarray:
+        """float64 [n, columns] for the assignments in `env`."""
+        table = np.empty((n, len(self.columns)))
+        for j, value in enumerate(self.plan.evaluate(env)):
+            table[:, j] = value
+        np.clip(table, 0, _LARGEST, out=table)
+        return np.where(_IS_PLAIN, table, np.log2(1 + table))
+
+
+def extract(structure: Structure) -> Features:
+    """The feature expressions of a sketch."""
+    root = nests_of(structure.function.body)
+    sites = root.sites
+    if not sites:  # nothing but calls of functions from outside
+        return Features.of(tuple(const(0) for _ in FEATURE_NAMES))
+    an = Analyzer()
+    for site in sites:
+        for loop in site.loops:
+            enter_loop(loop, an)
+    outputs = {structure.function.params[i] for i in structure.function.outputs}
+    out = max(sites, key=lambda s: (s.store.buffer in outputs, len(s.loops)))
+    main = max(sites, key=lambda s: (len(s.loops), s.store.buffer in outputs))
+    machine, prints = Machine.of(structure.target), Footprints(an)
+    found: dict[str, Any] = work_features(sites, main, outputs, an)
+    found |= memory_features(root, main, structure.function.body, prints, machine, found)
+    found |= register_features(sites, main, machine)
+    found |= parallel_features(root, main, out, structure.function.body, prints, machine)
+    return Features.of(tuple(as_expr(found[name]) for name in FEATURE_NAMES))

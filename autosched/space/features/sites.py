@@ -1,0 +1,123 @@
+"""The stores of a lowered sketch, and the loops around each: what features are read off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from autosched.ir.expr import Expr, const, divide, maximum, select
+from autosched.ir.expr import cast as cast_to
+from autosched.ir.simplify import conjuncts
+from autosched.ir.stmt import VTHREAD, Buffer, For, If, Let, Stmt, Store, children, substitute_stmt
+from autosched.ir.visit import post_order
+
+__all__ = ["Access", "Nest", "Site", "nests_of", "of_the_last", "product", "ratio"]
+
+#: A buffer and where it is read or written.
+Access = tuple[Buffer, tuple[Expr, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A store and the loops that repeat it, outermost first; `guards` conditions are tested on the way."""
+
+    store: Store
+    loops: tuple[For, ...]
+    guards: int
+
+    @cached_property
+    def loads(self) -> list[Expr]:
+        return [e for e in post_order(self.store.value) if e.op == "load"]
+
+    @property
+    def accesses(self) -> list[Access]:
+        return [*((e.value, e.args) for e in self.loads), (self.store.buffer, self.store.indices)]
+
+    @property
+    def iterations(self) -> Expr:
+        """How often the store is executed."""
+        return product(self.loops)
+
+    @property
+    def lanes(self) -> Expr:
+        return product(x for x in self.loops if x.kind == "vectorize")
+
+    @property
+    def outer(self) -> list[For]:
+        """The loops whose iterations are tasks: parallel ones and work-groups."""
+        return [x for x in self.loops if is_task(x)]
+
+    @property
+    def copies(self) -> list[For]:
+        """The loops that are written out."""
+        return [x for x in self.loops if x.kind == "unroll" or x.thread == VTHREAD]
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """A loop with what is in it, in order; the root has no loop."""
+
+    loop: For | None
+    inside: tuple[Nest | Site, ...]
+
+    @cached_property
+    def sites(self) -> tuple[Site, ...]:
+        return tuple(s for x in self.inside for s in (x.sites if isinstance(x, Nest) else (x,)))
+
+    @cached_property
+    def loops(self) -> frozenset[Expr]:
+        """The variables of the loops in it, its own aside."""
+        return frozenset(
+            v for x in self.inside if isinstance(x, Nest) for v in (x.loops | ({x.loop.var} if x.loop else set()))
+        )
+
+
+def nests_of(body: Stmt) -> Nest:
+    """The loops and stores of a function."""
+    return Nest(None, tuple(_inside(body, (), 0)))
+
+
+def _inside(s: Stmt, loops: tuple[For, ...], guards: int) -> list[Nest | Site]:
+    match s:
+        case Store():
+            return [Site(s, loops, guards)]
+        case Let():
+            return _inside(substitute_stmt(s.body, {s.var: s.value}), loops, guards)
+        case For():
+            inside = _inside(s.body, (*loops, s), guards)
+            return [Nest(s, tuple(inside))] if inside else []
+        case If():
+            loops, guards = _loops_that_run(s, loops), guards + 1
+    return [found for c in children(s) for found in _inside(c, loops, guards)]
+
+
+def _loops_that_run(s: If, loops: tuple[For, ...]) -> tuple[For, ...]:
+    """The loops around that repeat the body of an `if`: not those of whose first iteration it is a part."""
+    first = {c.args[0] for c in conjuncts(s.condition) if c.op == "eq"} if s.otherwise is None else set()
+    return tuple(x for x in loops if x.var not in first)
+
+
+def is_task(loop: For) -> bool:
+    return loop.kind == "parallel" or loop.thread.startswith("blockIdx")
+
+
+def product(loops: object) -> Expr:
+    """How often the innermost of some loops is executed."""
+    result: Expr = const(1)
+    for loop in loops:  # type: ignore[attr-defined]
+        result = result * loop.extent
+    return result
+
+
+def ratio(a: object, b: object) -> Expr:
+    """A real quotient: evaluation is in float64, so this is not integer division."""
+    return divide(cast_to("float64", a), maximum(cast_to("float64", b), 1.0))
+
+
+def of_the_last(loops: Sequence[For], value: Callable[[int], Expr], without: Expr) -> Expr:
+    """`value(i)` for the last of the loops that runs more than once: one that runs once is no loop."""
+    result = without
+    for at, loop in enumerate(loops):
+        result = select(loop.extent > 1, value(at), result)
+    return result
