@@ -8,7 +8,6 @@ them again; nothing is measured.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import os
 from collections import Counter
@@ -23,7 +22,7 @@ from autosched.records import Record
 from autosched.schedule.schedule import replay
 from autosched.search.grid import lexicographic
 from autosched.simulate.recorded import FORMAT, RecordedSketch, RecordedSpace, decode
-from autosched.space.features import FEATURE_NAMES
+from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION
 from autosched.space.loading import find_workload
 from autosched.space.space import Sketch, make_sketch
 from autosched.space.workload import Workload
@@ -38,16 +37,11 @@ DISTURBED = 1.3
 SAMPLE_DIGITS, FEATURE_DIGITS = 4, 7
 
 
-def feature_version() -> str:
-    """Identifies the features that this version computes."""
-    return hashlib.sha256("\n".join(FEATURE_NAMES).encode()).hexdigest()[:12]
-
-
 def check_features(space: RecordedSpace) -> None:
     """Raise RecordError unless the space's features are those that this version computes."""
-    if space.facts["features"] != feature_version():
+    if space.facts["features"] != FEATURE_VERSION:
         raise RecordError(
-            f"its features are of version {space.facts['features']}, those of today of {feature_version()}",
+            f"its features are of version {space.facts['features']}, those of today of {FEATURE_VERSION}",
             asked=f"recorded space {space.name!r}",
             legal=f"autosched simulate {space.name} --renew   computes them again, without measuring",
         )
@@ -89,7 +83,7 @@ def from_records(name: str, records: Sequence[Record], note: str = "") -> Record
             "recorded": max(r.at for r in records)[:10],
             "whole": whole,
             "note": note,
-            "features": {"version": feature_version(), "names": list(FEATURE_NAMES)},
+            "features": _today(),
             "sketches": sketches,
         }
     )
@@ -216,7 +210,7 @@ def _facts(space: RecordedSpace) -> dict[str, Any]:
 
 
 def _today() -> dict[str, Any]:
-    return {"version": feature_version(), "names": list(FEATURE_NAMES)}
+    return {"version": FEATURE_VERSION, "names": list(FEATURE_NAMES)}
 
 
 def _rounded(value: float, digits: int) -> float:

@@ -117,7 +117,7 @@ def test_features_are_those_of_the_template_s_space(softmax):
 
 
 def test_features_of_another_version_are_refused_and_can_be_renewed(softmax, monkeypatch):
-    monkeypatch.setattr(recording, "feature_version", lambda: "another")
+    monkeypatch.setattr(recording, "FEATURE_VERSION", "another")
     with pytest.raises(RecordError, match=r"version .* of another\n.*--renew"):
         check_features(softmax)
     new = renewed(softmax)

@@ -14,7 +14,7 @@ from autosched.search import DEFAULT, STRATEGIES
 from autosched.simulate.compare import compare, curves_of, overall
 from autosched.simulate.processes import run_all
 from autosched.simulate.recorded import list_spaces, load
-from autosched.simulate.replay import Contender
+from autosched.simulate.replay import Contender, replay_run
 from autosched.target import cpu_count
 
 SPACES = list_spaces(Path(__file__).resolve().parents[2] / "records")
@@ -44,3 +44,10 @@ def test_every_strategy_beats_random_and_none_is_better_than_the_default():
         assert (name, means[name] < means["random"]) == (name, True)
         assert (name, after < others) == (name, True)
     assert means[DEFAULT] <= 1.01 * min(means.values())
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_runs_on_a_recorded_space_to_its_last_point(name):
+    space = load(SPACES["depthwise_conv2d"])
+    run = replay_run(space, Contender(name, model="none"), 0, 1000)
+    assert sorted(run.seconds) == sorted(space.seconds(c) for c in space.points())
