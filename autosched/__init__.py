@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from autosched import records, te, tir, topi, tvm
     from autosched.building import build, plan
+    from autosched.kernels import build_kernel, run_kernel, tune_kernel
     from autosched.lower import lower
+    from autosched.raw.kernel import raw_kernel
     from autosched.runtime import ndarray as nd
     from autosched.runtime.devices import device
     from autosched.runtime.export import load_module
@@ -32,19 +34,23 @@ __all__ = [
     "Workload",
     "__version__",
     "build",
+    "build_kernel",
     "create_schedule",
     "device",
     "load_module",
     "lower",
     "nd",
     "plan",
+    "raw_kernel",
     "records",
+    "run_kernel",
     "sanitize",
     "te",
     "template",
     "tir",
     "topi",
     "tune",
+    "tune_kernel",
     "tvm",
     "workload",
 ]
@@ -56,13 +62,17 @@ _HOME = {
     "TuneResult": "autosched.tuning",
     "Workload": "autosched.space.workload",
     "build": "autosched.building",
+    "build_kernel": "autosched.kernels",
     "device": "autosched.runtime.devices",
     "load_module": "autosched.runtime.export",
     "create_schedule": "autosched.schedule",
     "plan": "autosched.building",
+    "raw_kernel": "autosched.raw.kernel",
+    "run_kernel": "autosched.kernels",
     "sanitize": "autosched.sanitizing",
     "template": "autosched.space.workload",
     "tune": "autosched.tuning",
+    "tune_kernel": "autosched.kernels",
     "workload": "autosched.space.workload",
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from autosched.errors import AutoschedError, UsageError
 from autosched.ir.stmt import Buffer, Function
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "as_workload", "build", "plan"]
 
+
+T = TypeVar("T")
 
 #: what can be compiled to one function
 Buildable = Workload | WorkloadFunction | Schedule | PrimFunc | Function
@@ -55,7 +57,7 @@ class Plan:
         return Module(artifact, self.target, provenance=self.provenance)
 
 
-def as_workload(what: Workload | WorkloadFunction) -> Workload:
+def as_workload(what: T | WorkloadFunction) -> T | Workload:
     """The workload itself, or a workload function called with its defaults."""
     return what() if isinstance(what, WorkloadFunction) else what
 

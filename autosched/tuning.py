@@ -37,11 +37,9 @@ from autosched.records import (
     trials,
 )
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
-from autosched.schedule.trace import Trace
 from autosched.search import Candidate, Trial, make_strategy
-from autosched.space.default import default_schedule
-from autosched.space.space import SearchSpace, template_space
-from autosched.space.workload import Workload, WorkloadFunction
+from autosched.space.tunable import Tunable
+from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
 
 __all__ = ["Event", "Note", "PlayoffDone", "Preflight", "Started", "TrialDone", "TuneResult", "tune"]
@@ -82,6 +80,7 @@ class TuneResult:
     log: Path
     interrupted: bool
     schedule_python: str
+    knobs: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -152,7 +151,7 @@ Event = Started | Preflight | TrialDone | PlayoffDone | Note
 
 
 def tune(
-    what: Workload | WorkloadFunction,
+    what: Tunable | WorkloadFunction,
     target: TargetLike = None,
     *,
     trials: int | None = 200,
@@ -196,7 +195,7 @@ class _Run:
 
     def __init__(
         self,
-        workload: Workload,
+        workload: Tunable,
         target: Target,
         limit: int | None,
         budget_s: float | None,
@@ -224,10 +223,10 @@ class _Run:
     ) -> None:
         """Inputs, reference, space, earlier records."""
         w = self.workload
-        self.options = options
+        self.options = w.adjusted(options)
         self.inputs = list(inputs) if inputs is not None else w.sample_inputs(sizes)
         self.sizes = w.sizes_of(self.inputs)
-        self.space: SearchSpace = template_space(w, with_machine(self.target), self.sizes)
+        self.space = w.search_space(with_machine(self.target), self.sizes)
         self.device = describe_device(self.target)
         self.versions = versions()
         folder = find_folder(records)
@@ -259,7 +258,7 @@ class _Run:
         self.strategy = make_strategy(strategy, self.space, seed=seed, model=made)
         past = [(self._candidate(r), r) for r in trials(self.earlier)]
         known = [_trial(c, r) for c, r in past if c is not None]
-        self.resumed = len(known)
+        self.resumed = sum(r.sketch != DEFAULT for c, r in past if c is not None)
         if known:
             self.strategy.observe(known)
 
@@ -317,14 +316,19 @@ class _Run:
         )
 
     def _measurer(self) -> Measurer:
-        self.default_trace = default_schedule(self.workload.args, self.target).trace.to_json()
+        self.default_trace, self.defaults = self.workload.defaults(self.target, self.space)
+        self.default_knobs = self.defaults[0]
         sketches = {s.name: s.trace for s in self.space.sketches}
         sketches[DEFAULT] = self.default_trace
         self.veteran = self._veteran()
         if self.veteran is not None:
             sketches[self._veteran_name] = self.veteran.trace
         options = replace(self.options, imports=(*self.options.imports, *self.workload.files))
-        return Measurer(self.workload.graph, self.target, sketches, self.inputs, self.expected, options)
+        w = self.workload
+        return Measurer(
+            w.graph, self.target, sketches, self.inputs, self.expected, options,
+            backend=w.backend, initial=w.initial(self.inputs),
+        )  # fmt: skip
 
     def _veteran(self) -> Record | None:
         """The best earlier record, if its sketch is in the space no more: it still plays off."""
@@ -361,15 +365,26 @@ class _Run:
 
     def preflight(self) -> None:
         """Not even the default schedule? Then no candidate will do, and the reason is here."""
-        (m,) = self.measurer.measure([Job(0, DEFAULT, patience=PATIENCE)])
-        if m.status != "ok":
+        failed: list[Measurement] = []
+        for knobs in self.defaults:
+            (m,) = self.measurer.measure([Job(0, DEFAULT, knobs, patience=PATIENCE)])
+            if m.ok:
+                break
+            failed.append(m)
+        else:
             raise MeasureError(
-                f"the default schedule fails ({m.status}): {m.error}",
+                f"the default schedule fails ({failed[0].status}): {failed[0].error}",
                 asked=f"tune {self.workload!r} on {self.target}",
                 legal="`autosched doctor` says what is found on this machine",
             )
+        if failed:
+            self.note(f"{_label(failed[0].job)} fails ({failed[0].status}): {failed[0].error}", "warning")
+        self.default_knobs = dict(m.job.knobs)
         self.default_seconds = float(np.median(m.samples))
-        self.save(self.record(m, self.default_trace, {}, trial=0))
+        r = self.record(m, self.default_trace, self.default_knobs, trial=0)
+        self.save(r)
+        if (candidate := self._candidate(r)) is not None:  # a point of the space: it need not be tried again
+            self.strategy.observe([_trial(candidate, r)])
         self.tell(Preflight(self.default_seconds, self.reference_s))
 
     def batches(self) -> Iterator[list[Candidate]]:
@@ -498,7 +513,7 @@ class _Run:
         if not finalists:
             self.note("no candidate could be measured: the default schedule stays", "warning")
             return self.result(None, self.default_seconds, 1.0, (1.0, 1.0), [])
-        jobs = [] if self._is_hopeless(finalists[0]) else [Job(0, DEFAULT)]
+        jobs = [] if self._is_hopeless(finalists[0]) else [Job(0, DEFAULT, self.default_knobs)]
         for i, r in enumerate(finalists):
             name = self._veteran_name if r is self.veteran else self.space.sketches[self._at(r)].name
             jobs.append(Job(i + 1, name, r.knobs))
@@ -552,7 +567,7 @@ class _Run:
     def result(
         self, best: Record | None, seconds: float, speedup: float, interval: tuple[float, float], tied: list[str]
     ) -> TuneResult:
-        trace, knobs = (self.default_trace, {}) if best is None else (best.trace, best.knobs)
+        trace, knobs = (self.default_trace, self.default_knobs) if best is None else (best.trace, best.knobs)
         return TuneResult(
             repr(self.workload),
             str(self.target),
@@ -570,7 +585,8 @@ class _Run:
             self.elapsed,
             self.log.path,
             False,
-            Trace.from_json(trace).as_python(knobs=knobs),
+            self.workload.as_text(trace, knobs),
+            dict(knobs),
         )
 
 
@@ -578,7 +594,7 @@ def _trial(candidate: Candidate, r: Record) -> Trial:
     return Trial(candidate, r.status, r.seconds, r.samples)
 
 
-def _label(r: Record) -> str:
+def _label(r: Record | Job) -> str:
     knobs = ", ".join(f"{k}={v}" for k, v in r.knobs.items())
     return f"{r.sketch}({knobs})"
 

@@ -63,7 +63,8 @@ class Plan:
         return [np.asarray(done[r]) for r in self._roots]
 
     def _constant(self, e: Expr) -> Any:
-        return np.asarray(e.value) if e.dtype.is_bool else self.number(e.value)
+        is_real = e.dtype.is_bool or e.dtype.kind == "float"  # 0.5 is no integer, whatever `number` is
+        return np.asarray(e.value) if is_real else self.number(e.value)
 
     def _function(self, e: Expr) -> Callable[..., Any]:
         if e.op in ("cast", "likely", "broadcast"):

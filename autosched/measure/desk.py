@@ -20,7 +20,7 @@ from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.measure.session import Session
 from autosched.target import Target
 
-__all__ = ["MAX_ATTEMPTS", "BuildQueue", "Desk", "Task", "last_words"]
+__all__ = ["MAX_ATTEMPTS", "Arrays", "BuildQueue", "Desk", "Task", "last_words"]
 
 #: A job that ended a worker may have been the victim of an earlier one, or of the system: once.
 MAX_ATTEMPTS = 2
@@ -60,6 +60,15 @@ class Task:
         return Measurement(self.job, status, error=error, build_s=self.build_s, digest=self.digest, **more)
 
 
+@dataclass(frozen=True)
+class Arrays:
+    """What candidates run on; see `Measurer`."""
+
+    inputs: Sequence[np.ndarray[Any, Any]]
+    expected: Sequence[np.ndarray[Any, Any] | None]
+    initial: Sequence[np.ndarray[Any, Any] | None]
+
+
 @dataclass
 class Desk:
     """`best_s` is the best median so far in seconds; it shortens the time limits of what follows.
@@ -81,7 +90,7 @@ class Desk:
         workload: dict[str, Any],
         target: Target,
         sketches: dict[str, list[Any]],
-        arrays: tuple[Sequence[np.ndarray[Any, Any]], Sequence[np.ndarray[Any, Any]]],
+        arrays: Arrays,
         options: MeasureOptions,
         backend: str,
     ) -> Desk:
@@ -93,8 +102,9 @@ class Desk:
                 "workload": session.save_json("workload.json", workload),
                 "sketches": session.save_json("sketches.json", sketches),
                 "target": {"kind": target.kind, "options": target.options, "limits": target.limits},
-                "inputs": session.save_arrays("input", arrays[0]),
-                "expected": session.save_arrays("expected", arrays[1]),
+                "inputs": session.save_arrays("input", arrays.inputs),
+                "expected": session.save_arrays("expected", arrays.expected),
+                "initial": session.save_arrays("initial", arrays.initial),
                 "imports": list(options.imports),
                 "options": {"verify": options.verify, "rtol": options.rtol, "atol": options.atol},
             }

@@ -72,7 +72,8 @@ def classify(error: Exception, phase: str) -> dict[str, Any]:
         return {"status": "correctness", "error": str(error), "recycle": True}
     if phase == "build":
         status = "constraints" if isinstance(error, (ScheduleError, LowerError)) else "compile"
-        return {"status": status, "error": describe(error)}
+        text = _clip(str(error), _LOG) if isinstance(error, BuildError) else describe(error)
+        return {"status": status, "error": text}
     if isinstance(error, DeviceError):
         return {"status": "runtime", "error": describe(error), "recycle": True, "device_error": True}
     if phase == "load":
@@ -99,21 +100,49 @@ def build(backend: Backend, job: Job, path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Reference:
-    """One output: the array candidates write to, and what must be in it."""
+    """One output: the array candidates write to, what must be in it, and what is in it before.
+
+    Without `expected` it is not compared; without `initial` every call overwrites all of it.
+    """
 
     memory: GuardedArray
-    expected: Array
+    expected: Array | None
     rtol: float
     atol: float
+    initial: Array | None
+
+    @staticmethod
+    def of(expected: Array | None, initial: Array | None, rtol: float | None, atol: float | None) -> _Reference:
+        like = initial if expected is None else expected
+        assert like is not None
+        memory = GuardedArray(like.shape, like.dtype)
+        return _Reference(memory, expected, *verify.allowed_error(like, rtol, atol), initial)
 
     @property
     def array(self) -> Array:
         return self.memory.array
 
+    @property
+    def is_compared_float(self) -> bool:
+        return self.expected is not None and self.expected.dtype.kind == "f"
+
+    def prepare(self, variant: int) -> None:
+        """What a call finds in it."""
+        if self.initial is None:
+            verify.poison(self.array, variant)
+        else:
+            self.array[...] = self.initial
+
     def positions(self, full: bool) -> Array | None:
-        if full or self.expected.nbytes <= verify.FULL_LIMIT_BYTES:
+        if full or self.array.nbytes <= verify.FULL_LIMIT_BYTES:
             return None
-        return verify.sample_positions(self.expected.size)
+        return verify.sample_positions(self.array.size)
+
+    def wrong(self, full: bool) -> str:
+        """What is wrong with it; empty when nothing is."""
+        if self.expected is None:
+            return ""
+        return verify.compare(self.array, self.expected, self.rtol, self.atol, self.positions(full))
 
 
 class Bench:
@@ -124,15 +153,24 @@ class Bench:
     """
 
     def __init__(
-        self, inputs: Sequence[Array], expected: Sequence[Array], rtol: float | None = None, atol: float | None = None
+        self,
+        inputs: Sequence[Array],
+        expected: Sequence[Array | None],
+        rtol: float | None = None,
+        atol: float | None = None,
+        initial: Sequence[Array | None] | None = None,
     ) -> None:
         self._pristine = list(inputs)
         self._inputs = [GuardedArray(a.shape, a.dtype) for a in inputs]
-        self._outputs = [
-            _Reference(GuardedArray(e.shape, e.dtype), e, *verify.allowed_error(e, rtol, atol)) for e in expected
-        ]
-        self.nbytes = sum(a.nbytes for a in [*inputs, *expected])
+        before = [None] * len(expected) if initial is None else initial
+        self._outputs = [_Reference.of(e, i, rtol, atol) for e, i in zip(expected, before, strict=True)]
+        self.nbytes = sum(a.nbytes for a in [*inputs, *(o.array for o in self._outputs)])
         self.restore()
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether calls may build on what earlier ones left in an output."""
+        return any(o.initial is not None for o in self._outputs)
 
     def restore(self) -> None:
         """Inputs as given, and the pattern around all arrays whole."""
@@ -157,15 +195,16 @@ class Bench:
         return arrays, names_in, names_out
 
     def poison(self, variant: int) -> None:
+        """What a first call finds in the outputs: nonsense, unless their content matters."""
         for output in self._outputs:
-            verify.poison(output.array, variant)
+            output.prepare(variant)
 
     def snapshot(self, full: bool) -> list[Array]:
         """Copies of the (sampled) float outputs, to see whether a second run gives the same.
 
         Others need none: they equal the reference bit for bit or have failed already.
         """
-        return [_picked(o, full).copy() for o in self._outputs if o.expected.dtype.kind == "f"]
+        return [_picked(o, full).copy() for o in self._outputs if o.is_compared_float]
 
     def check(self, names: tuple[list[str], list[str]], full: bool, before: list[Array] | None = None) -> None:
         """Raises MismatchError unless outputs are right, inputs unchanged and nothing else was touched.
@@ -193,12 +232,12 @@ class Bench:
     def _wrong_outputs(self, names: list[str], full: bool) -> list[str]:
         problems = []
         for name, o in zip(names, self._outputs, strict=True):
-            if text := verify.compare(o.array, o.expected, o.rtol, o.atol, o.positions(full)):
+            if text := o.wrong(full):
                 problems.append(f"{name}: {text}")
         return problems
 
     def _unsteady(self, names: list[str], full: bool, before: list[Array]) -> list[str]:
-        floats = [(n, o) for n, o in zip(names, self._outputs, strict=True) if o.expected.dtype.kind == "f"]
+        floats = [(n, o) for n, o in zip(names, self._outputs, strict=True) if o.is_compared_float]
         problems = []
         for (name, output), earlier in zip(floats, before, strict=True):
             if count := verify.differing_bytes(_picked(output, full), earlier):
@@ -273,8 +312,8 @@ class Runner:
         loaded.call.upload()
         samples = self._samples(loaded.call, request)
         loaded.number = samples.number
-        loaded.call.fetch()
         self._enter("recheck")
+        self._fetch(loaded.call)
         verdict = self._recheck(loaded, full, before, samples.seconds, request["best_s"])
         if key := request.get("key"):
             self._keep(key, loaded)
@@ -299,13 +338,21 @@ class Runner:
             loaded.call.upload()
             samples = take_samples(loaded.call.time, number=loaded.number, repeat=1, min_s=0.0).seconds
             if check:
-                loaded.call.fetch()
                 self._enter("recheck")
+                self._fetch(loaded.call)
                 self._bench.check(loaded.names, full=True)
             answer = {"status": "ok", "error": "", "samples": samples, "verified": "full" if check else "no"}
         except Exception as error:
             answer = classify(error, self._phase)
         return {**answer, "run_s": time.monotonic() - start}
+
+    def _fetch(self, call: BoundCall) -> None:
+        """What the last timed call left; of calls that build on each other, what one more leaves."""
+        if self._bench.accumulates:
+            self._bench.poison(1)
+            call.upload()
+            call.run()
+        call.fetch()
 
     def _enter(self, phase: str) -> None:
         self._phase = phase

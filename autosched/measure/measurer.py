@@ -11,7 +11,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.measure.batch import Batch
-from autosched.measure.desk import Desk
+from autosched.measure.desk import Arrays, Desk
 from autosched.measure.playoff import Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.target import Target
@@ -26,7 +26,8 @@ class Measurer:
     target:        what to generate code for, with the device's limits
     sketches:      name -> trace, as `Trace.to_json` gives it
     inputs:        one array per input, in the order of the workload's arguments
-    expected:      the outputs for these inputs, from `te.reference`
+    expected:      the outputs for these inputs, from `te.reference`; None for one that is not compared
+    initial:       what outputs hold before a call; without it, or None, every call overwrites all of it
     options:       see `MeasureOptions`
     backend:       `module:attribute` of a stand-in for the compiler, for tests
 
@@ -47,13 +48,15 @@ class Measurer:
         target: Target,
         sketches: dict[str, list[Any]],
         inputs: Sequence[np.ndarray[Any, Any]],
-        expected: Sequence[np.ndarray[Any, Any]],
+        expected: Sequence[np.ndarray[Any, Any] | None],
         options: MeasureOptions | None = None,
         *,
         backend: str = "",
+        initial: Sequence[np.ndarray[Any, Any] | None] | None = None,
     ) -> None:
         self.options = options or MeasureOptions()
-        self._desk = Desk.open(workload_json, target, sketches, (inputs, expected), self.options, backend)
+        arrays = Arrays(inputs, expected, [None] * len(expected) if initial is None else initial)
+        self._desk = Desk.open(workload_json, target, sketches, arrays, self.options, backend)
         self._finalizer = weakref.finalize(self, self._desk.close)
         self._is_busy = False
         #: Why candidates left the last play-off, by job id.

@@ -63,10 +63,13 @@ class Session:
         path.write_text(json.dumps(value), encoding="utf-8")
         return str(path)
 
-    def save_arrays(self, name: str, arrays: Sequence[np.ndarray[Any, Any]]) -> list[str]:
-        """Write `name-0.npy`, `name-1.npy`, ...; returns their paths."""
+    def save_arrays(self, name: str, arrays: Sequence[np.ndarray[Any, Any] | None]) -> list[str]:
+        """Write `name-0.npy`, `name-1.npy`, ...; returns their paths, empty where there is no array."""
         paths = []
         for i, array in enumerate(arrays):
+            if array is None:
+                paths.append("")
+                continue
             path = self.path / f"{name}-{i}.npy"
             np.save(path, np.asarray(array, order="C"), allow_pickle=False)
             paths.append(str(path))

@@ -124,8 +124,11 @@ class _Service:
 
         assert self._backend is not None
         options = message["options"]
-        inputs, expected = ([_read_array(path) for path in message[name]] for name in ("inputs", "expected"))
-        bench = Bench(inputs, expected, options["rtol"], options["atol"])
+        inputs = [_read_array(path) for path in message["inputs"]]
+        expected, initial = (
+            [_read_array(path) if path else None for path in message[name]] for name in ("expected", "initial")
+        )
+        bench = Bench(inputs, expected, options["rtol"], options["atol"], initial)
         return Runner(
             self._backend, bench, lambda phase: self._send({"phase": phase}), verify_outputs=options["verify"]
         )

@@ -43,6 +43,12 @@ def load(artifact: Artifact, target: Target) -> Kernel:
             return CKernel(artifact, target)
         except BuildError as error:
             return UnavailableKernel(artifact.signature, error)
+    if artifact.kind == "shared":
+        from autosched.runtime.shared_kernel import SharedKernel
+
+        return SharedKernel(artifact, target)
     raise BuildError(
-        "no runtime loads such code", asked=f"artifact of kind {artifact.kind!r}", legal="legal: llvm, c, opencl, cuda"
+        "no runtime loads such code",
+        asked=f"artifact of kind {artifact.kind!r}",
+        legal="legal: llvm, c, shared, opencl, cuda",
     )

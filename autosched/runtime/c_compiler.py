@@ -20,7 +20,7 @@ from pathlib import Path
 
 from autosched.errors import BuildError
 
-__all__ = ["Compiler", "compile_object", "find_compiler", "require_compiler"]
+__all__ = ["Compiler", "compile_object", "find_compiler", "link_shared", "require_compiler"]
 
 #: errno and traps are of no interest to generated code; a*b+c may be one instruction, as with LLVM. Buffers of
 #: several types lie in one workspace: without -fno-strict-aliasing, gcc 12 loses stores to them at -O3
@@ -111,11 +111,13 @@ def _tuning_flags(compiler: Compiler, cpu: str) -> tuple[str, ...]:
     return ()
 
 
-def compile_object(source: str, path: Path, cpu: str = "native", openmp: bool = False) -> Compiler:
+def compile_object(
+    source: str, path: Path, cpu: str = "native", openmp: bool = False, options: Sequence[str] = ()
+) -> Compiler:
     """Compile C source to the object file `path`, position-independent. Raises BuildError.
 
-    `openmp`: with parallel loops on all cores, where the compiler can do that. The environment's
-    `CFLAGS` come last.
+    `openmp`: with parallel loops on all cores, where the compiler can do that. `options` come after
+    ours, and the environment's `CFLAGS` last.
     """
     asked = f"compiling {path.stem} with the C compiler"
     compiler = require_compiler(asked)
@@ -126,6 +128,12 @@ def compile_object(source: str, path: Path, cpu: str = "native", openmp: bool = 
         )
     text = path.with_suffix(".c")
     text.write_text(source)
-    flags = [*_FLAGS, *tuned, *(compiler.openmp if openmp else ()), *shlex.split(os.environ.get("CFLAGS", ""))]
-    compiler.run([*flags, "-c", str(text), "-o", str(path)], asked)
+    flags = [*_FLAGS, *tuned, *(compiler.openmp if openmp else ()), *options]
+    compiler.run([*flags, *shlex.split(os.environ.get("CFLAGS", "")), "-c", str(text), "-o", str(path)], asked)
     return compiler
+
+
+def link_shared(compiler: Compiler, path: Path, library: Path, options: Sequence[str] = ()) -> None:
+    """Link an object file into a shared library. Raises BuildError."""
+    flags = [*options, *shlex.split(os.environ.get("LDFLAGS", "")), "-lm"]
+    compiler.run(["-shared", str(path), "-o", str(library), *flags], f"linking {path.stem}")

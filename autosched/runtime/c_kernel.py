@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shlex
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError
 from autosched.ir.functions import find_symbol
 from autosched.runtime import openmp
-from autosched.runtime.c_compiler import Compiler, compile_object
+from autosched.runtime.c_compiler import Compiler, compile_object, link_shared
 from autosched.runtime.cpu import CpuKernel, HasAddresses, LoadedCode
 
 __all__ = ["CKernel", "SharedCode"]
@@ -60,10 +58,7 @@ class CKernel(CpuKernel):
 def _linked(compiler: Compiler, path: Path, flags: Sequence[str]) -> ctypes.CDLL | None:
     """The object file as a library in this process; None if it needs more than is there."""
     library = path.with_suffix(".shared.so" if flags else ".so")
-    compiler.run(
-        ["-shared", str(path), "-o", str(library), *flags, *shlex.split(os.environ.get("LDFLAGS", "")), "-lm"],
-        f"linking {path.stem}",
-    )
+    link_shared(compiler, path, library, flags)
     try:
         return ctypes.CDLL(str(library))
     except OSError:

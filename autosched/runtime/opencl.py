@@ -46,6 +46,8 @@ class OpenCLKernel:
         self._signature = artifact.signature
         self._source = artifact.code.decode()
         self.plan = LaunchPlan.of(artifact)
+        given = artifact.meta.get("options")
+        self._given_options = None if given is None else [str(o) for o in given]
         self.session = open_session(find_device(target.options.get("device", "")))
         self._programs: dict[bool, Any] = {}
 
@@ -72,7 +74,11 @@ class OpenCLKernel:
     def kernel(self, launch: Launch, block: tuple[int, ...], wide: bool) -> Any:
         """A kernel object of its own for one call. Raises BuildError if its work-group is too large."""
         cl = opencl()
-        kernel = cl.Kernel(self.program(wide), launch.name)
+        try:
+            kernel = cl.Kernel(self.program(wide), launch.name)
+        except cl.Error:
+            names = ", ".join(self.program(wide).kernel_names.split(";"))
+            raise BuildError("its source has no such kernel", asked=f"kernel {launch.name!r}", legal=names) from None
         limit = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, self.session.device)
         if prod(block) > limit:
             raise launch.refused(
@@ -80,16 +86,30 @@ class OpenCLKernel:
                 self.session.info.name,
                 f"{limit} for the registers this kernel uses",
             )
+        required = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self.session.device)
+        if any(required) and tuple(required) != tuple(block):
+            raise launch.refused(f"a work-group of {times(block)} work-items", "its source", times(required))
+        shared = kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, self.session.device)
+        if shared > self.session.info.shared_memory:
+            what = f"{shared} bytes of shared memory for each work-group"
+            raise launch.refused(what, self.session.info.name, f"{self.session.info.shared_memory}")
         return kernel
+
+    def _options(self, wide: bool) -> list[str]:
+        """The compiler's: those that come with the source, else what generated code needs."""
+        if self._given_options is not None:
+            return self._given_options
+        options = ["-cl-std=CL1.2", "-DINDEX_T=long"] if wide else ["-cl-std=CL1.2"]
+        exact = opencl().device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+        if self.session.device.single_fp_config & exact:
+            options.append("-cl-fp32-correctly-rounded-divide-sqrt")
+        return options
 
     def program(self, wide: bool) -> Any:
         """The program with 64-bit or 32-bit indices, built once. Raises BuildError with the compiler's log."""
         if wide not in self._programs:
             cl = opencl()
-            options = ["-cl-std=CL1.2", "-DINDEX_T=long"] if wide else ["-cl-std=CL1.2"]
-            exact = cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
-            if self.session.device.single_fp_config & exact:
-                options.append("-cl-fp32-correctly-rounded-divide-sqrt")
+            options = self._options(wide)
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # compilers remark on unused helpers
@@ -188,12 +208,25 @@ class OpenCLBoundCall:
                     values.append(self._buffers[len(self._arrays) + value])
                 case "size":
                     values.append(index(sizes[value]))
+                case "scalar":
+                    values.append(np.dtype(value[0]).type(value[1]))
                 case "shared":
                     values.append(cl.LocalMemory(max(evaluate_dim(value, sizes), 1)))
                 case _:
                     raise BuildError(f"unknown kind of argument {kind!r}", asked=f"kernel {launch.name!r}")
-        loaded.set_args(*values)
+        self._set_arguments(loaded, launch, values)
         return loaded, tuple(g * b for g, b in zip(grid, block, strict=True)), block
+
+    @staticmethod
+    def _set_arguments(loaded: Any, launch: Launch, values: Sequence[Any]) -> None:
+        """Raises BuildError where the kernel takes others than these."""
+        asked = f"kernel {launch.name!r}"
+        if loaded.num_args != len(values):
+            raise BuildError(f"it takes {loaded.num_args} arguments and {len(values)} are given", asked=asked)
+        try:
+            loaded.set_args(*values)
+        except opencl().Error as error:
+            raise BuildError(f"it does not take these arguments: {error}", asked=asked) from None
 
     # -- running ------------------------------------------------------------------------------
     def upload(self) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from autosched.errors import AutoschedError, WorkloadError
 from autosched.ir.expr import variables
+from autosched.schedule.trace import Trace
 from autosched.target import KINDS, Target
 from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
@@ -71,19 +72,7 @@ class WorkloadFunction:
         return {p.name: p.default for p in inspect.signature(self.fn).parameters.values()}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Workload:
-        try:
-            bound = inspect.signature(self.fn).bind(*args, **kwargs)
-        except TypeError as error:
-            legal = ", ".join(f"{k}={v!r}" for k, v in self.parameters.items())
-            raise WorkloadError(str(error), asked=f"{self.name}(...)", legal=f"parameters: {legal or 'none'}") from None
-        bound.apply_defaults()
-        try:
-            tensors = self.fn(*bound.args, **bound.kwargs)
-        except AutoschedError:
-            raise
-        except Exception as error:
-            given = ", ".join(f"{k}={v!r}" for k, v in bound.arguments.items())
-            raise WorkloadError(f"it raised {type(error).__name__}: {error}", asked=f"{self.name}({given})") from error
+        arguments, tensors = self.called(args, kwargs)
         listed = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
         if not listed or not all(isinstance(t, Tensor) for t in listed):
             raise WorkloadError(
@@ -91,7 +80,23 @@ class WorkloadFunction:
                 asked=f"{self.name}(...)",
                 legal="return the function's arguments in calling order: inputs, then outputs",
             )
-        return Workload(self.name, tuple(listed), dict(bound.arguments), self)
+        return Workload(self.name, tuple(listed), arguments, self)
+
+    def called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """(the function's arguments, what it returned for them). Raises WorkloadError."""
+        try:
+            bound = inspect.signature(self.fn).bind(*args, **kwargs)
+        except TypeError as error:
+            legal = ", ".join(f"{k}={v!r}" for k, v in self.parameters.items())
+            raise WorkloadError(str(error), asked=f"{self.name}(...)", legal=f"parameters: {legal or 'none'}") from None
+        bound.apply_defaults()
+        try:
+            return dict(bound.arguments), self.fn(*bound.args, **bound.kwargs)
+        except AutoschedError:
+            raise
+        except Exception as error:
+            given = ", ".join(f"{k}={v!r}" for k, v in bound.arguments.items())
+            raise WorkloadError(f"it raised {type(error).__name__}: {error}", asked=f"{self.name}({given})") from error
 
     def __repr__(self) -> str:
         return f"<workload {self.name}>"
@@ -169,6 +174,36 @@ class Workload:
     def reference(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What the outputs must be, computed with NumPy from the definition."""
         return reference(self.args, inputs)
+
+    # -- what `tune` asks besides: see `space.tunable` ---------------------------------------------
+    @property
+    def backend(self) -> str:
+        """The compiler."""
+        return ""
+
+    def initial(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray | None]:
+        """Every output is overwritten."""
+        return [None] * len(self.outputs)
+
+    def adjusted(self, options: Any) -> Any:
+        """As they are."""
+        return options
+
+    def search_space(self, target: Target, sizes: dict[str, int]) -> Any:
+        """The sketches of its templates for the target. Raises WorkloadError where there is none."""
+        from autosched.space.space import template_space
+
+        return template_space(self, target, sizes)
+
+    def defaults(self, target: Target, space: Any) -> tuple[list[Any], list[dict[str, int]]]:
+        """The trace of the default schedule, which has no knobs."""
+        from autosched.space.default import default_schedule
+
+        return default_schedule(self.args, target).trace.to_json(), [{}]
+
+    def as_text(self, trace: list[Any], knobs: dict[str, int]) -> str:
+        """The schedule as Python."""
+        return Trace.from_json(trace).as_python(knobs=knobs)
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.params.items())})"

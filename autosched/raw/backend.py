@@ -1,0 +1,170 @@
+"""The compiler of raw kernels, as workers load it: `autosched.raw.backend:RawBackend`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autosched.codegen.artifact import Artifact
+from autosched.errors import BuildError, UsageError
+from autosched.raw.spec import Argument, KernelSpec
+from autosched.target import Target
+
+if TYPE_CHECKING:
+    from autosched.runtime.kernel import Kernel
+
+__all__ = ["RawBackend", "compile_kernel"]
+
+_C_LITERAL = {"int64": "LL", "uint64": "ULL", "uint32": "U", "float32": "f"}
+
+_PACKED = """
+#line 1 "autosched"
+{undefine}
+#include <stdint.h>
+#include <time.h>
+
+__attribute__((noinline))
+int32_t {name}_packed(void **args, const int64_t *sizes, char *workspace, int64_t threads) {{
+  (void)args, (void)sizes, (void)workspace, (void)threads;
+  {name}({arguments});
+  return 0;
+}}
+
+int64_t {name}_packed_workspace(const int64_t *sizes, int64_t threads) {{
+  (void)sizes, (void)threads;
+  return 0;
+}}
+
+int64_t {name}_packed_time(void **args, const int64_t *sizes, char *workspace, int64_t threads, int64_t number) {{
+  struct timespec before, after;
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  for (int64_t i = 0; i < number; ++i) {{
+    {name}_packed(args, sizes, workspace, threads);
+    __asm__ volatile("" ::: "memory");
+  }}
+  clock_gettime(CLOCK_MONOTONIC, &after);
+  return (int64_t)(after.tv_sec - before.tv_sec) * 1000000000 + (after.tv_nsec - before.tv_nsec);
+}}
+"""
+
+
+class RawBackend:
+    """Builds configurations into artifacts, and loads them; see `measure.backend.Backend`."""
+
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        data = json.loads(Path(message["workload"]).read_text("utf-8"))
+        self._spec, self._target = KernelSpec.from_json(data), Target(**message["target"])
+
+    def build(self, job: Any, path: Path) -> str:
+        from autosched.measure.backend import identity
+
+        artifact = compile_kernel(self._spec, job.knobs, self._target)
+        artifact.save(path)
+        return identity(artifact)
+
+    def load(self, path: Path) -> Kernel:
+        from autosched.runtime import load
+
+        artifact = Artifact.load(path)
+        try:
+            kernel = load(artifact, self._target)
+            if artifact.kind == "opencl":
+                kernel.program(False)  # type: ignore[attr-defined]
+        except BuildError as error:
+            raise with_source_line(error, self._spec) from None
+        return kernel
+
+
+def compile_kernel(spec: KernelSpec, knobs: Mapping[str, int], target: Target) -> Artifact:
+    """One configuration: OpenCL source with its launch, which the device's driver compiles when it is loaded,
+    or C as machine code. Raises BuildError with the compiler's words, and the line they are about."""
+    return _opencl(spec, knobs, target) if spec.lang == "OpenCL" else _shared_library(spec, knobs, target)
+
+
+def _opencl(spec: KernelSpec, knobs: Mapping[str, int], target: Target) -> Artifact:
+    grid, block = spec.geometry_of(knobs)
+    if min(*grid, *block) < 1:
+        raise BuildError(
+            f"its grid is {grid} and its work-group {block}", asked=spec.name, legal="1 or more along each axis"
+        )
+    arrays = iter(range(len(spec.arguments)))
+    args = [["param", next(arrays)] if a.is_array else ["scalar", [a.dtype, a.value]] for a in spec.arguments]
+    launch = {"name": spec.name, "grid": list(grid), "block": list(block), "shared_bytes": 0, "args": args}
+    source = spec.full_source(knobs)
+    return Artifact(
+        "opencl",
+        str(target),
+        spec.signature,
+        source.encode(),
+        {"source": source},
+        {"launches": [launch], "device": [], "index_bound": 0, "options": list(spec.options)},
+    )
+
+
+def _shared_library(spec: KernelSpec, knobs: Mapping[str, int], target: Target) -> Artifact:
+    from autosched.runtime import openmp
+    from autosched.runtime.c_compiler import compile_object, link_shared
+
+    source = spec.full_source(knobs)
+    parallel = "-fopenmp" in spec.options or re.search(r"^\s*#\s*pragma\s+omp\b", spec.source, re.MULTILINE) is not None
+    options = [o for o in spec.options if o != "-fopenmp"]
+    with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
+        path = Path(folder, f"{spec.name}.o")
+        text = source + _packed(spec, knobs)
+        try:
+            compiler = compile_object(text, path, target.mcpu or "native", parallel, options)
+            # with the runtime that the process has which loads it: a second one would start its threads, too
+            own = compiler.openmp if parallel and openmp.find() is None else ()
+            link_shared(compiler, path, path.with_suffix(".so"), [*own, *options])
+        except BuildError as error:
+            raise with_source_line(error, spec) from None
+        code = path.with_suffix(".so").read_bytes()
+    meta = {"entry": f"{spec.name}_packed", "parallel": parallel and bool(compiler.openmp)}
+    return Artifact("shared", str(target), spec.signature, code, {"source": source}, meta)
+
+
+def _packed(spec: KernelSpec, knobs: Mapping[str, int]) -> str:
+    """The functions that this library calls, behind the user's source; nothing of ours stands before it."""
+    pointers = iter(range(len(spec.arguments)))
+    arguments = [f"args[{next(pointers)}]" if a.is_array else _literal(a) for a in spec.arguments]
+    undefine = "\n".join(f"#undef {name}" for name in spec.defines(knobs))
+    return _PACKED.format(undefine=undefine, name=spec.name, arguments=", ".join(arguments))
+
+
+def _literal(a: Argument) -> str:
+    """A scalar as C writes it, to the last bit."""
+    value = a.value
+    assert value is not None
+    suffix = _C_LITERAL.get(a.dtype, "")
+    if not a.dtype.startswith("float"):
+        return f"(-{abs(int(value)) - 1}{suffix} - 1)" if value < 0 else f"{int(value)}{suffix}"
+    if value != value:
+        return "(0.0 / 0.0)"
+    if abs(value) == float("inf"):
+        return "(1.0 / 0.0)" if value > 0 else "(-1.0 / 0.0)"
+    return f"{float(value).hex()}{suffix}"
+
+
+def with_source_line(error: BuildError, spec: KernelSpec) -> BuildError:
+    """The error with the first line that the compiler names, as the user wrote it."""
+    place = rf"{re.escape(spec.origin)}:(\d+)\b"  # gcc says `file:3:5: error:`, PoCL `error: file:3:5:`
+    found = re.search(rf"^[^\n]*\berror\b[^\n]*{place}|{place}[^\n]*\berror\b", error.legal, re.MULTILINE)
+    lines = spec.source.splitlines()
+    number = 0 if found is None else int(found[1] or found[2])
+    if not 0 < number <= len(lines):
+        return error
+    quoted = f"{spec.origin}:{number} is: {lines[number - 1].strip()}"
+    return BuildError(error.why, asked=error.asked, legal=f"{quoted}\n{error.legal}")
+
+
+def split_options(options: Any) -> tuple[str, ...]:
+    """Compiler options as a list, given as a list or as one string. Raises UsageError."""
+    words = shlex.split(options) if isinstance(options, str) else list(options or ())
+    if not all(isinstance(w, str) for w in words):
+        raise UsageError(f"{options!r} is no list of options", asked="compiler_options", legal='["-O3", "-fopenmp"]')
+    return tuple(words)

@@ -1,0 +1,215 @@
+"""Tuning parameters as knobs, and quantities that depend on them.
+
+A parameter whose values are integers is a knob with those values. One with other values (floats, words)
+is a knob whose value is a position among them: to strategies and records, a knob is an integer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import UsageError
+from autosched.ir.evaluate import evaluate
+from autosched.ir.expr import Expr, var
+from autosched.raw.formula import Coded, formula
+from autosched.schedule.schedule import Knob
+
+__all__ = ["Parameters", "Quantity"]
+
+#: Values that a function of the user's is asked for in advance, where workers need its results.
+MAX_TABLE = 20_000
+_C_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Name -> values, in the order given. Raises UsageError for names and values that cannot be meant."""
+
+    values: dict[str, tuple[Any, ...]]
+
+    @staticmethod
+    def of(tune_params: Mapping[str, Iterable[Any]]) -> Parameters:
+        if not isinstance(tune_params, Mapping):
+            raise UsageError("it is no dictionary", asked="tune_params", legal='{"block_size_x": [32, 64, 128]}')
+        return Parameters({str(name): _checked(str(name), values) for name, values in tune_params.items()})
+
+    @cached_property
+    def choices(self) -> dict[str, tuple[Any, ...]]:
+        """The parameters whose knob is a position."""
+        return {n: v for n, v in self.values.items() if not all(isinstance(x, int) for x in v)}
+
+    @cached_property
+    def knobs(self) -> tuple[Knob, ...]:
+        return tuple(self._knob(name) for name in self.values)
+
+    def _knob(self, name: str) -> Knob:
+        values = tuple(range(len(self.choices[name]))) if name in self.choices else self.values[name]
+        return Knob(name, values, var(name, "int32", "knob", min(values), max(values)))
+
+    @cached_property
+    def symbols(self) -> dict[str, Expr | Coded]:
+        """What formulas know them by."""
+        return {k.name: Coded(k.var, self.choices[k.name]) if k.name in self.choices else k.var for k in self.knobs}
+
+    def decode(self, knobs: Mapping[str, int]) -> dict[str, Any]:
+        """The values that knob values stand for. Raises UsageError for a parameter that has none."""
+        missing = [n for n in self.values if n not in knobs]
+        if missing:
+            raise UsageError(f"the parameter {missing[0]} has no value", asked="configuration", legal="one for each")
+        return {n: self.choices[n][knobs[n]] if n in self.choices else knobs[n] for n in self.values}
+
+    def encode(self, given: Mapping[str, Any]) -> dict[str, int]:
+        """The inverse. Raises UsageError for values or names that are not there."""
+        unknown = sorted({*given} ^ {*self.values})
+        if unknown:
+            raise UsageError(
+                f"{unknown[0]!r} is {'no parameter' if unknown[0] in given else 'missing'}",
+                asked=f"params {dict(given)!r}",
+                legal=f"parameters: {', '.join(self.values)}",
+            )
+        for name, value in given.items():
+            if value not in self.values[name]:
+                legal = ", ".join(map(str, self.values[name]))
+                raise UsageError(f"{name} cannot be {value!r}", asked=f"params {dict(given)!r}", legal=legal)
+        return {n: self.choices[n].index(given[n]) if n in self.choices else int(given[n]) for n in self.values}
+
+    def columns(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """The knob values of rows of indices, a column for each parameter."""
+        batch = np.asarray(indices, dtype=np.int64).reshape(len(indices), len(self.knobs))
+        return {k.name: np.asarray(k.values, dtype=np.int64)[batch[:, i]] for i, k in enumerate(self.knobs)}
+
+    def rows(self, columns: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+        """The decoded values of each point, as a function of the user's takes them."""
+        listed = {n: c.tolist() for n, c in columns.items()}
+        return [self.decode(dict(zip(listed, row, strict=True))) for row in zip(*listed.values(), strict=True)]
+
+    def environment(self, columns: Mapping[str, np.ndarray]) -> dict[Expr, Any]:
+        return {k.var: columns[k.name] for k in self.knobs}
+
+
+def _checked(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    asked = f"tune_params[{name!r}]"
+    if not _C_NAME.fullmatch(name):
+        raise UsageError("it is no name that C knows", asked=asked, legal="letters, digits, _")
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise UsageError("its values are no list", asked=asked, legal="[32, 64, 128]")
+    plain = tuple(_plain(v, asked) for v in values)
+    if not plain:
+        raise UsageError("it has no values", asked=asked, legal="at least one")
+    if len(set(plain)) != len(plain):
+        twice = next(v for i, v in enumerate(plain) if v in plain[:i])
+        raise UsageError(f"the value {twice!r} is given twice", asked=asked, legal="each value once")
+    words = {isinstance(v, str) for v in plain}
+    if len(words) > 1:
+        raise UsageError("its values are words and numbers", asked=asked, legal="either")
+    return plain
+
+
+def _plain(value: Any, asked: str) -> int | float | str:
+    """A Python number or word; True is 1, as C has it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (bool, int)) and -(2**31) <= value < 2**31:
+        return int(value)
+    if isinstance(value, float) and np.isfinite(value):
+        return value
+    if isinstance(value, str) and "\n" not in value:
+        return value
+    raise UsageError(f"{value!r} cannot be the value of a #define", asked=asked, legal="32-bit integers, floats, words")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number, a formula, or a table of what a function of the user's answered."""
+
+    parameters: Parameters
+    data: Any
+
+    @staticmethod
+    def of(given: Any, parameters: Parameters, asked: str, width: int = 0) -> Quantity:
+        """`width` is how many numbers a function answers with; 0 is one that is no tuple."""
+        if callable(given):
+            return Quantity(parameters, _table(given, parameters, asked, width))
+        if isinstance(given, str):
+            formula(given, parameters.symbols, asked)
+            return Quantity(parameters, given)
+        if isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, bool):
+            return Quantity(parameters, float(given))
+        raise UsageError(f"{given!r} is no size", asked=asked, legal="a number, a formula as a string, or a function")
+
+    def evaluate(self, columns: Mapping[str, np.ndarray], n: int) -> np.ndarray:
+        """float64 [n], or [n, width] of a function that answers with several numbers."""
+        if isinstance(self.data, str):
+            e = formula(self.data, self.parameters.symbols, "formula")
+            return np.broadcast_to(evaluate([e], self.parameters.environment(columns))[0], n).astype(np.float64)
+        if isinstance(self.data, dict):
+            of = {tuple(key): value for key, value in self.data["rows"]}
+            keys = zip(*(columns[name].tolist() for name in self.data["names"]), strict=True)
+            found = [of[key] for key in keys] if self.data["names"] else [of[()]] * n
+            return np.asarray(found, dtype=np.float64)
+        return np.full(n, float(self.data))
+
+
+class _Watched(dict[str, Any]):
+    """Parameters that notice which of them are read."""
+
+    def __init__(self, values: Mapping[str, Any], read: set[str]) -> None:
+        super().__init__(values)
+        self._read = read
+
+    def __getitem__(self, name: str) -> Any:
+        self._read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self._read.add(name)
+        return super().get(name, default)
+
+
+def _table(fn: Callable[[Any], Any], parameters: Parameters, asked: str, width: int) -> dict[str, Any]:
+    """What a function answers, for every value of the parameters that it reads: workers know no functions."""
+    read: set[str] = set()
+    while True:
+        names = [n for n in parameters.values if n in read]
+        sets = [next(k for k in parameters.knobs if k.name == n).values for n in names]
+        if prod(map(len, sets)) > MAX_TABLE:
+            raise UsageError(
+                f"it reads {', '.join(names)}, which have more than {MAX_TABLE} combinations",
+                asked=asked,
+                legal="a formula as a string",
+            )
+        first = {k.name: k.values[0] for k in parameters.knobs}
+        rows: list[Any] = []
+        before = len(read)
+        for key in itertools.product(*sets):
+            point = parameters.decode({**first, **dict(zip(names, key, strict=True))})
+            rows.append([list(key), _answer(fn, _Watched(point, read), asked, width)])
+            if len(read) > before:
+                break
+        else:
+            return {"names": names, "rows": rows}
+
+
+def _answer(fn: Callable[[Any], Any], point: dict[str, Any], asked: str, width: int) -> Any:
+    try:
+        result = fn(point)
+        values = [float(v) for v in (result if isinstance(result, (tuple, list)) else [result])]
+    except Exception as error:
+        raise UsageError(f"it raised {type(error).__name__}: {error}", asked=f"{asked}({dict(point)!r})") from error
+    if not width:
+        return _only(values, point, asked)
+    return [*values, *[1.0] * (width - len(values))][:width]
+
+
+def _only(values: Sequence[float], point: dict[str, Any], asked: str) -> float:
+    if len(values) != 1:
+        raise UsageError(f"it answered with {len(values)} numbers", asked=f"{asked}({point!r})", legal="one number")
+    return values[0]

@@ -1,0 +1,105 @@
+"""What can be tuned: all that `tune` asks of a workload or of a raw kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from autosched.target import Target
+
+__all__ = ["Tunable", "TunableSketch", "TunableSpace"]
+
+
+class TunableSketch(Protocol):
+    """A trace with open knobs, as the driver builds and records it; strategies see `search.SketchLike`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def trace(self) -> list[Any]: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def values(self, indices: Sequence[int]) -> dict[str, int]:
+        """The knob values that indices stand for."""
+
+    def indices_of(self, values: dict[str, int]) -> tuple[int, ...] | None:
+        """The inverse; None if the values are not of this sketch."""
+
+
+class TunableSpace(Protocol):
+    """The sketches of a tunable for a target."""
+
+    @property
+    def sketches(self) -> Sequence[TunableSketch]: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def feature_version(self) -> str:
+        """Equal for features that mean the same."""
+
+    def find(self, trace: Any) -> int | None:
+        """The position of the sketch that a recorded trace belongs to."""
+
+
+class Tunable(Protocol):
+    """A computation with its arguments, a reference, and a space of ways to compute it.
+
+    `key` says which computation it is: records of one key can be compared. `backend`
+    (`module:attribute`, or empty for the compiler) builds candidates in the workers, from `graph`.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def params(self) -> dict[str, Any]: ...
+
+    @property
+    def graph(self) -> dict[str, Any]: ...
+
+    @property
+    def backend(self) -> str: ...
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Python files that workers load first."""
+
+    def describe_args(self) -> list[dict[str, Any]]:
+        """Name, shape (as text) and dtype of each argument, as records keep them."""
+
+    def sample_inputs(self, sizes: dict[str, int] | None = None) -> list[np.ndarray]:
+        """Arrays to tune on."""
+
+    def sizes_of(self, inputs: Sequence[np.ndarray]) -> dict[str, int]:
+        """The symbolic sizes that these input arrays stand for."""
+
+    def reference(self, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray | None]:
+        """What the outputs must be; None for one that is not compared."""
+
+    def initial(self, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray | None]:
+        """What the outputs hold before a call; None for one that every call overwrites."""
+
+    def adjusted(self, options: Any) -> Any:
+        """`MeasureOptions`, with what the computation itself decides: whether there is an answer, and how exact."""
+
+    def search_space(self, target: Target, sizes: dict[str, int]) -> Any:
+        """A `TunableSpace`, which strategies see as a `search.SpaceLike`. Raises WorkloadError where there is none."""
+
+    def defaults(self, target: Target, space: Any) -> tuple[list[Any], list[dict[str, int]]]:
+        """A trace, and the knob values at which it runs when nobody has tuned: the first that work are taken."""
+
+    def as_text(self, trace: list[Any], knobs: dict[str, int]) -> str:
+        """A candidate as a person would write it."""
