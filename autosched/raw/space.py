@@ -207,6 +207,14 @@ class RawSpace:
         names = [self.sketch.spec.lang, self.sketch.name, *self.feature_names]
         return "raw-" + hashlib.sha256(" ".join(names).encode()).hexdigest()[:12]
 
+    @property
+    def failures(self) -> dict[str, str]:
+        """None: nothing is lowered."""
+        return {}
+
+    def impossible(self) -> None:
+        """There is a valid configuration, or `defaults` would have raised."""
+
     def find(self, trace: Any) -> int | None:
         """0 for a trace of this kernel: other values and restrictions leave its configurations comparable."""
         return 0 if isinstance(trace, list) and trace[:1] == self.sketch.trace[:1] else None

@@ -47,6 +47,13 @@ class TunableSpace(Protocol):
     def feature_version(self) -> str:
         """Equal for features that mean the same."""
 
+    @property
+    def failures(self) -> dict[str, str]:
+        """Name of each sketch that turned out not to be possible so far, and why."""
+
+    def impossible(self) -> Exception | None:
+        """What to raise if every sketch was asked for and none of them is possible."""
+
     def find(self, trace: Any) -> int | None:
         """The position of the sketch that a recorded trace belongs to."""
 
