@@ -9,7 +9,8 @@
 Points are measured in random order, so that what drifts on the machine is not mistaken for a knob.
 Each becomes an ordinary record in `--log`, and points with a record there are passed over: a run that
 was ended goes on. A second pass (`--again 1.5`: what took at most 1.5 times the best) gives samples of
-another moment; `--write` puts the samples of all passes together, with the features of each point.
+another moment; `--write`, on the same machine, puts the samples of all passes together, with the features
+of each point.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from autosched.measure import Job, MeasureOptions, Measurer
 from autosched.records import Record, RecordLog, new_id
-from autosched.runtime.device import describe_device, resolve_target, versions
+from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
 from autosched.search import Candidate
 from autosched.search.grid import lexicographic
 from autosched.search.points import feasible
@@ -154,7 +155,7 @@ def main() -> None:
     log = RecordLog(args.log / f"{name}.{target.kind}.jsonl")
     records = list(log.read().records) if log.path.exists() else []
     if args.write is not None:
-        recorded = from_records(name, records, args.note)
+        recorded = from_records(name, records, args.note, with_machine(target).limits)
         write(recorded, args.write / f"{name}{SUFFIX}")
         whole = "every feasible point" if recorded.facts["whole"] else "a part"
         print(f"{recorded}: {whole}, best {recorded.best_seconds:.3g} s, in {args.write}")

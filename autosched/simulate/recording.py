@@ -11,7 +11,7 @@ import gzip
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,16 @@ def check_features(space: RecordedSpace) -> None:
         )
 
 
-def from_records(name: str, records: Sequence[Record], note: str = "") -> RecordedSpace:
+def from_records(
+    name: str, records: Sequence[Record], note: str = "", limits: Mapping[str, int] | None = None
+) -> RecordedSpace:
     """The space of all points that these records measured; the samples of a point's records are put together.
 
-    The records must be of one workload, one set of sizes, one target and one device. A point that both
-    failed and ran counts as failed only if it failed more often. Raises RecordError for records that
-    do not belong together, or whose workload is not found or is another one by now.
+    `limits` are those of the target on the machine that measured (`runtime.device.with_machine` tells the
+    caches of a CPU), which features are relative to. The records must be of one workload, one set of sizes,
+    one target and one device. A point that both failed and ran counts as failed only if it failed more
+    often. Raises RecordError for records that do not belong together, or whose workload is not found or is
+    another one by now.
     """
     if not records:
         raise RecordError("there are no records", asked=f"recorded space {name!r}", legal="measure the space first")
@@ -65,10 +69,11 @@ def from_records(name: str, records: Sequence[Record], note: str = "") -> Record
         )
     first = records[0]
     workload = _workload(name, first.workload)
+    target = _target(first.target, first.device, limits or {})
     sketches, whole = [], True
     for sketch_name in dict.fromkeys(r.sketch for r in records):
         of = [r for r in records if r.sketch == sketch_name]
-        sketch = _sketch(name, workload, sketch_name, of[0].trace, Target.parse(first.target), first.sizes)
+        sketch = _sketch(name, workload, sketch_name, of[0].trace, target, first.sizes)
         part = _part(sketch, of)
         sketches.append(part)
         whole = whole and _is_whole(sketch, part)
@@ -78,6 +83,7 @@ def from_records(name: str, records: Sequence[Record], note: str = "") -> Record
             "name": name,
             "workload": first.workload,
             "target": first.target,
+            "limits": dict(limits or {}),
             "device": first.device,
             "versions": first.versions,
             "recorded": max(r.at for r in records)[:10],
@@ -92,7 +98,8 @@ def from_records(name: str, records: Sequence[Record], note: str = "") -> Record
 def renewed(space: RecordedSpace) -> RecordedSpace:
     """The same points with the features of today. Raises RecordError when the workload is not found."""
     workload = _workload(space.name, space.facts["workload"])
-    target, sizes = Target.parse(space.facts["target"]), space.facts["workload"]["sizes"]
+    target = _target(space.facts["target"], space.facts["device"], space.facts["limits"])
+    sizes = space.facts["workload"]["sizes"]
     parts = []
     for recorded in space.sketches:
         sketch = _sketch(space.name, workload, recorded.name, recorded.trace, target, sizes)
@@ -120,6 +127,14 @@ def write(space: RecordedSpace, path: str | os.PathLike[str]) -> None:
 
 
 # -- the parts ----------------------------------------------------------------------------------------
+def _target(text: str, device: Mapping[str, Any], limits: Mapping[str, int]) -> Target:
+    """The target as it was where the records were made, wherever this is."""
+    target = Target.parse(text)
+    if not target.is_gpu_style and "threads" not in target.options and isinstance(device.get("threads"), int):
+        target = Target.parse(f"{text} -threads={device['threads']}")
+    return target.with_limits(**limits)
+
+
 def _workload(name: str, of: dict[str, Any]) -> Workload:
     asked = f"recorded space {name!r}"
     try:

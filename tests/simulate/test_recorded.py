@@ -105,9 +105,11 @@ def test_records_become_a_space_and_the_file_reads_back(tmp_path):
     assert np.array_equal(back.sketches[0].table, space.sketches[0].table)
 
 
-def test_features_are_those_of_the_template_s_space(softmax):
+def test_features_are_those_of_the_template_s_space_on_the_machine_that_measured(softmax):
     w = find_workload("softmax")()
-    sketch = template_space(w, Target("llvm"), {}).sketches[0]
+    limits = softmax.facts["limits"]
+    assert limits["l2_bytes"] > 1 << 16
+    sketch = template_space(w, Target("llvm -threads=2").with_limits(**limits), {}).sketches[0]
     point = softmax.points()[7]
     values = values_of(softmax, point)
     row = np.array([sketch.indices_of(values)])
