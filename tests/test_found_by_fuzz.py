@@ -9,6 +9,7 @@ from autosched import te
 from autosched.errors import LowerError
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
+from autosched.target import Target
 from autosched.te.tensor import PlaceholderOp, Tensor
 from autosched.testing.oracle import check_against_reference
 
@@ -174,3 +175,35 @@ def test_a_specialized_stage_inside_a_loop(n: int) -> None:
     s[edge].compute_at(s[out], "i")
     s[edge].specialize(te.floormod(size, 2) == 0)
     check(s, [a, out], n=n)
+
+
+def test_shared_memory_of_a_product_with_no_rows() -> None:
+    """The tile of a loop that never runs has a negative extent: the interpreter reserves nothing for it."""
+    a = te.placeholder((0, 5), "float64", "A")
+    k = te.reduce_axis((0, 5), "k")
+    b = te.compute((0,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = create_schedule(b)
+    outer, inner = s[b].split("i", factor=2)
+    first, *_ = s[b].tile(inner, outer, 1, 2)
+    copy = s.cache_read(a, "local", [b])
+    s[copy].compute_at(s[b], first)
+    s[copy].set_scope("shared")
+    check_against_reference([a, b], s, "opencl", [np.zeros((0, 5))], "interpreter")
+
+
+def test_pieces_of_nested_loops_have_room_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops that lie in one another are cut in three each: three of them make 27 bodies, five 243."""
+    n = te.var("n")
+    a = te.placeholder((n,) * 3, "int32", "A")
+    b = te.compute((n,) * 3, lambda i, j, k: a[te.max(i - 1, 0), te.max(j - 1, 0), te.min(k + 1, n - 1)], name="B")
+    s = create_schedule(b)
+    outer, inner = zip(*(s[b].split(axis, factor=2) for axis in b.op.axis), strict=True)
+    s[b].reorder(*outer, *inner)
+    for loop in inner:
+        s[b].unroll(loop)
+    lengths = []
+    for room in (0, 60, 3000):
+        monkeypatch.setattr("autosched.lower.partition.MAX_STATEMENTS", room)
+        lengths.append(len(str(lower_structure(s, [a, b], Target("llvm"), "f").bind({}).body)))
+        check(s, [a, b], n=7)
+    assert lengths[0] < lengths[1] < lengths[2]

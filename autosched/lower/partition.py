@@ -60,9 +60,35 @@ __all__ = ["partition_loops"]
 
 #: A serial loop of at most this constant extent is relaxed like an unrolled one.
 SMALL = 4
-#: Loops are cut only while the program has fewer statements than this.
+#: Statements that cutting may add to a program in all. Loops that lie in one another multiply their pieces.
 MAX_STATEMENTS = 3000
-NONE: frozenset[Expr] = frozenset()
+
+
+@dataclass(slots=True)
+class _Room:
+    """Statements that may still be added, by all cuts together."""
+
+    statements: int
+
+    def take(self, copied: Stmt, times: int) -> bool:
+        """Whether there is room for `times` more of `copied`; it is taken then."""
+        wanted = times * sum(1 for _ in walk(copied))
+        if wanted > self.statements:
+            return False
+        self.statements -= wanted
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What surrounds a statement: the loops of work-items, and the room that is left.
+
+    Nothing is cut where work-items decide: those of a group run in step, so each would go through the
+    pieces of all.
+    """
+
+    items: frozenset[Expr]
+    room: _Room
 
 
 @dataclass(slots=True)
@@ -88,47 +114,47 @@ class _Span:
     answers: dict[Expr, Expr] = field(default_factory=dict)
 
 
-def partition_loops(s: Stmt, an: Analyzer, items: frozenset[Expr] = NONE) -> Stmt:
-    """`s` with its loops cut into borders and interiors.
+def partition_loops(s: Stmt, an: Analyzer) -> Stmt:
+    """`s` with its loops cut into borders and interiors, as far as there is room for them."""
+    return _partition(s, an, _Around(frozenset(), _Room(MAX_STATEMENTS)))
 
-    `items` are the loops of work-items around `s`. Nothing is cut where they decide: the work-items of
-    a group run in step, so each would go through the pieces of all.
-    """
+
+def _partition(s: Stmt, an: Analyzer, around: _Around) -> Stmt:
     match s:
         case For():
-            return _partition_for(s, an, items)
+            return _partition_for(s, an, around)
         case If():
             with an.assuming(s.condition):
-                then = partition_loops(s.then, an, items)
-            return If(s.condition, then, None if s.otherwise is None else partition_loops(s.otherwise, an, items))
+                then = _partition(s.then, an, around)
+            return If(s.condition, then, None if s.otherwise is None else _partition(s.otherwise, an, around))
         case Seq():
-            return seq(*(partition_loops(c, an, items) for c in s.stmts))
+            return seq(*(_partition(c, an, around) for c in s.stmts))
         case Let() | Allocate() | Produce() | Launch() | While():
-            return replace(s, body=partition_loops(s.body, an, items))
+            return replace(s, body=_partition(s.body, an, around))
         case _:
             return s
 
 
-def _partition_for(loop: For, an: Analyzer, items: frozenset[Expr]) -> Stmt:
+def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
     if loop.thread.startswith("threadIdx"):
-        items |= {loop.var}
+        around = replace(around, items=around.items | {loop.var})
     if loop.kind in ("serial", "parallel"):
-        loop = _tighten(loop, an, items)
+        loop = _tighten(loop, an, around)
     with an.tightened({}):
         enter_loop(loop, an)
         span = None
         is_cut = not loop.ragged and hint(loop, "loop_partition_hint") != 0
         if is_cut and (loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx")):
-            span = _interior(loop, an, items)
+            span = _interior(loop, an, around)
         if span is None:
-            return replace(loop, body=partition_loops(loop.body, an, items))
+            return replace(loop, body=_partition(loop.body, an, around))
         site = _site(loop.body, span)
         if _works_elsewhere(loop.body, site):
-            return replace(loop, body=partition_loops(_chosen_at(loop, site, span, an), an, items))
+            return replace(loop, body=_partition(_chosen_at(loop, site, span, an), an, around))
         clean = replace_exprs(loop.body, span.answers)
         clean = simplify_stmt(clean, an)
     if loop.kind != "serial" or span.asked:
-        return _choose(loop, span, clean, an, items)
+        return _choose(loop, span, clean, an, around)
     # limits may be simplified only by what holds where they are computed: if knowing that the loop
     # runs makes them simpler, it has to be asked
     runs = an.simplify(loop.extent >= 1)
@@ -141,12 +167,12 @@ def _partition_for(loop: For, an: Analyzer, items: frozenset[Expr]) -> Stmt:
         with an.tightened({}):
             enter_loop(loop, an)
             an.bind(loop.var, low, an.poly(high) - 1)
-            inside = partition_loops(simplify_stmt(clean, an), an, items)
-        pieces = _cut(loop, span, low, high, inside, an, items)
+            inside = _partition(simplify_stmt(clean, an), an, around)
+        pieces = _cut(loop, span, low, high, inside, an, around)
     return pieces if is_const(runs, True) else If(runs, pieces)
 
 
-def _tighten(loop: For, an: Analyzer, items: frozenset[Expr]) -> For:
+def _tighten(loop: For, an: Analyzer, around: _Around) -> For:
     """A guard around the whole body that the loop variable alone decides becomes the loop's bound:
 
     for y in [0, 8): if y < n: f   ->   for y in [0, min(8, n)): f
@@ -160,7 +186,7 @@ def _tighten(loop: For, an: Analyzer, items: frozenset[Expr]) -> For:
         enter_loop(loop, an)
         for c in conjuncts(body.condition):
             trial = _Span()
-            holds = None if variables(c) & items else an.inequalities(c)
+            holds = None if variables(c) & around.items else an.inequalities(c)
             if holds and all(_solve(p, loop.var, frozenset(), an, trial, 4, exact=True) for p in holds):
                 span.low += trial.low
                 span.high += trial.high
@@ -188,13 +214,13 @@ def _limits(loop: For, span: _Span, an: Analyzer) -> tuple[Expr, Expr]:
     return low, high
 
 
-def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyzer, items: frozenset[Expr]) -> Stmt:
+def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyzer, around: _Around) -> Stmt:
     end = loop.start + loop.extent
     border = _scalar_border(loop.body, span)
     pieces = [replace(loop, start=low, extent=high - low, body=inside)]
     for start, stop, first in ((loop.start, low, True), (high, end, False)):
         piece = simplify_stmt(replace(loop, start=start, extent=stop - start, body=border, ragged=True, lanes=0), an)
-        piece = partition_loops(piece, an, items)
+        piece = _partition(piece, an, around)
         pieces.insert(0 if first else len(pieces), piece)  # type: ignore[arg-type]
     return seq(*(simplify_stmt(p, an) for p in pieces))
 
@@ -221,16 +247,16 @@ def _half(extent: Expr) -> int:
     return 1 << (half.bit_length() - 1) if half >= 4 else 0
 
 
-def _choose(loop: For, span: _Span, clean: Stmt, an: Analyzer, items: frozenset[Expr]) -> Stmt:
+def _choose(loop: For, span: _Span, clean: Stmt, an: Analyzer, around: _Around) -> Stmt:
     with an.tightened({}):
         enter_loop(loop, an)
         condition = an.simplify(_holds(loop, span))
         if is_const(condition, True):
-            body = partition_loops(clean, an, items)
+            body = _partition(clean, an, around)
         else:
             with an.assuming(condition):
-                inside = partition_loops(simplify_stmt(clean, an), an, items)
-            body = If(condition, inside, partition_loops(simplify_stmt(_scalar_border(loop.body, span), an), an, items))
+                inside = _partition(simplify_stmt(clean, an), an, around)
+            body = If(condition, inside, _partition(simplify_stmt(_scalar_border(loop.body, span), an), an, around))
     return replace(loop, body=body)
 
 
@@ -302,7 +328,7 @@ def _replaced(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
 # -- which questions -----------------------------------------------------------------------------
 
 
-def _interior(loop: For, an: Analyzer, items: frozenset[Expr]) -> _Span | None:
+def _interior(loop: For, an: Analyzer, around: _Around) -> _Span | None:
     """Where the questions this loop can settle are settled, or None if there is nothing to gain.
 
     A loop with a shared stage in it is left whole. The barriers of that stage would come to stand in
@@ -317,8 +343,6 @@ def _interior(loop: For, an: Analyzer, items: frozenset[Expr]) -> _Span | None:
     lanes = frozenset(s.var for s in inner if s.kind == "vectorize" or _is_work_item(s))
     small = frozenset(s.var for s in relaxed if s.kind == "serial")
     innermost = not serial
-    if sum(1 for _ in walk(loop.body)) > MAX_STATEMENTS:
-        return None
     span, unsolved = _Span(), _Span()
     with an.tightened({}):
         for s in relaxed:  # their ranges, but not that they run: a question may be asked outside them
@@ -327,7 +351,7 @@ def _interior(loop: For, an: Analyzer, items: frozenset[Expr]) -> _Span | None:
         over = frozenset(s.var for s in relaxed)
         for question in _questions(loop.body, an):
             mentioned = variables(question.node)
-            if loop.var not in mentioned or mentioned & (serial | items):
+            if loop.var not in mentioned or mentioned & (serial | around.items):
                 continue
             is_guard = question.node.dtype.is_bool and is_const(question.answer, True)
             if is_guard and mentioned & small:  # `_tighten` turns it into that loop's bound
@@ -339,7 +363,8 @@ def _interior(loop: For, an: Analyzer, items: frozenset[Expr]) -> _Span | None:
     if not span.answers or loop.kind != "serial":  # a serial loop is cut where it can be
         span.asked += unsolved.asked
         span.answers.update(unsolved.answers)
-    return span if span.answers else None
+    pieces = 2 if loop.kind == "serial" and not span.asked else 1
+    return span if span.answers and around.room.take(loop.body, pieces) else None
 
 
 def _is_work_item(s: For) -> bool:

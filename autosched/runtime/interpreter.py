@@ -394,7 +394,7 @@ class _Interpreter:
             task = Task(self.task, groups, number)
             memory = dict(self.memory)
             for b in shared:
-                values = np.zeros([self.index(d, 0) for d in b.shape], b.dtype.numpy)
+                values = np.zeros([max(self.index(d, 0), 0) for d in b.shape], b.dtype.numpy)
                 memory[b] = Memory(values, False, task)
             members = Fork("two work-items of a group with no barrier between")
             items = []
