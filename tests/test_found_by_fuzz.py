@@ -207,3 +207,27 @@ def test_pieces_of_nested_loops_have_room_in_all(monkeypatch: pytest.MonkeyPatch
         lengths.append(len(str(lower_structure(s, [a, b], Target("llvm"), "f").bind({}).body)))
         check(s, [a, b], n=7)
     assert lengths[0] < lengths[1] < lengths[2]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_scan_in_shared_memory_keeps_its_steps_together(n: int) -> None:
+    """Steps at either border had barriers of their own, and PoCL let the first work-item decide for all."""
+    m = te.var("n")
+    a = te.placeholder((9, m, 4), "uint8", "A")
+
+    def edge(t: te.Expr, i: te.Expr, j: te.Expr) -> te.Expr:
+        return a[te.min(t + 1, 8), te.max(i - 2, 0), j] + a[te.max(t - 2, 0), i, j]
+
+    t0 = te.compute((9, m, 4), edge, name="t0")
+    first = te.compute((1, m, 4), lambda t, i, j: t0[t, i, j], name="first")
+    state = te.placeholder((9, m, 4), "uint8", "S")
+    middle = te.compute((9, m, 4), lambda t, i, j: te.min(state[t - 1, i, 3 - j], 8) + t0[t, i, j], name="middle")
+    update = te.compute((9, m, 4), lambda t, i, j: te.max(middle[t, i, j], 1), name="update")
+    steps = te.scan(first, update, state, name="steps")
+    out = te.compute((9, m, 4), lambda t, i, j: steps[8 - t, i, j], name="out")
+    s = create_schedule(out)
+    s[t0].compute_inline()
+    s[steps].compute_at(s[out], out.op.axis[2])
+    s[steps].set_scope("shared")
+    s[out].bind(out.op.axis[2], te.thread_axis("threadIdx.x"))
+    check(s, [a, out], target="opencl", n=n)

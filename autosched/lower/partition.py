@@ -45,6 +45,7 @@ from autosched.ir.stmt import (
     Produce,
     Seq,
     Stmt,
+    Store,
     While,
     children,
     expressions,
@@ -331,12 +332,12 @@ def _replaced(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
 def _interior(loop: For, an: Analyzer, around: _Around) -> _Span | None:
     """Where the questions this loop can settle are settled, or None if there is nothing to gain.
 
-    A loop with a shared stage in it is left whole. The barriers of that stage would come to stand in
+    A loop that fills shared memory is left whole. The barriers of that stage would come to stand in
     a piece that not all work-items reach, or in a branch, and there PoCL (3.0) is not to be trusted:
     it decides the other conditions of the branch for all work-items by what the first one finds.
     """
     inner = [s for s in walk(loop.body) if isinstance(s, For)]
-    if any(isinstance(s, Allocate) and s.buffer.scope == "shared" for s in walk(loop.body)):
+    if any(isinstance(s, (Allocate, Store)) and s.buffer.scope == "shared" for s in walk(loop.body)):
         return None
     relaxed = [s for s in inner if _is_relaxed(s)]
     serial = frozenset(s.var for s in inner if not _is_relaxed(s))
