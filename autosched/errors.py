@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ImageError",
     "LowerError",
     "MeasureError",
+    "NoValueYet",
     "RecordError",
     "ScheduleError",
     "TargetError",
@@ -65,6 +67,15 @@ class UsageError(AutoschedError):
     """A wrong argument on the command line or to a public function."""
 
     exit_status = 2
+
+
+class NoValueYet(UsageError, TypeError):
+    """A Python number or truth value is needed of knobs, which have none while a sketch is traced; `names` says
+    of which."""
+
+    def __init__(self, why: str, *, asked: str = "", legal: str = "", names: Sequence[str] = ()) -> None:
+        super().__init__(why, asked=asked, legal=legal)
+        self.names = tuple(names)
 
 
 class WorkloadError(UsageError):

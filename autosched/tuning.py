@@ -156,7 +156,9 @@ def tune(
     *,
     trials: int | None = 200,
     budget_s: float | None = None,
+    patience: int | None = None,
     strategy: str = "guided",
+    strategy_options: dict[str, Any] | None = None,
     model: str = "xgb",
     transfer: bool = True,
     seed: int = 0,
@@ -170,6 +172,8 @@ def tune(
 
     trials:   candidates to have measured in all, those in earlier records included; None for no limit
     budget_s: seconds this run may take; the first limit reached ends it
+    patience: end after so many trials in a row of which none is faster than the best before
+    strategy_options: see `docs/search.md`
     transfer: whether the model also learns from records of other shapes, operators and devices
     records:  folder of the log; running again with the same log resumes
     inputs:   arrays to verify and time on; by default the workload's own, at `sizes`
@@ -182,11 +186,14 @@ def tune(
         raise UsageError(f"{trials} is not a number of trials", asked="tune", legal="0 or more")
     if budget_s is not None and not budget_s > 0:
         raise UsageError(f"{budget_s} is not a time", asked="tune", legal="seconds, more than 0")
+    if patience is not None and not patience > 0:
+        raise UsageError(f"{patience} is not a number of trials", asked="tune(patience=..)", legal="1 or more")
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
     run = _Run(as_workload(what), resolve_target(target), trials, budget_s, progress or (lambda event: None))
     run.prepare(inputs, sizes, records, measure or MeasureOptions())
-    run.choose_strategy(strategy, model, seed, transfer)
+    run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
+    run.patience = patience
     return run.go()
 
 
@@ -212,6 +219,8 @@ class _Run:
         self.unsaved = 0
         self.trials_begun = 0.0
         self.default_seconds = float("inf")
+        self.patience: int | None = None
+        self.in_vain = 0  # trials since the last that was the fastest so far
 
     # -- before the first trial -----------------------------------------------------------------
     def prepare(
@@ -248,14 +257,16 @@ class _Run:
         self.expected = w.reference(self.inputs)
         self.reference_s = time.monotonic() - before
 
-    def choose_strategy(self, strategy: str, model: str, seed: int, transfer: bool) -> None:
+    def choose_strategy(
+        self, strategy: str, options: dict[str, Any], model: str, seed: int, transfer: bool
+    ) -> None:
         """The strategy, told of every earlier trial of a sketch that is still in the space."""
         threads = self.target.num_threads if self.target.kind == "llvm" else 1
         made = make_model(model, self.space.feature_names, seed=seed, threads=threads)
         if transfer and isinstance(made, PrimedCostModel):
             self._prime(made)
         self.strategy_name, self.seed = strategy, seed
-        self.strategy = make_strategy(strategy, self.space, seed=seed, model=made)
+        self.strategy = make_strategy(strategy, self.space, seed=seed, model=made, **options)
         past = [(self._candidate(r), r) for r in trials(self.earlier)]
         known = [_trial(c, r) for c, r in past if c is not None]
         self.resumed = sum(r.sketch != DEFAULT for c, r in past if c is not None)
@@ -392,6 +403,9 @@ class _Run:
         done = self.resumed
         self.trials_begun = self.elapsed
         while self.time_left > 0 and (self.limit is None or done < self.limit):
+            if self.patience is not None and self.in_vain >= self.patience:
+                self.note(f"none of the last {self.in_vain} trials was faster than the best before")
+                return
             n = BATCH if self.limit is None else min(BATCH, self.limit - done)
             if self.trial_s:  # a batch is built before it runs: do not begin what cannot be finished
                 n = max(1, int(min(n, self.time_left / self.trial_s)))
@@ -433,10 +447,12 @@ class _Run:
             self.measured.append(r)
             if not r.ok:
                 self.failures[r.status] += 1
+            is_best = r.seconds < min((x.seconds for x in self.measured[:-1]), default=float("inf"))
+            self.in_vain = 0 if is_best else self.in_vain + 1
             self.save(r)
             self.tell(self._progress(r))
             yield _trial(candidate, r)
-            if self.time_left <= 0:
+            if self.time_left <= 0 or (self.patience is not None and self.in_vain >= self.patience):
                 return
 
     def _progress(self, r: Record) -> TrialDone:

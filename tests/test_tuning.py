@@ -127,6 +127,33 @@ def test_running_again_resumes(blur, tuned, tmp_path):
     assert (done.resumed, done.trials) == (8, 0)
 
 
+def test_patience_ends_a_run_that_finds_nothing_faster(blur, tmp_path):
+    events = []
+    autosched.tune(
+        blur,
+        "llvm",
+        trials=40,
+        patience=2,
+        strategy="random",
+        sizes=SIZES,
+        records=tmp_path,
+        measure=FAST,
+        progress=events.append,
+    )
+    seconds = [e.record.seconds for e in events if isinstance(e, TrialDone)]
+    best, in_vain = float("inf"), 0
+    for n, s in enumerate(seconds):
+        assert in_vain < 2, f"trial {n} was one too many"
+        best, in_vain = (s, 0) if s < best else (best, in_vain + 1)
+    assert in_vain == 2 and len(seconds) < 40
+    assert any("none of the last 2 trials" in e.text for e in events if isinstance(e, Note))
+
+
+def test_strategies_are_given_their_options(blur, tmp_path):
+    with pytest.raises(UsageError, match="no option 'colour'|colour"):
+        autosched.tune(blur, "llvm", strategy_options={"colour": 1}, strategy="random", sizes=SIZES, records=tmp_path)
+
+
 def test_build_applies_the_best_record_and_says_so(blur, tuned):
     result, _, folder = tuned
     module = autosched.build(blur, "llvm", records=folder, sizes=SIZES)

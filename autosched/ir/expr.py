@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from autosched.errors import UsageError
+from autosched.errors import NoValueYet, UsageError
 from autosched.ir.dtype import BOOL, INT32, DType, dtype, promote
 from autosched.ir.ops import FIELDS, OPS, REDUCE_FIELDS, OpInfo
 
@@ -92,6 +93,27 @@ _interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
 _serial = itertools.count()
 
 
+def _knobs(e: Expr) -> list[str]:
+    """The names of the knobs in an expression."""
+    return [v.value.name for v in variables(e) if v.value.role == "knob"]
+
+
+def _no_value_yet(knobs: list[str], asked: str) -> NoValueYet:
+    return NoValueYet(
+        f"{knobs[0]} is a knob: it has no value while the sketch is traced",
+        asked=asked,
+        legal="use s.choose(...) for a decision that changes the loop structure, "
+        "or te.select(...) inside an expression",
+        names=knobs,
+    )
+
+
+def _is_asked_by_us() -> bool:
+    """Whether the truth of an expression is asked for by this package, and not by a user's program."""
+    module = sys._getframe(2).f_globals.get("__name__", "")
+    return module.partition(".")[0] == "autosched" and not module.startswith("autosched.tvm.")
+
+
 class Expr:
     """An expression of scalar or vector type. Build it with operators and this module's functions."""
 
@@ -117,18 +139,14 @@ class Expr:
     def __bool__(self) -> bool:
         if self.op == "const":
             return bool(self.value)
-        if self.op == "eq" and self.args[0].dtype.lanes == 1:
-            return self.args[0] is self.args[1]
-        if self.op == "ne" and self.args[0].dtype.lanes == 1:
-            return self.args[0] is not self.args[1]
-        knobs = [v.value.name for v in variables(self) if v.value.role == "knob"]
+        knobs = _knobs(self)
+        if self.op in ("eq", "ne") and self.args[0].dtype.lanes == 1:
+            same = self.args[0] is self.args[1]
+            # Whether two formulas are the same is asked all the time; a script asks for the knob's value.
+            if same or not knobs or not any(a.op == "const" for a in self.args) or _is_asked_by_us():
+                return same if self.op == "eq" else not same
         if knobs:
-            raise UsageError(
-                f"{knobs[0]} is a knob: it has no value while the sketch is traced",
-                asked=f"bool({self!r})",
-                legal="use s.choose(...) for a decision that changes the loop structure, "
-                "or te.select(...) inside an expression",
-            )
+            raise _no_value_yet(knobs, f"bool({self!r})")
         raise UsageError(
             "an expression has no truth value before it runs",
             asked=f"bool({self!r})",
@@ -137,8 +155,16 @@ class Expr:
 
     def __int__(self) -> int:
         if self.op != "const":
+            knobs = _knobs(self)
+            if knobs:
+                raise _no_value_yet(knobs, f"int({self!r})")
             raise TypeError(f"{self!r} has no value before it runs")
         return int(self.value)
+
+    def __index__(self) -> int:
+        if self.op == "const" and not isinstance(self.value, int):
+            raise TypeError(f"{self!r} is not an integer")
+        return int(self)
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(f"{self!r} is a scalar expression and cannot be iterated")

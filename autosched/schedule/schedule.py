@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +40,7 @@ from autosched.schedule.verify import verify
 from autosched.te.tensor import Graph, IterVar, Operation, PlaceholderOp, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
-__all__ = ["Constraint", "Knob", "Schedule", "create_schedule", "replay"]
+__all__ = ["Constraint", "Knob", "Schedule", "create_schedule", "lent_knobs", "replay"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +58,20 @@ class Constraint:
 
     condition: Expr
     reason: str
+
+
+#: knobs that new schedules have from the start
+_lent: ContextVar[dict[str, Knob] | None] = ContextVar("lent knobs", default=None)
+
+
+@contextmanager
+def lent_knobs(s: Schedule) -> Iterator[None]:
+    """Schedules that are created inside `with` may use the knobs of this one, to whom their traces are added."""
+    token = _lent.set(dict(s.knobs))
+    try:
+        yield
+    finally:
+        _lent.reset(token)
 
 
 class Schedule:
@@ -81,7 +97,7 @@ class Schedule:
             raise UsageError("nothing to compute", asked="create_schedule([])", legal="give the output tensors")
         self.outputs = tuple(outputs)
         self.trace = Trace()
-        self.knobs: dict[str, Knob] = {}
+        self.knobs: dict[str, Knob] = dict(_lent.get() or {})
         self.constraints: list[Constraint] = []
         self.stages: list[Stage] = []
         self.groups: list[Group] = []

@@ -1,0 +1,110 @@
+"""Callbacks of tuners: called with the tuner, inputs and results of each measurement."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, TextIO
+
+from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
+from autosched.tvm.autotvm.record import encode
+
+__all__ = ["Monitor", "log_to_file", "progress_bar"]
+
+Callback = Callable[[Any, Sequence[MeasureInput], Sequence[MeasureResult]], None]
+
+_UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+def log_to_file(file_out: str | PathLike[str] | TextIO, protocol: str = "json") -> Callback:
+    """Append a line for each measurement to a file, at once: see `record.encode`."""
+
+    def write(_: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        text = "".join(encode(i, r, protocol) + "\n" for i, r in zip(inputs, results, strict=True))
+        if isinstance(file_out, (str, PathLike)):
+            path = Path(file_out)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(text)
+        else:
+            file_out.write(text)
+            file_out.flush()
+
+    return write
+
+
+def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback:
+    """One line on the standard error: current and best speed, trials, seconds, and failures.
+
+    `total` is the number of trials; the speed is in `si_prefix` FLOP/s, or the time in ms where a call
+    counts no operations.
+    """
+    unit, begun = _unit(si_prefix), time.monotonic()
+    state = {"done": 0, "failed": 0, "best": float("inf")}
+
+    def show(tuner: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        now = float("inf")
+        for result in results:
+            state["done"] += 1
+            if result.error_no:
+                state["failed"] += 1
+                continue
+            now = sum(result.costs) / len(result.costs)
+            state["best"] = min(state["best"], now)
+        flop = inputs[-1].task.flop if inputs else 0
+        speeds = f"Current/Best: {_speed(flop, now, unit):>7} / {_speed(flop, state['best'], unit):>7}"
+        name = f"{si_prefix}FLOPS" if flop else "ms"
+        failed = f" | {state['failed']} failed" if state["failed"] else ""
+        end = "\n" if state["done"] >= total else ""
+        elapsed = time.monotonic() - begun
+        print(
+            f"\r{prefix} {speeds} {name} | Progress: ({state['done']}/{total}) | {elapsed:.2f} s{failed}",
+            end=end,
+            file=sys.stderr,
+            flush=True,
+        )
+
+    return show
+
+
+def _unit(si_prefix: str) -> float:
+    if si_prefix not in _UNITS:
+        from autosched.errors import UsageError
+
+        raise UsageError(f"{si_prefix!r} is no prefix", asked="si_prefix", legal=", ".join(map(repr, _UNITS)))
+    return _UNITS[si_prefix]
+
+
+def _speed(flop: float, seconds: float, unit: float) -> str:
+    if seconds == float("inf"):
+        return "-"
+    return f"{flop / seconds / unit:.2f}" if flop else f"{seconds * 1e3:.3f}"
+
+
+class Monitor:
+    """Keeps scores (FLOP/s, 0 for failures) and time stamps of all trials."""
+
+    def __init__(self) -> None:
+        self.scores: list[float] = []
+        self.timestamps: list[float] = []
+
+    def __call__(self, tuner: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        for inp, result in zip(inputs, results, strict=True):
+            score = 0.0 if result.error_no else inp.task.flop * len(result.costs) / sum(result.costs)
+            self.scores.append(score)
+            self.timestamps.append(result.timestamp)
+
+    def reset(self) -> None:
+        """Forget all."""
+        self.scores, self.timestamps = [], []
+
+    def trial_scores(self) -> list[float]:
+        """FLOP/s of each trial."""
+        return self.scores
+
+    def trial_timestamps(self) -> list[float]:
+        """When each trial was over: seconds since 1970."""
+        return self.timestamps

@@ -1,0 +1,194 @@
+"""Which configuration a template gets: the contexts that `with` puts in force, the innermost first."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from io import TextIOBase
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import UsageError
+from autosched.target import Target
+from autosched.tvm.autotvm.config import ConfigSpace, FallbackConfigEntity
+from autosched.tvm.autotvm.measure import MeasureInput
+
+__all__ = ["ApplyConfig", "ApplyFixedConfig", "ApplyHistoryBest", "DispatchContext", "FallbackContext", "get_config"]
+
+_logger = logging.getLogger("autotvm")
+
+
+class DispatchContext:
+    """Base class. `current` is the innermost one in force; `_query_inside` answers None to pass a question on."""
+
+    current: DispatchContext
+
+    def __init__(self) -> None:
+        self._outer: DispatchContext | None = None
+
+    def query(self, target: Target | None, workload: Any) -> ConfigSpace:
+        """The configuration for a task's workload (its name and arguments) on a target."""
+        found = self._query_inside(target, workload)
+        if found is not None:
+            return found
+        assert self._outer is not None  # the outermost answers everything
+        return self._outer.query(target, workload)
+
+    def update(self, target: Target | None, workload: Any, cfg: ConfigSpace) -> None:
+        """From now on this is the configuration for that workload and target."""
+        raise NotImplementedError
+
+    def _query_inside(self, target: Target | None, workload: Any) -> ConfigSpace | None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        self._outer = DispatchContext.current
+        DispatchContext.current = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._outer is not None
+        DispatchContext.current = self._outer
+
+
+class ApplyConfig(DispatchContext):
+    """This configuration for every template."""
+
+    def __init__(self, config: ConfigSpace) -> None:
+        super().__init__()
+        self._config = config
+        self.workload: Any = None
+
+    def _query_inside(self, target: Target | None, workload: Any) -> ConfigSpace:
+        self.workload = workload
+        return self._config
+
+    def update(self, target: Target | None, workload: Any, cfg: ConfigSpace) -> None:
+        self.workload, self._config = workload, cfg
+
+
+class ApplyFixedConfig(DispatchContext):
+    """The first configuration of each of these tasks."""
+
+    def __init__(self, tasks: Sequence[Any], schedule_names: str | Sequence[str]) -> None:
+        super().__init__()
+        self._tasks = list(tasks)
+        self._names = [schedule_names] if isinstance(schedule_names, str) else list(schedule_names)
+
+    def _query_inside(self, target: Target | None, workload: Any) -> ConfigSpace | None:
+        task = next((t for t in self._tasks if workload and t.name == workload[0]), None)
+        if task is None:
+            return None
+        config: ConfigSpace = task.config_space.get(0)
+        config.cost = 1e-6 if task.name in self._names else 100000
+        return config
+
+
+class ApplyHistoryBest(DispatchContext):
+    """The fastest configuration of a log, for the same task on the same kind of target.
+
+    `records`: a file, a file's name, pairs of MeasureInput and MeasureResult, or a list of such. Records of the
+    same `-model` are looked at first, then those that have a key of the target in common. Raises RecordError
+    for a file that is not there.
+    """
+
+    def __init__(self, records: Any, n_lines: int | None = None) -> None:
+        super().__init__()
+        self.best_by_targetkey: dict[Any, Any] = {}
+        self.best_by_model: dict[Any, Any] = {}
+        self._user: dict[Any, ConfigSpace] = {}
+        if records is not None:
+            self.load(records, n_lines)
+
+    def load(self, records: Any, n_lines: int | None = None) -> None:
+        """Add these records, at most `n_lines` of them."""
+        for count, (inp, res) in enumerate(_unpacked(records)):
+            if n_lines is not None and count >= n_lines:
+                return
+            if res.error_no != 0 or not res.costs:
+                continue
+            for k in inp.target.keys:
+                _keep_faster(self.best_by_targetkey, (k, inp.task.workload), (inp, res))
+            if inp.target.model != "unknown":
+                _keep_faster(self.best_by_model, (inp.target.model, inp.task.workload), (inp, res))
+
+    def _query_inside(self, target: Target | None, workload: Any) -> ConfigSpace | None:
+        if target is None:
+            raise UsageError(
+                "which configuration is best depends on the target",
+                asked=f"ApplyHistoryBest, for {workload!r:.100}",
+                legal='call the template inside `with tvm.target.Target("llvm"):`',
+            )
+        keys = [(target.model, workload), *((k, workload) for k in target.keys)]
+        for n, key in enumerate(keys):
+            best = self.best_by_targetkey if n else self.best_by_model
+            if key in self._user:
+                return self._user[key]
+            if key in best:
+                config: ConfigSpace = best[key][0].config
+                return config
+        return None
+
+    def update(self, target: Target | None, workload: Any, cfg: ConfigSpace) -> None:
+        assert target is not None
+        cfg.cost = 0
+        self._user.update(dict.fromkeys([(target.model, workload), *((k, workload) for k in target.keys)], cfg))
+
+
+def _keep_faster(best: dict[Any, Any], key: Any, pair: tuple[Any, Any]) -> None:
+    if key not in best or np.mean(best[key][1].costs) > np.mean(pair[1].costs):
+        best[key] = pair
+
+
+def _unpacked(records: Any) -> Iterable[tuple[Any, Any]]:
+    from autosched.tvm.autotvm.record import load_from_buffer, load_from_file
+
+    if isinstance(records, (str, bytes, PathLike)):
+        yield from load_from_file(records)
+    elif isinstance(records, TextIOBase):
+        yield from load_from_buffer(records)
+    else:
+        for item in records:
+            if isinstance(item, (tuple, list)) and item and isinstance(item[0], MeasureInput):
+                yield item[0], item[1]
+            else:
+                yield from _unpacked(item)
+
+
+class FallbackContext(DispatchContext):
+    """The outermost: a `FallbackConfigEntity` for what nothing is known of, with one warning for each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory: dict[Any, ConfigSpace] = {}
+        self._warned: set[Any] = set()
+
+    def _query_inside(self, target: Target | None, workload: Any) -> ConfigSpace:
+        key = (str(target), workload)
+        if workload is None or key not in self.memory:
+            if workload is not None and key not in self._warned:
+                self._warned.add(key)
+                _logger.warning(
+                    "no configuration for target=%s, workload=%s: the template's fallback, which may be slow",
+                    target,
+                    workload,
+                )
+            self.memory[key] = FallbackConfigEntity()
+        return self.memory[key]
+
+    def update(self, target: Target | None, workload: Any, cfg: ConfigSpace) -> None:
+        self.memory[str(target), workload] = cfg
+
+    def clear_cache(self, target: Target | None, workload: Any) -> None:
+        """Forget what that workload got."""
+        self.memory.pop((str(target), workload), None)
+
+
+DispatchContext.current = FallbackContext()
+
+
+def get_config() -> Any:
+    """The configuration in force: inside a template, the one it is to use or to define."""
+    return DispatchContext.current.query(Target.current(allow_none=True), None)

@@ -1,0 +1,188 @@
+"""AutoTVM's logs: one JSON line for each measurement.
+
+    {"input": [target, task, args, kwargs],
+     "config": {"index": .., "code_hash": .., "entity": [[name, kind, value], ..]},
+     "result": [[costs], error_no, all_cost, timestamp], "version": 0.2, "tvm_version": ".."}
+
+That is version 0.2, of TVM 0.8 and later. The protocol `pickle` is not: reading
+such a file can run whatever is in it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, TextIO
+
+from autosched.errors import AutoschedError, RecordError
+from autosched.target import Target
+from autosched.tvm.autotvm.config import ConfigEntity
+from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
+from autosched.tvm.autotvm.task import Task
+
+__all__ = [
+    "AUTOTVM_LOG_VERSION",
+    "decode",
+    "encode",
+    "load_from_buffer",
+    "load_from_file",
+    "measure_str_key",
+    "pick_best",
+    "split_workload",
+]
+
+AUTOTVM_LOG_VERSION = 0.2
+#: what the lines say they were written by
+TVM_VERSION = "0.19.0"
+#: characters of a line that are looked at; those of TVM have a few hundred
+MAX_LINE = 1 << 20
+
+_LEGAL = "a line of version 0.2, which TVM 0.8 and later write"
+
+
+def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
+    """A line of a log, without its end. Raises RecordError for what JSON cannot hold."""
+    _only_json(protocol)
+    costs = [float(c) for c in result.costs] if result.error_no == 0 else [1e9]
+    line = {
+        "input": [str(inp.target), inp.task.name, inp.task.args, inp.task.kwargs],
+        "config": inp.config.to_json_dict(),
+        "result": [costs, int(result.error_no), float(result.all_cost), float(result.timestamp)],
+        "version": AUTOTVM_LOG_VERSION,
+        "tvm_version": TVM_VERSION,
+    }
+    try:
+        return json.dumps(line, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise RecordError(str(error), asked=f"encode task {inp.task.name!r}", legal="plain data") from None
+
+
+def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult]:
+    """What a line says. Raises RecordError for a line that is none of AutoTVM's."""
+    _only_json(protocol)
+    if len(row) > MAX_LINE:
+        raise RecordError(f"it has {len(row)} characters", asked="an AutoTVM line", legal=_LEGAL)
+    try:
+        data = json.loads(row)
+        version = data.get("version", data.get("v"))
+        if version != AUTOTVM_LOG_VERSION:
+            raise RecordError(f"its version is {version!r:.40}", asked="an AutoTVM line", legal=_LEGAL)
+        (target, name, args, _), config, result = data["input"], data["config"], data["result"]
+        task = Task(str(name), _tuples(args))
+        inp = MeasureInput(_target(str(target)), task, ConfigEntity.from_json_dict(config))
+        return inp, _result(*result)
+    except RecordError:
+        raise
+    except (AutoschedError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        why = error.why if isinstance(error, AutoschedError) else f"{type(error).__name__}: {error}"
+        raise RecordError(f"it cannot be read: {why}", asked=f"{row[:60]!r}", legal=_LEGAL) from None
+
+
+def _only_json(protocol: str) -> None:
+    if protocol != "json":
+        raise RecordError("reading it could run code", asked=f"protocol={protocol!r}", legal='protocol="json"')
+
+
+def _result(costs: Any, error_no: Any, all_cost: Any, timestamp: Any) -> MeasureResult:
+    listed = tuple(float(c) for c in (costs if isinstance(costs, (list, tuple)) else [costs]))
+    if not all(math.isfinite(c) and c > 0 for c in listed):
+        raise ValueError(f"{costs!r:.60} are no times")
+    return MeasureResult(listed, int(error_no), float(all_cost), float(timestamp))
+
+
+def _tuples(x: Any) -> Any:
+    return tuple(_tuples(a) for a in x) if isinstance(x, list) else x
+
+
+@dataclass(frozen=True)
+class LoggedTarget:
+    """The target of a record that was measured on something this package makes no code for."""
+
+    text: str
+
+    @property
+    def options(self) -> dict[str, str]:
+        return dict(o.removeprefix("-").split("=", 1) for o in self.text.split()[1:] if o[0] == "-" and "=" in o)
+
+    @property
+    def kind(self) -> str:
+        return (self.text.split() or [""])[0]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self.options.get("keys", self.kind).split(","))
+
+    @property
+    def model(self) -> str:
+        return self.options.get("model", "unknown")
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _target(text: str) -> Target | LoggedTarget:
+    try:
+        return Target(text)
+    except AutoschedError:  # of another kind, or with options for tools that are not here
+        return LoggedTarget(text)
+
+
+def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    """The records of an open file; a line that cannot be read is passed over with a warning."""
+    for number, row in enumerate(file, start=1):
+        if not row.strip() or row.startswith("#"):
+            continue
+        try:
+            yield decode(row)
+        except RecordError as error:
+            warnings.warn(f"line {number} is passed over: {error}", RuntimeWarning, stacklevel=2)
+
+
+def load_from_file(filepath: str | bytes | PathLike[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    """The records of a file, one by one. Raises RecordError when it cannot be opened."""
+    path = Path(filepath.decode() if isinstance(filepath, bytes) else filepath)
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from load_from_buffer(file)
+    except OSError as error:
+        raise RecordError(f"it cannot be read: {error.strerror}", asked=f"log {path}") from None
+
+
+def measure_str_key(inp: MeasureInput, include_config: bool = True) -> str:
+    """A text that is the same for the same target, task and configuration."""
+    config = str(inp.config) if include_config else ""
+    return "".join([str(inp.target), inp.task.name, str(inp.task.args), str(inp.task.kwargs), config])
+
+
+def pick_best(in_file: str | PathLike[str], out_file: str | PathLike[str] | TextIO) -> None:
+    """Write the fastest record of each task and target of a log to another file."""
+    from autosched.tvm.autotvm.dispatcher import ApplyHistoryBest
+
+    best = ApplyHistoryBest(in_file)
+    found = {measure_str_key(p[0]): p for p in [*best.best_by_model.values(), *best.best_by_targetkey.values()]}
+    text = "".join(encode(inp, result) + "\n" for inp, result in found.values())
+    if isinstance(out_file, (str, PathLike)):
+        Path(out_file).write_text(text, encoding="utf-8")
+    else:
+        out_file.write(text)
+
+
+def split_workload(in_file: str | PathLike[str], clean: bool = True) -> list[Path]:
+    """Write the records of each task and target to a file of their own, `IN_FILE.000.wkl` and so on.
+
+    `clean` drops all but the first record of a configuration.
+    """
+    groups: dict[str, dict[str, str]] = {}
+    for n, (inp, result) in enumerate(load_from_file(in_file)):
+        key = measure_str_key(inp) if clean else str(n)
+        groups.setdefault(measure_str_key(inp, False), {}).setdefault(key, encode(inp, result))
+    written = []
+    for i, lines in enumerate(groups.values()):
+        written.append(Path(f"{in_file}.{i:03d}.wkl"))
+        written[-1].write_text("".join(f"{line}\n" for line in lines.values()), encoding="utf-8")
+    return written

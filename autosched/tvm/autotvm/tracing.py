@@ -1,0 +1,237 @@
+"""A template with its configuration space as sketches: one trace for each way to decide what changes its structure.
+
+Sizes of splits and values from `define_knob` are knobs while the template runs. Where the template needs
+such a value itself (`if cfg["unroll"].val:`, `range(..)`, an annotation), the entity becomes a choice
+instead: the template runs once more, and there is one sketch for each of its candidates. Orders and
+annotations always are choices. All definitions stand at the head of the trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import prod
+from typing import Any, cast
+
+from autosched.errors import NoValueYet, WorkloadError
+from autosched.ir.expr import floormod
+from autosched.ir.visit import post_order
+from autosched.records import Record
+from autosched.schedule.schedule import Schedule, create_schedule, lent_knobs, perform
+from autosched.space.workload import Template, Workload, WorkloadFunction
+from autosched.target import Target
+from autosched.te.graph_json import workload_key
+from autosched.te.tensor import ComputeOp, Graph, Tensor
+from autosched.tvm.autotvm.config import ConfigEntity, ConfigSpace
+from autosched.tvm.autotvm.dispatcher import ApplyConfig
+from autosched.tvm.autotvm.entities import Entity, OtherOptionEntity, SplitEntity
+from autosched.tvm.autotvm.task import Task
+
+__all__ = ["TracedTask"]
+
+
+class _Traced(ConfigEntity):
+    """The configuration that a template gets while it is traced; it knows what was asked for."""
+
+    def __init__(self, entities: dict[str, Entity]) -> None:
+        super().__init__(-1, None, entities)
+        self.used: list[str] = []
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)
+        self.used.append(name)
+        return found
+
+
+class TracedTask:
+    """A task as a workload with a template, and the way back: from a record to its configuration."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.space: ConfigSpace = task.config_space
+        assert task.target is not None
+        self.target: Target = task.target
+        with self.target:
+            _, tensors = task.instantiate(self.space.get(_first(self.space)))
+        args = (*(t for t in tensors if _is_input(t)), *(t for t in tensors if not _is_input(t)))
+        name = re.sub(r"\W+", "_", task.name).strip("_") or "task"
+        function = WorkloadFunction(lambda: args, None)
+        function.name = name
+        function.templates.append(Template(name, self.target.kind, self._apply))
+        self.workload = Workload(name, args, {}, function)
+        #: entities that the template was found to need the value of, in its first run
+        self._needed: frozenset[str] | None = None
+        self._labels = {name: _labels(space.entities) for name, space in self.space.space_map.items()}
+
+    def _apply(self, s: Schedule, target: Target) -> None:
+        """Define the space on the schedule, run the template, and do what it did."""
+        decided = set(self._needed or ())
+        while True:
+            trial = create_schedule(list(self.workload.args)).with_choices(s._choices)
+            cfg = _Traced(self._define(trial, decided))
+            try:
+                with lent_knobs(trial):
+                    done = self._run(cfg, target)
+                break
+            except Exception as error:
+                more = self._to_decide(error, cfg, decided)
+                if not more:
+                    raise
+                decided |= more
+        if self._needed is None:
+            self._needed = frozenset(decided)
+        self._define(s, decided)
+        for instruction in done.trace:
+            perform(s, instruction)
+
+    def _run(self, cfg: _Traced, target: Target) -> Schedule:
+        with target, ApplyConfig(cfg):
+            done, tensors = self.task.func(*self.task.args)
+        knobs = {v.value.name for t in tensors for v in _knobs_in(t)}
+        if knobs:
+            raise NoValueYet("a knob says what is computed", asked="a template", legal="a choice", names=tuple(knobs))
+        if cfg.errors:
+            raise WorkloadError("; ".join(cfg.errors), asked=f"template {self.task.name}")
+        args = (*(t for t in tensors if _is_input(t)), *(t for t in tensors if not _is_input(t)))
+        if workload_key(args) != self.workload.key:
+            raise WorkloadError(
+                "what it computes depends on the configuration",
+                asked=f"template {self.task.name}",
+                legal="the same te.compute for all: layouts by s.cache_read and transform_layout",
+            )
+        return done
+
+    def _to_decide(self, error: Exception, cfg: _Traced, decided: set[str]) -> set[str]:
+        """The entities whose value, not being there, may be what the template failed for."""
+        open_ones = [name for name in cfg.used if name not in decided and self._is_open(name)]
+        if isinstance(error, NoValueYet):
+            named = {name for name in open_ones if any(_belongs(knob, name) for knob in error.names)}
+            if named:
+                return named
+        values = {name for name in open_ones if self.space.space_map[name].kind == "ot"}
+        return values or set(open_ones)
+
+    # -- definitions ------------------------------------------------------------------------------
+    def _is_open(self, name: str) -> bool:
+        """Whether its values can be knobs."""
+        space = self.space.space_map[name]
+        entities = space.entities
+        if space.tail is None and space.num_output > 2 and not hasattr(Schedule, "among"):
+            return False
+        if len(entities) < 2 or any(e.kind not in ("sp", "ot") for e in entities):
+            return False
+        rows = [_row(e) for e in entities]
+        return all(isinstance(v, int) and not isinstance(v, bool) and v > 0 for row in rows for v in row) and len(
+            set(rows)
+        ) == len(rows)
+
+    def _define(self, s: Schedule, decided: set[str]) -> dict[str, Entity]:
+        """What `cfg[name]` is for each name, defined on the schedule: knobs, or what was chosen."""
+        entities: dict[str, Entity] = {}
+        for name, space in self.space.space_map.items():
+            if len(space) == 1:
+                entities[name] = space[0]
+            elif name in decided or not self._is_open(name):
+                labels = self._labels[name]
+                entities[name] = space[labels.index(s.choose(name, labels))]
+            elif space.kind == "ot":
+                values = [e.value for e in space.entities]
+                entities[name] = OtherOptionEntity(s.define_knob(_knob(name), values))
+            else:
+                entities[name] = self._define_split(s, name)
+        if self.space.filters:
+            self._restrict(s, entities)
+        return entities
+
+    def _define_split(self, s: Schedule, name: str) -> SplitEntity:
+        """A knob for each size that varies, and which of them go together."""
+        space = self.space.space_map[name]
+        rows = [_row(e) for e in space.entities]
+        size: list[Any] = [-1] if space[0].value[0] == -1 else [space[0].value[0]]
+        knobs, columns = [], []
+        for i, column in enumerate(zip(*rows, strict=True), start=1):
+            values = sorted(set(column))
+            size.append(values[0] if len(values) == 1 else s.define_knob(_knob(name, i), values))
+            if len(values) > 1:
+                knobs.append(size[-1])
+                columns.append(column)
+        wanted = list(zip(*columns, strict=True))
+        if len(wanted) == prod(len(set(c)) for c in columns):
+            return SplitEntity(size)
+        if space.tail is None:
+            cast(Any, s).among(knobs, wanted, f"{name} is one of its candidates")
+        elif space.tail:
+            product = prod(size[1:])
+            s.constrain(product <= space.product, f"the sizes of {name} fit into {space.product}")
+        else:
+            product = prod(size[1:])
+            s.constrain(floormod(space.product, product) == 0, f"the sizes of {name} divide {space.product}")
+        return SplitEntity(size)
+
+    def _restrict(self, s: Schedule, entities: dict[str, Entity]) -> None:
+        """Keep the points that the filters over several entities keep."""
+
+    # -- the way back -----------------------------------------------------------------------------
+    def config_of(self, record: Record) -> ConfigEntity:
+        """The configuration that was measured."""
+        chosen = {i[1]: i[2] for i in record.trace if i[0] == "choose"}
+        knob: list[int] = []
+        for name, space in self.space.space_map.items():
+            if name in chosen:
+                knob.append(self._labels[name].index(chosen[name]))
+            elif len(space) == 1:
+                knob.append(0)
+            else:
+                rows = [_row(e) for e in space.entities]
+                knob.append(rows.index(self._values(name, rows[0], record.knobs)))
+        return self.space.get(self.space.knob2point(knob))
+
+    def _values(self, name: str, first: tuple[Any, ...], knobs: dict[str, int]) -> tuple[int, ...]:
+        if self.space.space_map[name].kind == "ot":
+            return (knobs[_knob(name)],)
+        return tuple(knobs.get(_knob(name, i), value) for i, value in enumerate(first, start=1))
+
+
+def _first(space: ConfigSpace) -> int:
+    """The first configuration that no filter rejects."""
+    return 0 if space.is_index_valid(0) else space.get_next_index(0) or 0
+
+
+def _is_input(t: Tensor) -> bool:
+    return not t.op.input_tensors and not isinstance(t.op, ComputeOp)
+
+
+def _row(e: Entity) -> tuple[Any, ...]:
+    """The numbers that knobs can stand for: the sizes after the first, or the value."""
+    return tuple(e.value[1:]) if e.kind == "sp" else (e.value,)
+
+
+def _knob(name: str, part: int | None = None) -> str:
+    """The name of a knob, which must be one of Python's."""
+    text = re.sub(r"\W", "_", name)
+    text = text if text.isidentifier() else f"k_{text}"
+    return f"{text}_{part}" if part is not None else f"{text}_val" if text in ("s", "te") else text
+
+
+def _belongs(knob: str, name: str) -> bool:
+    return knob == _knob(name) or knob.rpartition("_")[0] == _knob(name)
+
+
+def _labels(entities: Sequence[Entity]) -> list[Any]:
+    """A plain value for each candidate, all different: what the trace says was chosen."""
+    plain = [e.value for e in entities]
+    if all(v is None or isinstance(v, (bool, int, float, str)) for v in plain) and len(set(map(repr, plain))) == len(
+        plain
+    ):
+        return plain
+    texts = [str(e) for e in entities]
+    return texts if len(set(texts)) == len(texts) else [f"{i}: {t}" for i, t in enumerate(texts)]
+
+
+def _knobs_in(t: Tensor) -> list[Any]:
+    """The knobs in what a tensor, and all it needs, is defined by."""
+    found = []
+    for op in Graph.of([t]).ops:
+        exprs = [*op.shape, *(getattr(op, "body", None) or ())] if isinstance(op, ComputeOp) else list(op.shape)
+        found += [v for e in exprs for v in post_order(e) if v.op == "var" and v.value.role == "knob"]
+    return found

@@ -1,0 +1,209 @@
+"""AutoTVM's tuners: names and options for strategies and models of the one tuning loop."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from autosched.errors import UsageError
+from autosched.records import Record
+from autosched.tuning import Event, Note, TrialDone, tune
+from autosched.tvm.autotvm.config import ConfigEntity
+from autosched.tvm.autotvm.measure import ERROR_NUMBERS, MeasureInput, MeasureResult, options_of
+from autosched.tvm.autotvm.task import Task
+from autosched.tvm.autotvm.tracing import TracedTask
+
+__all__ = ["DropletTuner", "GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner"]
+
+_logger = logging.getLogger("autotvm")
+
+
+class Tuner:
+    """Base of the tuners: `strategy` and `model` are those of `autosched.tune`, `options` the strategy's.
+
+    After `tune`, `best_config` is the best configuration, `best_flops` its FLOP/s and `best_measure_pair`
+    its input and result; `result` is what `autosched.tune` returned.
+    """
+
+    strategy, model = "random", "none"
+
+    def __init__(self, task: Task, **options: Any) -> None:
+        self.task = task
+        self.options = options
+        self.best_config: ConfigEntity | None = None
+        self.best_flops = 0.0
+        self.best_measure_pair: tuple[MeasureInput, MeasureResult] | None = None
+        self.best_iter = 0
+        self.n_trial = 0
+        self.result: Any = None
+        self._history: list[tuple[MeasureInput, MeasureResult]] = []
+
+    def tune(
+        self,
+        n_trial: int,
+        measure_option: Mapping[str, Any],
+        early_stopping: int | None = None,
+        callbacks: Sequence[Callable[..., Any]] = (),
+        si_prefix: str = "G",
+        *,
+        seed: int = 0,
+    ) -> None:
+        """Measure up to `n_trial` configurations; end after `early_stopping` trials without a better one.
+
+        Each callback gets this tuner, a list of MeasureInput and one of MeasureResult. Every candidate is
+        verified, and the best are measured once more against each other, which chooses `best_config`.
+        Raises what `autosched.tune` does.
+        """
+        traced = TracedTask(self.task)
+        self.n_trial = min(n_trial, len(self.task.config_space))
+        count = 0
+
+        def follow(event: Event) -> None:
+            nonlocal count
+            if isinstance(event, Note):
+                _logger.log(logging.WARNING if event.level == "warning" else logging.INFO, event.text)
+            if isinstance(event, TrialDone):
+                count += 1
+                inp, result = _pair(self.task, traced.config_of(event.record), event.record)
+                self._remember(inp, result, count)
+                for callback in callbacks:
+                    callback(self, [inp], [result])
+
+        with tempfile.TemporaryDirectory(prefix="autotvm-") as folder:
+            self.result = tune(
+                traced.workload,
+                traced.target,
+                trials=self.n_trial,
+                patience=early_stopping,
+                strategy=self.strategy,
+                strategy_options=self.options,
+                model=self.model,
+                seed=seed,
+                records=folder,
+                measure=options_of(measure_option),
+                progress=follow,
+            )
+        best = self.result.best
+        if best is not None:
+            self._remember(*_pair(self.task, traced.config_of(best), best), self.best_iter, final=True)
+
+    def _remember(self, inp: MeasureInput, result: MeasureResult, trial: int, final: bool = False) -> None:
+        """Keep the best; the final word is the play-off's."""
+        if result.error_no:
+            return
+        known = self.best_measure_pair
+        if known is None or final or _mean(result) < _mean(known[1]):
+            self.best_config, self.best_measure_pair, self.best_iter = inp.config, (inp, result), trial
+            self.best_flops = (self.task.flop or 0.0) / _mean(result)
+
+    def has_next(self) -> bool:
+        """Whether the space has configurations that were not tried."""
+        return self.result is None or self.result.trials < len(self.task.config_space)
+
+    def reset(self) -> None:
+        """Forget the best."""
+        self.best_config, self.best_flops, self.best_measure_pair, self.best_iter = None, 0.0, None, 0
+
+    def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
+        """Raises UsageError: `tune` learns from records of this package."""
+        raise UsageError(
+            "a log of AutoTVM has no features of its candidates",
+            asked="load_history",
+            legal="autosched.tune(..., records=FOLDER), which learns from what is recorded there",
+        )
+
+
+def _mean(result: MeasureResult) -> float:
+    return sum(result.costs) / len(result.costs)
+
+
+def _pair(task: Task, config: ConfigEntity, r: Record) -> tuple[MeasureInput, MeasureResult]:
+    """A record in AutoTVM's words."""
+    number = int(ERROR_NUMBERS[r.status])
+    costs = r.samples if not number else (r.error,)
+    return MeasureInput(task.target, task, config), MeasureResult(
+        costs, number, r.build_s + sum(r.samples), time.time()
+    )
+
+
+class RandomTuner(Tuner):
+    """Every configuration is equally likely."""
+
+    def __init__(self, task: Task, range_idx: tuple[int, int] | None = None) -> None:
+        _no_range(range_idx)
+        super().__init__(task)
+
+
+class GridSearchTuner(Tuner):
+    """All configurations in order."""
+
+    strategy = "grid"
+
+    def __init__(self, task: Task, range_idx: tuple[int, int] | None = None) -> None:
+        _no_range(range_idx)
+        super().__init__(task)
+
+
+def _no_range(range_idx: object) -> None:
+    if range_idx is not None:
+        raise UsageError(
+            "strategies know knobs, no indices",
+            asked=f"range_idx={range_idx!r}",
+            legal="cfg.multi_filter(..) in the template keeps a part of the space",
+        )
+
+
+class GATuner(Tuner):
+    """A genetic algorithm: `strategy="genetic"`."""
+
+    strategy = "genetic"
+
+    def __init__(self, task: Task, pop_size: int = 100, elite_num: int = 3, mutation_prob: float = 0.1) -> None:
+        super().__init__(task, population=pop_size, elite=elite_num, mutation=mutation_prob)
+
+
+class DropletTuner(Tuner):
+    """Coordinate descent with a test of significance: `strategy="droplet"`."""
+
+    strategy = "droplet"
+
+    def __init__(self, task: Task, start_position: Sequence[int] | None = None, pvalue: float = 0.05) -> None:
+        if start_position is not None:
+            raise UsageError(
+                "the descent begins at the best of random points, or of what is recorded",
+                asked=f"DropletTuner(start_position={list(start_position)!r})",
+                legal="start_position=None",
+            )
+        super().__init__(task, p_value=pvalue)
+
+
+class XGBTuner(Tuner):
+    """Simulated annealing on a model of boosted trees: `strategy="annealing", model="xgb"`.
+
+    What the model learns from and how is the model's own business: `feature_type`, `num_threads` and
+    `log_interval` change nothing. Raises UsageError for an optimizer other than "sa".
+    """
+
+    strategy, model = "annealing", "xgb"
+
+    def __init__(
+        self,
+        task: Task,
+        plan_size: int = 64,
+        feature_type: str = "itervar",
+        loss_type: str = "reg",
+        num_threads: int | None = None,
+        optimizer: str = "sa",
+        diversity_filter_ratio: float | None = None,
+        log_interval: int = 50,
+    ) -> None:
+        if optimizer != "sa":
+            raise UsageError(f"{optimizer!r} is no optimizer", asked="XGBTuner(optimizer=..)", legal='"sa"')
+        if loss_type not in ("reg", "rank", "rank-binary"):
+            raise UsageError(
+                f"{loss_type!r} is no loss", asked="XGBTuner(loss_type=..)", legal="reg, rank, rank-binary"
+            )
+        super().__init__(task, plan=plan_size, diverse=diversity_filter_ratio is not None)

@@ -1,0 +1,49 @@
+"""What a program may not do with a knob says so, and names it."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched import te
+from autosched.errors import NoValueYet
+from autosched.schedule import create_schedule
+
+A = te.placeholder((8,), name="A")
+s = create_schedule(te.compute((8,), lambda i: A[i], name="B"))
+tile, wide = s.define_knob("tile", [1, 2]), s.define_knob("wide", [4, 8])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: bool(tile),
+        lambda: tile == 2,
+        lambda: tile != 2,
+        lambda: tile * 1 == 2,
+        lambda: tile in (0, 2),
+        lambda: tile > 1,
+        lambda: min(tile, 2),
+        lambda: int(tile),
+        lambda: range(tile),
+        lambda: [1, 2, 3][tile],
+        lambda: tile if tile == 1 else 2,
+    ],
+)
+def test_a_script_that_needs_the_value(use) -> None:
+    with pytest.raises(NoValueYet, match="tile is a knob: it has no value") as error:
+        assert use()
+    assert error.value.names == ("tile",) and isinstance(error.value, TypeError)
+
+
+def test_the_same_formula_is_the_same() -> None:
+    assert tile == tile and not (tile != tile) and not (tile == wide) and tile * 2 == tile * 2
+    assert tile in (wide, tile)
+
+
+def test_numbers_count() -> None:
+    three = te.const(3, "int32")
+    assert list(range(three)) == [0, 1, 2] and "abcd"[three] == "d"
+    with pytest.raises(TypeError, match="not an integer"):
+        range(te.const(3.0, "float32"))
+    with pytest.raises(TypeError, match="no value before it runs"):
+        range(te.var("n"))
