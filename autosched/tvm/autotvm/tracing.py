@@ -76,6 +76,7 @@ class TracedTask:
             except Exception as error:
                 more = self._to_decide(error, cfg, decided)
                 if not more:
+                    self._define(s, decided)  # so that the other ways to decide are tried
                     raise
                 decided |= more
         if self._needed is None:

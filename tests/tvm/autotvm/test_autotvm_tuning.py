@@ -179,9 +179,18 @@ def refused(kind):
     return s, [A, B]
 
 
-def test_a_configuration_that_changes_what_is_computed() -> None:
-    with pytest.raises(WorkloadError, match="what it computes depends on the configuration"):
-        space_of(autotvm.task.create("refused", args=("shape",), target="llvm"))
+@pytest.mark.parametrize(
+    ("kind", "left", "why"),
+    [
+        ("shape", 1, "what it computes depends on the configuration"),
+        ("raises", 3, "ValueError: no such thing"),
+        ("invalid", 2, "too large"),
+    ],
+)
+def test_configurations_that_cannot_be_are_left_out_with_the_reason(kind: str, left: int, why: str) -> None:
+    _, space = space_of(autotvm.task.create("refused", args=(kind,), target="llvm"))
+    assert len(space.sketches) == left and len(space.failures) == 4 - left
+    assert all(why in text for text in space.failures.values())
 
 
 def test_bad_tasks() -> None:
