@@ -257,9 +257,7 @@ class _Run:
         self.expected = w.reference(self.inputs)
         self.reference_s = time.monotonic() - before
 
-    def choose_strategy(
-        self, strategy: str, options: dict[str, Any], model: str, seed: int, transfer: bool
-    ) -> None:
+    def choose_strategy(self, strategy: str, options: dict[str, Any], model: str, seed: int, transfer: bool) -> None:
         """The strategy, told of every earlier trial of a sketch that is still in the space."""
         threads = self.target.num_threads if self.target.kind == "llvm" else 1
         made = make_model(model, self.space.feature_names, seed=seed, threads=threads)
