@@ -82,6 +82,8 @@ class TuneResult:
     schedule_python: str
     knobs: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    points: int = 0  #: of the space, feasible or not
+    valid: int | None = None  #: those that are feasible, where that was counted
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -108,6 +110,7 @@ class Started:
     log: Path
     trials: int | None
     budget_s: float | None
+    valid: int | None = None  #: feasible points, where they were counted
 
 
 @dataclass(frozen=True)
@@ -307,6 +310,7 @@ class _Run:
         if self.unsaved:
             self.note(f"{self.unsaved} records could not be written", "warning")
         result = replace(result, interrupted=interrupted, notes=list(self.notes), elapsed_s=self.elapsed)
+        result = replace(result, points=self.space.size, valid=self.space.valid)
         self.tell(PlayoffDone(result))
         return result
 
@@ -322,6 +326,7 @@ class _Run:
             self.log.path,
             self.limit,
             self.budget_s,
+            self.space.valid,
         )
 
     def _measurer(self) -> Measurer:

@@ -143,7 +143,7 @@ def start_lines(event: Started) -> list[str]:
     sketches = ", ".join(shown + more)
     limits = [text.plural(event.trials, "trial")] if event.trials is not None else []
     limits += [text.duration(event.budget_s)] if event.budget_s else []
-    points = f"{text.plural(len(event.sketches), 'sketch')} ({sketches}), {text.plural(event.points, 'point')}"
+    points = f"{text.plural(len(event.sketches), 'sketch')} ({sketches}), {text.valid_of(event.valid, event.points)}"
     lines = [
         f"tuning {event.workload} for {event.target} on {event.device}{sizes}",
         f"  {points}; {' or '.join(limits) or 'until Ctrl-C'}",

@@ -58,6 +58,11 @@ def plural(value: int, noun: str) -> str:
     return f"{count(value)} {noun}{ending}"
 
 
+def valid_of(valid: int | None, points: int) -> str:
+    """`53 valid of 77 points`; without the number of valid ones where it is not known."""
+    return plural(points, "point") if valid is None else f"{count(valid)} valid of {plural(points, 'point')}"
+
+
 def knobs(values: Mapping[str, int]) -> str:
     """`ty=8 tx=64`, in the order given."""
     return " ".join(f"{name}={value}" for name, value in values.items())

@@ -1,4 +1,4 @@
-"""Grid search: every feasible point in lexicographic order, the sketches taking turns."""
+"""Grid search: every feasible point in a fixed order, the sketches taking turns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from autosched.model.protocol import CostModel, IntArray
 from autosched.search.points import feasible
-from autosched.search.protocol import Candidate, SketchLike, SpaceLike, Trial
+from autosched.search.protocol import Candidate, SketchLike, SpaceLike, Trial, ValidPointsLike, valid_points_of
 
 __all__ = ["GridSearch", "lexicographic"]
 
@@ -46,12 +46,21 @@ def lexicographic(radices: Sequence[int]) -> Iterator[IntArray]:
         size = min(2 * size, MOST)
 
 
+def _numbered(valid: ValidPointsLike) -> Iterator[IntArray]:
+    """All rows [n, k] that have a number, in that order, in chunks."""
+    start, size = 0, FIRST
+    while start < valid.count:
+        yield valid.rows([start + i for i in range(min(size, valid.count - start))])
+        start, size = start + size, min(2 * size, MOST)
+
+
 class GridSearch:
     """Goes through all feasible points; the same ones in the same order whatever the seed.
 
-    Each sketch is scanned lazily, first knob slowest; the sketches take turns, one point each. A
-    call may take long where a huge sketch has billions of infeasible points in a row, as it
-    returns nothing only when all is scanned. `seed` and `model` are not used.
+    Each sketch is scanned lazily; the sketches take turns, one point each. One that numbers its
+    valid points is gone through in that order; another first knob slowest. Of that, a call may take
+    long where it has billions of infeasible points in a row, as it returns nothing only when all is
+    scanned. `seed` and `model` are not used.
     """
 
     def __init__(self, space: SpaceLike, *, seed: int = 0, model: CostModel | None = None) -> None:
@@ -79,7 +88,9 @@ class GridSearch:
 
     def _scan(self, number: int, sketch: SketchLike) -> Iterator[Candidate]:
         # Points come once each by construction; only those observed must be looked up.
-        for rows in lexicographic([len(knob.values) for knob in sketch.knobs]):
+        valid = valid_points_of(sketch)
+        radices = [len(knob.values) for knob in sketch.knobs]
+        for rows in lexicographic(radices) if valid is None else _numbered(valid):
             for row in map(tuple, feasible(sketch, rows).tolist()):
                 candidate = Candidate(number, row)
                 if candidate not in self._seen:

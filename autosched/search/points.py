@@ -1,27 +1,31 @@
 """Which points of a space are left: drawing them, checking them, remembering them.
 
-Feasible points are found by drawing and masking, so that a space of billions costs nothing. A
-small sketch is enumerated after the first draw; a middling one when so many draws were made on it
-that enumerating costs no more. That is how a space is exhausted to the last point. What nothing was
-drawn from yet is not looked at: there may be thousands of sketches, and `mask` lowers one.
+A sketch that can count and number its valid points (`valid_points`) is drawn from by number: nothing
+is rejected, however rare they are, and the last point is found like the first. Of another, feasible
+points are found by drawing and masking, so that a space of billions costs nothing; a small one is
+enumerated at the first draw, a middling one when so many draws were made on it that enumerating
+costs no more. What nothing was drawn from yet is not looked at: there may be thousands of sketches,
+and looking at one lowers it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from autosched.model.protocol import IntArray
-from autosched.search.protocol import Candidate, SketchLike, SpaceLike
+from autosched.search.protocol import Candidate, SketchLike, SpaceLike, ValidPointsLike, valid_points_of
+from autosched.search.remaining import Remaining
 
 __all__ = ["LIMIT", "Points", "SketchPoints", "feasible"]
 
 #: Rows given to `mask` at a time.
 CHUNK = 1 << 13
 
-#: A sketch of at most this many points is enumerated after the first draw.
+#: A sketch of at most this many points is enumerated at the first draw.
 SMALL = 1 << 13
 
 #: A sketch of at most this many points may be enumerated. A larger one in which this many draws
@@ -36,6 +40,9 @@ SHORT_PATIENCE = 1 << 14
 
 #: This many sketches that nothing was drawn from yet may be looked at together.
 NEW = 16
+
+#: Weights are floats; this is as good as any larger number.
+MOST = 10**300
 
 Row = tuple[int, ...]
 
@@ -55,10 +62,11 @@ class SketchPoints:
         self.radices: IntArray = np.array([len(knob.values) for knob in sketch.knobs], dtype=np.int64)
         self.size = math.prod(int(radix) for radix in self.radices)
         self._seen: set[Row] = set()
-        self._left: IntArray | None = None  # flat numbers of what is left, once enumerated
-        self._gone: list[int] = []  # flat numbers seen since `_left` was computed
-        self._draws = 0
+        self._valid: ValidPointsLike | None = None  # numbers a superset of the valid points
+        self._left: Remaining | None = None  # of their numbers, where those are the valid points alone
+        self._gone: list[Row] = []  # seen since `_left` was computed
         self.opened = False  # whether anything was drawn
+        self._draws = 0
         self._misses = 0
         self._given_up = self.size == 0
 
@@ -76,7 +84,7 @@ class SketchPoints:
         if row not in self._seen:
             self._seen.add(row)
             if self._left is not None:
-                self._gone.append(self._flatten(row))
+                self._gone.append(row)
 
     def fresh(self, rows: IntArray) -> IntArray:
         """Those of the points [n, k] that are feasible and not seen; each once, in order."""
@@ -94,10 +102,25 @@ class SketchPoints:
         """For drawing uniformly: how many points are left, at most; 0 if there are none."""
         if self._left is not None:
             self._settle()
-            return float(len(self._left))
+            return float(min(self._left.left, MOST))
         if self._given_up or len(self._seen) >= self.size:
             return 0.0
-        return float(min(self.size, 10**300))
+        if self._valid is not None:
+            return float(min(self._valid.count, MOST))
+        return float(min(getattr(self.sketch, "most_points", self.size), MOST))
+
+    def open(self) -> None:
+        """Find out what can be known of the points before the first one is drawn."""
+        if self.opened:
+            return
+        self.opened = True
+        self._valid = valid_points_of(self.sketch)
+        if self._valid is None and self.size <= SMALL:
+            self._enumerate()
+        elif self._valid is not None and self._valid.exact:
+            self._number(self._valid)
+        elif self._valid is not None and not self._valid.count:
+            self._given_up = True
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """Points [m, k], m <= count, each feasible, unseen and different: `count` tries.
@@ -106,13 +129,18 @@ class SketchPoints:
         """
         if count <= 0 or self.weight() == 0:
             return self.as_rows([])
-        self.opened = True
-        if self._left is not None:
-            return self._unflatten(rng.choice(self._left, min(count, len(self._left)), replace=False))
-        rows = self.fresh(rng.integers(0, self.radices, size=(count, len(self.radices))))
+        self.open()
+        if self._left is not None and self._valid is not None:
+            return self._valid.rows(self._left.draw(count, rng))
+        if self._given_up:
+            return self.as_rows([])
+        if self._valid is None:
+            rows = self.fresh(rng.integers(0, self.radices, size=(count, len(self.radices))))
+        else:
+            rows = self.fresh(self._valid.rows(Remaining(self._valid.count).draw(count, rng)))
         self._draws += count
         self._misses = 0 if len(rows) else self._misses + count
-        if self.size <= SMALL or (self.size <= LIMIT and self._draws >= self.size):
+        if self._valid is None and self.size <= LIMIT and self._draws >= self.size:
             self._enumerate()
         elif self._misses >= LIMIT:
             self._given_up = True
@@ -137,27 +165,49 @@ class SketchPoints:
         numbers = []
         for start in range(0, self.size, CHUNK):
             flat = np.arange(start, min(start + CHUNK, self.size), dtype=np.int64)
-            numbers.append(flat[np.asarray(self.sketch.mask(self._unflatten(flat)), dtype=np.bool_)])
-        self._left = np.concatenate(numbers)
-        self._gone = [self._flatten(row) for row in self._seen]
+            numbers.append(flat[np.asarray(self.sketch.mask(_unflatten(flat, self.radices)), dtype=np.bool_)])
+        self._number(_Listed(np.concatenate(numbers), self.radices))
+
+    def _number(self, valid: ValidPointsLike) -> None:
+        """Draw from these from now on: they are the valid points, and no others."""
+        self._valid, self._left = valid, Remaining(valid.count)
+        self._gone = list(self._seen)
         self._settle()
 
     def _settle(self) -> None:
-        if self._gone and self._left is not None:
-            self._left = self._left[~np.isin(self._left, np.array(self._gone, dtype=np.int64))]
+        if self._gone and self._left is not None and self._valid is not None:
+            self._left.remove(self._valid.numbers(self.as_rows(self._gone)))
             self._gone = []
 
-    def _flatten(self, row: Row) -> int:
-        flat = 0
-        for index, radix in zip(row, self.radices.tolist(), strict=True):
-            flat = flat * radix + index
-        return flat
 
-    def _unflatten(self, flat: IntArray) -> IntArray:
-        rows = np.empty((len(flat), len(self.radices)), dtype=np.int64)
-        for column in reversed(range(len(self.radices))):
-            flat, rows[:, column] = np.divmod(flat, self.radices[column])
-        return rows
+class _Listed:
+    """The valid points of a sketch that was enumerated, by their sorted flat numbers."""
+
+    exact = True
+
+    def __init__(self, flat: IntArray, radices: IntArray) -> None:
+        self._flat, self._radices = flat, radices
+        self.count = len(flat)
+
+    def rows(self, numbers: Any) -> IntArray:
+        return _unflatten(self._flat[np.asarray(numbers, dtype=np.int64)], self._radices)
+
+    def numbers(self, rows: IntArray) -> list[int]:
+        flat = np.zeros(len(rows), dtype=np.int64)
+        for column, radix in enumerate(self._radices.tolist()):
+            flat = flat * radix + rows[:, column]
+        if not self.count:
+            return [-1] * len(rows)
+        place = np.minimum(np.searchsorted(self._flat, flat), self.count - 1)
+        found: list[int] = np.where(self._flat[place] == flat, place, -1).tolist()
+        return found
+
+
+def _unflatten(flat: IntArray, radices: IntArray) -> IntArray:
+    rows = np.empty((len(flat), len(radices)), dtype=np.int64)
+    for column in reversed(range(len(radices))):
+        flat, rows[:, column] = np.divmod(flat, radices[column])
+    return rows
 
 
 class Points:
@@ -180,8 +230,8 @@ class Points:
     def take(self, n: int, rng: np.random.Generator) -> list[Candidate]:
         """Up to `n` points, uniformly from all that are left in all sketches; none if none is left.
 
-        A draw picks a sketch by its size and then a point of it, and is rejected if that point is
-        infeasible or seen; so all feasible points are equally likely, whatever sketch they are in.
+        A draw picks a sketch by how many points it has, at most, and then a point of it, and is rejected
+        if that is none, infeasible or seen; so all feasible points are equally likely, whatever sketch they are in.
         """
         found: list[Candidate] = []
         # Few tries at first where each may open another sketch.
@@ -191,6 +241,11 @@ class Points:
             if weights.sum() == 0:
                 break
             counts = rng.multinomial(tries, weights / weights.sum()).tolist()
+            for number, count in enumerate(counts):
+                points = self.sketches[number]
+                if count and not points.opened:
+                    points.open()  # it was chosen for the most that it might have; keep its share of what it has
+                    counts[number] = int(rng.binomial(count, min(1.0, points.weight() / weights[number])))
             batch = [
                 Candidate(number, row)
                 for number, count in enumerate(counts)

@@ -32,7 +32,9 @@ __all__ = [
     "SpaceLike",
     "StrategyFactory",
     "Trial",
+    "ValidPointsLike",
     "candidate_of",
+    "valid_points_of",
     "values_of",
 ]
 
@@ -76,8 +78,31 @@ class KnobLike(Protocol):
         """What it may be. Neighbours in this order are similar."""
 
 
+class ValidPointsLike(Protocol):
+    """The valid points of a sketch, numbered from 0 without gaps."""
+
+    @property
+    def count(self) -> int:
+        """How many there are; possibly more than an int64 holds."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether those numbered are the feasible points alone. If not, some that `mask` refuses are among them."""
+
+    def rows(self, numbers: Any) -> IntArray:
+        """The points int64 [n, k] with these numbers: integers of any kind."""
+
+    def numbers(self, rows: IntArray) -> list[int]:
+        """The inverse; -1 for a row that has no number."""
+
+
 class SketchLike(Protocol):
-    """A schedule with open knobs."""
+    """A schedule with open knobs.
+
+    It may have two attributes more. `valid_points`: a `ValidPointsLike` with all feasible points, or None;
+    strategies then draw from it instead of rejecting. `most_points`: how many feasible points there
+    are at most, known before anything costly is done. Ask for the first by `valid_points_of`.
+    """
 
     @property
     def name(self) -> str:
@@ -137,6 +162,12 @@ class StrategyFactory(Protocol):
 
     def __call__(self, space: Any, *, seed: int = 0, model: CostModel | None = None) -> SearchStrategy:
         """A strategy that has seen nothing."""
+
+
+def valid_points_of(sketch: SketchLike) -> ValidPointsLike | None:
+    """The sketch's valid points, None if it does not number them. May take a while: it may be lowered."""
+    found: ValidPointsLike | None = getattr(sketch, "valid_points", None)
+    return found
 
 
 def values_of(space: SpaceLike, candidate: Candidate) -> dict[str, int]:

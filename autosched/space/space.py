@@ -17,16 +17,20 @@ import numpy as np
 
 from autosched.errors import AutoschedError, WorkloadError, raised_at
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, const, variables
 from autosched.lower.pipeline import Structure, lower_structure
-from autosched.schedule.schedule import Knob, Schedule, create_schedule
+from autosched.schedule.schedule import Constraint, Knob, Schedule, create_schedule
+from autosched.space.conflict import explain
 from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION, extract
 from autosched.space.limits import implied_constraints
+from autosched.space.valid import ValidPoints, valid_points
 from autosched.space.workload import MAX_FORKS, Template, Workload
 from autosched.target import Target
 
 __all__ = ["MAX_FORKS", "SearchSpace", "Sketch", "make_sketch", "template_space"]
 
+#: Sketches that are all lowered to count the feasible points of a space.
+FEW = 16
 #: Different reasons that the error of an impossible space lists.
 MOST_REASONS = 5
 
@@ -46,6 +50,8 @@ class Sketch:
     schedule: Callable[[], Schedule] = field(repr=False)  #: what the trace does, done again
     target: Target
     sizes: dict[str, int]
+    declared: tuple[Constraint, ...] = field(default=(), repr=False)  #: constraints known before lowering
+    counted: dict[Any, int] = field(default_factory=dict, repr=False)  #: `most_points`, shared by sketches alike
 
     @cached_property
     def _lowered(self) -> Structure | Exception:
@@ -106,6 +112,44 @@ class Sketch:
         given = [(c.condition, c.reason) for c in self.structure.constraints]
         return given + implied_constraints(self.structure)
 
+    @cached_property
+    def valid_points(self) -> ValidPoints:
+        """The feasible points, counted and numbered. Lowers the sketch; one that cannot be lowered has none."""
+        if isinstance(self._lowered, Exception):
+            return valid_points([(k.var, ()) for k in self.knobs], [const(False)])
+        knobs = [(k.var, k.values) for k in self._lowered.knobs]
+        conditions = [c for c, _ in self._conditions]
+        return valid_points(knobs, conditions, self._fixed(conditions))
+
+    @cached_property
+    def most_points(self) -> int:
+        """How many points meet the declared constraints: those that lowering adds may exclude some of them."""
+        conditions = [c.condition for c in self.declared]
+        if not conditions:
+            return self.size
+        key = (tuple((k.name, k.values) for k in self.knobs), tuple(map(repr, conditions)))
+        if key not in self.counted:
+            knobs = [(k.var, k.values) for k in self.knobs]
+            self.counted[key] = valid_points(knobs, conditions, self._fixed(conditions)).count
+        return self.counted[key]
+
+    def _fixed(self, conditions: Sequence[Expr]) -> dict[Expr, int]:
+        """The sizes among the variables of conditions."""
+        found = dict.fromkeys(v for c in conditions for v in variables(c) if v.value.role != "knob")
+        return {v: self.sizes[v.name] for v in found}
+
+    def contradiction(self) -> tuple[str, str] | None:
+        """Which constraints leave no point, and what there would be without each of them; None if there is one
+        or nobody has looked yet. Declared constraints are always looked at."""
+        if self.declared and self.most_points == 0:
+            given = [(c.condition, c.reason) for c in self.declared]
+            return explain([(k.var, k.values) for k in self.knobs], given, self._fixed([c for c, _ in given]))
+        known = self.__dict__.get("valid_points")
+        if known is None or known.count or isinstance(self._lowered, Exception):
+            return None
+        knobs = [(k.var, k.values) for k in self._lowered.knobs]
+        return explain(knobs, self._conditions, self._fixed([c for c, _ in self._conditions]))
+
     def mask(self, indices: np.ndarray) -> np.ndarray:
         """Which rows of `indices` (int, [n, knobs]) are feasible: bool [n]."""
         n = len(indices)
@@ -152,6 +196,15 @@ class SearchSpace:
     def size(self) -> int:
         return sum(s.size for s in self.sketches)
 
+    @cached_property
+    def valid(self) -> int | None:
+        """How many points are feasible, if that is known exactly and cheaply: it takes lowering all sketches,
+        which is not done for more than `FEW`."""
+        if len(self.sketches) > FEW:
+            return None
+        found = [s.valid_points for s in self.sketches]
+        return sum(v.count for v in found) if all(v.exact for v in found) else None
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         return FEATURE_NAMES
@@ -166,10 +219,27 @@ class SearchSpace:
         return {json.dumps(s.trace): i for i, s in reversed(list(enumerate(self.sketches)))}
 
     def impossible(self) -> Exception | None:
-        """What to raise if every sketch was asked for and none of them can be lowered."""
+        """What to raise if it is known of every sketch that it cannot be lowered or has no point."""
         errors = {s.name: s.__dict__.get("_lowered") for s in self.sketches}
         if all(isinstance(e, Exception) for e in errors.values()):
             return _no_sketch(f"tune {self.workload.name}", errors)
+        for s in self.sketches:
+            known = s.__dict__.get("valid_points")
+            if not isinstance(errors[s.name], Exception) and not (s.most_points == 0 or (known and not known.count)):
+                return None
+        return self._contradiction()
+
+    def _contradiction(self) -> WorkloadError | None:
+        """The error of a space in which no sketch has a point: what is wrong with the first that can be told."""
+        for s in self.sketches:
+            found = s.contradiction()
+            if found is not None:
+                others = f", nor is there in {len(self.sketches) - 1} other sketches" if len(self.sketches) > 1 else ""
+                return WorkloadError(
+                    f"there is no point to try: {found[0]}{others}",
+                    asked=f"tune {self.workload.name}, sketch {s.name}",
+                    legal=found[1],
+                )
         return None
 
     @property
@@ -185,7 +255,8 @@ class SearchSpace:
 def template_space(workload: Workload, target: Target, sizes: dict[str, int]) -> SearchSpace:
     """The sketches of a workload's templates for a target. Nothing is lowered.
 
-    Raises WorkloadError when there is no template for this kind of target or a size is not known; and
+    Raises WorkloadError when there is no template for this kind of target, a size is not known, or the
+    declared constraints leave no point in any sketch (naming those that conflict); and
     what the templates raise, if none of them gives a sketch.
     """
     templates = [t for t in workload.templates if t.fits(target)]
@@ -198,6 +269,7 @@ def template_space(workload: Workload, target: Target, sizes: dict[str, int]) ->
             f'write one under @template({workload.name}, target="{target.kind}")',
         )
     sketches: list[Sketch] = []
+    counted: dict[Any, int] = {}
     refused: dict[str, Exception] = {}
     for t in templates:
         for name, choices, result in _forks(workload, t, target):
@@ -205,10 +277,14 @@ def template_space(workload: Workload, target: Target, sizes: dict[str, int]) ->
                 refused[name] = result
             else:
                 again = partial(_traced, workload, t, target, choices)
-                sketches.append(_sketch(name, workload, result, again, target, sizes))
+                sketches.append(_sketch(name, workload, result, again, target, sizes, counted))
     if not sketches:
         raise _no_sketch(f"tune {workload.name}", refused)
-    return SearchSpace(workload, target, tuple(sketches), {k: _reason(e) for k, e in refused.items()})
+    space = SearchSpace(workload, target, tuple(sketches), {k: _reason(e) for k, e in refused.items()})
+    empty = space.impossible()
+    if empty is not None:
+        raise empty
+    return space
 
 
 def _forks(workload: Workload, t: Template, target: Target) -> Iterator[tuple[str, dict[str, Any], Any]]:
@@ -289,14 +365,21 @@ def _no_sketch(asked: str, errors: dict[str, Exception]) -> Exception:
 
 def make_sketch(name: str, workload: Workload, s: Schedule, target: Target, sizes: dict[str, int]) -> Sketch:
     """The sketch that a traced schedule is."""
-    return _sketch(name, workload, s, lambda: s, target, sizes)
+    return _sketch(name, workload, s, lambda: s, target, sizes, {})
 
 
 def _sketch(
-    name: str, workload: Workload, s: Schedule, again: Callable[[], Schedule], target: Target, sizes: dict[str, int]
+    name: str,
+    workload: Workload,
+    s: Schedule,
+    again: Callable[[], Schedule],
+    target: Target,
+    sizes: dict[str, int],
+    counted: dict[Any, int],
 ) -> Sketch:
     """The sketch of a schedule, keeping not that but a way to have it `again`: there may be thousands."""
     missing = [v for v in workload.size_names() if v not in sizes]
     if missing:
         raise WorkloadError(f"the size {missing[0]} is not known", asked=f"tune {workload.name}")
-    return Sketch(name, workload, s.trace.to_json(), tuple(s.knobs.values()), again, target, dict(sizes))
+    knobs, declared = tuple(s.knobs.values()), tuple(s.constraints)
+    return Sketch(name, workload, s.trace.to_json(), knobs, again, target, dict(sizes), declared, counted)

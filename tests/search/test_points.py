@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 import numpy as np
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from autosched.search import Candidate
 from autosched.search import points as points_module
 from autosched.search.points import Points, SketchPoints, feasible
+from autosched.search.remaining import Remaining
 from autosched.testing import SyntheticKnob, SyntheticSketch, SyntheticSpace
 
 
@@ -114,9 +114,107 @@ def test_fresh_keeps_order_and_drops_seen_infeasible_and_repeated_rows():
     assert points.fresh(rows).tolist() == [[2, 2], [0, 4]]
 
 
-@given(st.lists(st.integers(1, 9), min_size=0, max_size=5), st.data())
-def test_flat_numbers_and_rows_are_inverse(counts, data):
-    points = SketchPoints(sketch_of(*counts))
-    flat = data.draw(st.integers(0, math.prod(counts) - 1))
-    (row,) = points._unflatten(np.array([flat], dtype=np.int64)).tolist()
-    assert points._flatten(tuple(row)) == flat and points.valid(tuple(row))
+@given(st.lists(st.integers(1, 6), min_size=0, max_size=4), st.integers(1, 5))
+def test_an_enumerated_sketch_numbers_its_feasible_points(counts, modulus):
+    points = SketchPoints(sketch_of(*counts, constraint=lambda v: v.sum(axis=1) % modulus == 0))
+    points.open()
+    valid = points._valid
+    rows = valid.rows(range(valid.count))
+    assert valid.numbers(rows) == list(range(valid.count))
+    everything = points.as_rows(list(np.ndindex(*counts)))
+    assert [n >= 0 for n in valid.numbers(everything)] == points.sketch.mask(everything).tolist()
+
+
+# -- sketches that number their valid points ----------------------------------------------------------------
+
+
+class Numbered:
+    """Of 1000**4 points, those whose indices are all equal; `exact=False` adds those with three equal."""
+
+    name = "numbered"
+    knobs = tuple(SyntheticKnob(f"k{i}", tuple(range(1000))) for i in range(4))
+    size = 1000**4
+
+    def __init__(self, exact=True, most=size):
+        self.exact, self.most_points, self.asked = exact, most, 0
+
+    @property
+    def valid_points(self):
+        self.asked += 1
+        return self
+
+    @property
+    def count(self):
+        return 1000 if self.exact else 1000 * 1000
+
+    def rows(self, numbers):
+        first, last = np.divmod(np.asarray(numbers, dtype=np.int64), 1 if self.exact else 1000)
+        return np.stack([first, first, first, first if self.exact else last], axis=1)
+
+    def numbers(self, rows):
+        equal = (rows[:, :3] == rows[:, :1]).all(axis=1) & (not self.exact or rows[:, 3] == rows[:, 0])
+        return np.where(equal, rows[:, 0] if self.exact else rows[:, 0] * 1000 + rows[:, 3], -1).tolist()
+
+    def mask(self, indices):
+        return (indices == indices[:, :1]).all(axis=1)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_points_that_are_numbered_are_found_however_rare_they_are(exact):
+    points, found = Points(SyntheticSpace([])), []
+    points.sketches = [SketchPoints(Numbered(exact))]
+    points.mark([Candidate(0, (3, 3, 3, 3)), Candidate(0, (1, 2, 3, 4))])
+    while batch := points.take(300, rng(len(found))):
+        found += batch
+        if not exact and len(found) > 900:
+            break
+    assert len(found) == len(set(found)) and Candidate(0, (3, 3, 3, 3)) not in found
+    assert all(len(set(c.indices)) == 1 for c in found)
+    assert len(found) == 999 or not exact
+    assert points.sketches[0].weight() == 0 or not exact
+
+
+def test_nothing_is_asked_of_a_sketch_before_something_is_drawn():
+    sketch = Numbered()
+    points = SketchPoints(sketch)
+    points.mark((1, 1, 1, 1))
+    assert points.weight() == Numbered.size and sketch.asked == 0
+    points.draw(1, rng())
+    assert points.weight() == 999 and sketch.asked == 1
+
+
+def test_a_sketch_chosen_for_more_points_than_it_has_gets_only_its_share():
+    """Each holds 1000 points, but of one it is thought to be 50,000 before it is opened."""
+    counts = Counter()
+    for seed in range(400):
+        points = Points(SyntheticSpace([]))
+        points.sketches = [SketchPoints(Numbered(most=50_000)), SketchPoints(Numbered(most=1000))]
+        counts.update(c.sketch for c in points.take(1, rng(seed)))
+    assert abs(counts[0] - 200) < 50  # 5 standard deviations
+
+
+# -- numbers ------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 60), st.lists(st.integers(-2, 70)), st.sampled_from([0, 2**61, 10**30]))
+def test_what_remains_is_drawn_without_what_was_removed(count, removed, huge):
+    left = Remaining(count + huge)
+    left.remove(removed)
+    gone = {n for n in removed if 0 <= n < count + huge}
+    assert left.left == count + huge - len(gone)
+    drawn = left.draw(40, rng()).tolist()
+    assert len(drawn) == len(set(drawn)) == min(40, left.left)
+    assert all(0 <= n < count + huge and n not in gone for n in drawn)
+
+
+def test_every_number_that_remains_is_equally_likely():
+    left = Remaining(12)
+    left.remove([0, 4, 5, 11])
+    counts = Counter(n for seed in range(800) for n in left.draw(2, rng(seed)).tolist())
+    assert set(counts) == {1, 2, 3, 6, 7, 8, 9, 10}
+    assert sum((c - 200) ** 2 / 200 for c in counts.values()) < 24.3  # 99.9 % quantile, 7 degrees of freedom
+
+
+def test_huge_numbers_are_spread_over_all_their_range():
+    drawn = Remaining(10**30).draw(2000, rng()).tolist()
+    assert abs(sum(n > 5 * 10**29 for n in drawn) - 1000) < 112  # 5 standard deviations
