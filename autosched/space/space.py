@@ -220,12 +220,13 @@ class SearchSpace:
 
     def impossible(self) -> Exception | None:
         """What to raise if it is known of every sketch that it cannot be lowered or has no point."""
-        errors = {s.name: s.__dict__.get("_lowered") for s in self.sketches}
-        if all(isinstance(e, Exception) for e in errors.values()):
+        found = {s.name: s.__dict__.get("_lowered") for s in self.sketches}
+        errors = {name: e for name, e in found.items() if isinstance(e, Exception)}
+        if len(errors) == len(self.sketches):
             return _no_sketch(f"tune {self.workload.name}", errors)
         for s in self.sketches:
             known = s.__dict__.get("valid_points")
-            if not isinstance(errors[s.name], Exception) and not (s.most_points == 0 or (known and not known.count)):
+            if s.name not in errors and s.most_points and (known is None or known.count):
                 return None
         return self._contradiction()
 

@@ -109,8 +109,8 @@ class ValidPoints:
     def numbers(self, rows: Sequence[Sequence[int]] | IntArray) -> list[int]:
         """The inverse: the number of each of the points [n, knobs], -1 where it is not valid."""
         points = np.asarray(rows, dtype=np.int64).reshape(len(rows), len(self._radices))
-        inside = ((points >= 0) & (points < np.array(self._radices, dtype=np.int64))).all(axis=1)
-        inside &= np.bool_(self.count > 0)
+        within = (points >= 0) & (points < np.array(self._radices, dtype=np.int64))
+        inside: NDArray[np.bool_] = np.asarray(within.all(axis=1) & np.bool_(self.count > 0))
         number = np.zeros(len(points), dtype=object if self.count >= FAR else np.int64)
         node = np.zeros(len(points), dtype=np.int64)
         for level in self._levels:
@@ -120,7 +120,7 @@ class ValidPoints:
             inside &= found
             number = number + (level.above[edge] - level.above[level.start[node]])
             node = level.child[edge]
-        return [int(x) if good else -1 for x, good in zip(list(number), list(inside), strict=True)]
+        return [int(x) if good else -1 for x, good in zip(number.tolist(), inside.tolist(), strict=True)]
 
 
 def _integers(numbers: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
