@@ -13,9 +13,10 @@ import numpy as np
 
 from autosched.errors import WorkloadError
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import Expr, compare, const
+from autosched.ir.expr import Expr, compare, const, variables
 from autosched.raw.spec import KernelSpec
 from autosched.schedule.schedule import Knob
+from autosched.space.valid import ValidPoints, valid_points
 from autosched.target import Target
 
 __all__ = ["RawSketch", "RawSpace", "Restriction"]
@@ -87,6 +88,17 @@ class RawSketch:
                 threads = threads * (symbol if isinstance(symbol, Expr) else default)
             found.append((compare("le", threads, most), f"a work-group of more than {most} work-items"))
         return found
+
+    @cached_property
+    def valid_points(self) -> ValidPoints | None:
+        """The feasible points, counted and numbered; None if a function of the user's decides on them."""
+        knobs = {k.var: k.values for k in self.knobs}
+        conditions = [c for c, _ in self.conditions]
+        if any(r.function is not None for r in self.restrictions):
+            return None
+        if any(v not in knobs for c in conditions for v in variables(c)):  # a choice, which is no number
+            return None
+        return valid_points(list(knobs.items()), conditions)
 
     def mask(self, indices: np.ndarray) -> np.ndarray:
         """Which rows of `indices` (int, [n, knobs]) are feasible: bool [n]."""
@@ -206,6 +218,12 @@ class RawSpace:
         """Configurations of one kernel teach about each other, at other sizes too."""
         names = [self.sketch.spec.lang, self.sketch.name, *self.feature_names]
         return "raw-" + hashlib.sha256(" ".join(names).encode()).hexdigest()[:12]
+
+    @property
+    def valid(self) -> int | None:
+        """How many configurations are feasible, where that can be counted."""
+        points = self.sketch.valid_points
+        return None if points is None or not points.exact else points.count
 
     @property
     def failures(self) -> dict[str, str]:

@@ -67,6 +67,19 @@ def test_the_grid_follows_kernel_tuner(words, grid, block):
     assert spec.geometry_of({"block_size_x": 64, "tile": 1}) == (grid, block)
 
 
+def test_the_configurations_that_meet_expressions_are_numbered():
+    words = add_words(tune_params={"block_size_x": [16, 64, 8192], "tile": [1, 2, 4]})
+    restrictions = ["block_size_x * tile < 200", te.var("tile") != 2]
+    space = kernel({**words, "restrictions": restrictions}).search_space(OPENCL, {})
+    (sketch,) = space.sketches
+    points = np.array([(i, j) for i in range(3) for j in range(3)])
+    assert [n >= 0 for n in sketch.valid_points.numbers(points)] == sketch.mask(points).tolist()
+    assert space.valid == 3
+    judged = kernel({**words, "restrictions": [lambda p: p["tile"] != 2]}).search_space(OPENCL, {})
+    assert judged.sketches[0].valid_points is None
+    assert judged.valid is None
+
+
 def test_the_space_knows_restrictions_and_the_device():
     words = add_words(
         tune_params={"block_size_x": [16, 64, 8192], "tile": [1, 2, 4]},
