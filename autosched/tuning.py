@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,9 @@ from autosched.records import (
     trials,
 )
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
+from autosched.search import DEFAULT as STRATEGY
 from autosched.search import Candidate, Trial, make_strategy
+from autosched.search.guard import GuardedStrategy
 from autosched.space.tunable import Tunable
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
@@ -160,7 +162,7 @@ def tune(
     trials: int | None = 200,
     budget_s: float | None = None,
     patience: int | None = None,
-    strategy: str = "guided",
+    strategy: str = STRATEGY,
     strategy_options: dict[str, Any] | None = None,
     model: str = "xgb",
     transfer: bool = True,
@@ -307,6 +309,7 @@ class _Run:
                 interrupted = True
                 self.note("interrupted: no play-off was held", "warning")
                 result = self.without_playoff()
+        self.note_faults(last=True)
         if self.unsaved:
             self.note(f"{self.unsaved} records could not be written", "warning")
         result = replace(result, interrupted=interrupted, notes=list(self.notes), elapsed_s=self.elapsed)
@@ -414,6 +417,7 @@ class _Run:
                 n = max(1, int(min(n, self.time_left / self.trial_s)))
             batch = list(self.strategy.propose(n))
             self.note_failures()
+            self.note_faults()
             if not batch:
                 impossible = None if done else self.space.impossible()
                 if impossible is not None:
@@ -422,6 +426,13 @@ class _Run:
                 return
             done += len(batch)
             yield batch
+
+    def note_faults(self, *, last: bool = False) -> None:
+        """Tell what a strategy that is not ours did wrong; at the end, how often."""
+        if isinstance(self.strategy, GuardedStrategy):
+            told, self.strategy.messages = self.strategy.messages, []
+            for text in [*told, *([self.strategy.summary()] if last and self.strategy.dropped else [])]:
+                self.note(text, "warning")
 
     def note_failures(self) -> None:
         """Tell of sketches that turned out not to be possible, each reason once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import math
 import re
@@ -96,14 +97,28 @@ def duration(option: str) -> Callable[[str], float]:
     return parse
 
 
-def assignment(option: str) -> Callable[[str], tuple[str, str]]:
+def assignment(option: str, example: str = "channels=4") -> Callable[[str], tuple[str, str]]:
     """A parser of `name=value`."""
 
     def parse(text: str) -> tuple[str, str]:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name.isidentifier() and equals and value):
-            raise UsageError(f"{text!r} is not NAME=VALUE", asked=option, legal=f"for example {option} channels=4")
+            raise UsageError(f"{text!r} is not NAME=VALUE", asked=option, legal=f"for example {option} {example}")
         return name, value
+
+    return parse
+
+
+def literal(option: str) -> Callable[[str], tuple[str, Any]]:
+    """A parser of `name=value` where the value is a Python literal, or else a word."""
+    named = assignment(option, "batch=32")
+
+    def parse(text: str) -> tuple[str, Any]:
+        name, value = named(text)
+        try:
+            return name, ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            return name, {"true": True, "false": False}.get(value, value)
 
     return parse
 

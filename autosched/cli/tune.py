@@ -48,8 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy",
         "--tuner",
         metavar="NAME",
-        default="guided",
+        default="guided",  # autosched.search.DEFAULT, without its import
         help="what chooses candidates: a name that `list` shows, or file.py:Class; default %(default)s",
+    )
+    parser.add_argument(
+        "--strategy-option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=options.literal("--strategy-option"),
+        help="an option of the strategy, as in docs/search.md; may be repeated",
     )
     parser.add_argument(
         "--model",
@@ -128,6 +136,7 @@ def run(args: argparse.Namespace) -> int:
             trials=_limit(args),
             budget_s=args.budget,
             strategy=args.strategy,
+            strategy_options=dict(args.strategy_option),
             model=args.model,
             transfer=not args.no_transfer,
             seed=args.seed,

@@ -67,8 +67,8 @@ def make_strategy(
     """A new strategy for this space.
 
     `name` is a key of `STRATEGIES`, an entry point, `path/to/file.py:ClassName`, or `optuna:` and a
-    class of `optuna.samplers`. A strategy that is not ours is watched: its faults raise UsageError
-    with its name.
+    class of `optuna.samplers`. A strategy that is not ours is watched: its faults are told
+    with its name, and random points take the place of what it should have proposed.
 
     Raises UsageError for an unknown name (with near ones and the list), an unknown option, and a
     plug-in that cannot be loaded or constructed.
@@ -80,7 +80,7 @@ def make_strategy(
         return cast(SearchStrategy, made)
     from autosched.search.guard import GuardedStrategy
 
-    return GuardedStrategy(name, made, space)
+    return GuardedStrategy(name, made, space, seed=seed)
 
 
 def strategy_names() -> dict[str, str]:

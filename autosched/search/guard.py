@@ -1,75 +1,127 @@
-"""Keeps watch on strategies that others wrote, so that their faults are reported as theirs."""
+"""Keeps watch on strategies that others wrote: their faults are reported as theirs, and the run goes on."""
 
 from __future__ import annotations
 
+import inspect
+import traceback
+from collections import Counter
 from collections.abc import Sequence
 from operator import index
 from typing import Any
 
-from autosched.errors import AutoschedError, UsageError
+import numpy as np
+
 from autosched.search.points import Points, feasible
 from autosched.search.protocol import Candidate, SearchStrategy, SpaceLike, Trial
 
 __all__ = ["GuardedStrategy"]
 
+#: A strategy that proposed only what had to be dropped is asked so often before the batch is random.
+ASKED = 3
+
+HELP = "autosched.testing.check_strategy(YourStrategy) tells what else is wrong with it"
+
 
 class GuardedStrategy:
-    """Passes calls on to `strategy`; checks what it proposes.
+    """Passes calls on to `strategy`, and makes up for what it does wrong.
 
-    Raises UsageError naming the plug-in when it raises, proposes what is no feasible candidate of
-    the space, or something that was proposed or observed before.
+    What is no feasible candidate of the space, was proposed or observed before, or is more than was
+    asked for is dropped. Where nothing remains although points are left, random points take its
+    place. A strategy that raised is not asked again: all that follows is random.
+
+    Each kind of fault is described once, in `messages`, which whoever owns the loop shows and
+    empties. `dropped` counts the dropped proposals by reason.
     """
 
-    def __init__(self, name: str, strategy: SearchStrategy, space: SpaceLike) -> None:
+    def __init__(self, name: str, strategy: SearchStrategy, space: SpaceLike, *, seed: int = 0) -> None:
         self.name = name
         self.strategy = strategy
-        self._space = space
+        self.messages: list[str] = []
+        self.dropped: Counter[str] = Counter()
+        #: What it raised, with file and line; empty if it did not.
+        self.raised = ""
         self._points = Points(space)
+        self._rng = np.random.default_rng(seed)
+        self._idle = False  # it was told once that it proposed nothing
 
     def propose(self, n: int) -> list[Candidate]:
-        """What the plug-in proposes, checked."""
-        try:
-            proposed = list(self.strategy.propose(n))
-        except AutoschedError:
-            raise
-        except Exception as error:
-            raise self._fault(f"propose({n}) raised {type(error).__name__}: {error}") from error
-        if len(proposed) > n:
-            raise self._fault(f"propose({n}) gave {len(proposed)} candidates")
-        checked = []
-        for candidate in proposed:
-            checked.append(self._checked(candidate))
-            self._points.mark(checked[-1:])
-        return checked
+        """What the plug-in proposes and is sound; else random points; empty if none is left."""
+        for _ in range(ASKED):
+            proposed = self._call("propose", n)
+            if proposed is None or not len(proposed):
+                break
+            if found := self._sound(proposed, n):
+                return found
+        found = self._points.take(n, self._rng) if n > 0 else []
+        if found and not self.raised and not self._idle:
+            self._idle = True
+            self._tell(f"propose({n}) gave nothing of use although points are left; random ones are tried instead")
+        return found
 
     def observe(self, trials: Sequence[Trial]) -> None:
         """Tell the plug-in."""
         self._points.mark(trial.candidate for trial in trials)
-        try:
-            self.strategy.observe(trials)
-        except AutoschedError:
-            raise
-        except Exception as error:
-            raise self._fault(f"observe raised {type(error).__name__}: {error}") from error
+        self._call("observe", trials)
 
-    def _checked(self, proposed: Any) -> Candidate:
-        """The candidate in plain Python integers: records are JSON, which knows no NumPy's."""
+    def summary(self) -> str:
+        """How many proposals were dropped and why; empty if none was."""
+        if not self.dropped:
+            return ""
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.dropped.most_common())
+        return f"strategy {self.name!r}: {self.dropped.total()} proposals were dropped: {reasons}"
+
+    def _call(self, method: str, argument: Any) -> Any:
+        """What the plug-in's method returns; None if it raises or has raised before."""
+        if self.raised:
+            return None
+        try:
+            given = getattr(self.strategy, method)(argument)
+            return list(given) if method == "propose" else given
+        except Exception as error:
+            self.raised = f"{method} raised {type(error).__name__}: {error} ({self._place(error)})"
+            self._tell(f"{self.raised}; it is not asked again, the rest of the run is random")
+            return None
+
+    def _place(self, error: Exception) -> str:
+        """File and line: the deepest of the plug-in's own file, else of the caller who got it wrong."""
+        frames = traceback.extract_tb(error.__traceback__)
+        try:
+            ours = inspect.getsourcefile(type(self.strategy))
+        except TypeError:
+            ours = None
+        own = [frame for frame in frames if frame.filename == ours] or frames[1:] or frames
+        return f"{own[-1].filename}:{own[-1].lineno}"
+
+    def _sound(self, proposed: Sequence[Any], n: int) -> list[Candidate]:
+        """Those that may be measured, marked as seen; the others are counted."""
+        found: list[Candidate] = []
+        for one in proposed:
+            candidate, reason = self._checked(one)
+            if candidate is not None and len(found) == n:
+                reason = "more than asked for"
+            if reason:
+                if reason not in self.dropped:
+                    self._tell(f"propose({n}) gave {one!r}: {reason}; such proposals are dropped")
+                self.dropped[reason] += 1
+            elif candidate is not None:
+                found += self._points.mark([candidate])
+        return found
+
+    def _checked(self, proposed: Any) -> tuple[Candidate | None, str]:
+        """The candidate in plain Python integers (records are JSON, which knows no NumPy's), or why not."""
         try:
             candidate = Candidate(index(proposed.sketch), tuple(map(index, proposed.indices)))
         except (AttributeError, TypeError):
-            raise self._fault(f"it proposed {proposed!r}, which is not a Candidate") from None
+            return None, "not a Candidate"
         if not self._points.valid(candidate):
-            raise self._fault(f"it proposed {candidate!r}, which is not a point of the space")
+            return None, "not a point of the space"
         points = self._points.sketches[candidate.sketch]
         if candidate.indices in points:
-            raise self._fault(f"it proposed {candidate!r}, which was proposed or observed before")
+            return None, "proposed or observed before"
         if not len(feasible(points.sketch, points.as_rows([candidate.indices]))):
-            raise self._fault(f"it proposed {candidate!r}, which is infeasible")
-        return candidate
+            return None, "infeasible"
+        return candidate, ""
 
-    def _fault(self, why: str) -> UsageError:
-        return UsageError(
-            why,
-            asked=f"strategy {self.name!r}",
-            legal="autosched.testing.check_strategy(YourStrategy) tells what else is wrong with it",
-        )
+    def _tell(self, what: str) -> None:
+        hint = "" if self.messages else f"; {HELP}"
+        self.messages.append(f"strategy {self.name!r}: {what}{hint}")

@@ -61,6 +61,16 @@ def test_defaults(cli: Cli, asked: dict[str, Any]) -> None:
     assert asked["measure"] == MeasureOptions()
 
 
+def test_strategy_options_are_literals(cli: Cli, asked: dict[str, Any]) -> None:
+    assert asked.get("strategy_options") is None
+    words = ("batch=32", "explore=0.5", "sampler=GPSampler", "diverse=false", "elite=None")
+    assert cli("tune", "brighten", *(w for word in words for w in ("--strategy-option", word))).status == 0
+    expected = {"batch": 32, "explore": 0.5, "sampler": "GPSampler", "diverse": False, "elite": None}
+    assert asked["strategy_options"] == expected
+    said = cli("tune", "brighten", "--strategy-option", "batch")
+    assert said.status == 2 and "--strategy-option batch=32" in said.err
+
+
 def test_every_option(cli: Cli, asked: dict[str, Any], tmp_path: Path) -> None:
     words = (
         *("tune", "brighten", "--target", "llvm -threads=1", "--trials", 7, "--budget", "2m", "--strategy", "grid"),
