@@ -232,38 +232,6 @@ def test_arguments_that_cannot_be_meant(blur, tmp_path, arguments, error, text):
         autosched.tune(blur, **given)
 
 
-def test_a_strategy_that_fails_does_not_end_the_run(blur, tmp_path, monkeypatch):
-    """Its options arrive, its faults are told, random points go on, and everything is recorded."""
-    monkeypatch.setattr("autosched.tuning.BATCH", 2)
-    (tmp_path / "mine.py").write_text(
-        "class Mine:\n"
-        "    def __init__(self, space, *, seed=0, model=None, sane=0):\n"
-        "        self.calls = -sane\n"
-        "    def propose(self, n):\n"
-        "        self.calls += 1\n"
-        "        return [self.oops] if self.calls > 1 else []\n"
-        "    def observe(self, trials): pass\n"
-    )
-    result = autosched.tune(
-        blur,
-        "llvm",
-        trials=4,
-        sizes=SIZES,
-        records=tmp_path,
-        strategy=f"{tmp_path / 'mine.py'}:Mine",
-        strategy_options={"sane": 0},
-        measure=FAST,
-    )
-    assert result.trials == 4
-    idle, raised = (note for note in result.notes if "strategy" in note)
-    assert "gave nothing of use although points are left" in idle
-    assert f"has no attribute 'oops' ({tmp_path / 'mine.py'}:6)" in raised
-    with pytest.raises(UsageError, match="(?s)it has no option 'saen'.*did you mean 'sane'"):
-        autosched.tune(
-            blur, "llvm", strategy=f"{tmp_path / 'mine.py'}:Mine", strategy_options={"saen": 1}, records=tmp_path
-        )
-
-
 def test_a_folder_that_cannot_be_written_is_found_out_at_once(blur, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(RecordError, match="cannot be written"):
