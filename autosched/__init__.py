@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from autosched import records, te, tir, topi, tvm
+    from autosched.asking import ask_and_tell
     from autosched.building import build, plan
     from autosched.kernels import build_kernel, run_kernel, tune_kernel
     from autosched.lower import lower
@@ -33,6 +34,7 @@ __all__ = [
     "TuneResult",
     "Workload",
     "__version__",
+    "ask_and_tell",
     "build",
     "build_kernel",
     "create_schedule",
@@ -61,6 +63,7 @@ _HOME = {
     "Target": "autosched.target",
     "TuneResult": "autosched.tuning",
     "Workload": "autosched.space.workload",
+    "ask_and_tell": "autosched.asking",
     "build": "autosched.building",
     "build_kernel": "autosched.kernels",
     "device": "autosched.runtime.devices",

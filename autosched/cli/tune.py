@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy",
         "--tuner",
         metavar="NAME",
-        default="guided",  # autosched.search.DEFAULT, without its import
+        default="bandit",  # autosched.search.DEFAULT, without its import
         help="what chooses candidates: a name that `list` shows, or file.py:Class; default %(default)s",
     )
     parser.add_argument(

@@ -41,6 +41,7 @@ __all__ = [
 
 #: name -> "module:class", imported when asked for
 STRATEGIES: dict[str, str] = {
+    "bandit": "autosched.search.bandit:BanditSearch",
     "guided": "autosched.search.guided:GuidedSearch",
     "annealing": "autosched.search.annealing:AnnealingSearch",
     "genetic": "autosched.search.genetic:GeneticSearch",
@@ -53,7 +54,7 @@ STRATEGIES: dict[str, str] = {
     "qmc": "autosched.search.optuna_samplers:QMCSearch",
 }
 
-DEFAULT = "guided"
+DEFAULT = "bandit"
 
 #: Before the name of any sampler of Optuna, as in "optuna:GPSampler"
 OPTUNA = "optuna:"

@@ -52,7 +52,7 @@ class AnnealingSearch:
         *,
         seed: int = 0,
         model: CostModel | None = None,
-        plan: int = 24,
+        plan: int = 16,
         chains: int = 128,
         steps: int = 60,
         patience: int = 20,

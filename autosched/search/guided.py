@@ -1,4 +1,4 @@
-"""Model-guided search, the default: evolve around the best, let a cost model choose what to try.
+"""Model-guided search: evolve around the best, let a cost model choose what to try.
 
 Each round
 
@@ -51,7 +51,7 @@ class GuidedSearch:
         *,
         seed: int = 0,
         model: CostModel | None = None,
-        initial: int = 24,
+        initial: int = 16,
         batch: int = 64,
         pool: int = 1024,
         parents: int = 32,

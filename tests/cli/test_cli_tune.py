@@ -57,7 +57,7 @@ def test_defaults(cli: Cli, asked: dict[str, Any]) -> None:
     assert repr(asked["what"]) == "brighten(channels=3, dtype='uint8')"
     assert str(asked["target"]) == "llvm"
     names = ("trials", "budget_s", "strategy", "model", "seed", "records", "inputs", "sizes")
-    assert [asked[name] for name in names] == [200, None, "guided", "xgb", 0, None, None, None]
+    assert [asked[name] for name in names] == [200, None, "bandit", "xgb", 0, None, None, None]
     assert asked["measure"] == MeasureOptions()
 
 

@@ -66,7 +66,7 @@ def test_the_default_is_a_name():
 def test_an_unknown_name_lists_the_known_ones():
     assert message("gided") == (
         "strategy 'gided': no such strategy\n"
-        "  did you mean 'guided' or 'grid'? there are: guided, annealing, genetic, evolutionary, droplet, random, grid, "
+        "  did you mean 'guided' or 'grid'? there are: bandit, guided, annealing, genetic, evolutionary, droplet, random, grid, "
         "tpe, cmaes, qmc; "
         "or a class in a file, path/to/file.py:ClassName"
     )

@@ -15,7 +15,7 @@ from autosched.search.guided import GuidedSearch
 from autosched.search.random import RandomSearch
 from autosched.testing import StrategyContract, check_strategy
 
-TESTED = ("guided", "annealing", "genetic", "evolutionary", "droplet", "random", "grid")
+TESTED = ("bandit", "guided", "annealing", "genetic", "evolutionary", "droplet", "random", "grid")
 
 EXAMPLE = Path(__file__).parents[2] / "experiments" / "my_strategy.py"
 
@@ -46,6 +46,19 @@ class TestGuidedWithRandomModel(StrategyContract):
     def make(self, space, *, seed=0):
         model = RandomCostModel(space.feature_names, seed=seed)
         return make_strategy("guided", space, seed=seed, model=model, initial=4, random_share=0.0, pool=64)
+
+
+class TestBandit(StrategyContract):
+    def make(self, space, *, seed=0):
+        return make_strategy("bandit", space, seed=seed, initial=8, arms="droplet,guided,genetic")
+
+
+class TestBanditWithModel(StrategyContract):
+    """Two arms share a model, from the eighth trial on."""
+
+    def make(self, space, *, seed=0):
+        model = RandomCostModel(space.feature_names, seed=seed)
+        return make_strategy("bandit", space, seed=seed, initial=8, model=model, arms="guided,annealing")
 
 
 class TestGenetic(StrategyContract):

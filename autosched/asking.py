@@ -1,0 +1,202 @@
+"""`ask_and_tell`: the search for people who own their loop.
+
+`tune` measures; here the caller does, in whatever way, and the search only says what to try next.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from autosched.building import Plan, as_workload
+from autosched.errors import UsageError
+from autosched.lower.pipeline import lower_structure
+from autosched.model import make_model
+from autosched.records import Record, RecordLog, Task, new_id
+from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
+from autosched.runtime.module import Module
+from autosched.schedule.schedule import replay
+from autosched.schedule.trace import Trace
+from autosched.search import DEFAULT, Candidate, Trial, make_strategy
+from autosched.space.space import SearchSpace, template_space
+from autosched.space.workload import Workload, WorkloadFunction
+from autosched.target import Target, TargetLike
+
+__all__ = ["Asked", "Study", "ask_and_tell"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A candidate to try: the name of its sketch and the values of its knobs."""
+
+    sketch: str
+    knobs: Mapping[str, int] = field(hash=False)
+    candidate: Candidate = field(repr=False)
+    study: Study = field(repr=False, compare=False)
+
+    @property
+    def trace(self) -> list[Any]:
+        """The sketch's trace, with the knobs open, as records keep it."""
+        return self.study.space.sketches[self.candidate.sketch].trace
+
+    def as_python(self) -> str:
+        """The schedule as Python source, with the knobs' values in it."""
+        return Trace.from_json(self.trace).as_python(knobs=dict(self.knobs))
+
+    def build(self) -> Module:
+        """Compile it. Raises what `autosched.build` raises for a schedule."""
+        w, target = self.study.workload, self.study.target
+        schedule = replay(self.trace, w.args)
+        structure = lower_structure(schedule, w.args, target, w.name)
+        about = {"kind": "asked", "record": None, "sketch": self.sketch, "knobs": dict(self.knobs), "note": "asked"}
+        return Plan(w.name, w.args, schedule, dict(self.knobs), structure, target, about).compile()
+
+
+def ask_and_tell(
+    what: Workload | WorkloadFunction,
+    target: TargetLike = None,
+    *,
+    strategy: str = DEFAULT,
+    strategy_options: Mapping[str, Any] | None = None,
+    model: str = "xgb",
+    seed: int = 0,
+    sizes: dict[str, int] | None = None,
+    warm_start: RecordLog | Iterable[Record] = (),
+    records: str | Path | None = None,
+) -> Study:
+    """A search for the fastest schedule that measures nothing: ask it for candidates, tell it their times.
+
+    sizes:      lengths of the dimensions that the workload leaves open; by default its own
+    warm_start: records to learn from first; those of another workload, size, target or device are not used
+    records:    a file to append a record of everything told to, which `warm_start` and `tune` can read
+
+    Raises UsageError for an unknown strategy or option, WorkloadError when there is no template for
+    the target.
+    """
+    study = Study(as_workload(what), resolve_target(target), sizes, seed, None if records is None else Path(records))
+    made = make_model(model, study.space.feature_names, seed=seed)
+    study.strategy_name = strategy
+    study.strategy = make_strategy(strategy, study.space, seed=seed, model=made, **(strategy_options or {}))
+    study.learn(warm_start.read().records if isinstance(warm_start, RecordLog) else warm_start)
+    return study
+
+
+class Study:
+    """What `ask_and_tell` gives. `trials` holds all that is known, `best` the fastest of it."""
+
+    strategy: Any
+    strategy_name: str
+
+    def __init__(
+        self, workload: Workload, target: Target, sizes: dict[str, int] | None, seed: int, log: Path | None
+    ) -> None:
+        self.workload, self.target, self.seed = workload, target, seed
+        self.sizes = workload.sizes_of(workload.sample_inputs(sizes))
+        self.space: SearchSpace = template_space(workload, with_machine(target), self.sizes)
+        self.trials: list[Trial] = []
+        self._log = None if log is None else RecordLog(log)
+        self._run = new_id()
+
+    def ask(self, n: int = 1) -> list[Asked]:
+        """Up to `n` candidates to try, none of them known; none at all when the space is exhausted."""
+        if isinstance(n, bool) or n < 1:
+            raise UsageError(f"{n} is not a number of candidates", asked="ask", legal="1 or more")
+        return [self._asked(candidate) for candidate in self.strategy.propose(n)]
+
+    def tell(self, asked: Asked, outcome: float | Sequence[float] | str, *, verified: bool = False) -> None:
+        """What came out: seconds, several samples of them, or the status of a failure, such as "timeout".
+
+        `verified` goes to the record: whether the output was compared with a reference. `build`
+        applies only records where it was. Raises UsageError for times that are no times, and
+        for a candidate of another study.
+        """
+        if asked.study is not self:
+            raise UsageError("it was asked of another study", asked=f"tell {asked!r}")
+        samples: tuple[float, ...] = ()
+        if not isinstance(outcome, str):
+            samples = tuple(float(s) for s in (outcome if isinstance(outcome, Sequence) else (outcome,)))
+            if not samples or not all(0 < s < math.inf for s in samples):
+                raise UsageError(
+                    f"{outcome!r} is no time",
+                    asked=f"tell {asked!r}",
+                    legal='seconds, more than 0, or several; or the status of a failure, such as "timeout"',
+                )
+        elif outcome in ("", "ok"):
+            raise UsageError(f"{outcome!r} is no failure", asked=f"tell {asked!r}", legal="seconds where it worked")
+        status = outcome if isinstance(outcome, str) else "ok"
+        seconds = statistics.median(samples) if samples else math.inf
+        self._observe([Trial(asked.candidate, status, seconds, samples)])
+        if self._log is not None:
+            self._log.append(self._record(asked, status, samples, verified))
+
+    def learn(self, records: Iterable[Record]) -> int:
+        """Learn from records of this workload, sizes, target and device; how many there were."""
+        task = Task(
+            self.workload.name,
+            self.workload.key,
+            tuple(sorted(self.sizes.items())),
+            str(self.target),
+            self._device["name"],
+        )
+        known = []
+        for r in records:
+            at = self.space.find(r.trace) if Task.of(r) == task else None
+            indices = None if at is None else self.space.sketches[at].indices_of(r.knobs)
+            if at is not None and indices is not None:
+                known.append(Trial(Candidate(at, indices), r.status, r.seconds, r.samples))
+        if known:
+            self._observe(known)
+        return len(known)
+
+    @property
+    def best(self) -> tuple[Asked, float] | None:
+        """The fastest candidate and its seconds; of equal ones the first told. None before one has worked."""
+        times = [trial for trial in self.trials if trial.ok]
+        if not times:
+            return None
+        fastest = min(times, key=lambda trial: trial.seconds)
+        return self._asked(fastest.candidate), fastest.seconds
+
+    def _observe(self, trials: list[Trial]) -> None:
+        self.trials += trials
+        self.strategy.observe(trials)
+
+    def _asked(self, candidate: Candidate) -> Asked:
+        sketch = self.space.sketches[candidate.sketch]
+        return Asked(sketch.name, sketch.values(candidate.indices), candidate, self)
+
+    @cached_property
+    def _device(self) -> dict[str, Any]:
+        return describe_device(self.target)
+
+    def _record(self, asked: Asked, status: str, samples: tuple[float, ...], verified: bool) -> Record:
+        w = self.workload
+        return Record(
+            workload={
+                "name": w.name,
+                "key": w.key,
+                "params": {
+                    k: v if isinstance(v, (str, int, float, bool, type(None))) else repr(v) for k, v in w.params.items()
+                },
+                "args": w.describe_args(),
+                "sizes": self.sizes,
+            },
+            target=str(self.target),
+            device=self._device,
+            versions=versions(),
+            sketch=asked.sketch,
+            trace=asked.trace,
+            knobs=dict(asked.knobs),
+            status=status,
+            samples=samples,
+            verified="full" if verified else "no",
+            strategy=self.strategy_name,
+            seed=self.seed,
+            trial=len(self.trials),
+            run=self._run,
+        )

@@ -1,0 +1,213 @@
+"""A multi-armed bandit over strategies: who found better points lately proposes the next ones.
+
+The arms are strategies that share everything that is observed. Each candidate is asked of one arm.
+An arm's credit is the area under the curve of its successes: of its last proposals, those that beat
+the best time before them count, the later the more. To that comes a bonus for arms that were asked
+seldom, so that none is given up for good.
+
+Source: A. Fialho et al., "Analyzing Bandit-based Adaptive Operator Selection Mechanisms", Annals of
+Mathematics and AI 60, 2010; J. Ansel et al., "OpenTuner: An Extensible Framework for Program
+Autotuning", PACT 2014, section 3.2 (AUC credit assignment).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from autosched.errors import UsageError
+from autosched.model.protocol import CostModel, FloatArray, IntArray, UncertainCostModel
+from autosched.search.options import at_least
+from autosched.search.points import Points
+from autosched.search.protocol import Candidate, SearchStrategy, SpaceLike, Trial
+
+__all__ = ["ARMS", "BanditSearch"]
+
+#: The arms by default: what learns most from few trials, and what polishes what that found.
+ARMS = "guided,droplet"
+
+#: An arm is asked this often for a batch before its share is random: others may have tried what it wants.
+ASKED = 3
+
+
+class BanditSearch:
+    """Shares proposals out over other strategies, by what each has found.
+
+    `arms`     their names, with commas between; the first one makes the first `initial` proposals.
+    `initial`  trials before the others get their turn.
+    `window`   proposals of the past that count.
+    `bonus`    weight of the bonus for arms that were asked seldom (OpenTuner's C).
+
+    `found_by` says which arm proposed what; `credits` how many proposals each arm made, how many
+    of those were better than all before, and the best time of each. The model goes to the arms
+    that use one.
+
+    Raises UsageError for an option out of range and for arms that cannot be made.
+    """
+
+    def __init__(
+        self,
+        space: SpaceLike,
+        *,
+        seed: int = 0,
+        model: CostModel | None = None,
+        arms: str = ARMS,
+        initial: int = 48,
+        window: int = 128,
+        bonus: float = 0.01,
+    ) -> None:
+        from autosched.search import make_strategy  # the table of strategies has this class in it
+
+        at_least("bandit", 1, window=window)
+        at_least("bandit", 0, initial=initial, bonus=bonus)
+        names = [name.strip() for name in arms.split(",") if name.strip()]
+        if not names or len(set(names)) < len(names) or "bandit" in names:
+            raise UsageError(
+                f"arms={arms!r} is not a list of other strategies, each once", asked="strategy 'bandit'", legal=ARMS
+            )
+        self._initial, self._window, self._bonus = initial, window, bonus
+        self._rng = np.random.default_rng(seed)
+        self._points = Points(space)
+        shared = _shared(model)
+        self._arms: dict[str, SearchStrategy] = {
+            name: make_strategy(name, space, seed=seed + number, model=shared) for number, name in enumerate(names)
+        }
+        #: candidate -> the arm that proposed it; "random" where no arm had anything new
+        self.found_by: dict[Candidate, str] = {}
+        self._past: list[tuple[str, bool]] = []  # of each measured proposal: the arm, and whether it beat the best
+        self._told: list[Trial] = []
+        self._observed = 0
+        self._best = math.inf
+        self._best_of: dict[str, float] = {}
+
+    @property
+    def credits(self) -> dict[str, tuple[int, int, float]]:
+        """Arm -> its measured proposals, how many of them beat all before, and its best seconds (inf if none)."""
+        self._learn()
+        return {
+            name: (
+                sum(arm == name for arm, _ in self._past),
+                sum(beat for arm, beat in self._past if arm == name),
+                self._best_of.get(name, math.inf),
+            )
+            for name in self._arms
+        }
+
+    def propose(self, n: int) -> list[Candidate]:
+        """Up to `n` candidates; each arm's share is asked of it at once."""
+        self._learn()
+        found: list[Candidate] = []
+        for name, share in self._shares(n).items():
+            mine = self._ask(self._arms[name], share)
+            self.found_by.update(dict.fromkeys(mine, name))
+            found += mine
+        rest = self._points.take(n - len(found), self._rng) if not found else []
+        self.found_by.update(dict.fromkeys(rest, "random"))
+        return found + rest
+
+    def observe(self, trials: Sequence[Trial]) -> None:
+        """Tell all arms; those that are not points of this space are ignored."""
+        known = [trial for trial in trials if self._points.valid(trial.candidate)]
+        self._points.mark(trial.candidate for trial in known)
+        self._told += known
+        for arm in self._arms.values():
+            arm.observe(known)
+
+    def _ask(self, arm: SearchStrategy, n: int) -> list[Candidate]:
+        """Up to `n` candidates of the arm that nobody proposed before."""
+        found: list[Candidate] = []
+        for _ in range(ASKED):
+            if len(found) == n:
+                break
+            asked = arm.propose(n - len(found))
+            found += self._points.mark(c for c in asked if c.indices not in self._points.sketches[c.sketch])
+            if not asked:
+                break
+        return found
+
+    def _learn(self) -> None:
+        """Give credit for what was measured since the last call, whatever order it came in.
+
+        All of it is compared with the best before: of a batch, nobody knew the others' results. So
+        all that works in the first batch is a success, which gives the first arm a head start.
+        """
+        best = self._best
+        order = {candidate: place for place, candidate in enumerate(self.found_by)}
+        for trial in sorted(self._told, key=lambda t: (order.get(t.candidate, -1), t.candidate, t.seconds)):
+            name = self.found_by.get(trial.candidate)
+            if trial.ok:
+                best = min(best, trial.seconds)
+            if name in self._arms:
+                self._past.append((name, trial.ok and trial.seconds < self._best))
+                if trial.ok:
+                    self._best_of[name] = min(trial.seconds, self._best_of.get(name, math.inf))
+        self._observed += len(self._told)
+        self._told, self._best = [], best
+
+    def _shares(self, n: int) -> dict[str, int]:
+        """How many of `n` proposals to ask of each arm: one by one, to the arm that then scores best."""
+        names = list(self._arms)
+        shares = dict.fromkeys(names, 0)
+        if self._observed < self._initial:
+            shares[names[0]] = n
+            return shares
+        past = self._past[-self._window :]
+        areas = {name: _area([beat for arm, beat in past if arm == name]) for name in names}
+        uses = {name: sum(arm == name for arm, _ in past) for name in names}
+        for _ in range(n):
+            total = sum(uses.values()) + sum(shares.values())
+
+            def score(name: str, total: int = total) -> float:
+                asked = uses[name] + shares[name]
+                if asked == 0:
+                    return math.inf
+                return areas[name] + self._bonus * math.sqrt(2 * math.log(total) / asked)
+
+            shares[max(names, key=score)] += 1  # of equal ones the first
+        return shares
+
+
+def _area(successes: Sequence[bool]) -> float:
+    """Area under the curve of successes, in [0, 1]: a success weighs as much as it is late."""
+    count = len(successes)
+    return (
+        sum(i for i, success in enumerate(successes, start=1) if success) * 2 / (count * (count + 1)) if count else 0.0
+    )
+
+
+class _FitOnce:
+    """A cost model that several arms use: it is fitted once to what they all have seen."""
+
+    def __init__(self, model: CostModel) -> None:
+        self._model = model
+        self._last: tuple[bytes, ...] = ()
+        self.feature_names = model.feature_names
+
+    @property
+    def ready(self) -> bool:
+        return self._model.ready
+
+    def fit(self, features: FloatArray, seconds: FloatArray, groups: IntArray) -> None:
+        data = (features.tobytes(), seconds.tobytes(), groups.tobytes())
+        if data != self._last:
+            self._model.fit(features, seconds, groups)
+            self._last = data
+
+    def predict(self, features: FloatArray) -> FloatArray:
+        return self._model.predict(features)
+
+
+class _FitOnceUncertain(_FitOnce):
+    """The same for a model that knows how unsure it is: strategies look for the method."""
+
+    def predict_with_std(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return cast(UncertainCostModel, self._model).predict_with_std(features)
+
+
+def _shared(model: CostModel | None) -> CostModel | None:
+    if model is None:
+        return None
+    return _FitOnceUncertain(model) if isinstance(model, UncertainCostModel) else _FitOnce(model)
