@@ -44,20 +44,13 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "sanitizing": (*_PARTS, "building"),
     "simulate": _PARTS,
     "tuning": (*_PARTS, "building"),
-<<<<<<< tests/test_layers.py
-    "kernels": (*_PARTS, "building", "tuning"),
-=======
     "asking": (*_PARTS, "building"),
->>>>>>> /work/scratch/strategies/dev2/tests/test_layers.py
+    "kernels": (*_PARTS, "building", "tuning"),
     "tvm": (*_PARTS, "building", "sanitizing", "tuning"),
     "report": (*_PARTS, "building", "tuning"),
     "cli": (*_PARTS, "building", "tuning", "report", "simulate", "__init__"),
     "__main__": ("cli",),
-<<<<<<< tests/test_layers.py
-    "__init__": (*_PARTS, "building", "sanitizing", "tuning", "kernels", "tvm"),
-=======
-    "__init__": (*_PARTS, "building", "sanitizing", "tuning", "asking", "tvm"),
->>>>>>> /work/scratch/strategies/dev2/tests/test_layers.py
+    "__init__": (*_PARTS, "building", "sanitizing", "tuning", "asking", "kernels", "tvm"),
 }
 
 #: modules that are held to more than their package is: the oracles share no code with what they judge
