@@ -48,7 +48,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "kernels": (*_PARTS, "building", "tuning"),
     "tvm": (*_PARTS, "building", "sanitizing", "tuning"),
     "report": (*_PARTS, "building", "tuning"),
-    "cli": (*_PARTS, "building", "tuning", "report", "simulate", "__init__"),
+    "cli": (*_PARTS, "building", "tuning", "kernels", "report", "simulate", "__init__"),
     "__main__": ("cli",),
     "__init__": (*_PARTS, "building", "sanitizing", "tuning", "asking", "kernels", "tvm"),
 }

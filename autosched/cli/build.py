@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.cli import options
 from autosched.cli.show import provenance_line
-from autosched.cli.workloads import choose_workload, sizes_of
+from autosched.cli.workloads import choose_tunable, sizes_of
 from autosched.errors import UsageError, WorkloadError
 
 if TYPE_CHECKING:
+    from autosched.codegen.artifact import Artifact
+    from autosched.raw.kernel import RawKernel
     from autosched.report.standing import Standing
     from autosched.runtime.module import Module
     from autosched.space.workload import Workload
@@ -41,11 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from autosched.building import build
     from autosched.report.standing import Standing, standing
+    from autosched.space.workload import Workload
 
-    workload = choose_workload(args)
+    workload = choose_tunable(args)
     sizes = sizes_of(args, workload)
     if args.output is not None:
         _check_folder(Path(args.output).expanduser())
+    if not isinstance(workload, Workload):
+        return _build_kernel(args, workload)
     begun = time.perf_counter()
     module = build(workload, args.target, records=options.records_folder(args), sizes=sizes or None)
     build_s = time.perf_counter() - begun
@@ -63,7 +68,30 @@ def _check_folder(file: Path) -> None:
         raise UsageError("it is no place for a file", asked=f"--output {file}", legal="a file in an existing folder")
 
 
-def _save(module: Module, file: Path) -> None:
+def _build_kernel(args: argparse.Namespace, kernel: RawKernel) -> int:
+    """The same for a kernel that its user wrote."""
+    from autosched.kernels import build_kernel
+    from autosched.report.text import duration, knobs, seconds
+
+    begun = time.perf_counter()
+    built = build_kernel(kernel, target=args.target, records=options.records_folder(args))
+    build_s = time.perf_counter() - begun
+    if args.output is not None:
+        _save(built.artifact, Path(args.output).expanduser())
+    samples = built.time(*kernel.arguments, number=10)
+    took = statistics.median(samples)
+    if args.json:
+        data = {"workload": repr(kernel), "target": str(built.target), "params": built.params, "note": built.note}
+        options.emit(data | {"build_s": build_s, "output": args.output, "seconds": took, "samples": samples})
+        return 0
+    print(f"{kernel!r} for {built.target}: {knobs(built.params)} ({built.note})")
+    print(f"compiled in {duration(build_s)}; a call takes {seconds(took)}")
+    if args.output is not None:
+        print(f"saved to {args.output}")
+    return 0
+
+
+def _save(module: Module | Artifact, file: Path) -> None:
     try:
         module.save(file)
     except OSError as error:

@@ -50,6 +50,7 @@ def _spell(value: Any) -> str:
 
 
 def _workloads() -> Listing:
+    from autosched.raw.kernel import RawKernelFunction
     from autosched.space.loading import find_workload, list_workloads
     from autosched.target import KINDS, Target
 
@@ -60,6 +61,7 @@ def _workloads() -> Listing:
             "about": _first_line(function.__doc__),
             "parameters": function.parameters,
             "templates for": [k for k in KINDS if any(t.fits(Target(k)) for t in function.templates)],
+            "kernel": "source by hand" if isinstance(function, RawKernelFunction) else "",
             "file": str(path),
         }
     return found

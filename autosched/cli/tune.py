@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.cli import options
 from autosched.cli.signals import interrupted_status
-from autosched.cli.workloads import check_image, choose_workload, command, sizes_of
+from autosched.cli.workloads import check_image, choose_tunable, choose_workload, command, sizes_of
 from autosched.errors import MeasureError, UsageError
 from autosched.report import PROGRESS_MODES
 
@@ -119,15 +119,16 @@ def run(args: argparse.Namespace) -> int:
     from autosched.report.progress import make_display
     from autosched.report.standing import Standing, standing
     from autosched.report.summary import summary_lines
+    from autosched.space.workload import Workload
     from autosched.target import Target
     from autosched.tuning import tune
 
     if args.input is not None and args.size:
         raise UsageError("the image decides on the sizes", asked="--input and --size", legal="leave one of them out")
-    target = Target.parse(args.target)
     image = read_image(args.input) if args.input is not None else None
-    workload = choose_workload(args, image)
-    if image is not None:
+    workload = choose_tunable(args, image) if image is None else choose_workload(args, image)
+    target = Target.parse(args.target)
+    if image is not None and isinstance(workload, Workload):
         check_image(workload, image, args.input)
     with make_display(args.progress, sys.stderr) as display:
         result = tune(
@@ -146,7 +147,9 @@ def run(args: argparse.Namespace) -> int:
             measure=MeasureOptions(**_measuring(args)),
             progress=display,
         )
-    near = standing(workload.args, target, result.sizes, result.seconds if result.best else result.default_seconds)
+    near: Standing | str = ""
+    if isinstance(workload, Workload):
+        near = standing(workload.args, target, result.sizes, result.seconds if result.best else result.default_seconds)
     if args.json:
         options.emit({**result.to_json(), "roofline": near.to_json() if isinstance(near, Standing) else None})
     else:

@@ -14,22 +14,42 @@ from autosched.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
+    from autosched.raw.kernel import RawKernel
     from autosched.space.workload import Workload, WorkloadFunction
 
-__all__ = ["check_image", "choose_workload", "command", "image_parameters", "sizes_of"]
+__all__ = ["check_image", "choose_tunable", "choose_workload", "command", "image_parameters", "sizes_of"]
 
 
 def choose_workload(args: argparse.Namespace, image: np.ndarray[Any, Any] | None = None) -> Workload:
     """The workload of the command line, with `--param`s; `image` decides on those not given.
 
-    Raises WorkloadError for an unknown workload, UsageError for a parameter it does not have.
+    Raises WorkloadError for an unknown workload, UsageError for a parameter it does not have, and for a raw kernel.
     """
+    from autosched.space.workload import Workload
+
+    found = choose_tunable(args, image)
+    if not isinstance(found, Workload):
+        raise UsageError(
+            "it is a kernel that somebody wrote, which has no schedule",
+            asked=f"{found.name}",
+            legal="for kernels there are: tune, build, records",
+        )
+    return found
+
+
+def choose_tunable(args: argparse.Namespace, image: np.ndarray[Any, Any] | None = None) -> Workload | RawKernel:
+    """The same, where a raw kernel will do. It runs on the target of its language, unless the command line has
+    another one."""
+    from autosched.raw.kernel import RawKernel
     from autosched.space.loading import find_workload
 
     function = find_workload(args.workload)
     given = {name: _convert(function, name, text) for name, text in args.param}
     implied = image_parameters(function, image) if image is not None else {}
-    return function(**{**implied, **given})
+    found: Workload | RawKernel = function(**{**implied, **given})
+    if isinstance(found, RawKernel) and not any(w.split("=")[0] == "--target" for w in args.words):
+        args.target = found.kind
+    return found
 
 
 def image_parameters(function: WorkloadFunction, image: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -76,7 +96,7 @@ def _literal(text: str) -> Any:
         return text
 
 
-def sizes_of(args: argparse.Namespace, workload: Workload) -> dict[str, int]:
+def sizes_of(args: argparse.Namespace, workload: Workload | RawKernel) -> dict[str, int]:
     """The `--size`s. Raises UsageError for a size that the workload does not have, or no positive number."""
     known = workload.size_names()
     sizes: dict[str, int] = {}

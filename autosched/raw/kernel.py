@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +64,11 @@ class RawKernel:
         """The kind of target that runs it."""
         return LANGUAGES[self.spec.lang]
 
+    @property
+    def arguments(self) -> list[Any]:
+        """The arguments as given: arrays, and scalars of NumPy's types."""
+        return [self.arrays[a.name] if a.is_array else np.dtype(a.dtype).type(a.value) for a in self.spec.arguments]
+
     def _named(self, *roles: str) -> list[Argument]:
         return [a for a in self.spec.arguments if a.role in roles]
 
@@ -118,8 +124,8 @@ class RawKernel:
         return space.sketch.trace, space.sketch.first(DEFAULTS_TRIED)
 
     def as_text(self, trace: list[Any], knobs: dict[str, int]) -> str:
-        """The #define lines."""
-        return self.spec.header(knobs)
+        """The #define lines that differ from one configuration to the next."""
+        return "".join(f"#define {n} {v}\n" for n, v in self.spec.parameters.decode(knobs).items())
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.params.items())})"
@@ -367,10 +373,10 @@ class RawKernelFunction(WorkloadFunction):
             )
         words = {"kernel_name": self.name, **self.common, **given}
         try:
-            return make_kernel(**words, params=arguments)
+            inspect.signature(make_kernel).bind(**words, params=arguments)
         except TypeError as error:
-            why = str(error).replace("make_kernel()", "it")
-            raise WorkloadError(why, asked=f"{self.name}(...)", legal="the arguments of tune_kernel") from None
+            raise WorkloadError(str(error), asked=f"{self.name}(...)", legal="the arguments of tune_kernel") from None
+        return make_kernel(**words, params=arguments)
 
     def __repr__(self) -> str:
         return f"<raw kernel {self.name}>"

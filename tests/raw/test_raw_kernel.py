@@ -101,6 +101,37 @@ def test_the_space_knows_restrictions_and_the_device():
     assert items[4] == pytest.approx(np.log2(1 + 64 * 8))
 
 
+RESTRICTIONS = [
+    "block_size_x * tile <= 256",
+    "block_size_x % tile == 0 or tile == 3",
+    "64 < block_size_x * tile and not tile == 2",
+    "block_size_x / 64 == tile",
+    "T == 'float' or (block_size_x if tile > 1 else 32) in (32, 64)",
+    "w * tile >= 1.5",
+]
+
+
+@pytest.mark.parametrize("text", RESTRICTIONS)
+def test_valid_points_are_those_of_the_mask(text):
+    """The sketch's diagram of valid points and its mask are made from the same formulas."""
+    values = {"block_size_x": [32, 64, 128, 512], "tile": [1, 2, 3, 4], "T": ["float", "double"], "w": [0.5, 1.0]}
+    source = ADD + "T factor = w;\n"
+    k = kernel(add_words(source=source, tune_params=values, restrictions=[text, "block_size_x != 32"]))
+    (sketch,) = k.search_space(OPENCL, {}).sketches
+    points = np.array(list(np.ndindex(4, 4, 2, 2)))
+    valid = points[sketch.mask(points)]
+    assert 0 < len(valid) < len(points)
+    assert sketch.valid_points is not None
+    assert sketch.valid_points.count == len(valid)
+    drawn = sketch.valid_points.rows(np.arange(len(valid)))
+    assert {tuple(r) for r in drawn.tolist()} == {tuple(r) for r in valid.tolist()}
+
+
+def test_functions_leave_no_diagram():
+    (sketch,) = kernel(add_words(restrictions=lambda p: True)).search_space(OPENCL, {}).sketches
+    assert sketch.valid_points is None
+
+
 def test_other_values_leave_records_comparable():
     old = kernel(add_words()).search_space(OPENCL, {}).sketches[0]
     new = kernel(add_words(tune_params={"block_size_x": [64, 32], "tile": [2, 1]})).search_space(OPENCL, {})

@@ -17,6 +17,21 @@ from autosched.tuning import Preflight, TrialDone
 needs_compiler = pytest.mark.skipif(c_compiler.find_compiler() is None, reason="no C compiler")
 
 
+DECLARED = f"""
+import numpy as np
+from autosched import raw_kernel
+
+ADD = '''{ADD}'''
+
+
+@raw_kernel(tune_params={{"block_size_x": [16, 64], "tile": [1, 2]}}, grid_div_x=["block_size_x", "tile"])
+def add(n: int = 500):
+    a = np.ones(n, np.float32)
+    arguments = [0 * a, a, a, np.int32(n)]
+    return dict(kernel_source=ADD, problem_size=n, arguments=arguments, answer=lambda c, *_: 0 * c + 2)
+"""
+
+
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
     """A vector addition tuned exhaustively; a configuration that is wrong, and one that does not compile."""
@@ -161,17 +176,46 @@ def test_run_kernel_is_for_unit_tests():
     np.testing.assert_array_equal(words["arguments"][0], y)
 
 
+def test_poison_shows_what_was_right_by_chance(tmp_path):
+    """The outputs are given as zeros, and the kernel leaves out the elements that shall be zero."""
+    source = ADD.replace("if (i + k < n)", "if (i + k < n && a[i + k] + b[i + k] != 0)")
+    words = add_words(source, tune_params={"block_size_x": [64], "tile": [1]})
+    with pytest.raises(MeasureError, match="correctness.*got nan, expected 0"):
+        tune_kernel(**words, records=tmp_path, measure=FAST, poison=True)
+
+
+def test_an_output_that_holds_its_answer_is_poisoned():
+    words = add_words()
+    words["arguments"][0] = words["answer"][0].copy()
+    k = kernel(words)
+    assert k.initial([]) == [None]
+    assert kernel(add_words()).initial([])[0] is not None
+
+
+def test_the_command_line_tunes_and_builds_kernels(tmp_path, capsys):
+    from autosched.cli.app import main
+
+    path = tmp_path / "mine.py"
+    path.write_text(DECLARED)
+    where = [f"{path}:add", "--param", "n=400", "--records", str(tmp_path)]
+    fast = ["--min-repeat-ms", "0.2", "--builders", "1", "--repeat", "2", "--progress", "none"]
+    assert main(["tune", *where, "--trials", "1", *fast]) == 0
+    assert "add(n=400) for opencl" in capsys.readouterr().out
+    assert main(["build", *where, "--json"]) == 0
+    built = json.loads(capsys.readouterr().out)
+    assert built["params"]["tile"] in (1, 2)
+    assert built["seconds"] > 0
+    assert main(["tune", *where, "--target", "llvm", "--trials", "1"]) == 2
+    assert "it is written in OpenCL" in capsys.readouterr().err
+    assert main(["show", *where]) == 2
+    assert "which has no schedule" in capsys.readouterr().err
+
+
 def test_a_declared_kernel_is_found_and_tuned_as_a_workload_is(tmp_path):
     from autosched.space.loading import find_workload
 
     path = tmp_path / "kernels.py"
-    path.write_text(
-        f"import numpy as np\nfrom autosched import raw_kernel\nADD = '''{ADD}'''\n"
-        "@raw_kernel(tune_params={'block_size_x': [16, 64], 'tile': [1, 2]}, grid_div_x=['block_size_x', 'tile'])\n"
-        "def add(n: int = 500):\n"
-        "    a = np.ones(n, np.float32)\n"
-        "    return dict(kernel_source=ADD, problem_size=n, arguments=[0 * a, a, a, np.int32(n)], answer=lambda c, *_: 0 * c + 2)\n"
-    )
+    path.write_text(DECLARED)
     declared = find_workload(f"{path}:add")
     assert declared.parameters == {"n": 500}
     k = declared(n=700)
