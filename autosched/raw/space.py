@@ -135,14 +135,6 @@ class RawSketch:
         functions = [r for r in self.restrictions if r.function is not None]
         return broken + [r.text for r in functions if not self._answers(r, columns, np.ones(1, bool))[0]]
 
-    @cached_property
-    def valid_points(self) -> ValidPoints | None:
-        """The configurations that meet all conditions, counted and numbered; None where functions decide."""
-        if any(r.function is not None for r in self.restrictions):
-            return None
-        found = valid_points([(k.var, k.values) for k in self.knobs], [c for c, _ in self.conditions])
-        return found if found.exact else None
-
     # -- features -------------------------------------------------------------------------------------
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -174,7 +166,7 @@ class RawSketch:
             found += [chunk[i] for i in np.flatnonzero(self.mask(rows))]
             if len(found) >= n or looked_at >= _MOST_LOOKED_AT:
                 break
-        if not found and self.valid_points is not None and self.valid_points.count:
+        if not found and self.valid_points is not None and self.valid_points.exact and self.valid_points.count:
             numbers = range(min(n, self.valid_points.count))
             found = [tuple(map(int, row)) for row in self.valid_points.rows(list(numbers))]
         if not found:
