@@ -21,6 +21,8 @@ __all__ = ["BUDGETS", "NEAR", "Curves", "Figures", "as_json", "compare", "curves
 
 #: After how many trials the table says how good the best is.
 BUDGETS = (25, 50, 100, 200)
+#: What the score is made of.
+SCORED = (25, 50, 100)
 #: How near to the best counts as found.
 NEAR = (1.05, 1.10)
 #: The strategy that others are compared with.
@@ -45,10 +47,12 @@ class Curves:
         first = [float(np.argmax(row <= near)) + 1 if row[-1] <= near else math.inf for row in self.best]
         return sorted(first)[(len(first) - 1) // 2]
 
-    def scores(self, trials: int) -> FloatArray:
-        """float64 [seeds]: the geometric mean of the best over the first `trials` trials. What a tuning run
-        would have had to show if it had been stopped at a moment drawn at random."""
-        return np.asarray(np.exp(np.log(self.best[:, :trials]).mean(axis=1)))
+    def scores(self) -> FloatArray:
+        """float64 [seeds]: the geometric mean of the best after each of `SCORED` trials, as far as the run
+        goes: what it has to show when it ends early, or not so early."""
+        last = self.best.shape[1]
+        ends = [n - 1 for n in SCORED if n <= last] or [last - 1]
+        return np.asarray(np.exp(np.log(self.best[:, ends]).mean(axis=1)))
 
 
 @dataclass(frozen=True)
@@ -81,15 +85,15 @@ def curves_of(space: RecordedSpace, runs: Sequence[Run], trials: int) -> list[Cu
     return found
 
 
-def compare(curves: Sequence[Curves], score_trials: int = 100) -> list[Figures]:
-    """A line for each contender on each space. `score` covers the first `score_trials` trials."""
-    baseline = {c.space: c.scores(score_trials) for c in curves if c.contender == BASELINE}
+def compare(curves: Sequence[Curves]) -> list[Figures]:
+    """A line for each contender on each space."""
+    baseline = {c.space: c.scores() for c in curves if c.contender == BASELINE}
     found = []
     for c in curves:
         trials = c.best.shape[1]
         low, middle, high = c.quantiles(0.25, 0.5, 0.75)
         budgets = [n for n in BUDGETS if n <= trials] or [trials]
-        scores = c.scores(score_trials)
+        scores = c.scores()
         found.append(
             Figures(
                 c.space,

@@ -57,8 +57,10 @@ def test_figures_of_curves_worked_out_by_hand():
     random, quick = lines
     assert random.trials_to == {"5%": 2.0, "10%": 2.0}
     assert random.after["4"] == (1.02, 1.04, 1.06)
-    assert (random.beats_random, quick.beats_random) == (0.5, 1.0)
-    assert quick.score == 1.0 and random.score == pytest.approx((4 * 4 * 1.08**2 * 4) ** (1 / 8))
+    assert (random.beats_random, quick.beats_random) == (0.5, 0.75)
+    assert quick.score == 1.0 and random.score == pytest.approx(1.08**0.5)
+    long = curves("long", [8.0] * 25 + [4.0] * 25 + [2.0] * 50 + [1.0] * 20)
+    assert long.scores() == pytest.approx([(8 * 4 * 2) ** (1 / 3)])
     assert compare([curves("random", [2.0] * 4)])[0].trials_to == {"5%": math.inf, "10%": math.inf}
     assert list(overall(lines)) == ["quick", "random"]
 
@@ -108,7 +110,7 @@ def test_a_plug_in_takes_part_and_its_options_do(tmp_path):
     (run,) = run_all(SPACES, ["softmax"], [contender], [0], 10, 4, 1)
     space = load(SPACES["softmax"])
     assert run.seconds[0] == space.seconds(Candidate(0, tuple(space.sketches[0].points[5].tolist())))
-    with pytest.raises(MeasureError, match="status 7"):
+    with pytest.raises(MeasureError, match="Dies: its process ended"):
         run_all(SPACES, ["softmax"], [Contender.parse(f"{path}:Dies", "none")], [0, 1], 10, 4, 2)
 
 

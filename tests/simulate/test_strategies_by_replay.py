@@ -22,27 +22,23 @@ WHOLE = [name for name, path in SPACES.items() if load(path).facts["whole"]]
 LEARNING = [name for name in STRATEGIES if name not in ("random", "grid")]
 
 
-def figures(spaces, strategies, seeds, trials):
-    contenders = [Contender(name) for name in ("random", *strategies)]
-    runs = run_all(SPACES, spaces, contenders, range(seeds), trials, 16, cpu_count() if seeds > 4 else 1)
-    return compare([c for name in spaces for c in curves_of(load(SPACES[name]), runs, trials)])
+def figures(spaces, strategies, seeds, processes=1):
+    """Random search is cheap: many seeds of it, so that its luck is that of the seeds of the others."""
+    runs = run_all(SPACES, spaces, [Contender("random", model="none")], range(200), 100, 16, processes)
+    runs += run_all(SPACES, spaces, [Contender(name) for name in strategies], range(seeds), 100, 16, processes)
+    return compare([c for name in spaces for c in curves_of(load(SPACES[name]), runs, 100)])
 
 
 def test_the_default_strategy_beats_random_on_the_largest_space():
-    random, ours = figures(["matmul-1024"], [DEFAULT], 4, 100)
-    assert ours.after["100"][1] < random.after["100"][1]
-    assert ours.score < random.score
+    random, ours = figures(["matmul-1024"], [DEFAULT], 4)
+    assert ours.after["100"][1] < 1.08 < random.after["100"][1]
 
 
 @pytest.mark.nightly
 def test_every_strategy_beats_random_and_none_is_better_than_the_default():
-    found = figures(WHOLE, LEARNING, 20, 200)
+    found = figures(WHOLE, LEARNING, 20, cpu_count())
     means = overall(found)
-    for name in LEARNING:
-        after = [f.after["100"][1] for f in found if f.contender == name and f.space == "matmul-1024"]
-        others = [f.after["100"][1] for f in found if f.contender == "random" and f.space == "matmul-1024"]
-        assert (name, means[name] < means["random"]) == (name, True)
-        assert (name, after < others) == (name, True)
+    assert [name for name in LEARNING if means[name] >= means["random"]] == []
     assert means[DEFAULT] <= 1.01 * min(means.values())
 
 
