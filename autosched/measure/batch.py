@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from autosched.errors import DeviceError
@@ -26,8 +26,9 @@ class Batch:
     CPU that costs no time, since both want all of it, and the timing is not disturbed.
     """
 
-    def __init__(self, desk: Desk, jobs: Iterable[Job]) -> None:
+    def __init__(self, desk: Desk, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> None:
         self._desk = desk
+        self._quiet = quiet
         self._queue = BuildQueue(desk, jobs)
         self._running: Task | None = None
         self._is_running_phase = False
@@ -70,6 +71,8 @@ class Batch:
             is_enough = not queue.pending or len(queue.built) >= self._ahead
             self._is_running_phase = is_enough and not queue.building and not crew.is_starting("builder")
             queue.sort()
+            if self._is_running_phase and self._quiet is not None:
+                self._quiet()
         if self._is_running_phase:
             self._run_next()
             self._is_running_phase = bool(queue.built or self._running)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -88,19 +88,22 @@ class Measurer:
         """How many worker processes had to be replaced."""
         return self._desk.crew.restarts
 
-    def measure(self, jobs: Iterable[Job]) -> Iterator[Measurement]:
+    def measure(self, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> Iterator[Measurement]:
         """One measurement per job, in the order in which they are done.
 
         A candidate cannot make this raise: whatever it does is a status. A job whose code is
         identical to one already measured in this session gets that one's samples, and
         `error="same code as job N"`. Leaving the iteration early ends the jobs at work.
 
+        `quiet` is called after building, before candidates are timed on this CPU: let it end or wait
+        for whatever else your program has at work. It is not called where `options.overlap`.
+
         Raises MeasureError when the worker processes do not start, DeviceError when the device is
         lost, UsageError when this measurer is closed or busy.
         """
         self._begin("measure")
         try:
-            yield from Batch(self._desk, jobs)
+            yield from Batch(self._desk, jobs, quiet)
         finally:
             self._end()
 

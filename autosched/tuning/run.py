@@ -4,7 +4,7 @@
           -> strategy.observe -> ... until the budget ends -> play-off against the default schedule
 
 The driver owns the loop: it alone sees budgets, files and the measurer. Everything it does is
-reported through `progress`, as the events below.
+reported through `progress`, as the events of `autosched.tuning.events`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,10 @@ from autosched.search.guard import GuardedStrategy
 from autosched.space.tunable import Tunable
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
+from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
+from autosched.tuning.proposals import Proposals
 
-__all__ = ["Event", "Note", "PlayoffDone", "Preflight", "Started", "TrialDone", "TuneResult", "tune"]
+__all__ = ["PLAYOFF_SHARE", "tune"]
 
 #: Name under which the default schedule is built, recorded and shown.
 DEFAULT = "default"
@@ -59,100 +61,6 @@ FINALISTS = 5
 ROUNDS = 15
 #: Part of a budget in seconds that is kept for the play-off, at least.
 PLAYOFF_SHARE = 0.1
-
-
-@dataclass(frozen=True)
-class TuneResult:
-    """What a run found. Times are seconds; `interval` encloses the speed-up with 95 % confidence."""
-
-    workload: str
-    target: str
-    device: str
-    sizes: dict[str, int]
-    default_seconds: float
-    best: Record | None
-    seconds: float
-    speedup: float
-    interval: tuple[float, float]
-    tied: list[str]
-    trials: int
-    resumed: int
-    failures: dict[str, int]
-    elapsed_s: float
-    log: Path
-    interrupted: bool
-    schedule_python: str
-    knobs: dict[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    points: int = 0  #: of the space, feasible or not
-    valid: int | None = None  #: those that are feasible, where that was counted
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain data."""
-        data = asdict(self)
-        data["best"] = None if self.best is None else self.best.id
-        data["knobs"] = None if self.best is None else dict(self.best.knobs)
-        data["sketch"] = None if self.best is None else self.best.sketch
-        data["log"] = str(self.log)
-        data["interval"] = [v if np.isfinite(v) else None for v in self.interval]
-        return data
-
-
-@dataclass(frozen=True)
-class Started:
-    """The space is there; measuring begins."""
-
-    workload: str
-    target: str
-    device: str
-    sizes: dict[str, int]
-    sketches: list[tuple[str, int]]
-    points: int
-    resumed: int
-    log: Path
-    trials: int | None
-    budget_s: float | None
-    valid: int | None = None  #: feasible points, where they were counted
-
-
-@dataclass(frozen=True)
-class Preflight:
-    """The default schedule builds, is right, and takes this long."""
-
-    default_seconds: float
-    reference_s: float
-
-
-@dataclass(frozen=True)
-class TrialDone:
-    """One candidate was measured, or failed."""
-
-    index: int
-    record: Record
-    best_seconds: float
-    default_seconds: float
-    failures: dict[str, int]
-    elapsed_s: float
-    trials: int | None
-    budget_s: float | None
-
-
-@dataclass(frozen=True)
-class PlayoffDone:
-    """The end."""
-
-    result: TuneResult
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something a user should know; `level` is `info` or `warning`."""
-
-    text: str
-    level: str = "info"
-
-
-Event = Started | Preflight | TrialDone | PlayoffDone | Note
 
 
 def tune(
@@ -171,6 +79,7 @@ def tune(
     inputs: Sequence[np.ndarray] | None = None,
     sizes: dict[str, int] | None = None,
     measure: MeasureOptions | None = None,
+    ahead: bool | None = None,
     progress: Callable[[Event], None] | None = None,
 ) -> TuneResult:
     """Search for the fastest schedule of a workload on a target, and record what is learnt.
@@ -182,6 +91,8 @@ def tune(
     transfer: whether the model also learns from records of other shapes, operators and devices
     records:  folder of the log; running again with the same log resumes
     inputs:   arrays to verify and time on; by default the workload's own, at `sizes`
+    ahead:    propose the next candidates, and train the model, while the present ones are built
+              (`proposals.Proposals` tells what that costs); by default with `measure.overlap`
 
     Raises UsageError for arguments that cannot be meant, WorkloadError when there is no template
     for the target, MeasureError when not even the default schedule runs. Ctrl-C ends the run with
@@ -199,6 +110,7 @@ def tune(
     run.prepare(inputs, sizes, records, measure or MeasureOptions())
     run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
     run.patience = patience
+    run.proposals = Proposals(run.strategy, run.options.overlap if ahead is None else ahead)
     return run.go()
 
 
@@ -303,12 +215,14 @@ class _Run:
             self.preflight()
             try:
                 for batch in self.batches():
-                    self.strategy.observe(list(self.measure(batch)))
+                    self.proposals.observe(list(self.measure(batch)))
                 result = self.playoff()
             except KeyboardInterrupt:
                 interrupted = True
                 self.note("interrupted: no play-off was held", "warning")
                 result = self.without_playoff()
+            finally:
+                self.proposals.close()
         self.note_faults(last=True)
         if self.unsaved:
             self.note(f"{self.unsaved} records could not be written", "warning")
@@ -401,7 +315,7 @@ class _Run:
         r = self.record(m, self.default_trace, self.default_knobs, trial=0)
         self.save(r)
         if (candidate := self._candidate(r)) is not None:  # a point of the space: it need not be tried again
-            self.strategy.observe([_trial(candidate, r)])
+            self.proposals.observe([_trial(candidate, r)])
         self.tell(Preflight(self.default_seconds, self.reference_s))
 
     def batches(self) -> Iterator[list[Candidate]]:
@@ -415,7 +329,7 @@ class _Run:
             n = BATCH if self.limit is None else min(BATCH, self.limit - done)
             if self.trial_s:  # a batch is built before it runs: do not begin what cannot be finished
                 n = max(1, int(min(n, self.time_left / self.trial_s)))
-            batch = list(self.strategy.propose(n))
+            batch = self.proposals.take(n)
             self.note_failures()
             self.note_faults()
             if not batch:
@@ -425,6 +339,7 @@ class _Run:
                 self.note("every candidate of the space has been measured")
                 return
             done += len(batch)
+            self.proposals.prepare(BATCH if self.limit is None else min(BATCH, self.limit - done))
             yield batch
 
     def note_faults(self, *, last: bool = False) -> None:
@@ -453,7 +368,7 @@ class _Run:
         for i, c in enumerate(batch):
             sketch = self.space.sketches[c.sketch]
             jobs.append(Job(i, sketch.name, sketch.values(c.indices)))
-        for m in self.measurer.measure(jobs):
+        for m in self.measurer.measure(jobs, quiet=self.proposals.join):
             candidate = batch[m.job.id]
             sketch = self.space.sketches[candidate.sketch]
             (features,) = sketch.features(np.array([candidate.indices], dtype=np.int64).reshape(1, -1))

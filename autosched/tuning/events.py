@@ -1,0 +1,107 @@
+"""What a tuning run tells while it runs, and its result."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autosched.records import Record
+
+__all__ = ["Event", "Note", "PlayoffDone", "Preflight", "Started", "TrialDone", "TuneResult"]
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What a run found. Times are seconds; `interval` encloses the speed-up with 95 % confidence."""
+
+    workload: str
+    target: str
+    device: str
+    sizes: dict[str, int]
+    default_seconds: float
+    best: Record | None
+    seconds: float
+    speedup: float
+    interval: tuple[float, float]
+    tied: list[str]
+    trials: int
+    resumed: int
+    failures: dict[str, int]
+    elapsed_s: float
+    log: Path
+    interrupted: bool
+    schedule_python: str
+    knobs: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    points: int = 0  #: of the space, feasible or not
+    valid: int | None = None  #: those that are feasible, where that was counted
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        data = asdict(self)
+        data["best"] = None if self.best is None else self.best.id
+        data["knobs"] = None if self.best is None else dict(self.best.knobs)
+        data["sketch"] = None if self.best is None else self.best.sketch
+        data["log"] = str(self.log)
+        data["interval"] = [v if np.isfinite(v) else None for v in self.interval]
+        return data
+
+
+@dataclass(frozen=True)
+class Started:
+    """The space is there; measuring begins."""
+
+    workload: str
+    target: str
+    device: str
+    sizes: dict[str, int]
+    sketches: list[tuple[str, int]]
+    points: int
+    resumed: int
+    log: Path
+    trials: int | None
+    budget_s: float | None
+    valid: int | None = None  #: feasible points, where they were counted
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """The default schedule builds, is right, and takes this long."""
+
+    default_seconds: float
+    reference_s: float
+
+
+@dataclass(frozen=True)
+class TrialDone:
+    """One candidate was measured, or failed."""
+
+    index: int
+    record: Record
+    best_seconds: float
+    default_seconds: float
+    failures: dict[str, int]
+    elapsed_s: float
+    trials: int | None
+    budget_s: float | None
+
+
+@dataclass(frozen=True)
+class PlayoffDone:
+    """The end."""
+
+    result: TuneResult
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something a user should know; `level` is `info` or `warning`."""
+
+    text: str
+    level: str = "info"
+
+
+Event = Started | Preflight | TrialDone | PlayoffDone | Note

@@ -1,0 +1,70 @@
+"""Asking the strategy, by one thread at a time, and ahead of time where that pays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from autosched.search import Candidate, SearchStrategy, Trial
+
+__all__ = ["Proposals"]
+
+_PATIENCE_S = 10.0  # at the end of a run, for a strategy that is still at work
+
+
+class Proposals:
+    """The candidates of a run, batch after batch.
+
+    With `ahead`, the next batch is proposed by a thread of its own while the present one is built:
+    training a model and scoring candidates then cost no time of their own. The price is that batch
+    k + 2 is chosen by what was learnt up to batch k. It is exactly that, whatever takes how long,
+    so a seed still decides the run. Nobody calls the strategy while that thread does.
+
+    An exception of the strategy comes out of `take`, the call that needs its answer.
+    """
+
+    def __init__(self, strategy: SearchStrategy, ahead: bool) -> None:
+        self._strategy, self._ahead = strategy, ahead
+        self._thread: threading.Thread | None = None
+        self._next: list[Candidate] = []
+        self._error: BaseException | None = None
+
+    def take(self, n: int) -> list[Candidate]:
+        """The next candidates, at most `n`; empty when the strategy has none left."""
+        self.join()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        batch, self._next = self._next[:n], []
+        # Asked ahead of time it may have had none only because it waited for what was being measured.
+        return batch or list(self._strategy.propose(n))
+
+    def prepare(self, n: int) -> None:
+        """Begin to propose the next `n`, if this is to be done ahead. Returns at once."""
+        if self._ahead and n > 0:
+            self.join()
+            self._thread = threading.Thread(target=self._propose, args=(n,), name="propose", daemon=True)
+            self._thread.start()
+
+    def observe(self, trials: Sequence[Trial]) -> None:
+        """Tell the strategy, once it has made the proposals that it was asked for."""
+        self.join()
+        self._strategy.observe(trials)
+
+    def join(self) -> None:
+        """Wait until nobody is proposing: what is timed on this machine wants it for itself."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def close(self) -> None:
+        """The end of the run, however it ended: a strategy that hangs does not keep the program."""
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_S)
+            self._thread = None
+
+    def _propose(self, n: int) -> None:
+        try:
+            self._next = list(self._strategy.propose(n))
+        except BaseException as error:
+            self._error = error

@@ -1,0 +1,133 @@
+"""Proposing ahead: who knows what when, one thread at a time, errors and ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from autosched.search import Candidate, Trial, make_strategy
+from autosched.testing import SyntheticSpace
+from autosched.tuning.proposals import Proposals
+
+
+class Diary:
+    """A strategy that writes down what is asked of it, and notices two callers at once."""
+
+    def __init__(self, fail_at: int = -1, end_at: int = 10**9) -> None:
+        self.fail_at, self.end_at = fail_at, end_at
+        self.known: list[int] = []
+        self.asked: list[tuple[int, ...]] = []  # what was known at each question
+        self.threads: set[str] = set()
+        self.gate = threading.Event()
+        self.gate.set()
+        self._busy = threading.Lock()
+
+    def propose(self, n: int) -> list[Candidate]:
+        assert self._busy.acquire(blocking=False), "two callers at once"
+        try:
+            self.gate.wait(30)
+            self.threads.add(threading.current_thread().name)
+            self.asked.append(tuple(self.known))
+            k = len(self.asked) - 1
+            if k == self.fail_at:
+                raise ValueError("no idea")
+            return [Candidate(0, (k, i)) for i in range(n)] if k < self.end_at else []
+        finally:
+            self._busy.release()
+
+    def observe(self, trials: Sequence[Trial]) -> None:
+        assert self._busy.acquire(blocking=False), "two callers at once"
+        self.known += [t.candidate.indices[0] for t in trials[:1]]
+        self._busy.release()
+
+
+def run(proposals: Proposals, batches: int, n: int = 4) -> list[list[Candidate]]:
+    """The loop of a run."""
+    taken = []
+    for _ in range(batches):
+        batch = proposals.take(n)
+        if not batch:
+            break
+        taken.append(batch)
+        proposals.prepare(n)
+        proposals.observe([Trial(c, "ok", 1.0, (1.0,)) for c in batch])
+    proposals.close()
+    return taken
+
+
+def test_a_batch_knows_all_before_it_without_looking_ahead() -> None:
+    diary = Diary()
+    taken = run(Proposals(diary, ahead=False), 4)
+    assert diary.asked == [(), (0,), (0, 1), (0, 1, 2)] and diary.threads == {"MainThread"}
+    assert [len(batch) for batch in taken] == [4] * 4
+
+
+def test_a_batch_ahead_knows_all_but_the_one_being_built() -> None:
+    diary = Diary()
+    taken = run(Proposals(diary, ahead=True), 4)
+    assert diary.asked == [(), (), (0,), (0, 1), (0, 1, 2)]  # the last was prepared and not taken
+    assert [batch[0].indices[0] for batch in taken] == [0, 1, 2, 3]
+
+
+def test_what_is_known_does_not_depend_on_how_long_proposing_takes() -> None:
+    diary = Diary()
+    proposals = Proposals(diary, ahead=True)
+    batch = proposals.take(2)
+    diary.gate.clear()
+    proposals.prepare(2)  # waits at the gate, with nothing observed
+    threading.Timer(0.05, diary.gate.set).start()
+    proposals.observe([Trial(c, "ok", 1.0, (1.0,)) for c in batch])  # waits for it
+    assert diary.asked == [(), ()] and diary.known == [0]
+    proposals.take(2)
+    assert "propose" in diary.threads
+
+
+def test_an_error_comes_out_where_the_answer_is_needed() -> None:
+    proposals = Proposals(Diary(fail_at=1), ahead=True)
+    batch = proposals.take(3)
+    proposals.prepare(3)
+    proposals.observe([Trial(c, "ok", 1.0, (1.0,)) for c in batch])  # the batch at work is not lost
+    with pytest.raises(ValueError, match="no idea"):
+        proposals.take(3)
+    proposals.close()
+
+
+def test_a_strategy_that_waits_for_results_is_asked_again() -> None:
+    """One that proposes nothing while a batch is out is not at its end."""
+
+    class Patient(Diary):
+        def propose(self, n: int) -> list[Candidate]:
+            return super().propose(n) if len(self.known) == len(self.asked) else []
+
+    assert len(run(Proposals(Patient(end_at=3), ahead=True), 10)) == 3
+
+
+def test_a_strategy_that_hangs_does_not_keep_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autosched.tuning.proposals._PATIENCE_S", 0.01)
+    diary = Diary()
+    proposals = Proposals(diary, ahead=True)
+    proposals.take(1)
+    diary.gate.clear()
+    proposals.prepare(1)
+    proposals.close()
+    diary.gate.set()
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_seed_decides_the_run(ahead: bool) -> None:
+    def once() -> list[Candidate]:
+        space = SyntheticSpace.standard()
+        proposals = Proposals(make_strategy("guided", space, seed=3, model=None), ahead)
+        taken: list[Candidate] = []
+        for _ in range(8):
+            batch = proposals.take(8)
+            proposals.prepare(8)
+            taken += batch
+            proposals.observe(space.measure(batch))
+        proposals.close()
+        return taken
+
+    first = once()
+    assert first == once() and len(set(first)) == 64
