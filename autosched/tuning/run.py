@@ -176,8 +176,9 @@ class _Run:
 
     def choose_strategy(self, strategy: str, options: dict[str, Any], model: str, seed: int, transfer: bool) -> None:
         """The strategy, told of every earlier trial of a sketch that is still in the space."""
-        threads = self.target.num_threads if self.target.kind == "llvm" else 1
-        made = make_model(model, self.space.feature_names, seed=seed, threads=threads)
+        # One thread: on some hundred rows more of them mostly wait for each other, spinning. On a machine
+        # where others are at work, too, training took 20 s instead of 0.1 s.
+        made = make_model(model, self.space.feature_names, seed=seed, threads=1)
         if transfer and isinstance(made, PrimedCostModel):
             self._prime(made)
         self.strategy_name, self.seed = strategy, seed
