@@ -108,9 +108,9 @@ def tune(
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
     run = _Run(as_workload(what), resolve_target(target), trials, budget_s, progress or (lambda event: None))
     run.prepare(inputs, sizes, records, measure or MeasureOptions())
+    run.ahead = run.options.overlap if ahead is None else ahead
     run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
     run.patience = patience
-    run.proposals = Proposals(run.strategy, run.options.overlap if ahead is None else ahead)
     return run.go()
 
 
@@ -137,6 +137,7 @@ class _Run:
         self.trials_begun = 0.0
         self.default_seconds = float("inf")
         self.patience: int | None = None
+        self.ahead = False
         self.in_vain = 0  # trials since the last that was the fastest so far
 
     # -- before the first trial -----------------------------------------------------------------
@@ -183,6 +184,7 @@ class _Run:
             self._prime(made)
         self.strategy_name, self.seed = strategy, seed
         self.strategy = make_strategy(strategy, self.space, seed=seed, model=made, **options)
+        self.proposals = Proposals(self.strategy, self.ahead)
         past = [(self._candidate(r), r) for r in trials(self.earlier)]
         known = [_trial(c, r) for c, r in past if c is not None]
         self.resumed = sum(r.sketch != DEFAULT for c, r in past if c is not None)
