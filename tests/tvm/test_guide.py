@@ -13,11 +13,18 @@ GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "tvm.md").read_text(enco
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
 
-@pytest.mark.parametrize(("number", "printed"), [(0, "T.vectorized(32)"), (1, "c[i_outer * 8:i_outer * 8 + 8]")])
+@pytest.mark.parametrize(
+    ("number", "printed"),
+    [
+        (0, "T.vectorized(32)"),
+        (1, "c[i_outer * 8:i_outer * 8 + 8]"),
+        (2, "25 configurations, 2 in the log"),
+    ],
+)
 def test_the_code_runs(number: int, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(BLOCKS[number], f"block {number}", "exec"), {})
     assert printed in capsys.readouterr().out
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
 
 
 def test_every_option_is_in_the_table() -> None:

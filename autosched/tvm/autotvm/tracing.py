@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any, cast
 
@@ -68,15 +69,17 @@ class TracedTask:
         decided = set(self._needed or ())
         while True:
             trial = create_schedule(list(self.workload.args)).with_choices(s._choices)
-            cfg = _Traced(self._define(trial, decided))
+            cfg = _Traced({})
             try:
+                cfg = _Traced(self._define(trial, decided))
                 with lent_knobs(trial):
                     done = self._run(cfg, target)
                 break
             except Exception as error:
                 more = self._to_decide(error, cfg, decided)
                 if not more:
-                    self._define(s, decided)  # so that the other ways to decide are tried
+                    with suppress(WorkloadError):
+                        self._define(s, decided)  # so that the other ways to decide are tried
                     raise
                 decided |= more
         if self._needed is None:
@@ -117,7 +120,8 @@ class TracedTask:
         """Whether its values can be knobs."""
         space = self.space.space_map[name]
         entities = space.entities
-        if space.tail is None and space.num_output > 2 and not hasattr(Schedule, "among"):
+        joint = bool(self.space.filters) or (space.tail is None and space.num_output > 2)
+        if joint and not hasattr(Schedule, "among"):
             return False
         if len(entities) < 2 or any(e.kind not in ("sp", "ot") for e in entities):
             return False
@@ -141,7 +145,7 @@ class TracedTask:
             else:
                 entities[name] = self._define_split(s, name)
         if self.space.filters:
-            self._restrict(s, entities)
+            self._restrict(s, {name: e for name, e in entities.items() if self.space.space_map[name].entities.count(e)})
         return entities
 
     def _define_split(self, s: Schedule, name: str) -> SplitEntity:
@@ -169,8 +173,25 @@ class TracedTask:
             s.constrain(floormod(space.product, product) == 0, f"the sizes of {name} divide {space.product}")
         return SplitEntity(size)
 
-    def _restrict(self, s: Schedule, entities: dict[str, Entity]) -> None:
-        """Keep the points that the filters over several entities keep."""
+    def _restrict(self, s: Schedule, chosen: dict[str, Entity]) -> None:
+        """Keep the points that the filters over several entities keep, of those with what was chosen."""
+        open_ones = [name for name in self.space.space_map if name not in chosen]
+        rows = []
+        for index in range(self.space.range_length):
+            entities = self.space.entities_at(index) if self.space.is_index_valid(index) else {}
+            if entities and all(entities[name] == e for name, e in chosen.items()):
+                rows.append(
+                    [v for name in open_ones for v in _varying(self.space.space_map[name].entities, entities[name])]
+                )
+        if not rows:
+            raise WorkloadError("a filter of the template rejects all of them", asked=f"template {self.task.name}")
+        knobs = [
+            _knob(name, None if self.space.space_map[name].kind == "ot" else i)
+            for name in open_ones
+            for i in _columns(self.space.space_map[name].entities)
+        ]
+        if knobs:
+            cast(Any, s).among([s.knobs[k].var for k in knobs], rows, "the template's filter keeps it")
 
     # -- the way back -----------------------------------------------------------------------------
     def config_of(self, record: Record) -> ConfigEntity:
@@ -205,6 +226,16 @@ def _is_input(t: Tensor) -> bool:
 def _row(e: Entity) -> tuple[Any, ...]:
     """The numbers that knobs can stand for: the sizes after the first, or the value."""
     return tuple(e.value[1:]) if e.kind == "sp" else (e.value,)
+
+
+def _columns(entities: Sequence[Entity]) -> list[int]:
+    """Which numbers of the entities differ, from 1."""
+    return [i for i, column in enumerate(zip(*map(_row, entities), strict=True), start=1) if len(set(column)) > 1]
+
+
+def _varying(entities: Sequence[Entity], one: Entity) -> list[int]:
+    """The numbers of an entity that differ among them."""
+    return [_row(one)[i - 1] for i in _columns(entities)]
 
 
 def _knob(name: str, part: int | None = None) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from autosched import tvm
 from autosched.errors import UsageError, WorkloadError
+from autosched.records import Record
 from autosched.space.space import SearchSpace, template_space
 from autosched.tvm import autotvm, te
 from autosched.tvm.autotvm.tracing import TracedTask
@@ -134,8 +135,6 @@ def test_values_that_the_script_needs_are_choices() -> None:
 
 def test_every_point_is_one_configuration_with_the_same_schedule() -> None:
     """A sketch's trace with its knobs bound is what the template does with the configuration."""
-    from autosched.records import Record
-
     task = autotvm.task.create("structure", args=(8,), target="llvm")
     traced, space = space_of(task)
     found = set()
@@ -191,6 +190,141 @@ def test_configurations_that_cannot_be_are_left_out_with_the_reason(kind: str, l
     _, space = space_of(autotvm.task.create("refused", args=(kind,), target="llvm"))
     assert len(space.sketches) == left and len(space.failures) == 4 - left
     assert all(why in text for text in space.failures.values())
+
+
+@autotvm.template("filtered")
+def filtered(n):
+    A = te.placeholder((n, n), name="A")
+    B = te.compute((n, n), lambda i, j: A[i, j] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    cfg = autotvm.get_config()
+    y, x = s[B].op.axis
+    cfg.define_split("tile_y", y, num_outputs=2)
+    cfg.define_split("tile_x", x, num_outputs=2)
+    cfg.multi_filter(lambda e: e["tile_y"].size[-1] * e["tile_x"].size[-1] == 4)
+    cfg["tile_y"].apply(s, B, y)
+    cfg["tile_x"].apply(s, B, x)
+    return s, [A, B]
+
+
+def test_a_filter_over_entities_holds_in_the_space() -> None:
+    task = autotvm.task.create("filtered", args=(8,), target="llvm")
+    assert len(task.config_space) == 3
+    traced, space = space_of(task)
+    found = set()
+    for sketch in space.sketches:
+        rows = np.indices([len(k.values) for k in sketch.knobs]).reshape(len(sketch.knobs), sketch.size).T
+        for row in rows[sketch.mask(rows)]:
+            record = Record(
+                workload={}, target="llvm", sketch="", trace=sketch.trace, knobs=sketch.values(row), status="ok"
+            )
+            found.add(traced.config_of(record).index)
+    assert found == {i for i in range(16) if task.config_space.is_index_valid(i)} and len(found) == 3
+
+
+@autotvm.template("tutorial/conv2d_no_batching")
+def conv2d_no_batching(N, H, W, CO, CI, KH, KW, stride, padding):
+    """The GPU tutorial's, with its direct convolution written out."""
+    data = te.placeholder((N, CI, H, W), name="data")
+    kernel = te.placeholder((CO, CI, KH, KW), name="kernel")
+    pad = te.compute(
+        (N, CI, H + 2 * padding, W + 2 * padding),
+        lambda n, c, y, x: te.if_then_else(
+            te.all(y >= padding, y < H + padding, x >= padding, x < W + padding),
+            data[n, c, y - padding, x - padding],
+            0.0,
+        ),
+        name="pad",
+    )
+    rc, ry, rx = (te.reduce_axis((0, n), name=name) for n, name in ((CI, "rc"), (KH, "ry"), (KW, "rx")))
+    conv = te.compute(
+        (N, CO, (H + 2 * padding - KH) // stride + 1, (W + 2 * padding - KW) // stride + 1),
+        lambda n, f, y, x: te.sum(pad[n, rc, y * stride + ry, x * stride + rx] * kernel[f, rc, ry, rx], [rc, ry, rx]),
+        name="conv",
+    )
+    s = te.create_schedule([conv.op])
+
+    n, f, y, x = s[conv].op.axis
+    rc, ry, rx = s[conv].op.reduce_axis
+    cfg = autotvm.get_config()
+    cfg.define_split("tile_f", f, num_outputs=4)
+    cfg.define_split("tile_y", y, num_outputs=4)
+    cfg.define_split("tile_x", x, num_outputs=4)
+    cfg.define_split("tile_rc", rc, num_outputs=3)
+    cfg.define_split("tile_ry", ry, num_outputs=3)
+    cfg.define_split("tile_rx", rx, num_outputs=3)
+    cfg.define_knob("auto_unroll_max_step", [0, 512, 1500])
+    cfg.define_knob("unroll_explicit", [0, 1])
+
+    pad_data = s[conv].op.input_tensors[0]
+    s[pad_data].compute_inline()
+    data, raw_data = pad_data, data
+    output = conv
+    OL = s.cache_write(conv, "local")
+    AA = s.cache_read(data, "shared", [OL])
+    WW = s.cache_read(kernel, "shared", [OL])
+    AL = s.cache_read(AA, "local", [OL])
+    WL = s.cache_read(WW, "local", [OL])
+
+    n, f, y, x = s[output].op.axis
+    bf, vf, tf, fi = cfg["tile_f"].apply(s, output, f)
+    by, vy, ty, yi = cfg["tile_y"].apply(s, output, y)
+    bx, vx, tx, xi = cfg["tile_x"].apply(s, output, x)
+    kernel_scope = n
+    s[output].bind(bf, te.thread_axis("blockIdx.z"))
+    s[output].bind(by, te.thread_axis("blockIdx.y"))
+    s[output].bind(bx, te.thread_axis("blockIdx.x"))
+    s[output].bind(vf, te.thread_axis("vthread"))
+    s[output].bind(vy, te.thread_axis("vthread"))
+    s[output].bind(vx, te.thread_axis("vthread"))
+    s[output].bind(tf, te.thread_axis("threadIdx.z"))
+    s[output].bind(ty, te.thread_axis("threadIdx.y"))
+    s[output].bind(tx, te.thread_axis("threadIdx.x"))
+    s[output].reorder(n, bf, by, bx, vf, vy, vx, tf, ty, tx, fi, yi, xi)
+    s[OL].compute_at(s[output], tx)
+
+    n, f, y, x = s[OL].op.axis
+    rc, ry, rx = s[OL].op.reduce_axis
+    rco, rcm, rci = cfg["tile_rc"].apply(s, OL, rc)
+    ryo, rym, ryi = cfg["tile_rx"].apply(s, OL, ry)
+    rxo, rxm, rxi = cfg["tile_ry"].apply(s, OL, rx)
+    s[OL].reorder(rco, ryo, rxo, rcm, rym, rxm, rci, ryi, rxi, n, f, y, x)
+
+    s[AA].compute_at(s[OL], rxo)
+    s[WW].compute_at(s[OL], rxo)
+    s[AL].compute_at(s[OL], rxm)
+    s[WL].compute_at(s[OL], rxm)
+
+    for load in [AA, WW]:
+        n, f, y, x = s[load].op.axis
+        fused = s[load].fuse(n, f, y, x)
+        tz, fused = s[load].split(fused, nparts=cfg["tile_f"].size[2])
+        ty, fused = s[load].split(fused, nparts=cfg["tile_y"].size[2])
+        tx, fused = s[load].split(fused, nparts=cfg["tile_x"].size[2])
+        s[load].bind(tz, te.thread_axis("threadIdx.z"))
+        s[load].bind(ty, te.thread_axis("threadIdx.y"))
+        s[load].bind(tx, te.thread_axis("threadIdx.x"))
+
+    s[output].pragma(kernel_scope, "auto_unroll_max_step", cfg["auto_unroll_max_step"].val)
+    s[output].pragma(kernel_scope, "unroll_explicit", cfg["unroll_explicit"].val)
+    return s, [raw_data, kernel, conv]
+
+
+def test_gpu_convolution_is_six_sketches_and_computes_what_it_should() -> None:
+    task = autotvm.task.create("tutorial/conv2d_no_batching", args=(1, 4, 4, 4, 4, 3, 3, 1, 1), target="opencl")
+    assert task.config_space.dims == [10, 10, 10, 6, 3, 3, 3, 2]
+    _, space = space_of(task)
+    assert len(space.sketches) == 6 and all(len(s.knobs) == 15 for s in space.sketches)
+    config = task.config_space.get(task.config_space.knob2point([5, 5, 5, 4, 1, 1, 1, 1]))
+    with task.target, autotvm.apply_history_best([]):
+        s, args = task.instantiate(config)
+        func = tvm.build(s, args, "opencl")
+    rng = np.random.default_rng(0)
+    data = rng.integers(-3, 3, (1, 4, 4, 4)).astype("float32")
+    kernel = rng.integers(-3, 3, (4, 4, 3, 3)).astype("float32")
+    conv = np.zeros((1, 4, 4, 4), "float32")
+    func(data, kernel, conv)
+    tvm.testing.assert_allclose(conv, te.reference(args, [data, kernel])[0])
 
 
 def test_bad_tasks() -> None:
