@@ -25,8 +25,8 @@ log = logging.getLogger("autosched.model")
 #: Small, regularised trees: a run has some hundred trials. Both samplings make members differ.
 PARAMS = {
     "tree_method": "hist",
-    "max_depth": 6,
-    "eta": 0.15,
+    "max_depth": 4,
+    "eta": 0.08,
     "min_child_weight": 1.0,
     "lambda": 1.0,
     "subsample": 0.9,
@@ -67,7 +67,7 @@ class XGBoostBooster:
         """One boosted classifier."""
         matrix = self._xgb.DMatrix(features, label=works, weight=weights, nthread=threads)
         share = float(np.clip(np.average(works, weights=weights), 0.01, 0.99))
-        options = {"objective": "binary:logistic", "base_score": share, "max_depth": 4}
+        options = {"objective": "binary:logistic", "base_score": share}
         return self._grow(options, matrix, self._rounds // 2, seed, threads)
 
     def _grow(self, options: dict[str, Any], matrix: Any, rounds: int, seed: int, threads: int) -> Any:
