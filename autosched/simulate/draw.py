@@ -47,15 +47,15 @@ def drawing(curves: Sequence[Curves]) -> str:
     legend = _legend(names, columns * WIDTH)
     head = 34 + LINE * (1 + _legend_places(names, columns * WIDTH)[-1][1])
     width, height = columns * WIDTH, head + math.ceil(len(spaces) / columns) * HEIGHT
-    seeds = max(len(c.best) for c in curves)
+    counts = sorted({len(c.best) for c in curves})
+    seeds = f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'role="img">',
-        f"<title>Best time found after so many trials, {seeds} seeds</title>",
+        f"<title>Best time found after so many trials, {seeds}</title>",
         f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{width}" height="{height}"/>',
-        f'<text x="16" y="20" class="soft">best time so far / best of the space: median and quartiles of {seeds} '
-        "seeds</text>",
+        f'<text x="16" y="20" class="soft">best time so far / best of the space: median, quartiles of {seeds}</text>',
         legend,
     ]
     for number, space in enumerate(spaces):
@@ -124,7 +124,7 @@ def _panel(space: str, curves: Sequence[Curves], names: Sequence[str]) -> str:
         there = _steps(upper, at_x, at_y)
         back = " ".join(reversed(_corners(low, at_x, at_y)))
         parts.append(f'<path class="band" fill="{colour}" d="{there} L{back}Z"/>')
-    for c in curves:
+    for c in reversed(curves):  # where lines coincide, the first contender's is seen
         colour, dash = _look(c.contender, names)
         _, middle, _ = c.quantiles(0.25, 0.5, 0.75)
         line = _steps(middle, at_x, at_y)
