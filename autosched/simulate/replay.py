@@ -48,15 +48,21 @@ class Contender:
 
     @staticmethod
     def parse(text: str, model: str = "xgb") -> Contender:
-        """`NAME` or `NAME,option=value,...`. Raises UsageError for an option without a value."""
+        """`NAME` or `NAME,option=value,...`; a value may have commas, as in `bandit,arms=guided,droplet`.
+
+        Raises UsageError for an option without a value.
+        """
         name, *words = text.split(",")
-        options = {}
+        options: dict[str, str] = {}
         for word in words:
             key, equals, value = word.partition("=")
-            if not (equals and key.isidentifier() and value):
+            if not equals and options:
+                options[[*options][-1]] += f",{word}"
+            elif equals and key.isidentifier() and value:
+                options[key] = value
+            else:
                 raise UsageError(f"{word!r} is not OPTION=VALUE", asked=f"--strategy {text}", legal="NAME,option=value")
-            options[key] = _value(value)
-        return Contender(name, options, model)
+        return Contender(name, {key: _value(value) for key, value in options.items()}, model)
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,12 @@ def test_a_wrong_strategy_is_the_same_error_from_a_process(tmp_path):
         Contender.parse("tpe,sampler")
 
 
+def test_options_of_a_strategy_on_the_command_line():
+    contender = Contender.parse("bandit,arms=guided,droplet,initial=20,bonus=0.5,on=true", "none")
+    assert contender.options == {"arms": "guided,droplet", "initial": 20, "bonus": 0.5, "on": True}
+    assert Contender.parse("random").options == {}
+
+
 def test_the_drawing_has_a_panel_for_each_space_and_a_line_for_each_strategy():
     curves = [Curves(f"s<{i}", name, 1 + np.random.rand(5, 40)) for i in range(5) for name in ("random", "a", "b")]
     root = ET.fromstring(drawing(curves))
