@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from autosched.ir.expr import (
-    as_expr,
-    const,
-    is_const,
-)
+from autosched.ir.expr import Expr, as_expr, compare, const, is_const, variables
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
 from autosched.schedule import scans, tails
 from autosched.schedule.illegal import Illegal
@@ -278,7 +274,7 @@ def prefetch(s: Schedule, stage: Stage, tensor: Any, loop: Any, offset: Any) -> 
     if source is stage or not s.depends_on(stage, source):
         read = [x.name for x in s.stages if x is not stage and s.depends_on(stage, x)]
         raise Illegal(f"{stage.name} does not read {source.name}", f"tensors it is computed from: {', '.join(read)}")
-    stage.fetches.append(Fetch(source.tensor, leaf(stage, loop), factor_of(s, offset, "distance")))
+    stage.fetches.append(Fetch(source.tensor, leaf(stage, loop), _at_least(s, factor_of(s, offset, "distance"), 1)))
 
 
 # -- where a stage is computed --------------------------------------------------------------------
@@ -403,7 +399,14 @@ def storage_align(s: Schedule, stage: Stage, axis: Any, factor: Any, offset: Any
     if found not in stage.axis:
         raise Illegal(f"{name} is a reduce axis: {stage.name} has no such dimension", legal)
     shift = factor_of(s, offset, "offset") if not is_const(as_expr(offset), 0) else const(0)
-    stage.alignments[found] = (factor_of(s, factor, "factor"), shift)
+    stage.alignments[found] = (_at_least(s, factor_of(s, factor, "factor"), 1), _at_least(s, shift, 0))
+
+
+def _at_least(s: Schedule, e: Expr, least: int) -> Expr:
+    """A number that depends on knobs, which may be too small: those candidates are infeasible."""
+    if any(v in {k.var for k in s.knobs.values() if k.values and min(k.values) < 1} for v in variables(e)):
+        s.require(compare("ge", e, least), f"{e!r} is less than {least}")
+    return e
 
 
 #: Every primitive a trace may name. A stored trace can call nothing else.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from typing import Any
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.visit import post_order
-from autosched.schedule import lints
+from autosched.schedule import entities, lints
 from autosched.schedule.groups import Group
 from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal
@@ -45,7 +45,7 @@ __all__ = ["Constraint", "Knob", "Schedule", "create_schedule", "lent_knobs", "r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Knob:
-    """A tuning parameter: an integer from a finite set. `var` stands for it in expressions."""
+    """A tuning parameter: an integer from a finite set, perhaps 0 or negative. `var` stands for it in expressions."""
 
     name: str
     values: tuple[int, ...]
@@ -104,6 +104,8 @@ class Schedule:
         self._stage_of: dict[Tensor, Stage] = {}
         self._by_name: dict[str, Stage] = {}
         self._lines: dict[tuple[str, ...], str] = {}  #: where a primitive, of a stage, for a loop was called last
+        self.entities: dict[str, Any] = {}  #: what define_split, define_reorder and define_annotate made
+        self.definitions: dict[str, Any] = {}  #: of those, to tell another one of the same name
         self._choices: dict[str, Any] = {}
         self.choices_seen: dict[str, tuple[Any, ...]] = {}
         for op in Graph.of(outputs).ops:
@@ -360,16 +362,21 @@ class Schedule:
         return self
 
     # -- what a template adds -------------------------------------------------------------------
-    def define_knob(self, name: str, values: Iterable[int]) -> Expr:
-        """An integer that tuning chooses among `values`; use it as a factor.
+    def define_knob(self, name: str, values: Iterable[Any]) -> Any:
+        """An integer that tuning chooses among `values`; use it as a factor, where values below 1 are infeasible.
 
-        Calling it again with the same name and values returns the same knob. Raises ScheduleError
-        for an empty set, values that are not positive integers, or a name in use.
+        Calling it again with the same name and values returns the same knob. Values that are not all
+        integers (strings, booleans) make it a `choose`. Raises ScheduleError for an empty set, integers
+        that do not fit 32 bits, or a name in use.
         """
         listed = tuple(values)
         asked = with_line(f"define_knob({name!r}, {list(listed)!r})")
-        if not listed or any(isinstance(v, bool) or not isinstance(v, int) or not 0 < v <= MAX_FACTOR for v in listed):
-            raise ScheduleError("the values are not positive integers", asked=asked, legal="a non-empty list of them")
+        if not listed:
+            raise ScheduleError("there are no values", asked=asked, legal="a non-empty list of them")
+        if any(isinstance(v, bool) or not isinstance(v, int) for v in listed):
+            return self.choose(name, listed)
+        if any(abs(v) > MAX_FACTOR for v in listed):
+            raise ScheduleError("a value does not fit 32 bits", asked=asked, legal=f"at most {MAX_FACTOR}")
         if len(set(listed)) != len(listed):
             raise ScheduleError("a value is given twice", asked=asked, legal="each value once")
         known = self.knobs.get(name)
@@ -391,6 +398,60 @@ class Schedule:
         self.knobs[name] = knob
         self.trace.append(Instruction("define_knob", "", (name, list(listed))))
         return knob.var
+
+    def define_split(self, name: str, loop: Any, policy: str = "factors", **options: Any) -> entities.Split:
+        """How to split a loop, left to tuning: `.size` is (-1, NAME_1, ..), `.apply(stage, loop)` does it.
+
+        loop:     a loop, an axis, or a number of iterations
+        policy:   `factors` of the number of iterations, `power2` up to it, both: `verbose`; or `candidate`
+        num_outputs=2: loops to split into;  max_factor: of each but the outermost
+        no_tail:  the sizes divide the number of iterations, as of `factors` in any case
+        filter:   a function of the Split that says which sizes may be: see `multi_filter`
+        candidate: the lists of sizes of that policy, each with one for the outermost, which is ignored
+
+        >>> from autosched import create_schedule, te
+        >>> A = te.placeholder((512,), name="A")
+        >>> s = create_schedule(te.compute((512,), lambda i: A[i] + 1, name="B"))
+        >>> tile = s.define_split("tile", s["B"].op.axis[0], num_outputs=3, filter=lambda x: x.size[-1] <= 16)
+        >>> tile.apply("B", "i")
+        [B.i.outer, B.i.inner.outer, B.i.inner.inner]
+
+        Raises ScheduleError where nothing is left to choose from. Where the number of iterations is a size
+        of the program, the policies are `power2` with a max_factor, and `candidate`.
+        """
+        return entities.define(self, "split", name, loop, policy, **options)
+
+    def define_reorder(self, name: str, loops: Sequence[Any], policy: str = "all", **options: Any) -> entities.Reorder:
+        """An order of loops, each a sketch of its own: `.perm`, and `.apply(stage, loops)` does it.
+
+        policy: `identity`; `all`; `interval_all`, of the loops from interval[0] up to interval[1]; `candidate`,
+        a list of orders; `interleave` or `interleave_cuda`, of chains of loops `spatial` and `reduce`.
+        """
+        return entities.define(self, "reorder", name, loops, policy, **options)
+
+    def define_annotate(self, name: str, loops: Sequence[Any], policy: str, **options: Any) -> entities.Annotate:
+        """What to do with each of some loops, each way a sketch: `.anns`, and `.apply(stage, loops)` does it.
+
+        policy: `none`, `unroll`, `vec`, and joined by underscores what any loop may be: `try_unroll_vec`, of
+        which at most one is vectorized; `bind_gpu`, `bind_gpu_virtual`; `locate_cache`, `num_anchor` of them.
+        """
+        return entities.define(self, "annotate", name, loops, policy, **options)
+
+    def multi_filter(self, names: Sequence[str], fn: Callable[..., Any], reason: str = "") -> None:
+        """Allow only candidates for which `fn` is true of the entities and knobs of these names.
+
+        It is called with what stands for open values; where it returns a comparison, that is a constraint.
+        Else it is asked about all combinations of numbers.
+        """
+        entities.multi_filter(self, names, fn, reason)
+
+    def among(self, knobs: Sequence[Expr | str], rows: Iterable[Sequence[int]], reason: str = "") -> None:
+        """Allow only candidates whose values of these knobs are, together, one of the rows.
+
+        Raises ScheduleError where there are no rows, or one is not of values of the knobs.
+        """
+        data = entities.among(self, knobs, rows, reason)
+        self.trace.append(Instruction("among", "", (*data, reason) if reason else data))
 
     def constrain(self, condition: Expr, reason: str = "") -> None:
         """Allow only candidates where the comparison of knobs (and sizes) holds."""
@@ -423,6 +484,11 @@ class Schedule:
         value = self._choices.get(name, listed[0])
         self.trace.append(Instruction("choose", "", (name, value)))
         return value
+
+    @property
+    def choices_made(self) -> dict[str, Any]:
+        """The option that each `choose` so far took."""
+        return {i.args[0]: i.args[1] for i in self.trace if i.kind == "choose"}
 
     def with_choices(self, choices: dict[str, Any]) -> Schedule:
         """Decide `choose` calls to come."""
@@ -516,6 +582,8 @@ def perform(s: Schedule, i: Instruction) -> None:
             s.define_knob(i.args[0], i.args[1])
         case "constrain":
             s.constrain(constraint_from_json(i.args[0], names), *i.args[1:])
+        case "among":
+            s.among(*i.args)
         case "choose":
             s.with_choices({**s._choices, i.args[0]: i.args[1]}).choose(i.args[0], [i.args[1]])
         case _:

@@ -160,11 +160,19 @@ _IS_A = {
     "flag": lambda x: isinstance(x, bool),
     "number": lambda x: isinstance(x, int) and not isinstance(x, bool),
     "knob": is_knob_name,
-    "values": lambda x: isinstance(x, list) and all(isinstance(v, int) for v in x),
+    "values": lambda x: isinstance(x, list) and all(isinstance(v, int) and not isinstance(v, bool) for v in x),
     "constraint": _is_constraint,
+    "rows": lambda x: isinstance(x, list) and all(isinstance(r, list) and _IS_A["values"](r) for r in x),
     "value": lambda x: x is None or isinstance(x, (bool, int, float, str)),
 }
-_ON_SCHEDULE = {"define_knob": ("knob", "values"), "constrain": ("constraint", "name"), "choose": ("name", "value")}
+_ON_SCHEDULE = {
+    "define_knob": ("knob", "values"),
+    "constrain": ("constraint", "name"),
+    "among": ("names", "rows", "name"),
+    "choose": ("name", "value"),
+}
+#: Those whose last argument, the reason, may be missing: constraints, which a schedule with values leaves out.
+_WITH_REASON = ("constrain", "among")
 
 
 def argument_kinds(wanted: tuple[str, ...], count: int) -> tuple[str, ...]:
@@ -199,7 +207,7 @@ def _argument_to_python(data: Any, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One call: a primitive on a stage, or `define_knob`, `constrain`, `choose` on the schedule."""
+    """One call: a primitive on a stage, or `define_knob`, `constrain`, `among`, `choose` on the schedule."""
 
     kind: str
     stage: str
@@ -226,6 +234,8 @@ class Instruction:
             op, a, b = self.args[0]
             text = f"{factor_to_python(a)} {_COMPARE[op]} {factor_to_python(b)}"
             return f"s.constrain({text}{', ' + args[1] if len(args) > 1 else ''})"
+        if self.kind == "among":
+            return f"s.among({', '.join(args)})"
         stage = _python(self.stage)
         if self.kind in ON_TENSORS:
             return f"s.{self.kind}({', '.join([stage, *args])})"
@@ -251,7 +261,7 @@ def _instruction(kind: str, rest: list[Any], entry: list[Any]) -> Instruction:
     wanted: tuple[str, ...]
     if kind in _ON_SCHEDULE:
         wanted = _ON_SCHEDULE[kind]
-        if not _fits(rest, wanted) and not (kind == "constrain" and _fits(rest, wanted[:1])):
+        if not _fits(rest, wanted) and not (kind in _WITH_REASON and _fits(rest, wanted[:-1])):
             raise RecordError(f"{_brief(entry)} is not a {kind}", legal=f"[{kind!r}, {', '.join(wanted)}]")
         return Instruction(kind, "", tuple(rest))
     if kind not in SHAPES:
@@ -321,7 +331,7 @@ class Trace(Sequence[Instruction]):
         for i in self._items:
             if knobs is not None and i.kind == "define_knob" and i.args[0] in knobs:
                 lines.append(f"{i.args[0]} = {knobs[i.args[0]]}")
-            elif knobs is not None and i.kind == "constrain":
+            elif knobs is not None and i.kind in _WITH_REASON:
                 continue
             else:
                 lines.append(i.as_python())

@@ -1023,6 +1023,73 @@ def a_knob_called_like_the_schedule() -> None:
     s.define_knob("s", [1, 2])
 
 
+def a_knob_beyond_32_bits() -> None:
+    s = schedule()
+    s.define_knob("f", [1, 2**31])
+
+
+def a_split_by_no_policy() -> None:
+    s = schedule()
+    s.define_split("tile", 512, policy="powers")
+
+
+def a_split_of_a_size_into_factors() -> None:
+    s = schedule()
+    s.define_split("tile", s["C"].op.axis[0])
+
+
+def a_split_whose_filter_rejects_everything() -> None:
+    s = schedule()
+    s.define_split("tile", 512, num_outputs=3, filter=lambda x: x.size[-1] > 512)
+
+
+def a_split_whose_filter_raises() -> None:
+    s = schedule()
+    s.define_split("tile", 512, filter=lambda x: x.size[2] > 4)
+
+
+def a_split_into_no_number_of_loops() -> None:
+    s = schedule()
+    s.define_split("tile", 512, num_outputs=0)
+
+
+def a_split_defined_in_two_ways() -> None:
+    s = schedule()
+    s.define_split("tile", 512)
+    s.define_split("tile", 256)
+
+
+def an_order_of_one_loop_twice() -> None:
+    s = schedule()
+    s.define_reorder("order", ["i", "i"], "all")
+
+
+def an_order_of_an_interval_that_is_not_there() -> None:
+    s = schedule()
+    s.define_reorder("order", ["i", "j"], "interval_all", interval=(1, 3))
+
+
+def marks_by_no_policy() -> None:
+    s = schedule()
+    s.define_annotate("marks", ["i", "j"], "vectorise")
+
+
+def rows_of_values_that_a_knob_has_not() -> None:
+    s = schedule()
+    s.among([s.define_knob("f", [1, 2]), s.define_knob("g", [1, 2])], [(1, 2), (2, 3)])
+
+
+def rows_of_an_unknown_knob() -> None:
+    s = schedule()
+    s.among(["f"], [(1,)])
+
+
+def a_filter_of_something_unknown() -> None:
+    s = schedule()
+    s.define_split("tile", 512)
+    s.multi_filter(["tile", "tail"], lambda x, y: True)
+
+
 def a_choice_of_nothing() -> None:
     s = schedule()
     s.choose("f", [])
@@ -1284,7 +1351,14 @@ CASES: dict[str, list[Callable[[], None]]] = {
     ],
     "create_group": [a_group_of_nothing, a_group_of_a_stage_that_is_not_there],
     "define_knob": [a_knob_without_values, a_knob_with_other_values, a_knob_called_like_the_schedule, a_knob_with_a_value_twice,
+        a_knob_beyond_32_bits,
     ],
+    "define_split": [a_split_by_no_policy, a_split_of_a_size_into_factors, a_split_whose_filter_rejects_everything,
+        a_split_whose_filter_raises, a_split_into_no_number_of_loops, a_split_defined_in_two_ways,
+    ],
+    "define_reorder": [an_order_of_one_loop_twice, an_order_of_an_interval_that_is_not_there],
+    "define_annotate": [marks_by_no_policy],
+    "among": [rows_of_values_that_a_knob_has_not, rows_of_an_unknown_knob, a_filter_of_something_unknown],
     "choose": [a_choice_of_nothing, a_choice_of_objects, a_choice_with_other_options,
     ],
     "constrain": [a_constraint_that_is_none],

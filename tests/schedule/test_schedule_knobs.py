@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from roundtrip import assert_roundtrip
 
 from autosched import te
-from autosched.errors import ScheduleError, UsageError
+from autosched.errors import LowerError, ScheduleError, UsageError
+from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
 
 
@@ -24,11 +26,9 @@ def test_the_same_knob_twice_is_one_knob() -> None:
 @pytest.mark.parametrize(
     ("name", "values", "why"),
     [
-        ("x", [], "the values are not positive integers"),
-        ("x", [0], "the values are not positive integers"),
-        ("x", [True], "the values are not positive integers"),
-        ("x", [2.0], "the values are not positive integers"),
-        ("x", [2**31], "the values are not positive integers"),
+        ("x", [], "there are no values"),
+        ("x", [2**31], "a value does not fit 32 bits"),
+        ("x", [(1, 2)], "an option is not plain data"),
         ("x", [1, 1], "a value is given twice"),
         ("old", [3], "knob old has the values [1, 2] already"),
         ("a b", [1], "'a b' cannot name a variable of the printed schedule"),
@@ -43,8 +43,30 @@ def test_knobs_that_cannot_be(name: str, values: list[int], why: str) -> None:
     with pytest.raises(ScheduleError) as raised:
         s.define_knob(name, values)
     assert raised.value.why == why
-    assert raised.value.asked.startswith(f"define_knob({name!r}, {values!r})  at {__file__}:")
+    call = "choose" if "plain data" in why else "define_knob"
+    assert raised.value.asked.startswith(f"{call}({name!r}, {values!r})  at {__file__}:")
     assert raised.value.legal
+
+
+@pytest.mark.parametrize("values", [[True, False], ["a", "b"], [0, "auto"], [0.5, 1]])
+def test_values_that_are_no_integers_make_a_choice(values: list[object]) -> None:
+    s = schedule()
+    assert s.define_knob("x", values) == values[0]
+    assert s.choices_seen == {"x": tuple(values)} and not s.knobs
+    assert schedule().with_choices({"x": values[1]}).define_knob("x", values) == values[1]
+
+
+def test_a_knob_may_be_zero_and_then_it_is_no_factor() -> None:
+    s = schedule()
+    step = s.define_knob("step", [-1, 0, 16])
+    s["B"].split("i", factor=step)
+    args = [s["A"].tensor, s["B"].tensor]
+    structure = lower_structure(s, args, "llvm")
+    for value in (-1, 0):
+        with pytest.raises(LowerError, match="is not positive"):
+            structure.bind({"step": value})
+    assert structure.bind({"step": 16})
+    assert_roundtrip(s, args)
 
 
 def test_a_knob_has_no_truth_value() -> None:
