@@ -230,7 +230,7 @@ def test_every_candidate_of_a_small_space_is_right() -> None:
     for sketch in found.sketches:
         if "vec none" in sketch.name:
             continue  # vectorizes the outermost loop: nothing that a search would come to in time
-        for point in _points(sketch)[:: 1 if tried < 20 else 5]:
+        for point in _points(sketch)[::3]:
             s = replay(sketch.trace, w.args)
             assert s.trace.to_json() == sketch.trace
             module = Module(
@@ -239,5 +239,5 @@ def test_every_candidate_of_a_small_space_is_right() -> None:
             )
             assert np.array_equal(module(*arrays), wanted), (sketch.name, point)
             tried += 1
-    assert not found.failures and tried >= 20
+    assert not found.failures and tried >= 12
     assert prod(len(k.values) for k in found.sketches[0].knobs) > len(_points(found.sketches[0]))
