@@ -164,9 +164,9 @@ def define(s: Schedule, kind: str, name: str, loops: Any, policy: str, **options
     if s.definitions.setdefault(name, definition) != definition:
         raise _error(call, f"{name} is defined already, in another way", "another name")
     if name not in s.entities:
-        make = {"split": split, "reorder": reorder, "annotate": annotate}[kind]
+        makers: dict[str, Callable[..., Any]] = {"split": split, "reorder": reorder, "annotate": annotate}
         try:
-            s.entities[name] = make(s, name, loops, policy, **options)
+            s.entities[name] = makers[kind](s, name, loops, policy, **options)
         except TypeError as error:
             raise _error(call, str(error), f"options of define_{kind} and its policies") from None
     return s.entities[name]
@@ -251,7 +251,9 @@ def reorder(s: Schedule, name: str, loops: Sequence[Any], policy: str = "all", *
     names = [_name(x) for x in loops]
     if len(set(names)) < len(names):
         raise _error(call, "a loop is given twice", "each loop once")
-    listed = {k: _names(v) if k in ("candidate", "spatial", "reduce") else v for k, v in options.items()}
+    listed: dict[str, Any] = {
+        k: _names(v) if k in ("candidate", "spatial", "reduce") else v for k, v in options.items()
+    }
     begin, end = listed.get("interval", (0, 0))
     if not 0 <= begin <= end <= len(names) or (policy == "interval_all" and "interval" not in listed):
         raise _error(call, "there is no such interval", f"interval=(begin, end), from 0 to {len(names)}")
@@ -433,8 +435,8 @@ def membership(knobs: Sequence[Expr], rows: Sequence[tuple[int, ...]]) -> Expr:
     for head, last in after.items():
         heads.setdefault(frozenset(last), []).append(head)
     found = []
-    for last, before in heads.items():
-        here = _any([compare("eq", knobs[-1], value) for value in sorted(last)])
+    for values, before in heads.items():
+        here = _any([compare("eq", knobs[-1], value) for value in sorted(values)])
         found.append(logical_and(membership(knobs[:-1], before), here) if len(knobs) > 1 else here)
     return _any(found)
 

@@ -148,6 +148,10 @@ def _is_constraint(data: Any) -> bool:
     return isinstance(data, list) and len(data) == 3 and data[0] in tuple(_COMPARE) and all(map(_is_factor, data[1:]))
 
 
+def _is_integers(data: Any) -> bool:
+    return isinstance(data, list) and all(isinstance(v, int) and not isinstance(v, bool) for v in data)
+
+
 _IS_A = {
     "name": lambda x: isinstance(x, str),
     "loop": lambda x: isinstance(x, str),
@@ -160,9 +164,9 @@ _IS_A = {
     "flag": lambda x: isinstance(x, bool),
     "number": lambda x: isinstance(x, int) and not isinstance(x, bool),
     "knob": is_knob_name,
-    "values": lambda x: isinstance(x, list) and all(isinstance(v, int) and not isinstance(v, bool) for v in x),
+    "values": _is_integers,
     "constraint": _is_constraint,
-    "rows": lambda x: isinstance(x, list) and all(isinstance(r, list) and _IS_A["values"](r) for r in x),
+    "rows": lambda x: isinstance(x, list) and all(map(_is_integers, x)),
     "value": lambda x: x is None or isinstance(x, (bool, int, float, str)),
 }
 _ON_SCHEDULE = {

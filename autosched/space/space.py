@@ -294,7 +294,7 @@ def _forks(workload: Workload, t: Template, target: Target) -> Iterator[tuple[st
 
     Depth first: the last choice that has an option left takes it, and the template runs again.
     """
-    choices: dict[str, Any] | None = {}
+    choices: dict[str, Any] = {}
     for _ in range(t.max_forks):
         s = create_schedule(list(workload.args)).with_choices(choices)
         result: Schedule | Exception = s
@@ -305,9 +305,10 @@ def _forks(workload: Workload, t: Template, target: Target) -> Iterator[tuple[st
         made = {name: choices.get(name, options[0]) for name, options in s.choices_seen.items()}
         label = ", ".join(f"{name}={value}" for name, value in made.items())
         yield f"{t.name}[{label}]" if label else t.name, made, result
-        choices = _next(made, s.choices_seen)
-        if choices is None:
+        after = _next(made, s.choices_seen)
+        if after is None:
             return
+        choices = after
     raise WorkloadError(
         f"its choices make more than {t.max_forks} sketches",
         asked=f"template {t.name}",

@@ -137,7 +137,7 @@ def test_a_factor_nested_without_end() -> None:
         [["bind", "C", "i", "warpIdx.x"]],
         [["fuse", "C"]],
         [["define_knob", "x", []]],
-        [["define_knob", "x", [-1]]],
+        [["define_knob", "x", [2147483648]]],
         [["constrain", ["lt", 1, 2], "folded"]],
         [["cache_read", "A", "local", []]],
         [["set_scope", "B", "registers"]],
