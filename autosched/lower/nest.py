@@ -31,18 +31,14 @@ from autosched.ir.stmt import (
     Buffer,
     For,
     If,
-    Let,
-    Prefetch,
     Produce,
     Stmt,
     Store,
     load,
-    map_stmt,
     seq,
     substitute_stmt,
-    walk,
 )
-from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.ir.visit import rewrite, substitute
 from autosched.lower.binds import Binds
 from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.double_buffer import in_turns
@@ -50,6 +46,7 @@ from autosched.lower.extern import opaque_nest
 from autosched.lower.group_reduction import GroupReduction, ThreadLoop
 from autosched.lower.scan import check_private_state, check_work_items
 from autosched.lower.special import named, specialized
+from autosched.lower.stores import at_once, fetching
 from autosched.lower.tensorize import Tile
 from autosched.schedule.double_buffer import doubled_at
 from autosched.schedule.schedule import Schedule
@@ -321,7 +318,7 @@ class _Nest:
         if self.across:
             return self._by_the_group(reduction, sources, condition, begin)
         combined = reduction.combine([load(b, *at) for b, at in places], self._loaded(sources))
-        update = _at_once([Store(*place, e) for place, e in zip(places, combined, strict=True)])
+        update = at_once([Store(*place, e) for place, e in zip(places, combined, strict=True)])
         if inside:
             update = If(logical_and(*inside), update)
         update = self._where(condition, update)
@@ -364,7 +361,7 @@ class _Nest:
         dtypes = [e.dtype for e in sources]
         group = GroupReduction(self.stage.name, dtypes, self._bound(self.across), self._rows(), self._repeats(first))
         combined = reduction.combine([load(b, *at) for b, at in group.parts], self._loaded(sources))
-        update = self._where(condition, _at_once([Store(*p, e) for p, e in zip(group.parts, combined, strict=True)]))
+        update = self._where(condition, at_once([Store(*p, e) for p, e in zip(group.parts, combined, strict=True)]))
         identity = reduction.identity(dtypes)
         start = seq(*(Store(*p, e) for p, e in zip(group.parts, identity, strict=True)))
         found: Sequence[Expr] = group.result()
@@ -376,7 +373,7 @@ class _Nest:
             seq(*(Store(*p, e) for p, e in zip(self.places, found, strict=True))),
         )
         body = seq(start, self._loops(first, update, None, self.taking_part))
-        body = group.around(body, reduction.combine, _at_once, finish)
+        body = group.around(body, reduction.combine, at_once, finish)
         for loop in reversed(self.leaves[:first]):
             body = self._closed(loop, self.b.with_attached(loop, body), [])
         return body
@@ -457,7 +454,7 @@ class _Nest:
             if fetch.loop is loop and not self.b.target.is_gpu_style:
                 later = {loop.var: loop.var + fetch.offset}
                 for tensor in fetch.tensor.op.outputs:
-                    body = _fetching(body, self.b.buffer(tensor), later)
+                    body = fetching(body, self.b.buffer(tensor), later)
         return self._closed(loop, body, ready)
 
     def _closed(self, loop: Loop, body: Stmt, guards: list[Expr]) -> Stmt:
@@ -483,52 +480,6 @@ class _Nest:
             masked = marked.kind == "vectorize" and loop in predicated(self.stage)
             body = For(fresh[loop.var], *self.spans[loop], marked.kind, body, marked.thread, masked=masked)
         return body
-
-
-def _at_once(stores: list[Store]) -> Stmt:
-    """All of the stores as if at once: none reads what another one has just written.
-
-    An order in which that is so, if there is one; else the values are computed before any is stored.
-    """
-    left, order = list(stores), []
-    while left:
-        free = [s for s in left if not any(_loads(other, s.buffer) for other in left if other is not s)]
-        if not free:
-            break
-        order.append(free[0])
-        left.remove(free[0])
-    values = [var(f"{s.buffer.name}.next", s.value.dtype, "let") for s in left]
-    body = seq(*order, *(Store(s.buffer, s.indices, v) for s, v in zip(left, values, strict=True)))
-    for s, v in zip(reversed(left), reversed(values), strict=True):
-        body = Let(v, s.value, body)
-    return body
-
-
-def _fetching(body: Stmt, buffer: Buffer, later: dict[Expr, Expr]) -> Stmt:
-    """`body`, whose last store that reads the buffer asks for what it will read later."""
-    reading = [n for n, s in enumerate(_stores(body)) if _loads(s, buffer)]
-    count = iter(range(len(_stores(body))))
-
-    def on_stmt(s: Stmt) -> Stmt:
-        if not isinstance(s, Store) or next(count) != reading[-1]:
-            return s
-        places = dict.fromkeys(tuple(substitute(i, later) for i in e.args) for e in _loads(s, buffer))
-        plain = [p for p in places if all(e.op in _PLAIN for e in post_order(p))]
-        return seq(*(Prefetch(buffer, p) for p in plain), s)
-
-    return map_stmt(body, on_stmt=on_stmt) if reading else body
-
-
-#: what the index of a prefetched element is made of: anything else would make loops ask questions
-_PLAIN = frozenset(("const", "var", "cast", "add", "sub", "mul", "neg", "floordiv", "floormod"))
-
-
-def _stores(body: Stmt) -> list[Store]:
-    return [s for s in walk(body) if isinstance(s, Store)]
-
-
-def _loads(s: Store, buffer: Buffer) -> list[Expr]:
-    return [e for e in post_order(s.value) if e.op == "load" and e.value is buffer]
 
 
 def _copy_var(loop: Loop) -> Expr:
