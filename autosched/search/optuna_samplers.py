@@ -25,6 +25,9 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.model.protocol import CostModel
+from autosched.search.history import History
+from autosched.search.moves import neighbours
+from autosched.search.options import at_least, within
 from autosched.search.points import Points, feasible
 from autosched.search.protocol import Candidate, SketchLike, SpaceLike, Trial
 
@@ -55,6 +58,10 @@ NEEDS: dict[str, tuple[str, ...]] = {
 UNFIT = frozenset({"BruteForceSampler"})
 
 
+#: Best trials whose neighbours are tried.
+PARENTS = 4
+
+
 class OptunaSearch:
     """Asks an Optuna sampler for points, and takes those that are feasible and new.
 
@@ -62,6 +69,8 @@ class OptunaSearch:
     `batch`    proposals in one call at most, as in `guided`.
     `tries`    questions to the sampler for each candidate asked for, on average. What they do not
                yield is drawn at random.
+    `refine`   of the proposals are neighbours of the best trials, in [0, 1], once there are trials: a
+               sampler that spreads its points, or learns slowly, does not look there.
 
     The sampler is told log(seconds), and of a failure only that it failed. A point that is
     infeasible or not new is held as if it were being measured until the batch is full, so that the
@@ -83,12 +92,13 @@ class OptunaSearch:
         sampler: str = "TPESampler",
         batch: int = 64,
         tries: int = 8,
+        refine: float = 0.0,
     ) -> None:
         del model
-        for option, value in (("batch", batch), ("tries", tries)):
-            if value < 1:
-                raise UsageError(f"{option}={value} is not a positive number", asked=f"strategy {self.name!r}")
-        self._batch, self._tries = batch, tries
+        at_least(self.name, 1, batch=batch, tries=tries)
+        within(self.name, 0, 1, refine=refine)
+        self._batch, self._tries, self._refine = batch, tries, refine
+        self._history = History()
         self._points = Points(space)
         self._rng = np.random.default_rng(seed)
         self._numbers = [number for number, points in enumerate(self._points.sketches) if points.size > 0]
@@ -112,10 +122,21 @@ class OptunaSearch:
         n = int(min(n, self._batch, sum(weights)))
         if n < 1:
             return []
+        found = self._near_the_best(int(n * self._refine + self._rng.random()))
         with _quiet():
             self._learn()
-            found = self._ask(n, {number for number, weight in enumerate(weights) if weight > 0})
+            found += self._ask(n - len(found), {number for number, weight in enumerate(weights) if weight > 0})
         return found + self._points.take(n - len(found), self._rng)
+
+    def _near_the_best(self, n: int) -> list[Candidate]:
+        """Up to `n` new neighbours of the best trials, the better ones first, marked."""
+        found: list[Candidate] = []
+        for best, _ in self._history.ranked()[:PARENTS]:
+            points = self._points.sketches[best.sketch]
+            parents = np.repeat(points.as_rows([best.indices]), 4 * n, axis=0)
+            rows = points.fresh(neighbours(parents, points.radices, self._rng))[: -(-n // 2)]
+            found += self._points.mark(Candidate(best.sketch, tuple(row)) for row in rows[: n - len(found)].tolist())
+        return found
 
     def observe(self, trials: Sequence[Trial]) -> None:
         """Learn from trials; those that are not points of this space are ignored.
@@ -125,6 +146,7 @@ class OptunaSearch:
         """
         known = [trial for trial in trials if self._points.valid(trial.candidate)]
         self._points.mark(trial.candidate for trial in known)
+        self._history.add(known)
         self._told += known
 
     def _ask(self, n: int, live: set[int]) -> list[Candidate]:
@@ -204,8 +226,9 @@ class OptunaSearch:
 class QMCSearch(OptunaSearch):
     """A scrambled Sobol' sequence in each sketch: covers it more evenly than random points do.
 
-    What was measured changes nothing but what is left. `batch` and `tries` as in `OptunaSearch`;
-    more tries, as a question is cheap, and a resumed run gets its sequence from the start again.
+    What was measured does not change the sequence: with `refine=0`, it changes nothing but what is left.
+    The options are those of `OptunaSearch`; more tries, as a question is cheap, and a resumed run gets
+    its sequence from the start again.
     """
 
     name = "qmc"
@@ -218,15 +241,16 @@ class QMCSearch(OptunaSearch):
         model: CostModel | None = None,
         batch: int = 64,
         tries: int = 32,
+        refine: float = 0.5,
     ) -> None:
-        super().__init__(space, seed=seed, model=model, sampler="QMCSampler", batch=batch, tries=tries)
+        super().__init__(space, seed=seed, model=model, sampler="QMCSampler", batch=batch, tries=tries, refine=refine)
 
 
 class CMAESSearch(OptunaSearch):
     """CMA-ES: a normal distribution in each sketch that moves and stretches towards the better points.
 
     Its variant for integers, with margin: R. Hamano et al., "CMA-ES with Margin", GECCO 2022. The
-    sketch is chosen by TPE. `batch` and `tries` as in `OptunaSearch`. Needs the package cmaes.
+    sketch is chosen by TPE. The options are those of `OptunaSearch`. Needs the package cmaes.
     """
 
     name = "cmaes"
@@ -239,8 +263,9 @@ class CMAESSearch(OptunaSearch):
         model: CostModel | None = None,
         batch: int = 64,
         tries: int = 8,
+        refine: float = 0.5,
     ) -> None:
-        super().__init__(space, seed=seed, model=model, sampler="CmaEsSampler", batch=batch, tries=tries)
+        super().__init__(space, seed=seed, model=model, sampler="CmaEsSampler", batch=batch, tries=tries, refine=refine)
 
 
 class _Study:
