@@ -26,8 +26,8 @@ from autosched.search.protocol import Candidate, SearchStrategy, SpaceLike, Tria
 
 __all__ = ["ARMS", "BanditSearch"]
 
-#: The arms by default: what learns most from few trials, and what polishes what that found.
-ARMS = "guided,droplet"
+#: The arms by default: two that learn most from few trials, in different ways, and one that polishes what they found.
+ARMS = "annealing,guided,droplet"
 
 #: An arm is asked this often for a batch before its share is random: others may have tried what it wants.
 ASKED = 3
