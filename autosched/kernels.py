@@ -24,6 +24,7 @@ from autosched.raw.kernel import RawKernel, RawKernelFunction, make_kernel
 from autosched.records import Record, RecordLog, ranked, read_workload, trials
 from autosched.runtime import load
 from autosched.runtime.device import describe_device, resolve_target
+from autosched.search import DEFAULT
 from autosched.target import Target, TargetLike
 from autosched.tuning import Event, TuneResult, tune
 
@@ -157,7 +158,7 @@ def tune_kernel(
     tune_params: Mapping[str, Any],
     *,
     answer: Any = None,
-    strategy: str = "guided",
+    strategy: str = DEFAULT,
     trials: int | None = None,
     budget_s: float | None = None,
     model: str = "xgb",

@@ -5,6 +5,9 @@
 
 simulation: trials that each strategy needs on the recorded spaces, and how good it is after 100
 transfer:   how many trials of matmul 1024 the records of 512 and 2048 save
+candidates: candidates a second through the features, and through features and model, on one core
+throughput: measured trials a second, verification included, on this machine; best on a quiet one
+openblas:   matmul 1024 after two minutes from nothing, beside NumPy's product
 
 Results go to `experiments/results/search.json`, a part for each section; figures of sections that did
 not run stay.
@@ -15,22 +18,33 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import numpy as np
 from common import RESULTS, machine, save
 
+from autosched.building import build
+from autosched.measure.protocol import MeasureOptions
+from autosched.model import make_model
+from autosched.records import Record
+from autosched.runtime.device import resolve_target, with_machine
 from autosched.search import DEFAULT, STRATEGIES
 from autosched.simulate.compare import Curves, as_json, compare, curves_of, overall
 from autosched.simulate.draw import drawing
 from autosched.simulate.processes import run_all
 from autosched.simulate.recorded import list_spaces, load
 from autosched.simulate.replay import BATCH, Contender, Run
+from autosched.space.loading import find_workload
 from autosched.target import cpu_count
+from autosched.tuning import Event, Preflight, TrialDone, tune
 
 TRIALS = 100
 #: Whole spaces, on which all strategies run; parts of a space only prime models.
@@ -42,6 +56,10 @@ RANDOM_SEEDS = 200
 PRIME_TRIALS = 200
 #: Drawn in the figure; the table has all.
 DRAWN = ("random", DEFAULT, "guided", "annealing", "genetic", "droplet")
+#: Workload -> candidates a second to reach on one core: through the features, through features and model.
+SCORED = {"matmul": (100_000, 50_000), "conv2d_nchw": (20_000, 20_000)}
+#: Workload -> trials a second to reach on two cores.
+PACE = {"box_blur": 8.0, "matmul": 4.0}
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "simulation.svg"
 
 
@@ -95,11 +113,107 @@ def transfer(seeds: int) -> dict[str, Any]:
     return result
 
 
+def candidates(seeds: int) -> dict[str, Any]:
+    """Batches of 1024 candidates, as a round of search scores them; medians of 15."""
+    result: dict[str, Any] = {}
+    for name, goals in SCORED.items():
+        alone, both = scored(name)
+        print(
+            f"  {name}: features {alone:,.0f} a second (goal: {goals[0]:,}), with the model {both:,.0f} ({goals[1]:,})"
+        )
+        result[name] = {"features": round(alone), "features_and_model": round(both), "goals": goals}
+    return result
+
+
+def scored(name: str, count: int = 1024) -> tuple[float, float]:
+    """Candidates of an operator's largest sketch a second: features alone, and features with predictions."""
+    space = find_workload(name)().search_space(with_machine(resolve_target("llvm")), {})
+    sketch = max(space.sketches, key=lambda s: s.size)
+    rng = np.random.default_rng(0)
+    rows = sketch.valid_points.rows(rng.integers(0, sketch.valid_points.count, count))
+    model = make_model("xgb", space.feature_names, seed=0)
+    model.fit(sketch.features(rows[:200]), rng.random(200) + 0.1, np.zeros(200, dtype=np.int64))
+    alone = median_s(lambda: sketch.features(rows))
+    return count / alone, count / median_s(lambda: model.predict(sketch.features(rows)))
+
+
+def median_s(call: Callable[[], object], rounds: int = 15) -> float:
+    """Seconds of a call."""
+    call()
+    found = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - begun)
+    return float(np.median(found))
+
+
+def throughput(seeds: int) -> dict[str, Any]:
+    """A run of each workload from nothing, with racing and without."""
+    result: dict[str, Any] = {"load": round(os.getloadavg()[0], 1)}
+    for name, goal in PACE.items():
+        for race in (True, False):
+            found = pace(name, race)
+            label = f"{name}, {'racing' if race else 'no race'}"
+            print(f"  {label}: {found['trials_a_second']:.2f} trials a second (goal: {goal:g}), {found}")
+            result[label] = {**found, "goal": goal}
+    return result
+
+
+def pace(name: str, race: bool, trials: int = 100) -> dict[str, Any]:
+    """Trials a second from the pre-flight to the last trial, and what a trial costs in seconds of one core to build."""
+    records: list[Record] = []
+    moments: list[float] = []  # of the pre-flight, and of every trial
+
+    def tell(event: Event) -> None:
+        if isinstance(event, (Preflight, TrialDone)):
+            moments.append(time.monotonic())
+        if isinstance(event, TrialDone):
+            records.append(event.record)
+
+    with tempfile.TemporaryDirectory() as folder:
+        options = MeasureOptions(race=race)
+        tune(find_workload(name)(), "llvm", trials=trials, records=folder, measure=options, progress=tell)
+    return {
+        "trials": len(records),
+        "trials_a_second": round(len(records) / (moments[-1] - moments[0]), 2),
+        "build_s": round(sum(r.build_s for r in records) / len(records), 3),
+        "samples": round(sum(len(r.samples) for r in records) / len(records), 2),
+        "raced": sum(r.raced for r in records),
+        "failed": sum(r.status != "ok" for r in records),
+    }
+
+
+def openblas(seeds: int) -> dict[str, Any]:
+    """The product that two minutes of tuning find, interleaved with NumPy's."""
+    work = find_workload("matmul")()
+    with tempfile.TemporaryDirectory() as folder:
+        found = tune(work, "llvm", trials=None, budget_s=120.0, records=folder)
+        f = build(work, "llvm", records=folder)
+    a, b = work.sample_inputs()
+    ours, theirs = [], []
+    for _ in range(15):
+        for into, call in ((ours, lambda: f(a, b)), (theirs, lambda: a @ b)):
+            time.sleep(0.06)  # OpenBLAS's threads spin for a while after a call, which slows down the other
+            into.append(median_s(call, 3))
+    mine, its = float(np.median(ours)), float(np.median(theirs))
+    print(
+        f"  {found.trials} trials; {mine * 1e3:.2f} ms, NumPy {its * 1e3:.2f} ms: {its / mine:.2f} x as fast (goal: 1)"
+    )
+    return {"trials": found.trials, "ours_s": mine, "numpy_s": its, "ratio": round(its / mine, 3), "goal": 1.0}
+
+
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-SECTIONS: dict[str, Callable[[int], dict[str, Any]]] = {"simulation": simulation, "transfer": transfer}
+SECTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "simulation": simulation,
+    "transfer": transfer,
+    "candidates": candidates,
+    "throughput": throughput,
+    "openblas": openblas,
+}
 
 
 def main() -> None:

@@ -127,7 +127,9 @@ def _check_points(name: str, given: dict[str, Any], target: Target, count: int) 
     work, sizes = _workload(name, given)
     inputs = work.sample_inputs(sizes)
     wanted = work.reference(inputs)
-    for sketch in template_space(work, target, work.sizes_of(inputs)).sketches:
+    space = template_space(work, target, work.sizes_of(inputs))
+    assert not space.untraced
+    for sketch in space.sketches:
         for point in _points(sketch, count):
             module = Module(compile_function(sketch.structure.bind(point), target), target)
             got = module(*inputs)

@@ -1,7 +1,6 @@
 """Every built-in strategy on the recorded spaces, against random search.
 
-Left out are grid search, which is as good or as bad as the order in which the template lists the points;
-qmc, which learns nothing; and cmaes, whose distribution needs more trials than these small spaces have points.
+Left out is grid search, which is as good or as bad as the order in which the template lists the points.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from autosched.target import cpu_count
 
 SPACES = list_spaces(Path(__file__).resolve().parents[2] / "records")
 WHOLE = [name for name, path in SPACES.items() if load(path).facts["whole"]]
-LEARNING = [name for name in STRATEGIES if name not in ("random", "grid", "qmc", "cmaes")]
+LEARNING = [name for name in STRATEGIES if name not in ("random", "grid")]
 
 
 def figures(spaces, strategies, seeds, processes=1):
@@ -35,11 +34,11 @@ def test_the_default_strategy_beats_random_on_the_largest_space():
 
 
 @pytest.mark.nightly
-def test_strategies_that_learn_beat_random_and_none_is_much_better_than_the_default():
+def test_strategies_beat_random_and_none_is_better_than_the_default_by_more_than_luck():
     found = figures(WHOLE, LEARNING, 20, cpu_count())
     means = overall(found)
     assert [name for name in LEARNING if means[name] >= means["random"]] == []
-    assert means[DEFAULT] <= 1.03 * min(means.values())
+    assert means[DEFAULT] <= 1.005 * min(means.values())
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

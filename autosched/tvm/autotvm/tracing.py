@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 from autosched.errors import NoValueYet, WorkloadError
 from autosched.ir.expr import floormod
@@ -120,13 +120,10 @@ class TracedTask:
         """Whether its values can be knobs."""
         space = self.space.space_map[name]
         entities = space.entities
-        joint = bool(self.space.filters) or (space.tail is None and space.num_output > 2)
-        if joint and not hasattr(Schedule, "among"):
-            return False
         if len(entities) < 2 or any(e.kind not in ("sp", "ot") for e in entities):
             return False
         rows = [_row(e) for e in entities]
-        return all(isinstance(v, int) and not isinstance(v, bool) and v > 0 for row in rows for v in row) and len(
+        return all(isinstance(v, int) and not isinstance(v, bool) for row in rows for v in row) and len(
             set(rows)
         ) == len(rows)
 
@@ -164,7 +161,7 @@ class TracedTask:
         if len(wanted) == prod(len(set(c)) for c in columns):
             return SplitEntity(size)
         if space.tail is None:
-            cast(Any, s).among(knobs, wanted, f"{name} is one of its candidates")
+            s.among(knobs, wanted, f"{name} is one of its candidates")
         elif space.tail:
             product = prod(size[1:])
             s.constrain(product <= space.product, f"the sizes of {name} fit into {space.product}")
@@ -191,7 +188,7 @@ class TracedTask:
             for i in _columns(self.space.space_map[name].entities)
         ]
         if knobs:
-            cast(Any, s).among([s.knobs[k].var for k in knobs], rows, "the template's filter keeps it")
+            s.among([s.knobs[k].var for k in knobs], rows, "the template's filter keeps it")
 
     # -- the way back -----------------------------------------------------------------------------
     def config_of(self, record: Record) -> ConfigEntity:
