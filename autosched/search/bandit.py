@@ -36,7 +36,8 @@ ASKED = 3
 class BanditSearch:
     """Shares proposals out over other strategies, by what each has found.
 
-    `arms`     their names, with commas between; the first one makes the first `initial` proposals.
+    `arms`     their names, with commas between; the first one makes the first `initial` proposals. Those
+               given by default do without annealing where there is no model.
     `initial`  trials before the others get their turn.
     `window`   proposals of the past that count.
     `bonus`    weight of the bonus for arms that were asked seldom (OpenTuner's C).
@@ -64,6 +65,8 @@ class BanditSearch:
         at_least("bandit", 1, window=window)
         at_least("bandit", 0, initial=initial, bonus=bonus)
         names = [name.strip() for name in arms.split(",") if name.strip()]
+        if model is None and arms == ARMS:
+            names.remove("annealing")  # it walks on a model, and is random search without one
         if not names or len(set(names)) < len(names) or "bandit" in names:
             raise UsageError(
                 f"arms={arms!r} is not a list of other strategies, each once", asked="strategy 'bandit'", legal=ARMS

@@ -27,6 +27,14 @@ SIZES = {"height": 37, "width": 50}
 #: what a sketch counts though a value of a knob may resolve it, and bounds that a value may narrow
 UPPER_BOUNDS = ("index_arithmetic", "choices", "guards", "inner_footprint", "row_footprint", "task_footprint")
 
+#: Sums over all stores. Which store is the main one is decided for a sketch, by its loops: one that runs once is no loop
+#: of the schedule with numbers, and another store may be the main one there.
+SUMS = (
+    *("iterations", "arithmetic", "vector_arithmetic", "index_arithmetic", "choices", "guards", "bytes_loaded"),
+    *("bytes_stored", "vector_loads", "recomputation", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3"),
+    *("global_intermediate_bytes", "register_loads", "regions"),
+)
+
 
 def strips(b: seed_programs.Blur) -> Schedule:
     """Inlined, rows fused, unrolled and vectorized, strips of rows in parallel."""
@@ -105,6 +113,8 @@ def test_symbolic_features_equal_concrete_features(name: str) -> None:
     for knobs, sketch, concrete in both(name):
         symbolic, exact = features(sketch, knobs), features(concrete, {})
         for column, x, y in zip(FEATURE_NAMES, symbolic, exact, strict=True):
+            if 1 in knobs.values() and column not in SUMS:
+                continue
             if column in UPPER_BOUNDS:
                 assert x >= y - 1e-9, (column, knobs)
             else:

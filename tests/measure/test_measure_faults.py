@@ -99,7 +99,7 @@ def test_honest_candidates_do_not_notice(outcomes: dict[str, Measurement]) -> No
     assert len(honest) == -(-len(FAULTS) // HONEST_EVERY)
     for m in honest:
         assert (m.status, m.error, m.verified) == ("ok", "", "full")
-        assert m.samples == (m.job.knobs["ns"] * 1e-9,) * 3
+        assert set(m.samples) == {m.job.knobs["ns"] * 1e-9} and len(m.samples) in (3, 7)  # the best get more
 
 
 def test_hangs_are_killed_soon_after_their_limit(outcomes: dict[str, Measurement]) -> None:

@@ -107,9 +107,20 @@ def test_qmc_covers_more_evenly_than_chance():
 
 def test_a_resumed_run_goes_on_with_the_sequence():
     space = grid_of(64, 64, constraint=lambda v: (v[:, 0] + v[:, 1]) % 3 == 0)
-    first, resumed = QMCSearch(space, seed=4), QMCSearch(space, seed=4)
+    first, resumed = QMCSearch(space, seed=4, refine=0), QMCSearch(space, seed=4, refine=0)
     resumed.observe(space.measure(first.propose(64)))
     assert resumed.propose(16) == first.propose(16)
+
+
+def test_neighbours_of_the_best_are_a_share_of_the_proposals():
+    """Of a bowl's bottom, a sequence that knows no times would propose a point in 64 that is next to it."""
+    space = grid_of(64, 64)
+    best = Candidate(0, (31, 40))
+    for share in (0, 0.5):
+        strategy = QMCSearch(space, refine=share)
+        strategy.observe([Trial(best, "ok", 1e-6)])
+        near = [c for c in strategy.propose(64) if sum(a != b for a, b in zip(c.indices, best.indices)) == 1]
+        assert (len(near) >= 8) == (share > 0), share
 
 
 @pytest.mark.parametrize("strategy", [OptunaSearch, QMCSearch])
@@ -251,7 +262,7 @@ def test_options_out_of_range_are_refused(options):
 
 
 def test_unknown_options_are_refused():
-    assert message(n_startup_trials=5).endswith("its options: sampler, batch, tries")
+    assert message(n_startup_trials=5).endswith("its options: sampler, batch, tries, refine")
 
 
 class RaisesLater(optuna.samplers.RandomSampler):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from autosched.ir.expr import Expr, const, divide, maximum, select
+from autosched.ir.expr import Expr, const, divide, make, maximum, select
 from autosched.ir.expr import cast as cast_to
 from autosched.ir.simplify import conjuncts
 from autosched.ir.stmt import VTHREAD, Buffer, For, If, Let, Stmt, Store, children, substitute_stmt
@@ -81,7 +81,7 @@ def nests_of(body: Stmt) -> Nest:
 def _inside(s: Stmt, loops: tuple[For, ...], guards: int) -> list[Nest | Site]:
     match s:
         case Store():
-            return [Site(s, loops, guards)]
+            return [Site(_of_the_first_lane(s), loops, guards)]
         case Let():
             return _inside(substitute_stmt(s.body, {s.var: s.value}), loops, guards)
         case For():
@@ -90,6 +90,25 @@ def _inside(s: Stmt, loops: tuple[For, ...], guards: int) -> list[Nest | Site]:
         case If():
             loops, guards = _loops_that_run(s, loops), guards + 1
     return [found for c in children(s) for found in _inside(c, loops, guards)]
+
+
+def _of_the_first_lane(s: Store) -> Store:
+    """A store with vectors that its user wrote (`te.extern`): where its first lane reads and writes."""
+    if all(e.dtype.lanes == 1 for i in (s.value, *s.indices) for e in post_order(i)):
+        return s
+    done: dict[Expr, Expr] = {}
+    for e in post_order(s.value):
+        args = tuple(map(_first_lane, e.args)) if e.op == "load" else tuple(done[a] for a in e.args)
+        done[e] = make(e.op, e.dtype, args, e.value)
+    return replace(s, indices=tuple(map(_first_lane, s.indices)), value=done[s.value])
+
+
+def _first_lane(index: Expr) -> Expr:
+    done: dict[Expr, Expr] = {}
+    for e in post_order(index):
+        args = tuple(done[a] for a in e.args)
+        done[e] = args[0] if e.op in ("ramp", "broadcast") else make(e.op, e.dtype.with_lanes(1), args, e.value)
+    return done[index]
 
 
 def _loops_that_run(s: If, loops: tuple[For, ...]) -> tuple[For, ...]:
