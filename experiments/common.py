@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 #: longer than idle threads spin: those of OpenMP some milliseconds, those of OpenBLAS 2**26 cycles
-PAUSE_S = 0.06
+PAUSE_S = 0.25
 #: a thread that wakes up may share its waker's core until the system moves it away
 WARM_S = 0.02
 #: a contender that has run this long sits out the rounds that are left, when it has three samples
