@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from autosched.building import Plan, as_workload
 from autosched.errors import UsageError
 from autosched.lower.pipeline import lower_structure
@@ -113,13 +115,13 @@ class Study:
 
         `verified` goes to the record: whether the output was compared with a reference. `build`
         applies only records where it was. Raises UsageError for times that are no times, and
-        for a candidate of another study.
+        for anything but a candidate that this study gave.
         """
-        if asked.study is not self:
-            raise UsageError("it was asked of another study", asked=f"tell {asked!r}")
+        if not isinstance(asked, Asked) or asked.study is not self:
+            raise UsageError("it was not asked of this study", asked=f"tell {asked!r}", legal="what `ask` returned")
         samples: tuple[float, ...] = ()
         if not isinstance(outcome, str):
-            samples = tuple(float(s) for s in (outcome if isinstance(outcome, Sequence) else (outcome,)))
+            samples = _seconds(outcome)
             if not samples or not all(0 < s < math.inf for s in samples):
                 raise UsageError(
                     f"{outcome!r} is no time",
@@ -200,3 +202,11 @@ class Study:
             trial=len(self.trials),
             run=self._run,
         )
+
+
+def _seconds(outcome: Any) -> tuple[float, ...]:
+    """One time or several, in any sequence or array of numbers; none for what is neither."""
+    try:
+        return tuple(float(s) for s in np.atleast_1d(np.asarray(outcome, dtype=np.float64)))
+    except (TypeError, ValueError):
+        return ()

@@ -65,11 +65,20 @@ def test_records_start_another_study(blur, tmp_path):
 def test_what_cannot_be_meant(blur):
     study, other = (autosched.ask_and_tell(blur, "llvm", sizes=SIZES, strategy="random") for _ in range(2))
     (asked,) = study.ask()
-    for outcome, why in ((0.0, "is no time"), ([], "is no time"), (float("nan"), "is no time"), ("ok", "no failure")):
+    for outcome, why in (
+        (0.0, "is no time"),
+        ([], "is no time"),
+        (float("nan"), "is no time"),
+        (["fast"], "is no time"),
+        ("ok", "no failure"),
+    ):
         with pytest.raises(UsageError, match=why):
             study.tell(asked, outcome)
-    with pytest.raises(UsageError, match="another study"):
-        other.tell(asked, 1.0)
+    for told, study_told in ((asked, other), ("rows=4", study)):
+        with pytest.raises(UsageError, match="not asked of this study"):
+            study_told.tell(told, 1.0)
     with pytest.raises(UsageError, match="not a number of candidates"):
         study.ask(0)
     assert study.trials == []
+    study.tell(asked, np.array([3e-3, 1e-3, 2e-3]))
+    assert study.best[1] == 2e-3
