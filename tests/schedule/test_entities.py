@@ -51,6 +51,7 @@ def allowed(s: Schedule, names: list[str] | None = None) -> set[tuple[int, ...]]
         (13, {"policy": "power2", "max_factor": 4}, 3),
         (12, {"policy": "verbose"}, 7),
         (12, {"policy": "verbose", "no_tail": True}, 6),
+        (12, {"policy": "verbose", "no_tail": True, "num_outputs": 3}, 18),
         (100, {"policy": "power2", "num_outputs": 3}, 28),
         (100, {"policy": "candidate", "candidate": [[-1, 4, 4], [-1, 1, 8]], "num_outputs": 3}, 2),
         (100, {"policy": "candidate", "candidate": [[-1, 4, 4], [-1, 4, 8]], "num_outputs": 3}, 2),

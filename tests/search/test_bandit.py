@@ -75,6 +75,19 @@ def test_a_shared_model_is_fitted_once_to_the_same_trials():
     assert set(bandit.found_by.values()) == {"guided", "annealing"} and model.fits == 1
 
 
+def test_who_begins_depends_on_what_the_model_knows():
+    """The first arm makes the first proposals: on a primed model that is guided search, which asks it at once."""
+
+    class Fresh(RandomCostModel):
+        ready = False
+
+    fresh, primed = Fresh(SPACE.feature_names), RandomCostModel(SPACE.feature_names)
+    assert list(BanditSearch(SPACE, model=fresh).credits) == ["annealing", "guided", "droplet"]
+    assert list(BanditSearch(SPACE, model=primed).credits) == ["guided", "annealing", "droplet"]
+    assert list(BanditSearch(SPACE).credits) == ["guided", "droplet"]
+    assert list(BanditSearch(SPACE, model=primed, arms="annealing,grid").credits) == ["annealing", "grid"]
+
+
 @pytest.mark.parametrize("arms", ["", "random,random", "bandit,random"])
 def test_arms_that_cannot_be_meant(arms):
     with pytest.raises(UsageError, match="is not a list of other strategies, each once"):

@@ -176,3 +176,14 @@ def test_wrong_words_are_errors(words, message, capsys):
     assert simulate(*words) == 2
     err = capsys.readouterr().err
     assert any(part in err for part in message.split("|"))
+
+
+def test_a_primed_run_begins_better():
+    """Half of the points of matmul 512 say where those of 1024 are fast: 8 trials are then better than 8 at random."""
+    space, other = load(SPACES["matmul-1024"]), load(SPACES["matmul-512"])
+    primed = Contender("guided", prime=("matmul-512",))
+    first = [
+        [replay_run(space, c, seed, 8, 8, known).best[-1] for seed in range(6)]
+        for c, known in ((Contender("guided"), ()), (primed, (other,)))
+    ]
+    assert np.median(first[1]) < 0.9 * np.median(first[0]), first
