@@ -1,32 +1,24 @@
-"""Expressions: one hash-consed class, consumed by tables.
-
-    Expr(op, dtype, args, value)
-
-`op` is a key of `OPS`; `args` are Exprs; `value` is what does not fit into args: a number for
-`const`, a `VarInfo` for `var`, a buffer or tensor for `load`. Two Exprs that are built alike are
-the same object, so `is` is structural equality, and a pass may memoise on the object.
+"""Building expressions: literals and variables, arithmetic, conditions, conversions, vectors.
 
 Integer arithmetic wraps around like NumPy's; `/` on integers truncates toward zero (C's and TVM's
 `div`), `//` and `%` floor (Python's and NumPy's); dividing an integer by zero gives 0 (NumPy's
 result, without its warning). Index arithmetic (see `is_index`) is exact: it is evaluated in 64 bits.
+
+The class itself is in `ir.node`, and found here too.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import numbers
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
-from autosched.errors import NoValueYet, UsageError
+from autosched.errors import UsageError
 from autosched.ir.dtype import BOOL, INT32, DType, dtype, promote
-from autosched.ir.ops import FIELDS, OPS, REDUCE_FIELDS, OpInfo
+from autosched.ir.node import INDEX_OPS, Expr, VarInfo, fresh, is_index, make, variables
+from autosched.ir.ops import OPS, OpInfo
 
 __all__ = [
     "OPS",
@@ -65,279 +57,6 @@ __all__ = [
     "var",
     "variables",
 ]
-
-
-_INDEX_OPS = frozenset(
-    "const var add sub mul truncdiv truncmod floordiv floormod min max neg select if_then_else "
-    "eq ne lt le gt ge and or not likely ramp broadcast cast".split()
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VarInfo:
-    """What a `var` is. Two variables are the same only if they were made by the same call.
-
-    `role`: `size` (non-negative, part of a shape), `scalar` (a run-time number), `loop`, `thread`,
-    `knob` (a tuning parameter with a finite set of values) or `let`. `lower` / `upper` bound the
-    value, inclusively, where they are known for good.
-    """
-
-    name: str
-    role: str
-    serial: int
-    lower: int | None = None
-    upper: int | None = None
-
-
-_interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
-_serial = itertools.count()
-
-
-def _knobs(e: Expr) -> list[str]:
-    """The names of the knobs in an expression."""
-    return [v.value.name for v in variables(e) if v.value.role == "knob"]
-
-
-def _no_value_yet(knobs: list[str], asked: str) -> NoValueYet:
-    return NoValueYet(
-        f"{knobs[0]} is a knob: it has no value while the sketch is traced",
-        asked=asked,
-        legal="use s.choose(...) for a decision that changes the loop structure, "
-        "or te.select(...) inside an expression",
-        names=knobs,
-    )
-
-
-def _is_asked_by_us() -> bool:
-    """Whether the truth of an expression is asked for by this package, and not by a user's program."""
-    module = sys._getframe(2).f_globals.get("__name__", "")
-    return module.partition(".")[0] == "autosched" and not module.startswith("autosched.tvm.")
-
-
-class Expr:
-    """An expression of scalar or vector type. Build it with operators and this module's functions."""
-
-    __slots__ = ("__weakref__", "_cache", "args", "depth", "dtype", "index", "op", "serial", "value")
-    op: str
-    dtype: DType
-    args: tuple[Expr, ...]
-    value: Any
-    serial: int  #: creation order: a stable order for printing and canonical forms
-    depth: int  #: operators on the longest way down to a leaf
-    index: bool  #: see `is_index`
-    _cache: dict[str, Any] | None
-
-    __array_ufunc__ = None  # keep NumPy from taking `array * expr` apart
-    __hash__ = object.__hash__
-
-    # -- printing and truth -------------------------------------------------------------------
-    def __repr__(self) -> str:
-        from autosched.ir.printer import format_expr
-
-        return format_expr(self)
-
-    def __bool__(self) -> bool:
-        if self.op == "const":
-            return bool(self.value)
-        knobs = _knobs(self)
-        if self.op in ("eq", "ne") and self.args[0].dtype.lanes == 1:
-            same = self.args[0] is self.args[1]
-            # Whether two formulas are the same is asked all the time; a script asks for the knob's value.
-            if same or not knobs or not any(a.op == "const" for a in self.args) or _is_asked_by_us():
-                return same if self.op == "eq" else not same
-        if knobs:
-            raise _no_value_yet(knobs, f"bool({self!r})")
-        raise UsageError(
-            "an expression has no truth value before it runs",
-            asked=f"bool({self!r})",
-            legal="use te.all / te.any to combine conditions, te.select or te.if_then_else to choose",
-        )
-
-    def __int__(self) -> int:
-        if self.op != "const":
-            knobs = _knobs(self)
-            if knobs:
-                raise _no_value_yet(knobs, f"int({self!r})")
-            raise TypeError(f"{self!r} has no value before it runs")
-        return int(self.value)
-
-    def __index__(self) -> int:
-        if self.op == "const" and not isinstance(self.value, int):
-            raise TypeError(f"{self!r} is not an integer")
-        return int(self)
-
-    def __iter__(self) -> Iterator[Any]:
-        raise TypeError(f"{self!r} is a scalar expression and cannot be iterated")
-
-    # -- attributes that read like TVM's ------------------------------------------------------
-    @property
-    def name(self) -> str:
-        """The variable's name; '' for any other expression."""
-        return self.value.name if self.op == "var" else ""
-
-    def __getattr__(self, name: str) -> Any:
-        """The names TVM gives to parts of a node: `a` and `b`, `condition`, `lanes`, `buffer`, `indices` ..."""
-        if name.startswith("_") or name in Expr.__slots__:
-            raise AttributeError(name)
-        at = FIELDS.get((self.op, name))
-        if at is not None:
-            return self.args[at]
-        if name == "lanes" and self.op in ("ramp", "broadcast"):
-            return self.dtype.lanes
-        if self.op == "reduce" and name in REDUCE_FIELDS:
-            return self.value.field(name, self.args)
-        if self.op in ("load", "read"):
-            if name == "indices":
-                return self.args
-            if name == ("buffer" if self.op == "load" else "producer"):
-                return self.value
-        raise AttributeError(f"{self.op!r} expression has no {name!r}: {self!r}")
-
-    def astype(self, to: object) -> Expr:
-        return cast(to, self)
-
-    def same_as(self, other: object) -> bool:
-        """Whether it is that very expression: those built alike are."""
-        return self is other
-
-    def equal(self, other: object) -> Expr:
-        """`self == other` as an expression, as TVM writes it."""
-        return compare("eq", self, other)
-
-    # -- operators ----------------------------------------------------------------------------
-    def __add__(self, other: object) -> Expr:
-        return binary("add", self, other)
-
-    def __radd__(self, other: object) -> Expr:
-        return binary("add", other, self)
-
-    def __sub__(self, other: object) -> Expr:
-        return binary("sub", self, other)
-
-    def __rsub__(self, other: object) -> Expr:
-        return binary("sub", other, self)
-
-    def __mul__(self, other: object) -> Expr:
-        return binary("mul", self, other)
-
-    def __rmul__(self, other: object) -> Expr:
-        return binary("mul", other, self)
-
-    def __truediv__(self, other: object) -> Expr:
-        return divide(self, other)
-
-    def __rtruediv__(self, other: object) -> Expr:
-        return divide(other, self)
-
-    def __floordiv__(self, other: object) -> Expr:
-        return floordiv(self, other)
-
-    def __rfloordiv__(self, other: object) -> Expr:
-        return floordiv(other, self)
-
-    def __mod__(self, other: object) -> Expr:
-        return floormod(self, other)
-
-    def __rmod__(self, other: object) -> Expr:
-        return floormod(other, self)
-
-    def __neg__(self) -> Expr:
-        return neg(self)
-
-    def __abs__(self) -> Expr:
-        return call("abs", self)
-
-    def __pow__(self, other: object) -> Expr:
-        return call("pow", self, other)
-
-    def __and__(self, other: object) -> Expr:
-        return _bitwise("bitand", "and", self, other)
-
-    def __rand__(self, other: object) -> Expr:
-        return _bitwise("bitand", "and", other, self)
-
-    def __or__(self, other: object) -> Expr:
-        return _bitwise("bitor", "or", self, other)
-
-    def __ror__(self, other: object) -> Expr:
-        return _bitwise("bitor", "or", other, self)
-
-    def __xor__(self, other: object) -> Expr:
-        return _bitwise("bitxor", "ne", self, other)
-
-    def __rxor__(self, other: object) -> Expr:
-        return _bitwise("bitxor", "ne", other, self)
-
-    def __lshift__(self, other: object) -> Expr:
-        return _bitwise("shl", "", self, other)
-
-    def __rlshift__(self, other: object) -> Expr:
-        return _bitwise("shl", "", other, self)
-
-    def __rshift__(self, other: object) -> Expr:
-        return _bitwise("shr", "", self, other)
-
-    def __rrshift__(self, other: object) -> Expr:
-        return _bitwise("shr", "", other, self)
-
-    def __invert__(self) -> Expr:
-        if self.dtype.is_bool:
-            return logical_not(self)
-        return make("bitnot", self.dtype, (_require_integer("~", self),))
-
-    def __lt__(self, other: object) -> Expr:
-        return compare("lt", self, other)
-
-    def __le__(self, other: object) -> Expr:
-        return compare("le", self, other)
-
-    def __gt__(self, other: object) -> Expr:
-        return compare("gt", self, other)
-
-    def __ge__(self, other: object) -> Expr:
-        return compare("ge", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        try:
-            return compare("eq", self, other)
-        except UsageError:
-            return NotImplemented
-
-    def __ne__(self, other: object) -> Any:
-        try:
-            return compare("ne", self, other)
-        except UsageError:
-            return NotImplemented
-
-
-def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> Expr:
-    """The one Expr with these parts. No folding, no checking: the functions below do that."""
-    if op == "const":  # 0.0 and -0.0 are equal, and so are 1 and True, but they are not the same
-        key: tuple[Any, ...] = (op, of, repr(value))
-    else:
-        key = (op, of, *map(id, args), id(value)) if value is not None else (op, of, *map(id, args))
-    found = _interned.get(key)
-    if found is not None:
-        return found
-    expr = object.__new__(Expr)
-    expr.op, expr.dtype, expr.args = op, of, args
-    expr.value = args[0] if op in ("cast", "broadcast") else value  # what TVM calls their operand
-    expr.serial = next(_serial)
-    expr.depth = 1 + max([a.depth for a in args]) if args else 0
-    expr.index = _is_index(op, of, args)
-    expr._cache = None
-    _interned[key] = expr
-    return expr
-
-
-def _is_index(op: str, of: DType, args: tuple[Expr, ...]) -> bool:
-    if op not in _INDEX_OPS or of.is_float:
-        return False
-    if not args:
-        return of.kind != "uint" or of.bits < 64
-    if op == "cast" and (of.kind != "int" or of.bits < 32):
-        return False
-    return all(a.index for a in args)
 
 
 # -- leaves ---------------------------------------------------------------------------------------
@@ -388,7 +107,7 @@ def var(
     upper: int | None = None,
 ) -> Expr:
     """A fresh variable, distinct from every other, even of the same name."""
-    info = VarInfo(name, role, next(_serial), lower, upper)
+    info = VarInfo(name, role, fresh(), lower, upper)
     return make("var", dtype(of), (), info)
 
 
@@ -472,7 +191,7 @@ def fold(op: str, of: DType, args: tuple[Expr, ...]) -> Expr:
         return make(op, of, args)
     with np.errstate(all="ignore"):
         result = ufunc(*(a.dtype.numpy.type(a.value) for a in args))
-        if of is INT32 and op in _INDEX_OPS and ufunc(*(np.int64(a.value) for a in args)) != result:
+        if of is INT32 and op in INDEX_OPS and ufunc(*(np.int64(a.value) for a in args)) != result:
             return make(op, of, args)
     return const(np.asarray(result).astype(of.numpy)[()], of)
 
@@ -515,7 +234,7 @@ def divide(a: object, b: object) -> Expr:
 def _integer_division(op: str, a: object, b: object) -> Expr:
     x, y = convert_pair(a, b)
     if op == "truncdiv":
-        _require_integer(op, x)
+        require_integer(op, x)
     if x.dtype.is_bool:
         x, y = cast("int32", x), cast("int32", y)
     if is_const(y, 1) and x.dtype.is_integer:
@@ -665,13 +384,13 @@ def saturate(value: float, to: DType) -> int:
     return low if value <= low else high if value >= high else math.trunc(value)
 
 
-def _require_integer(spelling: str, e: Expr) -> Expr:
+def require_integer(spelling: str, e: Expr) -> Expr:
     if e.dtype.is_float:
         raise UsageError(f"{spelling} needs integers, not {e.dtype}", asked=repr(e), legal="cast first")
     return e
 
 
-def _bitwise(op: str, on_bool: str, a: object, b: object) -> Expr:
+def bitwise(op: str, on_bool: str, a: object, b: object) -> Expr:
     x, y = convert_pair(a, b)
     if x.dtype.is_bool:
         if on_bool == "and":
@@ -681,7 +400,7 @@ def _bitwise(op: str, on_bool: str, a: object, b: object) -> Expr:
         if on_bool:
             return fold(on_bool, BOOL.with_lanes(x.dtype.lanes), (x, y))
         x, y = cast("int32", x), cast("int32", y)
-    _require_integer(op, x)
+    require_integer(op, x)
     return fold(op, x.dtype, (x, y))
 
 
@@ -708,7 +427,7 @@ def call(op: str, *operands: object) -> Expr:
     if op == "abs" and of.kind in ("uint", "bool"):
         return args[0]
     if op == "popcount":
-        _require_integer(op, args[0])
+        require_integer(op, args[0])
     return make(op, BOOL.with_lanes(of.lanes) if op in RESULT_BOOL else of, args)
 
 
@@ -742,42 +461,3 @@ def min_value(of: object) -> Expr:
 def max_value(of: object) -> Expr:
     t = dtype(of)
     return const(t.max, t)
-
-
-# -- walking --------------------------------------------------------------------------------------
-
-
-def variables(e: Expr) -> frozenset[Expr]:
-    """The variables `e` mentions (indices of reads included)."""
-    found = _known_variables(e)
-    if found is not None:
-        return found
-    stack = [e]
-    while stack:
-        node = stack[-1]
-        parts = [_known_variables(a) for a in node.args]
-        unknown = [a for a, p in zip(node.args, parts, strict=True) if p is None]
-        if unknown:
-            stack.extend(unknown)
-            continue
-        stack.pop()
-        if node._cache is None:
-            node._cache = {}
-        known = [p for p in parts if p is not None]
-        node._cache["vars"] = known[0].union(*known[1:]) if len(known) > 1 else known[0]
-    return e._cache["vars"]  # type: ignore[index]
-
-
-def _known_variables(e: Expr) -> frozenset[Expr] | None:
-    if not e.args:
-        return frozenset((e,)) if e.op == "var" else frozenset()
-    return None if e._cache is None else e._cache.get("vars")
-
-
-def is_index(e: Expr) -> bool:
-    """Whether `e` is index arithmetic: integers over variables and constants alone, no reads.
-
-    Such an expression is a mathematical integer: it is evaluated in 64 bits, and converted to its
-    own type only where it meets a value.
-    """
-    return e.index

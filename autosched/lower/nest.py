@@ -328,7 +328,7 @@ class _Nest:
             raise LowerError(f"{self.stage.name} has no reduce loop", asked=f"the loops of {self.stage.name}")
         setting = frozenset(loop.var for loop in self.set_only)
         self.guards_of_setting = [g for g in self.guards if variables(g) & setting]
-        guards = [g for g in self.guards if g not in self.guards_of_setting]
+        guards = [g for g in self.guards if not variables(g) & setting]
         return self._loops(0, update, (first_reduce, init), guards)
 
     def _tiles(self, first_reduce: int | None) -> Stmt:
@@ -444,8 +444,8 @@ class _Nest:
             return _guarded(guards, innermost)
         loop = self.leaves[i]
         pending = frozenset(x.var for x in self.leaves[i + 1 :])
-        ready = [] if self.keep_inside else [g for g in guards if not (variables(g) & pending)]
-        rest = [g for g in guards if g not in ready]
+        ready = [] if self.keep_inside else [g for g in guards if not variables(g) & pending]
+        rest = guards if self.keep_inside else [g for g in guards if variables(g) & pending]
         with self.b.an.assuming(logical_and(*ready)):
             body = self._loops(i + 1, innermost, init, rest)
             body = self.b.with_attached(loop, body)

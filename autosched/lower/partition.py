@@ -162,7 +162,7 @@ def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
     without_asking = _limits(loop, span, an)
     with an.assuming(runs):
         low, high = _limits(loop, span, an)
-    if (low, high) == without_asking:
+    if low is without_asking[0] and high is without_asking[1]:
         runs = const(True)
     with an.assuming(runs):
         with an.tightened({}):
@@ -427,7 +427,7 @@ def _ask(question: _Question, over: frozenset[Expr], an: Analyzer, span: _Span) 
         if worst is None or worst.variables & over or an.prove_nonneg(-worst - 1):
             return
         tests.append(make("ge", const(True).dtype, (worst.expr(), const(0))))
-    span.asked += [t for t in tests if t not in span.asked]
+    span.asked += [t for t in tests if t not in set(span.asked)]
     span.answers[question.node] = question.answer
 
 
@@ -439,7 +439,7 @@ def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, s
             return False
     span.low += trial.low
     span.high += trial.high
-    span.provided += [c for c in trial.provided if c not in span.provided]
+    span.provided += [c for c in trial.provided if c not in set(span.provided)]
     span.answers[question.node] = question.answer
     return True
 

@@ -237,7 +237,7 @@ class Schedule:
     def apply(self, kind: str, stage: Stage, *args: Any, **options: Any) -> Any:
         """Call a primitive and record it. Errors come out as ScheduleError with the caller's line."""
         options = {k: v for k, v in options.items() if v is not None}
-        options = {k: v for k, v in options.items() if (k, v) not in DEFAULTS}
+        options = {k: v for k, v in options.items() if isinstance(v, Expr) or (k, v) not in DEFAULTS}
         try:
             owner = self.stage(args[0]) if kind in AT_LOOPS else stage  # of the loops that are named
             kinds = argument_kinds(SHAPES[kind][0], len(args))

@@ -126,7 +126,7 @@ class Inversion:
             found = next((p for p in left if self.same(p[0], weight)), None)
             if found is None:
                 raise NoIterMap(f"the parts of {what!r} overlap, or leave gaps")
-            left.remove(found)
+            left = [x for x in left if x is not found]
             placed.append(found)
             weight = simplify(weight * found[1].count)
         return placed, weight
@@ -156,7 +156,7 @@ class Inversion:
             if found is None:
                 break
             assert found.value is not None
-            left.remove(found)
+            left = [x for x in left if x is not found]
             total = total + found.value * found.lower
             weight, is_whole = simplify(weight * found.count), is_whole or found.is_top
         extent = self.extents[source]
@@ -301,7 +301,7 @@ class _Detection:
                     simplify(floormod(found.lower, weight)), 0
                 ):
                     raise NoIterMap(f"two indices use one part of {name}")
-            left.remove(found)
+            left = [x for x in left if x is not found]
             weight = simplify(found.lower * found.count)
         exact = inversion.same(weight, inversion.extents[source])
         if bijective and not exact:

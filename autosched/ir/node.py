@@ -1,0 +1,339 @@
+"""Expressions: one hash-consed class, consumed by tables.
+
+    Expr(op, dtype, args, value)
+
+`op` is a key of `OPS`; `args` are Exprs; `value` is what does not fit into args: a number for
+`const`, a `VarInfo` for `var`, a buffer or tensor for `load`. Two Exprs that are built alike are
+the same object, so `is` is structural equality, and a pass may memoise on the object.
+
+`a == b` is an expression, as it is in TVM. Asked for its truth, it says whether the two are the same
+formula; not where a knob is in one of them, because then a script asks for a value that is not known
+yet. So nothing in this package compares expressions with `==`.
+
+What Python's operators build, and all other ways to make an expression, is in `ir.expr`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+from autosched.errors import NoValueYet, UsageError
+from autosched.ir.dtype import DType
+from autosched.ir.ops import FIELDS, REDUCE_FIELDS
+
+__all__ = ["INDEX_OPS", "Expr", "VarInfo", "fresh", "is_index", "make", "variables"]
+
+INDEX_OPS = frozenset(
+    "const var add sub mul truncdiv truncmod floordiv floormod min max neg select if_then_else "
+    "eq ne lt le gt ge and or not likely ramp broadcast cast".split()
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VarInfo:
+    """What a `var` is. Two variables are the same only if they were made by the same call.
+
+    `role`: `size` (non-negative, part of a shape), `scalar` (a run-time number), `loop`, `thread`,
+    `knob` (a tuning parameter with a finite set of values) or `let`. `lower` / `upper` bound the
+    value, inclusively, where they are known for good.
+    """
+
+    name: str
+    role: str
+    serial: int
+    lower: int | None = None
+    upper: int | None = None
+
+
+_interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+_serial = itertools.count()
+
+
+def fresh() -> int:
+    """The number of something made just now: greater than those of all before."""
+    return next(_serial)
+
+
+class Expr:
+    """An expression of scalar or vector type. Build it with operators and the functions of `ir.expr`."""
+
+    __slots__ = ("__weakref__", "_cache", "args", "depth", "dtype", "index", "op", "serial", "value")
+    op: str
+    dtype: DType
+    args: tuple[Expr, ...]
+    value: Any
+    serial: int  #: creation order: a stable order for printing and canonical forms
+    depth: int  #: operators on the longest way down to a leaf
+    index: bool  #: see `is_index`
+    _cache: dict[str, Any] | None
+
+    __array_ufunc__ = None  # keep NumPy from taking `array * expr` apart
+    __hash__ = object.__hash__
+
+    # -- printing and truth -------------------------------------------------------------------
+    def __repr__(self) -> str:
+        from autosched.ir.printer import format_expr
+
+        return format_expr(self)
+
+    def __bool__(self) -> bool:
+        if self.op == "const":
+            return bool(self.value)
+        if self.op in ("eq", "ne") and self.args[0].dtype.lanes == 1:
+            same = self.args[0] is self.args[1]
+            if same or not _knobs(self):
+                return same is (self.op == "eq")
+        raise self._no_value("bool") or UsageError(
+            "an expression has no truth value before it runs",
+            asked=f"bool({self!r})",
+            legal="use te.all / te.any to combine conditions, te.select or te.if_then_else to choose",
+        )
+
+    def __int__(self) -> int:
+        if self.op == "const":
+            return int(self.value)
+        raise self._no_value("int") or TypeError(f"{self!r} has no value before it runs")
+
+    def __index__(self) -> int:
+        if self.op == "const" and not isinstance(self.value, int):
+            raise TypeError(f"{self!r} is not an integer")
+        return int(self)
+
+    def _no_value(self, asked: str) -> NoValueYet | None:
+        """The error for a script that asks for a knob's value, if there is a knob in this."""
+        knobs = _knobs(self)
+        if not knobs:
+            return None
+        return NoValueYet(
+            f"{knobs[0]} is a knob: it has no value while the sketch is traced",
+            asked=f"{asked}({self!r})",
+            legal="use s.choose(...) for a decision that changes the loop structure, "
+            "te.select(...) inside an expression, or a.same_as(b) to ask whether two formulas are the same",
+            names=knobs,
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(f"{self!r} is a scalar expression and cannot be iterated")
+
+    # -- attributes that read like TVM's ------------------------------------------------------
+    @property
+    def name(self) -> str:
+        """The variable's name; '' for any other expression."""
+        return self.value.name if self.op == "var" else ""
+
+    def __getattr__(self, name: str) -> Any:
+        """The names TVM gives to parts of a node: `a` and `b`, `condition`, `lanes`, `buffer`, `indices` ..."""
+        if name.startswith("_") or name in Expr.__slots__:
+            raise AttributeError(name)
+        at = FIELDS.get((self.op, name))
+        if at is not None:
+            return self.args[at]
+        if name == "lanes" and self.op in ("ramp", "broadcast"):
+            return self.dtype.lanes
+        if self.op == "reduce" and name in REDUCE_FIELDS:
+            return self.value.field(name, self.args)
+        if self.op in ("load", "read"):
+            if name == "indices":
+                return self.args
+            if name == ("buffer" if self.op == "load" else "producer"):
+                return self.value
+        raise AttributeError(f"{self.op!r} expression has no {name!r}: {self!r}")
+
+    def astype(self, to: object) -> Expr:
+        return build.cast(to, self)
+
+    def same_as(self, other: object) -> bool:
+        """Whether it is that very expression: those built alike are."""
+        return self is other
+
+    def equal(self, other: object) -> Expr:
+        """`self == other` as an expression, as TVM writes it."""
+        return build.compare("eq", self, other)
+
+    # -- operators ----------------------------------------------------------------------------
+    def __add__(self, other: object) -> Expr:
+        return build.binary("add", self, other)
+
+    def __radd__(self, other: object) -> Expr:
+        return build.binary("add", other, self)
+
+    def __sub__(self, other: object) -> Expr:
+        return build.binary("sub", self, other)
+
+    def __rsub__(self, other: object) -> Expr:
+        return build.binary("sub", other, self)
+
+    def __mul__(self, other: object) -> Expr:
+        return build.binary("mul", self, other)
+
+    def __rmul__(self, other: object) -> Expr:
+        return build.binary("mul", other, self)
+
+    def __truediv__(self, other: object) -> Expr:
+        return build.divide(self, other)
+
+    def __rtruediv__(self, other: object) -> Expr:
+        return build.divide(other, self)
+
+    def __floordiv__(self, other: object) -> Expr:
+        return build.floordiv(self, other)
+
+    def __rfloordiv__(self, other: object) -> Expr:
+        return build.floordiv(other, self)
+
+    def __mod__(self, other: object) -> Expr:
+        return build.floormod(self, other)
+
+    def __rmod__(self, other: object) -> Expr:
+        return build.floormod(other, self)
+
+    def __neg__(self) -> Expr:
+        return build.neg(self)
+
+    def __abs__(self) -> Expr:
+        return build.call("abs", self)
+
+    def __pow__(self, other: object) -> Expr:
+        return build.call("pow", self, other)
+
+    def __and__(self, other: object) -> Expr:
+        return build.bitwise("bitand", "and", self, other)
+
+    def __rand__(self, other: object) -> Expr:
+        return build.bitwise("bitand", "and", other, self)
+
+    def __or__(self, other: object) -> Expr:
+        return build.bitwise("bitor", "or", self, other)
+
+    def __ror__(self, other: object) -> Expr:
+        return build.bitwise("bitor", "or", other, self)
+
+    def __xor__(self, other: object) -> Expr:
+        return build.bitwise("bitxor", "ne", self, other)
+
+    def __rxor__(self, other: object) -> Expr:
+        return build.bitwise("bitxor", "ne", other, self)
+
+    def __lshift__(self, other: object) -> Expr:
+        return build.bitwise("shl", "", self, other)
+
+    def __rlshift__(self, other: object) -> Expr:
+        return build.bitwise("shl", "", other, self)
+
+    def __rshift__(self, other: object) -> Expr:
+        return build.bitwise("shr", "", self, other)
+
+    def __rrshift__(self, other: object) -> Expr:
+        return build.bitwise("shr", "", other, self)
+
+    def __invert__(self) -> Expr:
+        if self.dtype.is_bool:
+            return build.logical_not(self)
+        return make("bitnot", self.dtype, (build.require_integer("~", self),))
+
+    def __lt__(self, other: object) -> Expr:
+        return build.compare("lt", self, other)
+
+    def __le__(self, other: object) -> Expr:
+        return build.compare("le", self, other)
+
+    def __gt__(self, other: object) -> Expr:
+        return build.compare("gt", self, other)
+
+    def __ge__(self, other: object) -> Expr:
+        return build.compare("ge", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        try:
+            return build.compare("eq", self, other)
+        except UsageError:
+            return NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        try:
+            return build.compare("ne", self, other)
+        except UsageError:
+            return NotImplemented
+
+
+def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> Expr:
+    """The one Expr with these parts. No folding, no checking: the functions of `ir.expr` do that."""
+    if op == "const":  # 0.0 and -0.0 are equal, and so are 1 and True, but they are not the same
+        key: tuple[Any, ...] = (op, of, repr(value))
+    else:
+        key = (op, of, *map(id, args), id(value)) if value is not None else (op, of, *map(id, args))
+    found = _interned.get(key)
+    if found is not None:
+        return found
+    expr = object.__new__(Expr)
+    expr.op, expr.dtype, expr.args = op, of, args
+    expr.value = args[0] if op in ("cast", "broadcast") else value  # what TVM calls their operand
+    expr.serial = fresh()
+    expr.depth = 1 + max([a.depth for a in args]) if args else 0
+    expr.index = _is_index(op, of, args)
+    expr._cache = None
+    _interned[key] = expr
+    return expr
+
+
+def _is_index(op: str, of: DType, args: tuple[Expr, ...]) -> bool:
+    if op not in INDEX_OPS or of.is_float:
+        return False
+    if not args:
+        return of.kind != "uint" or of.bits < 64
+    if op == "cast" and (of.kind != "int" or of.bits < 32):
+        return False
+    return all(a.index for a in args)
+
+
+def _knobs(e: Expr) -> list[str]:
+    """The names of the knobs in an expression, as they were made."""
+    return [v.value.name for v in sorted(variables(e), key=lambda v: v.serial) if v.value.role == "knob"]
+
+
+# -- walking --------------------------------------------------------------------------------------
+
+
+def variables(e: Expr) -> frozenset[Expr]:
+    """The variables `e` mentions (indices of reads included)."""
+    found = _known_variables(e)
+    if found is not None:
+        return found
+    stack = [e]
+    while stack:
+        node = stack[-1]
+        parts = [_known_variables(a) for a in node.args]
+        unknown = [a for a, p in zip(node.args, parts, strict=True) if p is None]
+        if unknown:
+            stack.extend(unknown)
+            continue
+        stack.pop()
+        if node._cache is None:
+            node._cache = {}
+        known = [p for p in parts if p is not None]
+        node._cache["vars"] = known[0].union(*known[1:]) if len(known) > 1 else known[0]
+    return e._cache["vars"]  # type: ignore[index]
+
+
+def _known_variables(e: Expr) -> frozenset[Expr] | None:
+    if not e.args:
+        return frozenset((e,)) if e.op == "var" else frozenset()
+    return None if e._cache is None else e._cache.get("vars")
+
+
+def is_index(e: Expr) -> bool:
+    """Whether `e` is index arithmetic: integers over variables and constants alone, no reads.
+
+    Such an expression is a mathematical integer: it is evaluated in 64 bits, and converted to its
+    own type only where it meets a value.
+    """
+    return e.index
+
+
+# Operators build expressions with functions that stand on the class above: whichever of the two
+# modules is imported first, both are complete when it is.
+from autosched.ir import expr as build  # noqa: E402
