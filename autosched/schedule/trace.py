@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import keyword
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -222,6 +222,14 @@ class Instruction:
         head = [self.kind, self.stage] if self.stage else [self.kind]
         return [*head, *self.args, *([self.options] if self.options else [])]
 
+    def at(self, values: Mapping[str, int]) -> Instruction:
+        """The instruction with numbers in place of knobs. Raises RecordError for one that has no value."""
+        shape, named = SHAPES.get(self.kind, (("value",) * len(self.args), {}))
+        kinds = argument_kinds(shape, len(self.args))
+        args = (_at(a, values) if kind in _FORMULAS else a for a, kind in zip(self.args, kinds, strict=True))
+        options = {k: _at(v, values) if named[k] in _FORMULAS else v for k, v in self.options.items()}
+        return Instruction(self.kind, self.stage, tuple(args), options)
+
     def as_python(self) -> str:
         """The call as source, on a schedule named `s`."""
         shape, options = SHAPES.get(self.kind, (("value",) * len(self.args), {}))
@@ -246,6 +254,21 @@ class Instruction:
         if self.kind in AT_LOOPS:
             return f"s[{stage}].{self.kind}(s[{args[0]}], {args[1]})"
         return f"s[{stage}].{self.kind}({', '.join(args)})"
+
+
+#: kinds of arguments that may hold knobs
+_FORMULAS = ("factor", "part", "mapping", "predicate")
+
+
+def _at(data: Any, values: Mapping[str, int]) -> Any:
+    """A formula with numbers in place of knobs."""
+    if not isinstance(data, list):
+        return data
+    if len(data) == 2 and data[0] == "knob":
+        if data[1] not in values:
+            raise RecordError(f"knob {data[1]} has no value", legal=f"values: {', '.join(values) or 'none'}")
+        return int(values[data[1]])
+    return [_at(d, values) for d in data]
 
 
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -328,6 +351,13 @@ class Trace(Sequence[Instruction]):
 
     def __str__(self) -> str:
         return self.as_python()
+
+    def at(self, values: Mapping[str, int]) -> Trace:
+        """The trace with numbers in place of its knobs; what only says which numbers are allowed is left out.
+
+        Raises RecordError for a knob that has no value.
+        """
+        return Trace([i.at(values) for i in self._items if i.kind != "define_knob" and i.kind not in _WITH_REASON])
 
     def as_python(self, name: str = "schedule", knobs: dict[str, int] | None = None) -> str:
         """A Python function that does the same to a schedule `s`; with `knobs`, at those values."""

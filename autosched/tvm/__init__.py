@@ -100,6 +100,8 @@ _missing = missing("", globals(), MODULES | _DEVICES)
 def __getattr__(name: str) -> Any:
     if name == "topi":  # importing it lets operators take whole tensors, so it waits until it is asked for
         return import_module("autosched.tvm.topi")
+    if name in ("autotvm", "auto_scheduler"):
+        return import_module(f"autosched.tvm.{name}")
     if name in _OLD_TE:
         return getattr(te, name)
     if name in _OLD_TIR:

@@ -46,7 +46,6 @@ def _error(module: str, name: str, names: Mapping[str, Any], instead: str) -> Mi
 MODULES = {
     "relay": "graphs of operators are not read yet; te, tir and topi programs are",
     "relax": "graphs of operators are not read yet; te, tir and topi programs are",
-    "auto_scheduler": "autosched.workload and autosched.tune do its work: see docs/search.md",
     "meta_schedule": "autosched.workload and autosched.tune do its work: see docs/search.md",
     "rpc": "modules run on this machine; export_library makes a library for another",
     "micro": "target 'c' makes portable C99",

@@ -27,10 +27,12 @@ from autosched.tvm.autotvm.task import Task
 
 __all__ = [
     "AUTOTVM_LOG_VERSION",
+    "LoggedTarget",
     "decode",
     "encode",
     "load_from_buffer",
     "load_from_file",
+    "logged_target",
     "measure_str_key",
     "pick_best",
     "split_workload",
@@ -74,7 +76,7 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
             raise RecordError(f"its version is {version!r:.40}", asked="an AutoTVM line", legal=_LEGAL)
         (target, name, args, _), config, result = data["input"], data["config"], data["result"]
         task = Task(str(name), _tuples(args))
-        inp = MeasureInput(_target(str(target)), task, ConfigEntity.from_json_dict(config))
+        inp = MeasureInput(logged_target(str(target)), task, ConfigEntity.from_json_dict(config))
         return inp, _result(*result)
     except RecordError:
         raise
@@ -125,7 +127,8 @@ class LoggedTarget:
         return self.text
 
 
-def _target(text: str) -> Target | LoggedTarget:
+def logged_target(text: str) -> Target | LoggedTarget:
+    """The target that a record names."""
     try:
         return Target(text)
     except AutoschedError:  # of another kind, or with options for tools that are not here

@@ -1,0 +1,164 @@
+"""`ComputeDAG`: a computation as Ansor sees it, which is where the numbers of its records come from."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+from autosched.errors import UsageError, WorkloadError
+from autosched.schedule.schedule import Schedule, create_schedule
+from autosched.space.workload import Workload
+from autosched.te.tensor import Operation, PlaceholderOp, Tensor
+from autosched.te.work import work_of
+from autosched.tvm.auto_scheduler.loop_state import State
+from autosched.tvm.auto_scheduler.workload_registry import workload_key_to_tensors
+
+__all__ = ["ComputeDAG", "LayoutRewriteOption", "sort"]
+
+
+class LayoutRewriteOption(IntEnum):
+    """What becomes of the layout of an input that `attrs={"layout_free_placeholders": [..]}` names."""
+
+    #: nothing
+    NO_REWRITE = 0
+    #: a stage copies the input into the order in which it is read
+    INSERT_TRANSFORM_STAGE = 1
+    #: the caller has it in that order already: not here, see `ComputeDAG.apply_steps_from_state`
+    REWRITE_FOR_PRE_TRANSFORMED = 2
+
+    @staticmethod
+    def get_target_default(target: Any, in_relay_integration: bool = False) -> LayoutRewriteOption:
+        """For a CPU, to insert a stage; else nothing."""
+        return LayoutRewriteOption(int(str(target).split()[0] in ("llvm", "c")))
+
+
+def sort(tensors: Sequence[Tensor]) -> list[Operation]:
+    """The operations that compute `tensors` in Ansor's order, producers first.
+
+    Of those whose inputs are all there, the one comes first that a depth-first search from the last of
+    the tensors, the last input first, has met last.
+    """
+    met: dict[Operation, int] = {}
+    waiting: dict[Operation, int] = {}
+    readers: dict[Operation, list[Operation]] = {}
+    stack = [t.op for t in tensors]
+    while stack:
+        op = stack.pop()
+        if op in met:
+            continue
+        met[op] = len(met)
+        waiting[op] = len(op.input_tensors)
+        for t in op.input_tensors:
+            readers.setdefault(t.op, []).append(op)
+            stack.append(t.op)
+    ready = [(-met[op], op) for op, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    found: list[Operation] = []
+    while ready:
+        _, op = heapq.heappop(ready)
+        found.append(op)
+        for reader in readers.get(op, ()):
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                heapq.heappush(ready, (-met[reader], reader))
+    return found
+
+
+class ComputeDAG:
+    """A computation: the tensors of its arguments, a key of a registered workload, or a schedule.
+
+    `ops` are its operations in Ansor's order, `flop_ct` its floating-point operations. Raises
+    WorkloadError for a key that nothing is registered for.
+    """
+
+    def __init__(self, compute_or_sche: Sequence[Tensor] | str | Schedule) -> None:
+        if isinstance(compute_or_sche, str):
+            self.tensors = workload_key_to_tensors(compute_or_sche)
+        elif isinstance(compute_or_sche, Schedule):
+            self.tensors = list(compute_or_sche.arguments)
+        else:
+            self.tensors = list(compute_or_sche)
+        wrong = next((t for t in self.tensors if not isinstance(t, Tensor)), None)
+        if wrong is not None or all(isinstance(t.op, PlaceholderOp) for t in self.tensors):
+            raise WorkloadError(
+                "there is nothing to compute" if wrong is None else f"{wrong!r:.60} is no tensor",
+                asked="ComputeDAG",
+                legal="the tensors of the arguments, inputs and outputs: [A, B, C]",
+            )
+        self.ops = sort(self.tensors)
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """What is computed and read by nobody."""
+        read = {t.op for op in self.ops for t in op.input_tensors}
+        return [t for op in self.ops if op not in read and not isinstance(op, PlaceholderOp) for t in op.outputs]
+
+    @cached_property
+    def flop_ct(self) -> float:
+        """Floating-point operations of one call; 0 for lengths that are not known, and for integers."""
+        work = work_of(self.tensors, {})
+        return float(work.flops) if work is not None else 0.0
+
+    @cached_property
+    def key(self) -> str:
+        """What this package knows the computation by: a hash of operations, shapes and types."""
+        return Workload("compute_dag", tuple(self.tensors)).key
+
+    def hash_key(self) -> str:
+        """`key`. It is not TVM's, which is a hash of texts that TVM alone prints."""
+        return self.key
+
+    def workload_key(self) -> str:
+        """A key for `SearchTask`: the hash and the shapes of the arguments."""
+        shapes = [[int(d) if d.op == "const" else repr(d) for d in t.shape] for t in self.tensors]
+        return json.dumps([self.key, *shapes])
+
+    @property
+    def init_state(self) -> State:
+        """The state to which nothing was done."""
+        return State()
+
+    def get_init_state(self) -> State:
+        """The state to which nothing was done."""
+        return State()
+
+    def apply_steps_from_state(
+        self, state: Any, layout_rewrite: int = LayoutRewriteOption.NO_REWRITE
+    ) -> tuple[Schedule, list[Tensor]]:
+        """The schedule that a state stands for, and the arguments.
+
+        `layout_rewrite`: see `LayoutRewriteOption`. Raises RecordError for a state of another computation, and
+        UsageError for REWRITE_FOR_PRE_TRANSFORMED, which is a rewrite of the whole network.
+        """
+        if layout_rewrite == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
+            raise UsageError(
+                "the caller would have to give the inputs in another layout, and nothing here rewrites callers",
+                asked="layout_rewrite=REWRITE_FOR_PRE_TRANSFORMED",
+                legal="INSERT_TRANSFORM_STAGE, or a packed input in the computation itself",
+            )
+        return state.schedule(self, layout_rewrite != LayoutRewriteOption.NO_REWRITE), list(self.tensors)
+
+    def print_python_code_from_state(self, state: Any) -> str:
+        """The schedule as Python."""
+        return str(state.schedule(self).trace)
+
+    def infer_bound_from_state(self, state: Any) -> Any:
+        """The state. How many iterations loops have is known to the schedule's loops: `tvm.lower(..)`."""
+        return state
+
+    def default_schedule(self) -> Schedule:
+        """Every stage whole, in the plainest way."""
+        return create_schedule(self.outputs)
+
+    def __repr__(self) -> str:
+        lines = []
+        for op in self.ops:
+            shape = ", ".join(repr(d) for d in op.shape)
+            body = " = " + ", ".join(map(repr, op.body)) if getattr(op, "body", ()) else ""
+            axes = ", ".join(a.name for a in getattr(op, "axis", ()))
+            lines.append(f"{op.name}[{axes}]{body}" if body else f"{op.name} = PLACEHOLDER [{shape}]")
+        return "\n".join(line if len(line) <= 256 else f"{line[:128]} ..(OMITTED).. {line[-128:]}" for line in lines)

@@ -1,0 +1,52 @@
+"""Names of Ansor's cost models, for models of this package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autosched.errors import UsageError
+
+__all__ = ["RandomModel", "XGBModel"]
+
+
+class RandomModel:
+    """Every candidate is as good as any other: `model="random"`."""
+
+    name = "random"
+
+
+class XGBModel:
+    """Boosted trees, trained while tuning: `model="xgb"`.
+
+    What it learns from, and when, is its own business: `verbose_eval`, `num_warmup_sample`, `seed` and
+    `adaptive_training` change nothing. Raises UsageError for a `model_file`.
+    """
+
+    name = "xgb"
+
+    def __init__(
+        self,
+        verbose_eval: int = 25,
+        num_warmup_sample: int = 100,
+        seed: int | None = None,
+        model_file: str | None = None,
+        adaptive_training: bool = False,
+    ) -> None:
+        _no_file("XGBModel(model_file=..)", model_file)
+
+    def load(self, file_name: str) -> None:
+        """Raises UsageError: models are trained anew, from records."""
+        _no_file("XGBModel.load", file_name)
+
+    def update_from_file(self, file_name: str, n_lines: int | None = None) -> None:
+        """Raises UsageError: which records a search begins with, its policy says."""
+        _no_file("XGBModel.update_from_file", file_name)
+
+
+def _no_file(asked: str, file: Any) -> None:
+    if file is not None:
+        raise UsageError(
+            "a model is trained anew, from records",
+            asked=asked,
+            legal="SketchPolicy(.., init_search_callbacks=[PreloadMeasuredStates(log)])",
+        )

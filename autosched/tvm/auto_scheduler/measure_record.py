@@ -1,0 +1,271 @@
+"""Logs: reading Ansor's and ours, line by line, writing either, and the best of a log.
+
+    {"i": [[workload_key, target, hardware_params, target_host, layout_rewrite_option, task_input_names],
+           [[], [step, ...]]],
+     "r": [[costs], error_no, all_cost, timestamp], "v": "v0.6"}
+
+That is Ansor's line; before v0.6 the first list ends earlier. Ours is a record: see docs/records.md. What
+`RecordToFile` writes while tuning is ours, for everything here to read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from autosched.errors import AutoschedError, RecordError
+from autosched.records import Record, RecordLog, ranked
+from autosched.records.record import decode as decode_record
+from autosched.records.record import encode as encode_record
+from autosched.tvm.auto_scheduler.hardware import HardwareParams
+from autosched.tvm.auto_scheduler.loop_state import State, TraceState
+from autosched.tvm.auto_scheduler.measure import MeasureCallback, MeasureErrorNo, MeasureInput, MeasureResult, Seconds
+from autosched.tvm.auto_scheduler.transform_step import step_from_json
+from autosched.tvm.auto_scheduler.utils import calc_workload_dis_factor, decode_workload_key
+from autosched.tvm.autotvm.record import logged_target
+
+__all__ = [
+    "LOG_VERSION",
+    "LoggedTask",
+    "RecordReader",
+    "RecordToFile",
+    "decode",
+    "encode",
+    "load_best_record",
+    "load_records",
+    "save_records",
+]
+
+#: what Ansor's lines are written as, and all that are read
+LOG_VERSION = "v0.6"
+VERSIONS = tuple(f"v0.{i}" for i in range(1, 7))
+#: characters of a line that are looked at; those of TVM have a few thousand
+MAX_LINE = 1 << 20
+#: field of a record that says which workload it was of, as Ansor says it
+WORKLOAD_KEY = "workload_key"
+
+_LEGAL = f"a line of auto_scheduler's, {VERSIONS[0]} to {VERSIONS[-1]}, or a record of this package"
+
+
+@dataclass(frozen=True)
+class LoggedTask:
+    """What a log says of a task."""
+
+    workload_key: str
+    target: Any
+    hardware_params: HardwareParams | None = None
+    target_host: str = ""
+    layout_rewrite_option: int = 0
+    task_input_names: tuple[str, ...] = ()
+
+
+def decode(line: str) -> tuple[MeasureInput, MeasureResult]:
+    """What a line says, Ansor's or ours. Raises RecordError for any other."""
+    if len(line) > MAX_LINE:
+        raise RecordError(f"it has {len(line)} characters", asked="a line of a log", legal=_LEGAL)
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"it is no JSON: {error}", asked=f"{line[:60]!r}", legal=_LEGAL) from None
+    if isinstance(data, dict) and "crc" in data:
+        r = decode_record(line)
+        key = r.extra.get(WORKLOAD_KEY)
+        task = LoggedTask(key if isinstance(key, str) else json.dumps([r.key]), logged_target(r.target))
+        return MeasureInput(task, TraceState(r)), MeasureResult.of(r)
+    if not isinstance(data, dict) or not {"i", "r", "v"} <= data.keys():
+        raise RecordError('it has not "i", "r" and "v"', asked=f"{line[:60]!r}", legal=_LEGAL)
+    if data["v"] not in VERSIONS:
+        raise RecordError(f"its version is {data['v']!r:.40}", asked="a line of a log", legal=_LEGAL)
+    try:
+        task, (stages, steps) = _task(*data["i"][0]), data["i"][1]
+        if len(data["i"]) != 2 or stages != [] or not isinstance(steps, list):
+            raise ValueError("a state is [[], [step, ...]]")
+        return MeasureInput(task, State(tuple(map(step_from_json, steps)))), _result(*data["r"])
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise RecordError(f"it cannot be read: {error}", asked=f"{line[:60]!r}", legal=_LEGAL) from None
+
+
+def _task(
+    workload_key: Any, target: Any, hardware: Any = None, host: Any = "", layout: Any = 0, names: Any = ()
+) -> LoggedTask:
+    if not isinstance(workload_key, str) or not isinstance(target, str) or not isinstance(host, str):
+        raise ValueError("workload, target and host are texts")
+    params = None if hardware is None else HardwareParams(*(int(n) for n in hardware))
+    return LoggedTask(workload_key, logged_target(target), params, host, int(layout), tuple(map(str, names)))
+
+
+def _result(costs: Any, error_no: Any, all_cost: Any, timestamp: Any) -> MeasureResult:
+    times = tuple(Seconds(c) for c in costs)
+    if not all(math.isfinite(c) and c > 0 for c in times):
+        raise ValueError(f"{costs!r:.60} are no times")
+    return MeasureResult(times, int(error_no), "", float(all_cost), float(timestamp))
+
+
+def encode(inp: MeasureInput, result: MeasureResult) -> str:
+    """A line, without its end: of a state of Ansor's one of version v0.6, of ours the record."""
+    if isinstance(inp.state, TraceState):
+        return encode_record(_marked(inp.state.record, inp.task.workload_key))
+    t = inp.task
+    hardware = [n or 0 for n in t.hardware_params or (0,) * 8]
+    names = list(getattr(t, "task_input_names", ()))
+    task = [t.workload_key, str(t.target), hardware, str(t.target_host or ""), int(t.layout_rewrite_option), names]
+    steps = [step.to_json() for step in inp.state.transform_steps]
+    measured = [[float(c) for c in result.costs], int(result.error_no), result.all_cost, int(result.timestamp)]
+    return json.dumps({"i": [task, [[], steps]], "r": measured, "v": LOG_VERSION}, allow_nan=False)
+
+
+def _marked(r: Record, workload_key: str) -> Record:
+    """The record, saying which workload it is of."""
+    return replace(r, extra={**r.extra, WORKLOAD_KEY: workload_key})
+
+
+class RecordToFile(MeasureCallback):
+    """A callback of tuning that appends each measurement to a file, at once."""
+
+    def __init__(self, filename: str | PathLike[str] = "auto_scheduler_tuning.json") -> None:
+        self.filename = str(filename)
+
+    def callback(self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Append a line for each."""
+        save_records(self.filename, inputs, results)
+
+
+class RecordReader:
+    """The records of a file, one after the other; a line that cannot be read is passed over with a warning.
+
+    Raises RecordError, when it is read, for a file that cannot be opened.
+    """
+
+    def __init__(self, filename: str | PathLike[str] = "auto_scheduler_tuning.json") -> None:
+        self.filename = str(filename)
+
+    def read_lines(self, max_lines: int | None = None, skip_lines: int = 0) -> tuple[list[Any], list[Any]]:
+        """Inputs and results of at most `max_lines` records, after the first `skip_lines`."""
+        found = []
+        for number, pair in enumerate(self):
+            if max_lines and len(found) >= max_lines:
+                break
+            if number >= skip_lines:
+                found.append(pair)
+        return [inp for inp, _ in found], [result for _, result in found]
+
+    def __iter__(self) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+        for place, raw in RecordLog(self.filename).lines():
+            line = raw.decode("utf-8", "replace").strip()
+            if not line or line.startswith("#"):
+                continue
+            try:
+                yield decode(line)
+            except RecordError as error:
+                warnings.warn(f"{place} is passed over: {error}", RuntimeWarning, stacklevel=2)
+
+
+def load_records(filename: str | PathLike[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    """The records of a file. A line that cannot be read is passed over with a warning."""
+    return iter(RecordReader(filename))
+
+
+def save_records(
+    filename: str | PathLike[str], inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]
+) -> None:
+    """Append records to a file. Raises RecordError when it cannot be written."""
+    for inp, result in zip(inputs, results, strict=True):
+        if isinstance(inp.state, TraceState):
+            RecordLog(filename).append(_marked(inp.state.record, inp.task.workload_key))
+            continue
+        path = Path(filename)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(encode(inp, result) + "\n")
+        except OSError as error:
+            raise RecordError(f"it cannot be written: {error.strerror}", asked=f"log {path}") from None
+
+
+def load_best_record(
+    filename: str | PathLike[str], workload_key: str | None = None, target: Any = None, include_compatible: bool = False
+) -> tuple[MeasureInput | None, MeasureResult | None]:
+    """The fastest record of a workload, or of all, on that kind of target, or on any; or (None, None).
+
+    With `include_compatible`, also of workloads whose schedules this one could use, their times multiplied by
+    how much larger this one is: see `utils.calc_workload_dis_factor`.
+    """
+    best = rank(RecordReader(filename), workload_key, target, include_compatible)
+    return (best[0][0], best[0][1]) if best else (None, None)
+
+
+def rank(
+    pairs: Iterable[tuple[MeasureInput, MeasureResult]],
+    workload_key: str | None = None,
+    target: Any = None,
+    include_compatible: bool = False,
+    key: str = "",
+) -> list[tuple[MeasureInput, MeasureResult]]:
+    """The usable ones of some records for a workload, the fastest first; `key` is what our own records know it by.
+
+    Of ours the winner of a play-off leads, and none counts whose answer was not verified.
+    """
+    found: list[tuple[float, MeasureInput, MeasureResult]] = []
+    ours: dict[tuple[str, str], list[tuple[MeasureInput, MeasureResult]]] = {}
+    for inp, result in pairs:
+        if target is not None and not same_kind(inp.task.target, target):
+            continue
+        if isinstance(inp.state, TraceState):
+            r = inp.state.record
+            if workload_key in (None, inp.task.workload_key) or r.key == key:
+                ours.setdefault((r.key, r.target_kind), []).append((inp, result))
+            continue
+        factor = _factor(workload_key, inp.task.workload_key, include_compatible)
+        if result.error_no == MeasureErrorNo.NO_ERROR and result.costs and factor < math.inf:
+            exact = workload_key in (None, inp.task.workload_key)
+            state = inp.state if exact else replace(inp.state, exact=False)
+            found.append((factor * sum(result.costs) / len(result.costs), MeasureInput(inp.task, state), result))
+    for (of, kind), group in ours.items():
+        tasks = {inp.state.record.id: inp.task for inp, _ in group}
+        choices = ranked((inp.state.record for inp, _ in group), key=of, target=kind)
+        seconds = [c.record.seconds for c in choices]
+        for i, choice in enumerate(choices):  # what is ranked higher counts as no slower
+            r = choice.record
+            found.append((min(seconds[i:]), MeasureInput(tasks[r.id], TraceState(r)), MeasureResult.of(r)))
+    found.sort(key=lambda x: x[0])
+    return [(inp, result) for _, inp, result in found]
+
+
+def _factor(wanted: str | None, found: str, include_compatible: bool) -> float:
+    if wanted in (None, found):
+        return 1.0
+    if not include_compatible:
+        return math.inf
+    assert wanted is not None
+    return calc_workload_dis_factor(decode_workload_key(wanted), decode_workload_key(found))
+
+
+#: targets whose schedules bind loops to work-groups and work-items
+_GPU_STYLE = ("opencl", "cuda", "rocm", "metal", "vulkan", "webgpu", "nvptx")
+
+
+def same_kind(recorded: Any, wanted: Any) -> bool:
+    """Whether a schedule for one target means something on the other: both have work-items, or neither has."""
+    kinds = [str(t).split(maxsplit=1)[0] for t in (recorded, wanted)]
+    return (kinds[0] in _GPU_STYLE) == (kinds[1] in _GPU_STYLE)
+
+
+def first_that_applies(pairs: Sequence[tuple[MeasureInput, MeasureResult]], apply: Any, asked: str, legal: str) -> Any:
+    """What `apply` makes of the first state that it takes; others are passed over with a warning.
+
+    Raises RecordError where there is none.
+    """
+    last: AutoschedError | None = None
+    for inp, _ in pairs:
+        try:
+            return apply(inp.state)
+        except RecordError as error:
+            last = error
+            warnings.warn(f"a record of {inp.task.target} is passed over: {error}", RuntimeWarning, stacklevel=4)
+    raise last or RecordError("there is no valid schedule for it", asked=asked, legal=legal)

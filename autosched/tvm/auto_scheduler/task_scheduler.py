@@ -1,0 +1,123 @@
+"""`TaskScheduler`: several tasks tuned with one budget of trials."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any
+
+from autosched.errors import UsageError
+from autosched.tvm.auto_scheduler.cost_model import RandomModel, XGBModel
+from autosched.tvm.auto_scheduler.search_policy import PreloadMeasuredStates, SearchPolicy, SketchPolicy
+from autosched.tvm.auto_scheduler.search_task import SearchTask, TuningOptions
+from autosched.tvm.auto_scheduler.tuning import search_all
+
+__all__ = ["TaskScheduler"]
+
+_logger = logging.getLogger("auto_scheduler")
+
+_STRATEGIES = ("gradient", "round-robin")
+
+
+class TaskScheduler:
+    """Tunes tasks so that `objective_func` of their seconds, or their sum with these weights, gets small.
+
+    After `tune`, `best_costs` are the seconds of each, `task_cts` its trials, `best_score` the objective and
+    `results` what `autosched.tune` returned. With `load_log_file`, records of that log count as measured.
+    Raises UsageError for an unknown strategy, for callbacks, and for a `load_model_file`.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[SearchTask],
+        task_weights: Sequence[float] | None = None,
+        objective_func: Callable[[Sequence[float]], float] | None = None,
+        strategy: str = "gradient",
+        load_model_file: str | None = None,
+        load_log_file: str | PathLike[str] | None = None,
+        alpha: float = 0.2,
+        beta: float = 2,
+        gamma: float = 0.5,
+        backward_window_size: int = 3,
+        callbacks: Sequence[Any] | None = None,
+    ) -> None:
+        self.tasks = list(tasks)
+        if not self.tasks or len(task_weights or self.tasks) != len(self.tasks):
+            raise UsageError(
+                f"there are {len(self.tasks)} tasks and {len(task_weights or ())} weights",
+                asked="TaskScheduler(tasks, task_weights)",
+                legal="at least one task, and a weight for each",
+            )
+        if strategy not in _STRATEGIES:
+            raise UsageError(f"no strategy {strategy!r}", asked="TaskScheduler", legal=", ".join(_STRATEGIES))
+        for name, given in {"load_model_file": load_model_file, "callbacks": callbacks}.items():
+            if given:
+                raise UsageError(
+                    "it is none of ours" if name == "callbacks" else "a model is trained anew, from records",
+                    asked=f"TaskScheduler({name}=..)",
+                    legal="load_log_file=LOG, and measure_callbacks of TuningOptions",
+                )
+        self.weights = list(task_weights or [1.0] * len(self.tasks))
+        self.objective_func = objective_func or self._weighted_sum
+        self.strategy, self.load_log_file = strategy, load_log_file
+        self.best_costs = [float("inf")] * len(self.tasks)
+        self.task_cts = [0] * len(self.tasks)
+        self.best_score = float("inf")
+        self.results: list[Any] = []
+
+    def _weighted_sum(self, costs: Sequence[float]) -> float:
+        return sum(w * c for w, c in zip(self.weights, costs, strict=True))
+
+    def tune(
+        self,
+        tune_option: TuningOptions,
+        search_policy: str | Sequence[SearchPolicy] = "default",
+        search_policy_params: dict[str, Any] | None = None,
+        adaptive_training: bool = False,
+        per_task_early_stopping: int | None = None,
+    ) -> None:
+        """Measure `num_measure_trials` candidates of all tasks together.
+
+        `search_policy`: "default" or "sketch.xgb", "sketch.random", or a policy for each task. Raises
+        UsageError for others and for fewer trials than tasks, and what `autosched.tune` does.
+        """
+        if tune_option.num_measure_trials < len(self.tasks):
+            raise UsageError(
+                f"{tune_option.num_measure_trials} trials are not one for each of {len(self.tasks)} tasks",
+                asked="TaskScheduler.tune",
+                legal=f"num_measure_trials of {len(self.tasks)} and more",
+            )
+        if per_task_early_stopping is not None:
+            from dataclasses import replace
+
+            tune_option = replace(tune_option, early_stopping=per_task_early_stopping)
+        self.results = search_all(self.tasks, tune_option, self._policies(search_policy, search_policy_params))
+        self.best_costs = [r.seconds for r in self.results]
+        self.task_cts = [r.trials for r in self.results]
+        self.best_score = self.objective_func(self.best_costs)
+        if tune_option.verbose:
+            self.print_table_info()
+
+    def _policies(self, given: str | Sequence[SearchPolicy], params: dict[str, Any] | None) -> list[SearchPolicy]:
+        if not isinstance(given, str):
+            policies = list(given)
+            if len(policies) != len(self.tasks) or not all(isinstance(p, SearchPolicy) for p in policies):
+                raise UsageError(
+                    "there is not one for each task", asked="search_policy=[..]", legal="SketchPolicy(task)"
+                )
+            return policies
+        models = {"default": XGBModel, "sketch.xgb": XGBModel, "sketch.random": RandomModel}
+        if given not in models:
+            raise UsageError(f"no policy {given!r}", asked="TaskScheduler.tune", legal=", ".join(models))
+        loaded = [] if self.load_log_file is None else [PreloadMeasuredStates(self.load_log_file)]
+        return [SketchPolicy(t, models[given](), params, init_search_callbacks=loaded) for t in self.tasks]
+
+    def print_table_info(self) -> None:
+        """A line for each task, and the objective."""
+        print("| ID | Task                           | Latency (ms) | Speed (GFLOP/s) | Trials |")
+        for i, (task, seconds) in enumerate(zip(self.tasks, self.best_costs, strict=True)):
+            speed = f"{task.compute_dag.flop_ct / seconds / 1e9:.2f}" if seconds < float("inf") else "-"
+            name = task.desc or task.workload.name
+            print(f"| {i:2d} | {name:30.30s} | {seconds * 1e3:12.3f} | {speed:>15s} | {self.task_cts[i]:6d} |")
+        print(f"objective: {self.best_score:.6g}")

@@ -1,0 +1,114 @@
+"""The two places where tasks meet the tuning loop: `search` for one, `search_all` for several."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autosched.records import Record, RecordLog, default_path
+from autosched.tuning import Event, Note, TrialDone, TuneResult, tune
+from autosched.tvm.auto_scheduler.cost_model import XGBModel
+from autosched.tvm.auto_scheduler.loop_state import TraceState
+from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult, options_of
+from autosched.tvm.auto_scheduler.measure_record import RecordToFile
+from autosched.tvm.auto_scheduler.search_policy import SearchPolicy, SketchPolicy
+
+if TYPE_CHECKING:
+    from autosched.tvm.auto_scheduler.search_task import SearchTask, TuningOptions
+
+__all__ = ["search", "search_all", "tune_task"]
+
+_logger = logging.getLogger("auto_scheduler")
+
+
+def search(task: SearchTask, **options: Any) -> TuneResult:
+    """Tune one task. Which space is searched is said here and nowhere else."""
+    return tune(task.workload, task.target, inputs=task.inputs(), **options)
+
+
+def search_all(
+    tasks: Sequence[SearchTask],
+    options: TuningOptions,
+    policies: Sequence[SearchPolicy],
+) -> list[TuneResult]:
+    """Tune several tasks: each gets the same number of trials. How trials are shared out is said here."""
+    trials = options.num_measure_trials // len(tasks)
+    return [
+        tune_task(task, replace(options, num_measure_trials=trials), policy)
+        for task, policy in zip(tasks, policies, strict=True)
+    ]
+
+
+def tune_task(task: SearchTask, options: TuningOptions, policy: SearchPolicy | None) -> TuneResult:
+    """`SearchTask.tune`."""
+    policy = SketchPolicy(task, XGBModel()) if policy is None else policy
+    with tempfile.TemporaryDirectory(prefix="auto_scheduler-") as folder:
+        earlier = _preload(task, policy, folder)
+        follower = _Follower(task, policy, options, earlier)
+        result = search(
+            task,
+            trials=len({r.id for r in earlier}) + options.num_measure_trials if policy.measured else 0,
+            patience=options.early_stopping,
+            model=policy.model,
+            seed=policy.seed,
+            records=folder,
+            measure=options_of(options.builder, options.runner),
+            progress=follower,
+        )
+        follower.finish(result)
+    return result
+
+
+def _preload(task: SearchTask, policy: SearchPolicy, folder: str) -> list[Record]:
+    """Put what was measured before into the run's log."""
+    found = [r for callback in policy.preloaded for r in callback.records(task.compute_dag.key)]
+    log = RecordLog(default_path(task.workload.name, task.target.kind, Path(folder)))
+    for r in found:
+        log.append(r)
+    return found
+
+
+class _Follower:
+    """Tells callbacks, and who watches, how a run goes."""
+
+    def __init__(
+        self, task: SearchTask, policy: SearchPolicy, options: TuningOptions, earlier: Sequence[Record]
+    ) -> None:
+        self.task, self.policy, self.options = task, policy, options
+        self.count = 0
+        self.told = {(r.id, r.at) for r in earlier}
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Note):
+            _logger.log(logging.WARNING if event.level == "warning" else logging.INFO, event.text)
+        if isinstance(event, TrialDone):
+            self.count += 1
+            self.told.add((event.record.id, event.record.at))
+            inp = MeasureInput(self.task, TraceState(event.record))
+            for callback in self.options.callbacks:
+                callback.callback(self.policy, [inp], [MeasureResult.of(event.record)])
+            if self.options.verbose and self.policy.verbose and self.count % self.options.num_measures_per_round == 0:
+                self.print(event)
+
+    def print(self, event: TrialDone) -> None:
+        """A line of progress."""
+        flop = self.task.compute_dag.flop_ct
+        speed = f" ({flop / event.best_seconds / 1e9:.1f} GFLOP/s)" if flop else ""
+        failed = sum(event.failures.values())
+        print(
+            f"{self.task.workload.name}: {self.count} trials, best {event.best_seconds * 1e3:.4g} ms{speed}, "
+            f"default {event.default_seconds * 1e3:.4g} ms, {failed} failed, {event.elapsed_s:.0f} s",
+            flush=True,
+        )
+
+    def finish(self, result: TuneResult) -> None:
+        """Give the files what no trial told: the default schedule, and who won the play-off."""
+        files = [c for c in self.options.callbacks if isinstance(c, RecordToFile)]
+        for r in RecordLog(result.log).read().records if files else ():
+            if (r.id, r.at) not in self.told:
+                for file in files:
+                    file.callback(self.policy, [MeasureInput(self.task, TraceState(r))], [MeasureResult.of(r)])
