@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from autosched.errors import TargetError
@@ -14,15 +15,17 @@ if TYPE_CHECKING:
 __all__ = ["compile_function"]
 
 
-def compile_function(function: Function, target: Target) -> Artifact:
+def compile_function(function: Function, target: Target, known: Callable[[str], bool] | None = None) -> Artifact:
     """Compile a fully lowered function for `target`.
 
+    `known` is asked whether an artifact of this identity exists already: if so, what is costly is left
+    undone, and the artifact has an identity, but no code.
     Raises BuildError when the function cannot be expressed, TargetError for an unknown kind.
     """
     if target.kind == "llvm":
         from autosched.codegen.llvm import compile_llvm
 
-        return compile_llvm(function, target)
+        return compile_llvm(function, target, known)
     if target.kind == "opencl":
         from autosched.codegen.c_family import compile_opencl
 

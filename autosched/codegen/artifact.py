@@ -47,6 +47,17 @@ class Artifact:
         return hashlib.sha256(self.code).hexdigest()
 
     @property
+    def identity(self) -> str:
+        """SHA-256 of all that decides how the function runs: its program, launches, signature and processor.
+
+        The program of `llvm` is its assembly before LLVM has seen it, so that this is known before
+        anything is compiled; what is alike there becomes the same code.
+        """
+        program = self.texts["source"].encode() if self.kind == "llvm" else self.code
+        facts = json.dumps([self.kind, self.meta, self.signature.to_json()], sort_keys=True)
+        return hashlib.sha256(facts.encode() + b"\n" + program).hexdigest()
+
+    @property
     def machine(self) -> str:
         """The instruction set of machine code, such as `x86_64`; empty for source."""
         return str(self.meta.get("triple", "")).partition("-")[0]

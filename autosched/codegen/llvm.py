@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -158,20 +159,28 @@ def _heard(action: Callable[[], llvm.TargetMachine]) -> tuple[llvm.TargetMachine
         return result, sink.read().decode(errors="replace").splitlines()
 
 
-def compile_llvm(function: Function, target: Target) -> Artifact:
+def compile_llvm(function: Function, target: Target, known: Callable[[str], bool] | None = None) -> Artifact:
     """Compile a lowered function for the CPU that `target` names (default: this one).
 
+    Where `known` says yes to the artifact's identity, nothing is compiled, and `code` stays empty.
     Raises BuildError when the function cannot be expressed.
     """
+    artifact = _described(function, target)
+    if known is not None and known(artifact.identity):
+        return artifact
+    return replace(artifact, code=object_code(artifact.texts["source"], target))
+
+
+def _described(function: Function, target: Target) -> Artifact:
+    """All of the artifact but its machine code, which is most of the work."""
     cpu, features = cpu_of(target)
     source = source_of(function, target)
-    code = object_code(source, target)
     outside = outside_calls(function)
     return Artifact(
         kind="llvm",
         target=str(target),
         signature=Signature.of(function),
-        code=code,
+        code=b"",
         texts={"source": source},
         meta={
             "entry": entry_name(function),

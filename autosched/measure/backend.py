@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,18 +11,18 @@ from autosched.measure.protocol import Job
 from autosched.target import Target
 
 if TYPE_CHECKING:
-    from autosched.codegen.artifact import Artifact
     from autosched.runtime.kernel import Kernel
 
-__all__ = ["Backend", "CompilerBackend", "identity"]
+__all__ = ["Backend", "CompilerBackend"]
 
 
 class Backend(Protocol):
     """The seam at which tests put kernels that crash, hang and lie (`--backend module:attribute`)."""
 
-    def build(self, job: Job, path: Path) -> str:
+    def build(self, job: Job, path: Path, known: Callable[[str], bool]) -> str:
         """Write the artifact of `job` to `path`; returns what identifies the generated code.
 
+        Where `known` says yes to that, the code was measured before, and nothing need be written.
         Raises ScheduleError or LowerError for knob values that the sketch does not allow, and
         anything else for code that does not compile.
         """
@@ -39,12 +38,13 @@ class CompilerBackend:
         self._workload, self._sketches, self._target = workload, sketches, target
         self._structures: dict[str, Any] = {}
 
-    def build(self, job: Job, path: Path) -> str:
+    def build(self, job: Job, path: Path, known: Callable[[str], bool]) -> str:
         from autosched.codegen import compile_function
 
-        artifact = compile_function(self._structure(job.sketch).bind(job.knobs), self._target)
-        artifact.save(path)
-        return identity(artifact)
+        artifact = compile_function(self._structure(job.sketch).bind(job.knobs), self._target, known)
+        if artifact.code:
+            artifact.save(path)
+        return artifact.identity
 
     def load(self, path: Path) -> Kernel:
         from autosched.codegen.artifact import Artifact
@@ -64,12 +64,3 @@ class CompilerBackend:
             replayed = schedule.replay(self._sketches[name], args)
             self._structures[name] = lower_structure(replayed, args, self._target)
         return self._structures[name]
-
-
-def identity(artifact: Artifact) -> str:
-    """SHA-256 of all that decides how the kernel runs.
-
-    More than `artifact.digest`: the launch sizes of a device kernel are not in its code.
-    """
-    launch = json.dumps([artifact.kind, artifact.meta, artifact.signature.to_json()], sort_keys=True)
-    return hashlib.sha256(launch.encode() + b"\n" + artifact.code).hexdigest()

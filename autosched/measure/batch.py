@@ -9,7 +9,7 @@ from dataclasses import replace
 from autosched.errors import DeviceError
 from autosched.measure.answers import AnswerError, RunAnswer, read_run
 from autosched.measure.crew import Event
-from autosched.measure.desk import MAX_ATTEMPTS, BuildQueue, Desk, Task, last_words
+from autosched.measure.desk import MAX_ATTEMPTS, BuildQueue, Desk, Task, Twin, last_words
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
 from autosched.measure.protocol import Job, Measurement
 
@@ -29,7 +29,7 @@ class Batch:
     def __init__(self, desk: Desk, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> None:
         self._desk = desk
         self._quiet = quiet
-        self._queue = BuildQueue(desk, jobs)
+        self._queue = BuildQueue(desk, jobs, reuse=True)
         self._running: Task | None = None
         self._is_running_phase = False
         self._results: deque[Measurement] = deque()
@@ -83,7 +83,7 @@ class Batch:
             task = queue.built[0]
             if (twin := self._desk.known.get(task.digest)) is not None and not task.is_control:
                 queue.built.popleft()
-                self._end(task, self._same_code(task, twin))
+                self._end(task, _same_code(task, twin))
                 continue
             slot = self._desk.crew.free("runner")
             if slot is None:
@@ -93,10 +93,6 @@ class Batch:
             if not self._desk.crew.submit(slot, request, limits, task):
                 return
             self._running = queue.built.popleft()
-
-    def _same_code(self, task: Task, twin: Measurement) -> Measurement:
-        text = f"same code as job {twin.job.id}"
-        return task.ended("ok", text, samples=twin.samples, verified=twin.verified, raced=twin.raced)
 
     # -- what came of it --------------------------------------------------------------------------
 
@@ -146,7 +142,7 @@ class Batch:
         desk = self._desk
         if ended.ok:
             desk.best_s = min(desk.best_s or ended.seconds, ended.seconds)
-            desk.known.setdefault(ended.digest, ended)
+            desk.remember(ended.digest, Twin(f"job {ended.job.id}", ended.samples, ended.verified, ended.raced))
         if ended.ok and desk.control is None:
             desk.control = replace(task, is_control=True)  # and keep its file
         elif desk.control is None or task.path != desk.control.path:
@@ -168,6 +164,11 @@ class Batch:
         self._device_errors = 0
         if not ended.ok:
             self._fatal = _device_lost(ended)
+
+
+def _same_code(task: Task, twin: Twin) -> Measurement:
+    text = f"same code as {twin.name}"
+    return task.ended("ok", text, samples=twin.samples, verified=twin.verified, raced=twin.raced)
 
 
 def _may_try_again(task: Task, event: Event) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.measure.session import Session
 from autosched.target import Target
 
-__all__ = ["MAX_ATTEMPTS", "Arrays", "BuildQueue", "Desk", "Task", "last_words"]
+__all__ = ["MAX_ATTEMPTS", "Arrays", "BuildQueue", "Desk", "Task", "Twin", "last_words"]
 
 #: A job that ended a worker may have been the victim of an earlier one, or of the system: once.
 MAX_ATTEMPTS = 2
@@ -29,6 +30,7 @@ _LEAST_RUN_S = 2.0
 _SLACK = 10.0  # a candidate may be this much slower than the best before it is cut off
 _CHECK_S = 30.0  # comparing outputs is our own code; this only bounds a damaged process
 _LOG_SHOWN = 400  # characters
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 _WHILE = {
     "build": "while it was built",
@@ -61,6 +63,16 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Twin:
+    """What was measured of some code. `name` says where: "job 17"."""
+
+    name: str
+    samples: tuple[float, ...]
+    verified: str
+    raced: bool
+
+
+@dataclass(frozen=True)
 class Arrays:
     """What candidates run on; see `Measurer`."""
 
@@ -73,7 +85,7 @@ class Arrays:
 class Desk:
     """`best_s` is the best median so far in seconds; it shortens the time limits of what follows.
 
-    `known` finds what was measured by the digest of its code. `control` is a job that worked, its
+    `known` finds what was measured by the digest of its code (`remember`). `control` is a job that worked, its
     artifact kept: it tells a lost device from bad candidates.
     """
 
@@ -82,7 +94,7 @@ class Desk:
     session: Session
     crew: Crew
     best_s: float | None = None
-    known: dict[str, Measurement] = field(default_factory=dict)
+    known: dict[str, Twin] = field(default_factory=dict)
     control: Task | None = None
 
     @staticmethod
@@ -118,6 +130,12 @@ class Desk:
             return WorkerProcess(role, command, env, session.path)
 
         return Desk(target, options, session, Crew(make, lambda role: {**configuration, "role": role}))
+
+    def remember(self, digest: str, twin: Twin) -> None:
+        """What has this code need not be compiled, nor run. What is no digest is not remembered."""
+        if digest not in self.known and _DIGEST.fullmatch(digest):
+            self.known[digest] = twin
+            (self.session.known / digest).touch()
 
     def close(self) -> None:
         """End the workers, remove the folder. Does nothing in a forked copy of the process."""
@@ -193,10 +211,14 @@ def last_words(log: str) -> str:
 
 
 class BuildQueue:
-    """Jobs that wait for a builder, are being built, or are built and wait for the runner."""
+    """Jobs that wait for a builder, are being built, or are built and wait for the runner.
 
-    def __init__(self, desk: Desk, jobs: Iterable[Job]) -> None:
+    With `reuse`, what has the code of something that was measured is not compiled, and has no file.
+    """
+
+    def __init__(self, desk: Desk, jobs: Iterable[Job], *, reuse: bool) -> None:
         self._desk = desk
+        self._known = str(desk.session.known) if reuse else ""
         self.pending = deque(Task(job, place) for place, job in enumerate(jobs))
         self.building = 0
         self.built: deque[Task] = deque()
@@ -211,7 +233,7 @@ class BuildQueue:
         while room > 0 and (slot := crew.free("builder")) is not None:
             task = self.pending[0]
             task.path = self._desk.session.new_artifact()
-            request = {"op": "build", "job": task.job.to_json(), "path": str(task.path)}
+            request = {"op": "build", "job": task.job.to_json(), "path": str(task.path), "known": self._known}
             if crew.submit(slot, request, [("build", task.job.patience * options.build_timeout_s)], task):
                 self.pending.popleft()
                 self.building += 1

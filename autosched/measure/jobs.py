@@ -85,11 +85,18 @@ def classify(error: Exception, phase: str) -> dict[str, Any]:
 # -- building -------------------------------------------------------------------------------------
 
 
-def build(backend: Backend, job: Job, path: Path) -> dict[str, Any]:
-    """Build one job into `path`. Never raises: the answer says what happened."""
+def build(backend: Backend, job: Job, path: Path, known: Path | None = None) -> dict[str, Any]:
+    """Build one job into `path`, unless the folder `known` has a file that is named as its code's digest.
+
+    Never raises: the answer says what happened.
+    """
+
+    def is_known(digest: str) -> bool:
+        return known is not None and (known / digest).exists()
+
     start = time.monotonic()
     try:
-        answer: dict[str, Any] = {"status": "ok", "error": "", "digest": backend.build(job, path)}
+        answer: dict[str, Any] = {"status": "ok", "error": "", "digest": backend.build(job, path, is_known)}
     except Exception as error:
         answer = classify(error, "build")
     return {**answer, "build_s": time.monotonic() - start}

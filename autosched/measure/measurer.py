@@ -11,7 +11,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.measure.batch import Batch
-from autosched.measure.desk import Arrays, Desk
+from autosched.measure.desk import Arrays, Desk, Twin
 from autosched.measure.playoff import Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.target import Target
@@ -83,6 +83,12 @@ class Measurer:
     def best_s(self, seconds: float | None) -> None:
         self._desk.best_s = seconds
 
+    def remember(self, digest: str, samples: Sequence[float], *, verified: str, name: str, raced: bool = False) -> None:
+        """Let jobs whose code has this `digest` take over these samples (seconds), as they were measured
+        in an earlier session; such a job says `error="same code as NAME"`. What this session measured comes first.
+        """
+        self._desk.remember(digest, Twin(name, tuple(samples), verified, raced))
+
     @property
     def restarts(self) -> int:
         """How many worker processes had to be replaced."""
@@ -92,8 +98,8 @@ class Measurer:
         """One measurement per job, in the order in which they are done.
 
         A candidate cannot make this raise: whatever it does is a status. A job whose code is
-        identical to one already measured in this session gets that one's samples, and
-        `error="same code as job N"`. Leaving the iteration early ends the jobs at work.
+        identical to one already measured in this session, or remembered, is not compiled: it gets that one's
+        samples, and `error="same code as job N"`. Leaving the iteration early ends the jobs at work.
 
         `quiet` is called after building, before candidates are timed on this CPU: let it end or wait
         for whatever else your program has at work. It is not called where `options.overlap`.

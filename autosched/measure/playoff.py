@@ -59,7 +59,7 @@ class Playoff:
         return [(e.job, [] if e.error else e.samples) for e in self._entries]
 
     def _build(self) -> None:
-        queue = BuildQueue(self._desk, [entry.job for entry in self._entries])
+        queue = BuildQueue(self._desk, [entry.job for entry in self._entries], reuse=False)
         # By identity: the same job may be entered twice.
         entry_of = {id(task): entry for task, entry in zip(queue.pending, self._entries, strict=True)}
         while queue.pending or queue.building:

@@ -36,7 +36,7 @@ class Session:
         self._owner = os.getpid()
         self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for name in ("artifacts", "tmp", "cache"):
+        for name in ("artifacts", "known", "tmp", "cache"):
             (self.path / name).mkdir()
         self._artifacts = 0
 
@@ -57,6 +57,11 @@ class Session:
         """A path that no artifact had before in this session."""
         self._artifacts += 1
         return self.path / "artifacts" / f"{self._artifacts}.artifact"
+
+    @property
+    def known(self) -> Path:
+        """The folder in which a file is named as the digest of each code that was measured."""
+        return self.path / "known"
 
     def save_json(self, name: str, value: Any) -> str:
         path = self.path / name

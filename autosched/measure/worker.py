@@ -4,7 +4,7 @@ Questions come on one pipe, answers go out on another; what the process prints i
 parent. A question is `{"seq", "op", ...}`, its answer echoes `seq`:
 
     configure   role, files and options -> {"status": "ok"}
-    build       job, path               -> `jobs.build`
+    build       job, path, known        -> `jobs.build`
     run         see `jobs.Runner.run`; announces its phases with {"seq", "phase"}
     time        see `jobs.Runner.time`
 
@@ -143,7 +143,8 @@ class _Service:
         from autosched.measure.protocol import Job
 
         assert self._backend is not None
-        return build(self._backend, Job(**message["job"]), Path(message["path"]))
+        known = Path(message["known"]) if message["known"] else None
+        return build(self._backend, Job(**message["job"]), Path(message["path"]), known)
 
     def _run(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._runner is not None

@@ -162,6 +162,15 @@ class Record:
         """Whether measuring was stopped early, because the candidate was clearly slower than the best."""
         return self.extra.get("raced") is True
 
+    @property
+    def code(self) -> str:
+        """Digest of the generated code, with its launches and signature; empty where it is not recorded.
+
+        Equal digests are equal programs; their times are comparable on one device with the same software.
+        """
+        found = self.extra.get("code")
+        return found if isinstance(found, str) else ""
+
     def features(self, version: str) -> tuple[float, ...] | None:
         """What a cost model saw of the candidate; None where it is not recorded, or in another version."""
         found = self.extra.get("features")

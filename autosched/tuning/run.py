@@ -30,6 +30,7 @@ from autosched.records import (
     Task,
     default_path,
     find_folder,
+    latest,
     new_id,
     ranked,
     read_transfer,
@@ -134,6 +135,7 @@ class _Run:
         self.impossible: set[str] = set()  # names of sketches that a note was written about
         self.reasons_told: set[str] = set()
         self.unsaved = 0
+        self.taken_over = 0  # trials that have the time of another with the same code
         self.trials_begun = 0.0
         self.default_seconds = float("inf")
         self.patience: int | None = None
@@ -216,6 +218,7 @@ class _Run:
         interrupted = False
         with self._measurer() as self.measurer:
             self.preflight()
+            self.remember()
             try:
                 for batch in self.batches():
                     self.proposals.observe(list(self.measure(batch)))
@@ -227,6 +230,8 @@ class _Run:
             finally:
                 self.proposals.close()
         self.note_faults(last=True)
+        if self.taken_over:
+            self.note(f"trials that took over the time of another, because their code is the same: {self.taken_over}")
         if self.unsaved:
             self.note(f"{self.unsaved} records could not be written", "warning")
         result = replace(result, interrupted=interrupted, notes=list(self.notes), elapsed_s=self.elapsed)
@@ -321,6 +326,15 @@ class _Run:
             self.proposals.observe([_trial(candidate, r)])
         self.tell(Preflight(self.default_seconds, self.reference_s))
 
+    def remember(self) -> None:
+        """Candidates with the code of an earlier record take over its time, where times are comparable:
+        on the same device, with the same software. Not the default schedule's, which shows that all works.
+        """
+        for r in latest(self.earlier):
+            trusted = r.verified != "no" or not self.options.verify
+            if r.ok and r.code and trusted and (r.device, r.versions) == (self.device, self.versions):
+                self.measurer.remember(r.code, r.samples, verified=r.verified, raced=r.raced, name=f"record {r.id}")
+
     def batches(self) -> Iterator[list[Candidate]]:
         """What to measure next, until a limit is reached or the space is exhausted."""
         done = self.resumed
@@ -367,16 +381,17 @@ class _Run:
 
     def measure(self, batch: list[Candidate]) -> Iterator[Trial]:
         """Measure a batch, one record each; what is left over when time runs out is not observed."""
-        jobs = []
-        for i, c in enumerate(batch):
+        jobs, first = [], self.resumed + len(self.measured) + 1
+        for i, c in enumerate(batch, start=first):
             sketch = self.space.sketches[c.sketch]
             jobs.append(Job(i, sketch.name, sketch.values(c.indices)))
         for m in self.measurer.measure(jobs, quiet=self.proposals.join):
-            candidate = batch[m.job.id]
+            candidate = batch[m.job.id - first]
             sketch = self.space.sketches[candidate.sketch]
             (features,) = sketch.features(np.array([candidate.indices], dtype=np.int64).reshape(1, -1))
-            r = self.record(m, sketch.trace, m.job.knobs).with_features(self.space.feature_version, features)
+            r = self.record(m, sketch.trace, m.job.knobs, m.job.id).with_features(self.space.feature_version, features)
             self.measured.append(r)
+            self.taken_over += m.ok and bool(m.error)
             if not r.ok:
                 self.failures[r.status] += 1
             is_best = r.seconds < min((x.seconds for x in self.measured[:-1]), default=float("inf"))
@@ -401,7 +416,7 @@ class _Run:
         )
 
     # -- records ----------------------------------------------------------------------------------
-    def record(self, m: Measurement, trace: Any, knobs: dict[str, int], trial: int | None = None) -> Record:
+    def record(self, m: Measurement, trace: Any, knobs: dict[str, int], trial: int) -> Record:
         """The record of one measurement."""
         w = self.workload
         return Record(
@@ -425,9 +440,9 @@ class _Run:
             verified=m.verified,
             strategy=self.strategy_name,
             seed=self.seed,
-            trial=self.resumed + len(self.measured) + 1 if trial is None else trial,
+            trial=trial,
             run=self.run_id,
-            extra={"raced": True} if m.raced else {},
+            extra=({"raced": True} if m.raced else {}) | ({"code": m.digest} if m.digest else {}),
         )
 
     def save(self, r: Record) -> None:

@@ -163,6 +163,19 @@ def test_equal_functions_have_equal_code(artifact: Artifact) -> None:
     assert compile_function(stencil(1), Target.parse("llvm")).digest != artifact.digest
 
 
+def test_what_is_known_is_not_compiled(artifact: Artifact) -> None:
+    asked: list[str] = []
+    again = compile_function(stencil(), Target.parse("llvm"), lambda identity: not asked.append(identity))
+    assert asked == [artifact.identity] == [again.identity] and again.code == b""
+    unknown = compile_function(stencil(), Target.parse("llvm"), lambda identity: False)
+    assert unknown.code == artifact.code
+    others = [
+        compile_function(stencil(1), Target.parse("llvm")),
+        compile_function(stencil(), Target.parse("llvm -mcpu=x86-64")),
+    ]
+    assert len({a.identity for a in [artifact, *others]}) == 3
+
+
 def test_texts(artifact: Artifact) -> None:
     assert "define internal void @stencil.body" in artifact.text("source")
     assert "attributes #0" in artifact.text("llvm")

@@ -43,12 +43,17 @@ def make(message: dict[str, Any]) -> FakeBackend:
     return FakeBackend()
 
 
+def digest_of(sketch: str, code: int) -> str:
+    return hashlib.sha256(f"{sketch} {code}".encode()).hexdigest()
+
+
 class FakeBackend:
-    def build(self, job: Any, path: Path) -> str:
+    def build(self, job: Any, path: Path, known: Callable[[str], bool]) -> str:
         BUILDS.get(job.sketch, lambda: None)()
-        path.write_text(json.dumps(job.to_json()))
-        code = job.knobs.get("code", job.id)
-        return hashlib.sha256(f"{job.sketch} {code}".encode()).hexdigest()
+        digest = digest_of(job.sketch, job.knobs.get("code", job.id))
+        if not known(digest):
+            path.write_text(json.dumps(job.to_json()))
+        return digest
 
     def load(self, path: Path) -> FakeKernel:
         job = json.loads(path.read_text())

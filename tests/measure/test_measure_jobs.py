@@ -13,7 +13,7 @@ import pytest
 from autosched.codegen.artifact import Artifact, Param, Signature
 from autosched.errors import BuildError, DeviceError, LowerError, ScheduleError
 from autosched.measure import jobs, verify
-from autosched.measure.backend import CompilerBackend, identity
+from autosched.measure.backend import CompilerBackend
 from autosched.measure.jobs import Bench, MismatchError, Runner, classify, describe
 from autosched.measure.protocol import STATUSES, Job
 from autosched.measure.worker import make_backend
@@ -166,7 +166,7 @@ def test_identity_covers_the_launch() -> None:
     one = Artifact("opencl", "opencl", signature, b"code", {"source": "a"}, {"block": [1]})
     same = Artifact("opencl", "opencl", signature, b"code", {"source": "b"}, {"block": [1]})
     other = Artifact("opencl", "opencl", signature, b"code", {"source": "a"}, {"block": [2]})
-    assert identity(one) == identity(same) != identity(other)
+    assert one.identity == same.identity != other.identity
     assert one.digest == other.digest
 
 

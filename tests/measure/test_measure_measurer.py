@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fake_backend import digest_of
 from measuring import children, open_fds
 
 from autosched.errors import DeviceError, MeasureError, UsageError
@@ -75,6 +76,24 @@ def test_identical_code_is_measured_once(make_measurer: Make) -> None:
     assert other.error == "" and other.digest != first.digest
     (later,) = measurer.measure([Job(9, "honest", {"code": 7})])
     assert later.error == "same code as job 1"
+
+
+def test_what_was_measured_before_is_neither_written_nor_run(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    digest = digest_of("segv", 7)  # it would crash
+    measurer.remember(digest, [3e-6, 4e-6], verified="sampled", name="record 12ab", raced=True)
+    measurer.remember("../escape", [1e-9], verified="full", name="nobody")
+    (m,) = measurer.measure([Job(1, "segv", {"code": 7})])
+    assert (m.status, m.error, m.samples) == ("ok", "same code as record 12ab", (3e-6, 4e-6))
+    assert (m.digest, m.verified, m.raced, m.run_s) == (digest, "sampled", True, 0.0)
+    session = measurer._desk.session
+    assert [path.name for path in session.known.iterdir()] == [digest]
+    assert not list((session.path / "artifacts").iterdir())
+    assert measurer.restarts == 0
+    ((_, samples),) = measurer.playoff([Job(2, "honest", {"code": 7})], rounds=2)
+    measurer.remember(digest_of("honest", 7), [1e-3], verified="full", name="record 34cd")
+    ((_, again),) = measurer.playoff([Job(2, "honest", {"code": 7})], rounds=2)
+    assert samples == again == pytest.approx([1e-6, 1e-6])  # built and run all the same
 
 
 def test_identical_code_that_failed_is_tried_again(make_measurer: Make) -> None:

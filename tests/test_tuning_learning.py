@@ -1,0 +1,116 @@
+"""What a run learns from: code that was measured before, sketches that cannot be lowered, a strategy that fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import autosched
+from autosched import te, template, workload
+from autosched.measure.protocol import MeasureOptions
+from autosched.records import Record, RecordLog, default_path
+
+FAST = MeasureOptions(min_repeat_ms=0.2, repeat=2, builders=1)
+
+
+@workload
+def shift(n=256):
+    a = te.placeholder((n,), "int32", name="a")
+    return a, te.compute((n,), lambda i: a[i] + 1, name="b")
+
+
+@template(shift, target="llvm")
+def tiles(s):
+    """Whatever `label` is, the code is the same."""
+    b = s["b"]
+    s.define_knob("label", [1, 2])
+    outer, _ = b.split(b.op.axis[0], factor=s.define_knob("tile", [8, 32]))
+    b.parallel(outer)
+
+
+def tuned(folder, trials, **options):
+    result = autosched.tune(shift(), "llvm", trials=trials, records=folder, measure=FAST, strategy="grid", **options)
+    return result, RecordLog(default_path("shift", "llvm", folder)).read().records
+
+
+def of_trials(records: list[Record]) -> list[Record]:
+    return [r for r in records if r.sketch != "default" and r.playoff is None]
+
+
+def test_code_that_was_measured_in_an_earlier_run_is_not_measured_again(tmp_path):
+    _, records = tuned(tmp_path, 2)
+    first = of_trials(records)
+    assert {r.knobs["label"] for r in first} == {1} and not any(r.error for r in first)
+    assert len({r.code for r in first}) == 2 and all(len(r.code) == 64 for r in first)
+    result, records = tuned(tmp_path, 4)
+    twins = of_trials(records)[2:]
+    assert [r.trial for r in twins] == [3, 4]
+    assert [(r.status, r.error, r.code) for r in twins] == [
+        ("ok", f"same code as record {r.id}", r.code) for r in first
+    ]
+    assert "trials that took over the time of another, because their code is the same: 2" in result.notes
+
+
+def test_times_of_other_software_are_not_taken_over(tmp_path):
+    _, records = tuned(tmp_path, 2)
+    path = default_path("shift", "llvm", tmp_path)
+    path.unlink()
+    for r in records:
+        if r.playoff is None:
+            RecordLog(path).append(replace(r, versions={**r.versions, "llvmlite": "0.1"}))
+    _, records = tuned(tmp_path, 4)
+    assert [r.error for r in of_trials(records)] == [""] * 4
+
+
+def test_a_sketch_that_cannot_be_lowered_is_told_of(tmp_path):
+    @workload
+    def broken(n=256):
+        a = te.placeholder((n,), "int32", name="a")
+        return a, te.compute((n,), lambda i: a[i] + 1, name="b")
+
+    @template(broken, target="llvm")
+    def forks(s):
+        b = s["b"]
+        if s.choose("detached", [False, True]):  # legal call by call: lowering finds that the loop is gone
+            s[s.cache_write("b", "local")].compute_at(b, "i")
+        b.split("i", factor=s.define_knob("tile", [4, 8]))
+
+    result = autosched.tune(broken(), "llvm", trials=4, records=tmp_path, measure=FAST, strategy="random")
+    told = [note for note in result.notes if "is left out" in note]
+    assert len(told) == 1
+    assert told[0].startswith("sketch forks[detached=True] cannot be built, and is left out: ")
+    assert result.trials == 2 and not result.failures  # its points were never tried
+    assert "every candidate of the space has been measured" in result.notes
+
+
+PLUGIN = """
+class Fails:
+    def __init__(self, space, *, seed=0, model=None):
+        self.asked = 0
+
+    def propose(self, n):
+        self.asked += 1
+        if self.asked == 2:
+            raise RuntimeError("out of ideas")
+        from autosched.search import Candidate
+        return [Candidate(0, (0, 0)), Candidate(0, (0, 0)), Candidate(0, (9, 9))]
+
+    def observe(self, trials):
+        pass
+"""
+
+
+def test_a_strategy_that_fails_does_not_end_the_run(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(PLUGIN)
+    name = f"{file}:Fails"
+    result = autosched.tune(shift(), "llvm", trials=4, records=tmp_path / "records", measure=FAST, strategy=name)
+    assert result.trials == 4 and not result.failures and not result.interrupted
+    assert all(r.strategy == name for r in RecordLog(result.log).read().records)
+    told = [note for note in result.notes if note.startswith("strategy ")]
+    assert any("proposed or observed before; such proposals are dropped" in note for note in told)
+    assert any("not a point of the space; such proposals are dropped" in note for note in told)
+    raised = [note for note in told if "propose raised RuntimeError: out of ideas" in note]
+    assert len(raised) == 1 and f"{file}:9" in raised[0] and "the rest of the run is random" in raised[0]
+    assert told[-1] == (
+        f"strategy {name!r}: 2 proposals were dropped: 1 proposed or observed before, 1 not a point of the space"
+    )
