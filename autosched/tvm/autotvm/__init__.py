@@ -3,28 +3,34 @@
 entities.py    what one decision is: split, order, annotations, value
 config.py      spaces of configurations, and their index
 dispatcher.py  which configuration a template gets
-task.py        templates with arguments
+task/          templates with arguments, and TVM's places for the names of the files above
 tracing.py     a task as sketches, and records as configurations
 measure.py     measuring options and results
 tuner.py       names for strategies
+history.py     logs as what a cost model begins with
 callback.py    what happens after each measurement
 record.py      logs
+database.py    results by task and configuration
+tophub.py      where TVM downloaded logs
+env.py         what holds for all tuners
 """
 
 from __future__ import annotations
 
 from autosched.tvm._missing import missing
-from autosched.tvm.autotvm import callback, config, dispatcher, measure, record, task, tuner
+from autosched.tvm.autotvm import callback, config, database, dispatcher, env, measure, record, task, tophub, tuner
 from autosched.tvm.autotvm.config import ConfigEntity, ConfigSpace, FallbackConfigEntity
 from autosched.tvm.autotvm.dispatcher import (
     ApplyConfig,
     ApplyFixedConfig,
+    ApplyGraphBest,
     ApplyHistoryBest,
     DispatchContext,
     FallbackContext,
     get_config,
 )
 from autosched.tvm.autotvm.entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
+from autosched.tvm.autotvm.env import GLOBAL_SCOPE
 from autosched.tvm.autotvm.measure import (
     LocalBuilder,
     LocalRunner,
@@ -37,11 +43,15 @@ from autosched.tvm.autotvm.measure import (
 from autosched.tvm.autotvm.task import register_topi_compute, register_topi_schedule, template
 
 apply_history_best = ApplyHistoryBest
+apply_graph_best = ApplyGraphBest
+apply_fixed_config = ApplyFixedConfig
 
 __all__ = [
+    "GLOBAL_SCOPE",
     "AnnotateEntity",
     "ApplyConfig",
     "ApplyFixedConfig",
+    "ApplyGraphBest",
     "ApplyHistoryBest",
     "ConfigEntity",
     "ConfigSpace",
@@ -57,10 +67,14 @@ __all__ = [
     "RPCRunner",
     "ReorderEntity",
     "SplitEntity",
+    "apply_fixed_config",
+    "apply_graph_best",
     "apply_history_best",
     "callback",
     "config",
+    "database",
     "dispatcher",
+    "env",
     "get_config",
     "measure",
     "measure_option",
@@ -69,15 +83,11 @@ __all__ = [
     "register_topi_schedule",
     "task",
     "template",
+    "tophub",
     "tuner",
 ]
 
 _INSTEAD = {
     "graph_tuner": "graphs of operators are not read yet",
-    "database": "autotvm.callback.log_to_file, and `autosched records` for what is recorded",
-    "tophub": "there are no records to download: tune",
-    "env": "logging.getLogger('autotvm') says how much is told",
-    "GLOBAL_SCOPE": "logging.getLogger('autotvm').setLevel(logging.ERROR)",
-    "ApplyGraphBest": "autotvm.ApplyHistoryBest",
 }
 __getattr__ = missing("autotvm", globals(), _INSTEAD)

@@ -9,10 +9,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
+from autosched.tvm.autotvm.database import Database
+from autosched.tvm.autotvm.env import GLOBAL_SCOPE
 from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
 from autosched.tvm.autotvm.record import encode
 
-__all__ = ["Monitor", "log_to_file", "progress_bar"]
+__all__ = ["Monitor", "log_to_database", "log_to_file", "progress_bar"]
 
 Callback = Callable[[Any, Sequence[MeasureInput], Sequence[MeasureResult]], None]
 
@@ -36,6 +38,16 @@ def log_to_file(file_out: str | PathLike[str] | TextIO, protocol: str = "json") 
     return write
 
 
+def log_to_database(db: Database) -> Callback:
+    """Keep the result of each measurement in a database: see `autotvm.database`."""
+
+    def save(_: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        for inp, result in zip(inputs, results, strict=True):
+            db.save(inp, result)
+
+    return save
+
+
 def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback:
     """One line on the standard error: current and best speed, trials, seconds, and failures.
 
@@ -54,6 +66,8 @@ def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback
                 continue
             now = sum(result.costs) / len(result.costs)
             state["best"] = min(state["best"], now)
+        if GLOBAL_SCOPE.silent:
+            return
         flop = inputs[-1].task.flop if inputs else 0
         speeds = f"Current/Best: {_speed(flop, now, unit):>7} / {_speed(flop, state['best'], unit):>7}"
         name = f"{si_prefix}FLOPS" if flop else "ms"

@@ -15,7 +15,16 @@ from autosched.target import Target
 from autosched.tvm.autotvm.config import ConfigSpace, FallbackConfigEntity
 from autosched.tvm.autotvm.measure import MeasureInput
 
-__all__ = ["ApplyConfig", "ApplyFixedConfig", "ApplyHistoryBest", "DispatchContext", "FallbackContext", "get_config"]
+__all__ = [
+    "ApplyConfig",
+    "ApplyFixedConfig",
+    "ApplyGraphBest",
+    "ApplyHistoryBest",
+    "DispatchContext",
+    "FallbackContext",
+    "clear_fallback_cache",
+    "get_config",
+]
 
 _logger = logging.getLogger("autotvm")
 
@@ -157,6 +166,44 @@ def _unpacked(records: Any) -> Iterable[tuple[Any, Any]]:
                 yield from _unpacked(item)
 
 
+class ApplyGraphBest(DispatchContext):
+    """The configurations of a log one after the other, in the order in which templates ask for them.
+
+    A graph's nodes are built in the order of a log that a graph tuner wrote, one record for each. Once all
+    are used, a workload gets again what it got last. `records` as for ApplyHistoryBest. Raises RecordError for a
+    file that is not there, UsageError when the next record is of another task than the one that asks.
+    """
+
+    def __init__(self, records: Any) -> None:
+        super().__init__()
+        self._records = list(_unpacked(records))
+        self._counter = 0
+        self._known: dict[Any, ConfigSpace] = {}
+
+    def _query_inside(self, target: Target | None, workload: Any) -> ConfigSpace:
+        if self._counter < len(self._records):
+            inp, _ = self._records[self._counter]
+            recorded = inp.task.workload
+            if workload is not None and recorded != workload:
+                raise UsageError(
+                    f"record {self._counter + 1} of {len(self._records)} is of {recorded!r:.100}",
+                    asked=f"ApplyGraphBest, for {workload!r:.100}",
+                    legal="a record for each node, in the order in which the nodes are built; or ApplyHistoryBest",
+                )
+            self._counter += 1
+            config: ConfigSpace = inp.config
+            self.update(target, recorded, config)
+            return config
+        key = (str(target), workload)
+        if key not in self._known:
+            _logger.warning("no record is left for target=%s, workload=%s: the template's fallback", target, workload)
+            self._known[key] = FallbackConfigEntity()
+        return self._known[key]
+
+    def update(self, target: Target | None, workload: Any, cfg: ConfigSpace) -> None:
+        self._known[str(target), workload] = cfg
+
+
 class FallbackContext(DispatchContext):
     """The outermost: a `FallbackConfigEntity` for what nothing is known of, with one warning for each."""
 
@@ -187,6 +234,15 @@ class FallbackContext(DispatchContext):
 
 
 DispatchContext.current = FallbackContext()
+
+
+def clear_fallback_cache(target: Target | None, workload: Any) -> None:
+    """Let the outermost context forget what a workload got, so that it is asked about anew."""
+    context = DispatchContext.current
+    while not isinstance(context, FallbackContext):
+        assert context._outer is not None
+        context = context._outer
+    context.clear_cache(target, workload)
 
 
 def get_config() -> Any:

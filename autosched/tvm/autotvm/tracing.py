@@ -14,11 +14,12 @@ from contextlib import suppress
 from math import prod
 from typing import Any
 
-from autosched.errors import NoValueYet, WorkloadError
+from autosched.errors import AutoschedError, NoValueYet, WorkloadError
 from autosched.ir.expr import floormod
 from autosched.ir.visit import post_order
 from autosched.records import Record
 from autosched.schedule.schedule import Schedule, create_schedule, lent_knobs, perform
+from autosched.space.space import SearchSpace
 from autosched.space.workload import Template, Workload, WorkloadFunction
 from autosched.target import Target
 from autosched.te.graph_json import workload_key
@@ -47,9 +48,11 @@ class _Traced(ConfigEntity):
 class TracedTask:
     """A task as a workload with a template, and the way back: from a record to its configuration."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, range_idx: tuple[int, int] | None = None) -> None:
         self.task = task
         self.space: ConfigSpace = task.config_space
+        #: the configurations that are in: all, or those from `range_idx[0]` to `range_idx[1]`
+        self.indices = range(self.space.range_length) if range_idx is None else range(range_idx[0], range_idx[1] + 1)
         assert task.target is not None
         self.target: Target = task.target
         with self.target:
@@ -141,7 +144,7 @@ class TracedTask:
                 entities[name] = OtherOptionEntity(s.define_knob(_knob(name), values))
             else:
                 entities[name] = self._define_split(s, name)
-        if self.space.filters:
+        if self.space.filters or len(self.indices) < self.space.range_length:
             self._restrict(s, {name: e for name, e in entities.items() if self.space.space_map[name].entities.count(e)})
         return entities
 
@@ -174,7 +177,7 @@ class TracedTask:
         """Keep the points that the filters over several entities keep, of those with what was chosen."""
         open_ones = [name for name in self.space.space_map if name not in chosen]
         rows = []
-        for index in range(self.space.range_length):
+        for index in self.indices:
             entities = self.space.entities_at(index) if self.space.is_index_valid(index) else {}
             if entities and all(entities[name] == e for name, e in chosen.items()):
                 rows.append(
@@ -204,6 +207,27 @@ class TracedTask:
                 rows = [_row(e) for e in space.entities]
                 knob.append(rows.index(self._values(name, rows[0], record.knobs)))
         return self.space.get(self.space.knob2point(knob))
+
+    def point_of(self, config: ConfigEntity, space: SearchSpace) -> tuple[int, tuple[int, ...]] | None:
+        """The inverse, in a search space of this workload: a sketch and the knobs' indices. None for a
+        configuration that is not in it."""
+        knobs: dict[str, int] = {}
+        labels: dict[str, Any] = {}
+        for name, of in self.space.space_map.items():
+            try:
+                at = of.entities.index(config[name])
+            except (KeyError, ValueError, AutoschedError):
+                return None
+            labels[name] = self._labels[name][at]
+            row = _row(of.entities[at])
+            knobs.update({_knob(name, None if of.kind == "ot" else i): v for i, v in enumerate(row, start=1)})
+        for number, sketch in enumerate(space.sketches):
+            chosen = {i[1]: i[2] for i in sketch.trace if i[0] == "choose"}
+            if all(labels[name] == label for name, label in chosen.items()):
+                indices = sketch.indices_of({k.name: knobs[k.name] for k in sketch.knobs})
+                if indices is not None:
+                    return number, indices
+        return None
 
     def _values(self, name: str, first: tuple[Any, ...], knobs: dict[str, int]) -> tuple[int, ...]:
         if self.space.space_map[name].kind == "ot":

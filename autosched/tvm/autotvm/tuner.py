@@ -12,6 +12,7 @@ from autosched.errors import UsageError
 from autosched.records import Record
 from autosched.tuning import Event, Note, TrialDone, tune
 from autosched.tvm.autotvm.config import ConfigEntity
+from autosched.tvm.autotvm.history import Pairs, of_template, write_history
 from autosched.tvm.autotvm.measure import ERROR_NUMBERS, MeasureInput, MeasureResult, options_of
 from autosched.tvm.autotvm.task import Task
 from autosched.tvm.autotvm.tracing import TracedTask
@@ -39,7 +40,8 @@ class Tuner:
         self.best_iter = 0
         self.n_trial = 0
         self.result: Any = None
-        self._history: list[tuple[MeasureInput, MeasureResult]] = []
+        self.range_idx: tuple[int, int] | None = None
+        self._history: Pairs = []
 
     def tune(
         self,
@@ -57,7 +59,7 @@ class Tuner:
         verified, and the best are measured once more against each other, which chooses `best_config`.
         Raises what `autosched.tune` does.
         """
-        traced = TracedTask(self.task)
+        traced = TracedTask(self.task, self.range_idx)
         self.n_trial = min(n_trial, len(self.task.config_space))
         count = 0
 
@@ -73,6 +75,7 @@ class Tuner:
                     callback(self, [inp], [result])
 
         with tempfile.TemporaryDirectory(prefix="autotvm-") as folder:
+            write_history(self.task, self._history, folder)
             self.result = tune(
                 traced.workload,
                 traced.target,
@@ -99,6 +102,16 @@ class Tuner:
             self.best_config, self.best_measure_pair, self.best_iter = inp.config, (inp, result), trial
             self.best_flops = (self.task.flop or 0.0) / _mean(result)
 
+    def __init_subclass__(cls) -> None:
+        """Raises UsageError for a tuner of a program's own: it would never be asked."""
+        for name in ("next_batch", "update"):
+            if name in vars(cls):
+                raise UsageError(
+                    "the loop asks strategies, which see points and no tasks",
+                    asked=f"{cls.__name__}.{name}",
+                    legal="a strategy with propose and observe, and strategy = 'file.py:Class': see docs/search.md",
+                )
+
     def has_next(self) -> bool:
         """Whether the space has configurations that were not tried."""
         return self.result is None or self.result.trials < len(self.task.config_space)
@@ -108,12 +121,16 @@ class Tuner:
         self.best_config, self.best_flops, self.best_measure_pair, self.best_iter = None, 0.0, None, 0
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
-        """Raises UsageError: `tune` learns from records of this package."""
-        raise UsageError(
-            "a log of AutoTVM has no features of its candidates",
-            asked="load_history",
-            legal="autosched.tune(..., records=FOLDER), which learns from what is recorded there",
-        )
+        """Let the model begin with the measurements of a log: those of this template, for this kind of target,
+        of whatever arguments. Fewer than `min_seed_records` of them are not used. A tuner without a model
+        has no use for them, as in TVM."""
+        if self.model == "none":
+            return
+        found = of_template(self.task, data_set)
+        if len(found) < min_seed_records:
+            _logger.info("%d measurements of %s are too few to learn from", len(found), self.task.name)
+            return
+        self._history = found
 
 
 def _mean(result: MeasureResult) -> float:
@@ -130,30 +147,35 @@ def _pair(task: Task, config: ConfigEntity, r: Record) -> tuple[MeasureInput, Me
 
 
 class RandomTuner(Tuner):
-    """Every configuration is equally likely."""
+    """Every configuration is equally likely: of all, or from index `range_idx[0]` to `range_idx[1]`."""
 
     def __init__(self, task: Task, range_idx: tuple[int, int] | None = None) -> None:
-        _no_range(range_idx)
         super().__init__(task)
+        self.range_idx = _checked(range_idx, task)
 
 
 class GridSearchTuner(Tuner):
-    """All configurations in order."""
+    """All configurations in order, or those from index `range_idx[0]` to `range_idx[1]`."""
 
     strategy = "grid"
 
     def __init__(self, task: Task, range_idx: tuple[int, int] | None = None) -> None:
-        _no_range(range_idx)
         super().__init__(task)
+        self.range_idx = _checked(range_idx, task)
 
 
-def _no_range(range_idx: object) -> None:
-    if range_idx is not None:
+def _checked(range_idx: tuple[int, int] | None, task: Task) -> tuple[int, int] | None:
+    if range_idx is None:
+        return None
+    first, last = range_idx
+    end = task.config_space.range_length
+    if not 0 <= first <= last < end:
         raise UsageError(
-            "strategies know knobs, no indices",
+            "it is no part of the space",
             asked=f"range_idx={range_idx!r}",
-            legal="cfg.multi_filter(..) in the template keeps a part of the space",
+            legal=f"the first and the last index, from 0 to {end - 1}",
         )
+    return first, last
 
 
 class GATuner(Tuner):

@@ -378,6 +378,10 @@ def test_compute_and_schedule_apart() -> None:
             schedule_scale([te.compute((4,), lambda i: data[i], name="B")])
 
 
+def _small() -> autotvm.task.Task:
+    return autotvm.task.create("tutorial/matmul", args=(2, 2, 2, "float32"), target="llvm")
+
+
 @pytest.mark.parametrize(
     ("call", "why"),
     [
@@ -386,7 +390,7 @@ def test_compute_and_schedule_apart() -> None:
         (lambda: autotvm.LocalRunner(module_loader=print), "load what they built"),
         (lambda: autotvm.RPCRunner("rasp", "0.0.0.0", 9190), "run on this machine"),
         (lambda: autotvm.measure_option(builder="remote", runner="local"), "'remote' is no builder"),
-        (lambda: autotvm.tuner.RandomTuner(None, range_idx=(0, 5)), "no indices"),
+        (lambda: autotvm.tuner.RandomTuner(_small(), range_idx=(4, 9)), "no part of the space"),
         (lambda: autotvm.tuner.XGBTuner(None, optimizer="reg"), "no optimizer"),
         (lambda: autotvm.tuner.XGBTuner(None, loss_type="l2"), "no loss"),
         (lambda: autotvm.tuner.DropletTuner(None, start_position=[1, 2]), "the descent begins"),

@@ -19,7 +19,7 @@ from autosched.target import Target
 from autosched.te.tensor import Graph, Operation, PlaceholderOp, Tensor, placeholder
 from autosched.te.work import work_of
 from autosched.tvm.autotvm.config import ConfigSpace
-from autosched.tvm.autotvm.dispatcher import ApplyConfig, DispatchContext
+from autosched.tvm.autotvm.dispatcher import ApplyConfig, DispatchContext, get_config
 
 __all__ = [
     "TASK_TABLE",
@@ -28,11 +28,15 @@ __all__ = [
     "compute_flop",
     "create",
     "deserialize_args",
+    "dispatcher",
+    "get_config",
     "get_workload",
     "register_topi_compute",
     "register_topi_schedule",
     "serialize_args",
+    "space",
     "template",
+    "topi_integration",
 ]
 
 
@@ -246,3 +250,7 @@ def compute_flop(sch: Schedule) -> float:
     """Floating-point operations of one call; 0 for lengths that are not known, and for integers."""
     work = work_of(sch.arguments, {})
     return float(work.flops) if work is not None else 0.0
+
+
+# `autotvm.task.space.SplitEntity` works without importing `autotvm.task.space`, as it does in TVM
+from autosched.tvm.autotvm.task import dispatcher, space, topi_integration  # noqa: E402

@@ -1,0 +1,89 @@
+"""Logs as what a cost model begins with: measurements of one template, of whatever arguments.
+
+Each is looked up in the space of its own task, where it has the features that candidates have here. The log
+says nothing of the device, so its times are compared with each other only, task by task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from os import PathLike
+
+import numpy as np
+
+from autosched.errors import AutoschedError
+from autosched.records import Record, RecordLog, default_path
+from autosched.runtime.device import with_machine
+from autosched.space.space import SearchSpace
+from autosched.tvm.autotvm.measure import ERROR_NUMBERS, MeasureErrorNo, MeasureInput, MeasureResult
+from autosched.tvm.autotvm.task import Task, create
+from autosched.tvm.autotvm.tracing import TracedTask
+
+__all__ = ["Pairs", "of_template", "write_history"]
+
+Pairs = list[tuple[MeasureInput, MeasureResult]]
+
+_logger = logging.getLogger("autotvm")
+_STATUS = {number: status for status, number in reversed(ERROR_NUMBERS.items())}
+_DEVICE = {"name": "the device of an AutoTVM log"}
+
+
+def of_template(task: Task, pairs: Iterable[tuple[MeasureInput, MeasureResult]]) -> Pairs:
+    """The measurements of the task's template for its kind of target; the arguments may be others."""
+    assert task.target is not None
+    return [(i, r) for i, r in pairs if i.task.name == task.name and i.target.kind == task.target.kind]
+
+
+def write_history(task: Task, pairs: Pairs, folder: str | PathLike[str]) -> int:
+    """Write the measurements to `folder` as records with features; how many they are.
+
+    Tasks and configurations that the template, as it is now, does not have are passed over with a warning.
+    """
+    by_task: dict[tuple[object, ...], Pairs] = {}
+    for inp, result in pairs:
+        by_task.setdefault(inp.task.args, []).append((inp, result))
+    written = 0
+    for args, group in by_task.items():
+        try:
+            traced = TracedTask(create(task.name, args, task.target))
+            space: SearchSpace = traced.workload.search_space(with_machine(traced.target), {})
+            records = _records(traced, space, group)
+        except AutoschedError as error:
+            _logger.warning("%d measurements of %s%r teach nothing: %s", len(group), task.name, args, error)
+            continue
+        if len(records) < len(group):
+            lost = len(group) - len(records)
+            _logger.warning("%d of %d configurations of %s%r are not in its space", lost, len(group), task.name, args)
+        log = RecordLog(default_path(traced.workload.name, traced.target.kind, folder))
+        for record in records:
+            log.append(record)
+        written += len(records)
+    return written
+
+
+def _records(traced: TracedTask, space: SearchSpace, pairs: Pairs) -> list[Record]:
+    w = traced.workload
+    about = {"name": w.name, "key": w.key, "params": {}, "args": w.describe_args(), "sizes": {}}
+    found = []
+    for inp, result in pairs:
+        point = traced.point_of(inp.config, space)
+        if point is None:
+            continue
+        sketch = space.sketches[point[0]]
+        rows = np.array([point[1]], dtype=np.int64).reshape(1, -1)
+        if not sketch.mask(rows)[0]:
+            continue
+        ok = result.error_no == MeasureErrorNo.NO_ERROR
+        record = Record(
+            workload=about,
+            target=str(traced.target),
+            device=_DEVICE,
+            sketch=sketch.name,
+            trace=sketch.trace,
+            knobs=sketch.values(point[1]),
+            status=_STATUS.get(MeasureErrorNo(result.error_no), "runtime"),
+            samples=tuple(result.costs) if ok else (),
+        )
+        found.append(record.with_features(space.feature_version, sketch.features(rows)[0]))
+    return found
