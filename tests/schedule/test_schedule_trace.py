@@ -110,6 +110,32 @@ HOSTILE: dict[str, Any] = {
 }
 
 
+def test_a_trace_with_numbers_in_place_of_knobs() -> None:
+    n = te.placeholder((64, 64), name="A")
+    args = [n, te.compute((64, 64), lambda i, j: n[i, j] + 1, name="knob")]
+    s = create_schedule(args)
+    x = s.define_knob("x", [2, 4])
+    s.constrain(x < 4, "small")
+    s.cache_read("A", "local", ["knob"])
+    s["A.local"].transform_layout(lambda i, j: [j // x, i, j % x])
+    s["knob"].split("i", factor=x * 2)
+    s["knob"].split_into("j", None, x)
+    at = s.trace.at({"x": 2})
+    assert at.to_json() == [
+        ["cache_read", "A", "local", ["knob"]],
+        [
+            "transform_layout",
+            "A.local",
+            [["floordiv", ["axis", "1"], 2], ["axis", "0"], ["floormod", ["axis", "1"], 2]],
+        ],
+        ["split", "knob", "i", {"factor": ["mul", 2, 2]}],
+        ["split_into", "knob", "j", None, 2],
+    ]
+    assert replay(at, args).trace.to_json()[2] == ["split", "knob", "i", {"factor": 4}]
+    with pytest.raises(RecordError, match="knob x has no value"):
+        s.trace.at({"y": 1})
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_no_trace_is_refused_as_a_record(name: str) -> None:
     with pytest.raises(RecordError) as raised:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from autosched.errors import UsageError, WorkloadError
-from autosched.schedule.schedule import Schedule, create_schedule
+from autosched.schedule.schedule import Schedule
 from autosched.space.workload import Workload
 from autosched.te.tensor import Operation, PlaceholderOp, Tensor
 from autosched.te.work import work_of
@@ -149,10 +149,6 @@ class ComputeDAG:
     def infer_bound_from_state(self, state: Any) -> Any:
         """The state. How many iterations loops have is known to the schedule's loops: `tvm.lower(..)`."""
         return state
-
-    def default_schedule(self) -> Schedule:
-        """Every stage whole, in the plainest way."""
-        return create_schedule(self.outputs)
 
     def __repr__(self) -> str:
         lines = []

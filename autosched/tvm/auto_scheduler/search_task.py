@@ -12,6 +12,7 @@ import numpy as np
 
 from autosched.errors import UsageError, WorkloadError
 from autosched.schedule.schedule import Schedule
+from autosched.space.default import default_schedule
 from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.te.tensor import Tensor
@@ -204,5 +205,6 @@ def auto_schedule(
     """Tune, and return the schedule and the arguments, as TVM 0.7 did."""
     result = task.tune(tuning_options or TuningOptions(), search_policy)
     if result.best is None:
-        return task.compute_dag.default_schedule(), list(task.compute_dag.tensors)
+        args = task.compute_dag.tensors
+        return default_schedule(args, task.target), list(args)
     return task.compute_dag.apply_steps_from_state(TraceState(result.best))
