@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from autosched.runtime.module import Module
 from autosched.schedule.schedule import replay
 from autosched.schedule.trace import Trace
 from autosched.search import DEFAULT, Candidate, Trial, make_strategy
-from autosched.space.space import SearchSpace, template_space
+from autosched.space.space import SearchSpace
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 
@@ -63,6 +63,8 @@ def ask_and_tell(
     what: Workload | WorkloadFunction,
     target: TargetLike = None,
     *,
+    space: str = "",
+    rules: Sequence[Any] = (),
     strategy: str = DEFAULT,
     strategy_options: Mapping[str, Any] | None = None,
     model: str = "xgb",
@@ -73,6 +75,7 @@ def ask_and_tell(
 ) -> Study:
     """A search for the fastest schedule that measures nothing: ask it for candidates, tell it their times.
 
+    space:      `templates`, `auto` or `all`, and `rules`: as `tune` takes them
     sizes:      lengths of the dimensions that the workload leaves open; by default its own
     warm_start: records to learn from first; those of another workload, size, target or device are not used
     records:    a file to append a record of everything told to, which `warm_start` and `tune` can read
@@ -80,7 +83,8 @@ def ask_and_tell(
     Raises UsageError for an unknown strategy or option, WorkloadError when there is no template for
     the target.
     """
-    study = Study(as_workload(what), resolve_target(target), sizes, seed, None if records is None else Path(records))
+    workload, log = as_workload(what), None if records is None else Path(records)
+    study = Study(workload, resolve_target(target), sizes, seed, log, partial(workload.search_space, space=space, rules=rules))
     made = make_model(model, study.space.feature_names, seed=seed)
     study.strategy_name = strategy
     study.strategy = make_strategy(strategy, study.space, seed=seed, model=made, **(strategy_options or {}))
@@ -95,11 +99,17 @@ class Study:
     strategy_name: str
 
     def __init__(
-        self, workload: Workload, target: Target, sizes: dict[str, int] | None, seed: int, log: Path | None
+        self,
+        workload: Workload,
+        target: Target,
+        sizes: dict[str, int] | None,
+        seed: int,
+        log: Path | None,
+        space_of: Callable[[Target, dict[str, int]], SearchSpace],
     ) -> None:
         self.workload, self.target, self.seed = workload, target, seed
         self.sizes = workload.sizes_of(workload.sample_inputs(sizes))
-        self.space: SearchSpace = template_space(workload, with_machine(target), self.sizes)
+        self.space: SearchSpace = space_of(with_machine(target), self.sizes)
         self.trials: list[Trial] = []
         self._log = None if log is None else RecordLog(log)
         self._run = new_id()

@@ -17,6 +17,7 @@ from autosched.cli.signals import interrupted_status
 from autosched.cli.workloads import check_image, choose_tunable, choose_workload, command, sizes_of
 from autosched.errors import MeasureError, UsageError
 from autosched.report import PROGRESS_MODES
+from autosched.space.workload import SPACES
 
 if TYPE_CHECKING:
     from autosched.tuning import TuneResult
@@ -64,6 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         default="xgb",
         help="the cost model that guides it: a name that `list` shows, or file.py:Class; default %(default)s",
+    )
+    parser.add_argument(
+        "--space",
+        choices=SPACES,
+        default="",
+        help="where schedules come from: templates that someone wrote, rules that generate them (auto), or both (all); "
+        "default templates, and rules where there are none for the target",
     )
     parser.add_argument(
         "--no-transfer",
@@ -134,6 +142,7 @@ def run(args: argparse.Namespace) -> int:
         result = tune(
             workload,
             target,
+            space=args.space,
             trials=_limit(args),
             budget_s=args.budget,
             strategy=args.strategy,

@@ -116,7 +116,9 @@ class RawKernel:
             )
         return RawSketch(self.spec, self.restrictions, target)
 
-    def search_space(self, target: Target, sizes: dict[str, int]) -> RawSpace:
+    def search_space(
+        self, target: Target, sizes: dict[str, int], space: str = "", rules: Sequence[Any] = ()
+    ) -> RawSpace:
         return RawSpace(self.sketch(target))
 
     def defaults(self, target: Target, space: RawSpace) -> tuple[list[Any], list[dict[str, int]]]:

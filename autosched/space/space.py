@@ -253,21 +253,24 @@ class SearchSpace:
         return self._by_trace.get(json.dumps(trace))
 
 
-def template_space(workload: Workload, target: Target, sizes: dict[str, int]) -> SearchSpace:
-    """The sketches of a workload's templates for a target. Nothing is lowered.
+def template_space(
+    workload: Workload, target: Target, sizes: dict[str, int], templates: Sequence[Template] | None = None
+) -> SearchSpace:
+    """The sketches of templates for a target, by default of the workload's own. Nothing is lowered.
 
     Raises WorkloadError when there is no template for this kind of target, a size is not known, or the
     declared constraints leave no point in any sketch (naming those that conflict); and
     what the templates raise, if none of them gives a sketch.
     """
-    templates = [t for t in workload.templates if t.fits(target)]
+    if templates is None:
+        templates = [t for t in workload.templates if t.fits(target)]
     if not templates:
         kinds = sorted({t.target for t in workload.templates})
         raise WorkloadError(
             f"it has no template for {target.kind}",
             asked=f"tune {workload.name}",
             legal=f"templates are there for: {', '.join(kinds) or 'no target'}; "
-            f'write one under @template({workload.name}, target="{target.kind}")',
+            f'write one under @template({workload.name}, target="{target.kind}"), or tune with space="auto"',
         )
     sketches: list[Sketch] = []
     counted: dict[Any, int] = {}

@@ -102,8 +102,11 @@ class Tunable(Protocol):
     def adjusted(self, options: Any) -> Any:
         """`MeasureOptions`, with what the computation itself decides: whether there is an answer, and how exact."""
 
-    def search_space(self, target: Target, sizes: dict[str, int]) -> Any:
-        """A `TunableSpace`, which strategies see as a `search.SpaceLike`. Raises WorkloadError where there is none."""
+    def search_space(self, target: Target, sizes: dict[str, int], space: str = "", rules: Sequence[Any] = ()) -> Any:
+        """A `TunableSpace`, which strategies see as a `search.SpaceLike`. Raises WorkloadError where there is none.
+
+        `space` and `rules` say where sketches come from: see `Workload.search_space`.
+        """
 
     def defaults(self, target: Target, space: Any) -> tuple[list[Any], list[dict[str, int]]]:
         """A trace, and the knob values at which it runs when nobody has tuned: the first that work are taken."""

@@ -26,10 +26,13 @@ from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
 from autosched.te.tensor import PlaceholderOp, Tensor
 
-__all__ = ["GPU", "MAX_FORKS", "Template", "Workload", "WorkloadFunction", "template", "workload"]
+__all__ = ["GPU", "MAX_FORKS", "SPACES", "Template", "Workload", "WorkloadFunction", "template", "workload"]
 
 #: in a template's place for a target: every kind whose loops are bound to work-groups and work-items
 GPU = "gpu"
+
+#: where sketches come from: templates that someone wrote, rules, or both
+SPACES = ("templates", "auto", "all")
 
 #: `choose` may split a template into this many sketches, unless `@template(..., max_forks=N)` says otherwise:
 #: it runs once for each, which takes milliseconds.
@@ -189,11 +192,20 @@ class Workload:
         """As they are."""
         return options
 
-    def search_space(self, target: Target, sizes: dict[str, int]) -> Any:
-        """The sketches of its templates for the target. Raises WorkloadError where there is none."""
+    def search_space(self, target: Target, sizes: dict[str, int], space: str = "", rules: Sequence[Any] = ()) -> Any:
+        """The sketches of its templates for the target, of those that rules generate, or of `all`.
+
+        `space` is one of `SPACES`; by default the workload's templates, or rules where it has none for the
+        target. `rules` are asked before the built-in ones. Raises WorkloadError where there is no sketch.
+        """
+        from autosched.space.rules import generated
         from autosched.space.space import template_space
 
-        return template_space(self, target, sizes)
+        if space and space not in SPACES:
+            raise WorkloadError(f"there is no space {space!r}", asked=f"tune {self.name}", legal=", ".join(SPACES))
+        own = [t for t in self.templates if t.fits(target)]
+        auto = [generated(target, rules)] if space in ("auto", "all") or not (own or space) else []
+        return template_space(self, target, sizes, (own if space != "auto" else []) + auto)
 
     def defaults(self, target: Target, space: Any) -> tuple[list[Any], list[dict[str, int]]]:
         """The trace of the default schedule, which has no knobs."""

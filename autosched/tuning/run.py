@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,8 @@ def tune(
     what: Tunable | WorkloadFunction,
     target: TargetLike = None,
     *,
+    space: str = "",
+    rules: Sequence[Any] = (),
     trials: int | None = 200,
     budget_s: float | None = None,
     patience: int | None = None,
@@ -85,6 +88,9 @@ def tune(
 ) -> TuneResult:
     """Search for the fastest schedule of a workload on a target, and record what is learnt.
 
+    space:    `templates` that someone wrote, `auto` for sketches that rules generate, or `all`; by default
+              templates, and rules where the workload has none for the target
+    rules:    sketch rules (`docs/rules.md`) that are asked before the built-in ones
     trials:   candidates to have measured in all, those in earlier records included; None for no limit
     budget_s: seconds this run may take; the first limit reached ends it
     patience: end after so many trials in a row of which none is faster than the best before
@@ -108,6 +114,7 @@ def tune(
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
     run = _Run(as_workload(what), resolve_target(target), trials, budget_s, progress or (lambda event: None))
+    run.space_of = partial(run.workload.search_space, space=space, rules=rules)
     run.prepare(inputs, sizes, records, measure or MeasureOptions())
     run.ahead = run.options.overlap if ahead is None else ahead
     run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
@@ -127,6 +134,7 @@ class _Run:
         tell: Callable[[Event], None],
     ) -> None:
         self.workload, self.target, self.limit, self.budget_s, self.tell = workload, target, limit, budget_s, tell
+        self.space_of: Callable[..., Any] = workload.search_space
         self.begun = time.monotonic()
         self.run_id = new_id()
         self.failures: Counter[str] = Counter()
@@ -155,7 +163,7 @@ class _Run:
         self.options = w.adjusted(options)
         self.inputs = list(inputs) if inputs is not None else w.sample_inputs(sizes)
         self.sizes = w.sizes_of(self.inputs)
-        self.space = w.search_space(with_machine(self.target), self.sizes)
+        self.space = self.space_of(with_machine(self.target), self.sizes)
         self.device = describe_device(self.target)
         self.versions = versions()
         folder = find_folder(records)

@@ -1,0 +1,168 @@
+"""Rules for stages that need no loops of their own, and for where the others are computed.
+
+always_inline           B = A + 1                 C = (A + 1) * 2
+                        C = B * 2           ->
+
+compute_location        for y: P[y] = ..          for y: C = .. P's body ..            inlined
+                        for y: C = .. P ..  ->    for y: (P[y..y+2] = ..)  C = ..       at a loop of C's
+                                                  for y: P;  for y: C                   as it is
+                                                  for y: (P[y+2] = ..)  C = ..          sliding: the rest is kept
+"""
+
+from __future__ import annotations
+
+from autosched.schedule.auto_inline import is_injective
+from autosched.schedule.stage import Stage
+from autosched.space.rules import look
+from autosched.space.rules.plan import Place, Plan, rule
+from autosched.space.rules.rows import fill
+
+__all__ = ["always_inline", "compute_location", "leave_opaque", "reachable", "unroll_constant"]
+
+#: Chains of inlined stages may read so many elements for one of theirs.
+MAX_TAPS = 64
+#: Stages of a pipeline whose places are chosen one by one; where there are more, every n-th is stored.
+MOST_CHOSEN = 3
+#: The two places that are none of a reader's loops.
+ROOT, SLIDING = "root", "sliding"
+#: TVM's attribute of stages that read constant matrices: names of the axes at which they do.
+CONSTANT_INDICES = "auto_scheduler_simplify_const_tensor_indices"
+
+
+@rule(when=lambda plan, stage: look.is_opaque(stage))
+def leave_opaque(plan: Plan, stage: Stage) -> None:
+    """Scans, scatters and code from outside keep their loops."""
+
+
+def _costs_nothing(plan: Plan, stage: Stage) -> bool:
+    if stage.is_output or not is_injective(stage):
+        return False
+    consumers = look.readers(plan.s, stage)
+    if any(look.is_opaque(c) for c in consumers):
+        return False
+    if any(look.is_contraction(plan.s, c) and not look.is_window(c) for c in consumers):
+        return False  # it would be computed for every tile that reads it
+    return look.uses_each_once(plan.s, stage) or (look.is_plain(stage) and look.is_cheap(stage))
+
+
+@rule(when=_costs_nothing)
+def always_inline(plan: Plan, stage: Stage) -> None:
+    """What is cheap, or used once for each element, is computed where it is used."""
+    stage.compute_inline()
+
+
+def _constant(plan: Plan, stage: Stage) -> bool:
+    return CONSTANT_INDICES in (getattr(stage.op, "attrs", None) or {}) and not look.is_opaque(stage)
+
+
+@rule(when=_constant)
+def unroll_constant(plan: Plan, stage: Stage) -> None:
+    """Loops over the indices of a constant matrix are written out, so that its zeros and ones fold away."""
+    named = stage.op.attrs[CONSTANT_INDICES]  # type: ignore[attr-defined]
+    names = {str(n) for n in (named if isinstance(named, (list, tuple)) else [named])}
+    inner = [x for x in stage.loops if x.name in names]
+    outer = [x for x in stage.loops if x.name not in names and not x.is_reduce]
+    stage.reorder(*outer, *(x for x in stage.loops if x.is_reduce and x not in inner), *inner)
+    for loop in inner:
+        stage.unroll(loop)
+    if outer:
+        stage.parallel(stage.fuse(*outer))
+
+
+def reachable(plan: Plan, stage: Stage) -> list[Place]:
+    """The places where what a stage reads may be computed: around it, and those it offers itself."""
+    own = plan.places.get(stage, [])
+    host, at = stage.attach.stage, stage.attach.loop
+    if stage.attach.kind != "at" or host is None or at not in host.loops:
+        return own
+    around = host.loops[: host.loops.index(at) + 1]
+    return [p for p in reachable(plan, host) if p.stage is not host or p.loop in around] + own
+
+
+def _common(plan: Plan, stage: Stage) -> list[Place]:
+    """The places that every reader of the stage has."""
+    first, *others = [reachable(plan, r) for r in look.readers(plan.s, stage)] or [[]]
+    return [p for p in first if all(p in other for other in others)]
+
+
+def _movable(plan: Plan, stage: Stage) -> bool:
+    return not stage.is_output and bool(look.readers(plan.s, stage))
+
+
+def _may_inline(plan: Plan, stage: Stage) -> bool:
+    if not is_injective(stage):
+        return False
+    consumers = look.readers(plan.s, stage)
+    if any(look.is_contraction(plan.s, c) and not look.is_window(c) or look.is_opaque(c) for c in consumers):
+        return False
+    if look.has_math(stage) and not look.uses_each_once(plan.s, stage):
+        return False
+    uses = sum(len(_reads_of(plan, c, stage)) for c in consumers)
+    return uses * max(1, len(look.accesses(plan.s, stage))) <= MAX_TAPS
+
+
+def _reads_of(plan: Plan, reader: Stage, stage: Stage) -> list[look.Access]:
+    return [a for a in look.accesses(plan.s, reader) if a.tensor in stage.op.outputs]
+
+
+def _slides(plan: Plan, stage: Stage, places: list[Place]) -> bool:
+    """Whether neighbouring iterations of the innermost place read some of the same elements."""
+    consumers = look.readers(plan.s, stage)
+    return (
+        len(places) > 1
+        and places[-1].stage is places[-2].stage
+        and places[-1].loop.kind == "serial"
+        and is_injective(stage)
+        and any(len(_reads_of(plan, c, stage)) > 1 for c in consumers)
+    )
+
+
+def _ways(plan: Plan, stage: Stage, places: list[Place]) -> list[str]:
+    """Names of what may be done, the most promising first."""
+    ways = ["inline"] if _may_inline(plan, stage) else []
+    if _slides(plan, stage, places):
+        ways.append(SLIDING)
+    return [*ways, *(p.name for p in reversed(places)), ROOT]
+
+
+def _by_pattern(plan: Plan, stage: Stage, ways: list[str]) -> str:
+    """Of a long pipeline every n-th stage is stored, all alike: one by one there would be too many sketches."""
+    if plan.pattern is None:
+        last = plan.s.stages[-1]
+        every = plan.choose(last, "stores_every", [1, 2, 3, 4])
+        plan.pattern = every, plan.choose(last, "stores_at", ["inside", SLIDING, ROOT])
+    every, kind = plan.pattern
+    plan.passed += 1
+    if ways[0] == "inline" and plan.passed % every:
+        return "inline"
+    stored = [w for w in ways if w != "inline"]
+    return kind if kind in stored else next((w for w in stored if w not in (SLIDING, ROOT)), stored[-1])
+
+
+def _undecided(plan: Plan) -> int:
+    """How many stages are still to find their places, about."""
+    s = plan.s
+    return sum(
+        not (x in plan.done or x.is_placeholder or x.is_output or look.is_opaque(x) or look.is_contraction(s, x))
+        and not _costs_nothing(plan, x)
+        for x in s.stages
+    )
+
+
+@rule(when=_movable)
+def compute_location(plan: Plan, stage: Stage) -> None:
+    """In loops of its own: before its readers, or at one of their loops; or inlined."""
+    if plan.is_long is None:
+        plan.is_long = _undecided(plan) >= MOST_CHOSEN
+    places = _common(plan, stage)
+    ways = _ways(plan, stage, places)
+    way = _by_pattern(plan, stage, ways) if plan.is_long else plan.choose(stage, "at", ways)
+    if way == "inline":
+        stage.compute_inline()
+        return
+    if way != ROOT:
+        place = places[-1] if way == SLIDING else next(p for p in places if p.name == way)
+        stage.compute_at(place.stage, place.loop)
+        if way == SLIDING:
+            stage.store_at(place.stage, places[-2].loop)
+    fill(plan, stage)

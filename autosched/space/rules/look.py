@@ -1,0 +1,201 @@
+"""What rules ask about a stage: what it reads and how, what it costs, who reads it.
+
+Stages that are inlined so far are looked through: a reader is the stage whose loops do the reading, and
+its accesses are those left when inlined bodies stand in place of their reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
+from autosched.ir.simplify import simplify
+from autosched.ir.visit import post_order, substitute
+from autosched.schedule.auto_inline import is_injective
+from autosched.schedule.schedule import Schedule
+from autosched.schedule.stage import Stage
+from autosched.te.extern import ExternOp
+from autosched.te.scan import ScanOp
+from autosched.te.tensor import ComputeOp, IterVar, Tensor
+
+__all__ = [
+    "Access",
+    "accesses",
+    "flops",
+    "has_math",
+    "is_cheap",
+    "is_contraction",
+    "is_opaque",
+    "is_plain",
+    "is_window",
+    "length",
+    "long_axes",
+    "readers",
+    "uses_each_once",
+]
+
+#: Points of a window of reductions that is written out: 7 x 7 at most.
+MAX_WINDOW = 49
+#: Floating-point operations that cost less than storing a value and loading it again.
+CHEAP = 2
+#: Inlined bodies stand in for reads up to this many accesses of one stage.
+MAX_ACCESSES = 4096
+
+
+@dataclass(frozen=True)
+class Access:
+    """One read of a tensor: an index along each of its dimensions."""
+
+    tensor: Tensor
+    indices: tuple[Expr, ...]
+
+    def mentions(self, axis: IterVar) -> bool:
+        return any(axis.var in post_order(i) for i in self.indices)
+
+    def steps(self, axis: IterVar) -> tuple[int | None, ...]:
+        """How far each index moves when the axis does by one; None where that is no constant."""
+        return tuple(_step(i, axis.var) for i in self.indices)
+
+    def is_contiguous(self, axis: IterVar) -> bool:
+        """Neighbours along the axis are neighbours in memory."""
+        *outer, last = self.steps(axis) or (None,)
+        return last == 1 and not any(outer)
+
+    def dimension(self, axis: IterVar) -> int | None:
+        """The dimension whose index is the axis itself, where no other index mentions it."""
+        found = [d for d, i in enumerate(self.indices) if axis.var in post_order(i)]
+        return found[0] if len(found) == 1 and self.indices[found[0]] is axis.var else None
+
+
+def _step(index: Expr, v: Expr) -> int | None:
+    if index is v:
+        return 1
+    if v not in post_order(index):
+        return 0
+    moved = simplify(substitute(index, {v: v + 1}) - index)
+    return int(moved.value) if is_const(moved) else None
+
+
+def length(axis: IterVar) -> int | None:
+    """The number of iterations, None where it is a size of the program."""
+    return int(axis.extent.value) if is_const(axis.extent) else None
+
+
+def long_axes(stage: Stage) -> list[IterVar]:
+    """The axes with more than one iteration."""
+    return [a for a in stage.axis if length(a) != 1]
+
+
+def is_opaque(stage: Stage) -> bool:
+    """Rules leave it alone: a scan or a part of one, a scatter, code from outside."""
+    op = stage.op
+    opaque = isinstance(op, (ScanOp, ExternOp)) or not isinstance(op, ComputeOp) or bool(stage.scatter_axes)
+    return opaque or bool(stage.schedule.scans.part(stage))
+
+
+def _reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
+    return (e for e in post_order(body) if e.op == "read")
+
+
+def accesses(s: Schedule, stage: Stage) -> list[Access]:
+    """The reads of a stage in terms of its own axes, inlined stages looked through; each one once."""
+    found: dict[tuple[Tensor, tuple[Expr, ...]], None] = {}
+    waiting = [(e.value, e.args) for e in _reads(stage.body)]
+    seen = set(waiting)
+    while waiting and len(found) < MAX_ACCESSES:
+        tensor, indices = waiting.pop()
+        source = s.stage(tensor)
+        if source.attach.kind != "inline":
+            found[tensor, indices] = None
+            continue
+        at = {a.var: i for a, i in zip(source.axis, indices, strict=True)}
+        for e in _reads(source.body):
+            read = (e.value, tuple(simplify(substitute(i, at)) for i in e.args))
+            if read not in seen:
+                seen.add(read)
+                waiting.append(read)
+    return [Access(tensor, indices) for tensor, indices in reversed(found)]
+
+
+def readers(s: Schedule, stage: Stage) -> list[Stage]:
+    """The stages that read it in loops of their own, in order."""
+    found: dict[Stage, None] = {}
+    for reader in s.consumers(stage):
+        found.update(dict.fromkeys(readers(s, reader) if reader.attach.kind == "inline" else [reader]))
+    return list(found)
+
+
+def flops(stage: Stage) -> int:
+    """Floating-point operations for each point, in units of one addition; divisions of integers count, too."""
+    total = 0
+    for e in post_order(stage.body):
+        if not is_index(e) and OPS[e.op].kind in ("arith", "math") and (e.dtype.is_float or e.op.endswith("div")):
+            total += int(OPS[e.op].flops)
+    return total
+
+
+def is_plain(stage: Stage) -> bool:
+    """Every read is at axes and constants as they are, each axis once, and nothing is decided."""
+    if not is_injective(stage):
+        return False
+    axes = [a.var for a in stage.axis]
+    for e in post_order(stage.body):
+        if e.op in ("if_then_else", "select"):
+            return False
+        if e.op == "read":
+            used = [axes.index(i) for i in e.args if not is_const(i) and i in axes]
+            if any(not is_const(i) and i not in axes for i in e.args) or used != sorted(set(used)):
+                return False
+    return True
+
+
+def is_cheap(stage: Stage) -> bool:
+    """Computing an element again costs no more than keeping it."""
+    return flops(stage) <= CHEAP and not has_math(stage)
+
+
+def has_math(stage: Stage) -> bool:
+    """Exponentials and the like, which no one wants to compute twice."""
+    return any(OPS[e.op].kind == "math" for e in post_order(stage.body))
+
+
+def uses_each_once(s: Schedule, stage: Stage) -> bool:
+    """One reader, which reads each element for one point of its loops alone."""
+    consumers = s.consumers(stage)
+    if len(consumers) != 1:
+        return False
+    reads = [e for e in _reads(consumers[0].body) if s.stage(e.value) is stage]
+    if len(reads) != 1:
+        return False
+    used = {i for i in reads[0].args if not is_const(i)}
+    points = {a.var for a in (*consumers[0].axis, *consumers[0].reduce_axis) if length(a) != 1}
+    return points <= used <= {a.var for a in (*consumers[0].axis, *consumers[0].reduce_axis)}
+
+
+def is_window(stage: Stage) -> bool:
+    """A reduction over a few neighbours."""
+    points = 1
+    for a in stage.reduce_axis:
+        n = length(a)
+        if n is None:
+            return False
+        points *= n
+    return bool(stage.reduce_axis) and points <= MAX_WINDOW
+
+
+def is_contraction(s: Schedule, stage: Stage) -> bool:
+    """A reduction that reads elements again for other points of its result: a tile of them is worth keeping.
+
+    Ansor's condition for multi-level tiling, for two axes at least: with one there is no tile.
+    """
+    if is_opaque(stage) or not stage.reduce_axis or len(stage.body) > 1 or len(long_axes(stage)) < 2:
+        return False
+    return is_window(stage) or any(
+        not a.mentions(axis) for a in accesses(s, stage) for axis in long_axes(stage) if _is_tensor(a)
+    )
+
+
+def _is_tensor(a: Access) -> bool:
+    """Whether the read has as many indices that move as it takes to be worth loading once."""
+    return any(not is_const(i) for i in a.indices)

@@ -1,0 +1,120 @@
+"""Sketches from rules: the walk from outputs to inputs, and what rules share.
+
+A rule is a plain function that calls schedule primitives, and a condition. Where several rules fit a
+stage, which of them is applied is a `choose`; what a rule leaves open are knobs. So all rules together
+are one template, and what they make is what a person would have written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autosched.schedule.schedule import Schedule
+from autosched.schedule.stage import Loop, Stage
+from autosched.space.features.machine import Machine
+from autosched.target import Target
+
+__all__ = ["Place", "Plan", "Rule", "apply_rules", "rule"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A loop of a stage, at which what is read inside may be computed; `name` says so in choices."""
+
+    name: str
+    stage: Stage
+    loop: Loop
+
+
+@dataclass
+class Plan:
+    """One schedule on its way: `done` has the rule that each stage was settled by."""
+
+    s: Schedule
+    target: Target
+    structure: str  #: of tiles: S for a level of all spatial loops, R for one of all reduce loops, outermost first
+    done: dict[Stage, str] = field(default_factory=dict)
+    hosts: dict[Stage, Stage] = field(default_factory=dict)  #: a contraction -> the stage its tiles are stored to
+    places: dict[Stage, list[Place]] = field(default_factory=dict)  #: outermost first
+    is_long: bool | None = None  #: whether too many stages are left to choose the place of each by itself
+    pattern: tuple[int, str] | None = None  #: of a long pipeline, every how manieth stage is stored, and where
+    passed: int = 0  #: stages of a long pipeline that were placed so far
+
+    @property
+    def machine(self) -> Machine:
+        return Machine.of(self.target)
+
+    def knob(self, stage: Stage, what: str, values: Iterable[int]) -> Any:
+        """A knob named after the stage; a number where there is one value only."""
+        listed = sorted(set(values))
+        return listed[0] if len(listed) == 1 else self.s.define_knob(f"{_word(stage.name)}_{what}", listed)
+
+    def choose(self, stage: Stage, what: str, options: Sequence[Any]) -> Any:
+        """A decision named after the stage; none where there is one option only."""
+        listed = list(dict.fromkeys(options))
+        return listed[0] if len(listed) == 1 else self.s.choose(f"{_word(stage.name)}_{what}", listed)
+
+    def offer(self, stage: Stage, **loops: Loop) -> None:
+        """Producers may be computed at these loops of the stage, outermost first."""
+        self.places[stage] = [Place(name, stage, loop) for name, loop in loops.items()]
+
+
+def _word(name: str) -> str:
+    """A name as a part of an identifier."""
+    return re.sub(r"\W", "_", name)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What may be done with a stage, and when. With `last`, later rules are not asked where this one fits."""
+
+    name: str
+    when: Callable[[Plan, Stage], bool]
+    apply: Callable[[Plan, Stage], None]
+    last: bool = True
+
+    def __call__(self, plan: Plan, stage: Stage) -> None:
+        self.apply(plan, stage)
+
+    @property
+    def about(self) -> str:
+        """The first line of what the function says of itself."""
+        return (self.apply.__doc__ or "").strip().partition("\n")[0]
+
+
+def rule(when: Callable[[Plan, Stage], bool], last: bool = True) -> Callable[[Callable[[Plan, Stage], None]], Rule]:
+    """Make a function `fn(plan, stage)` a rule for the stages for which `when(plan, stage)` is true.
+
+    It calls primitives on `stage` and `plan.s`, and leaves to tuning what it gets from `plan.knob` and
+    `plan.choose`. With `last=False` it is one way besides those of the rules after it.
+    """
+
+    def made(fn: Callable[[Plan, Stage], None]) -> Rule:
+        return Rule(fn.__name__, when, fn, last)
+
+    return made
+
+
+def apply_rules(plan: Plan, rules: Sequence[Rule]) -> None:
+    """Settle every stage, outputs first. Stages that a rule adds are settled by it, or come next."""
+    while (stage := _next(plan)) is not None:
+        fitting: list[Rule] = []
+        for r in rules:
+            if r.when(plan, stage):
+                fitting.append(r)
+                if r.last:
+                    break
+        if not fitting:
+            plan.done[stage] = "left as it is"
+            continue
+        name = plan.choose(stage, "by", [r.name for r in fitting])
+        plan.done[stage] = name
+        next(r for r in fitting if r.name == name)(plan, stage)
+
+
+def _next(plan: Plan) -> Stage | None:
+    waiting = (x for x in reversed(plan.s.stages) if x not in plan.done and not x.is_placeholder)
+    return next(waiting, None)

@@ -1,0 +1,162 @@
+"""Loops over elements: of results computed element by element, and of stages that have found a place.
+
+whole_rows              for y: for x: C        ->  parallel for t:           tasks of a few strips
+                                                     for s:                  a strip of rows       <- producers
+                                                       for x.o:
+                                                         unroll y.i:         the rows of the strip
+                                                           C[.., x.o*16 : x.o*16+16]
+
+Short innermost axes (the channels of a pixel) are one axis with what is outside them. Rows that read the
+same elements as their neighbours are written out together, so that those are loaded once.
+"""
+
+from __future__ import annotations
+
+from autosched.ir.dtype import DType
+from autosched.ir.expr import is_const
+from autosched.schedule.auto_inline import is_injective
+from autosched.schedule.stage import Loop, Stage
+from autosched.space.rules import look, sums
+from autosched.space.rules.plan import Plan, rule
+from autosched.space.rules.values import long_lanes, powers
+from autosched.te.tensor import IterVar
+
+__all__ = ["fill", "whole_rows"]
+
+#: A row of fewer elements than this is one axis with the axis outside it.
+SHORT = 16
+#: Rows that are written out together.
+ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
+
+
+def _is_map(plan: Plan, stage: Stage) -> bool:
+    return is_injective(stage) and not look.is_opaque(stage) and bool(stage.axis)
+
+
+@rule(when=_is_map)
+def whole_rows(plan: Plan, stage: Stage) -> None:
+    """Strips of rows in parallel, along which vectors walk; producers may be computed for each strip."""
+    types = _types(plan, stage)
+    if _is_flat(plan, stage):
+        flat(plan, stage, types)
+        return
+    outer, row = _row(stage)
+    n = _length(stage, len(outer))
+    block, lane = stage.split(row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types, n)))
+    if not outer:
+        task, block = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
+        stage.reorder(task, block, lane)
+        stage.parallel(task)
+        stage.vectorize(lane)
+        plan.offer(stage, task=task, block=block)
+        return
+    *outer, y = outer
+    shares = _neighbours_share(plan, stage, stage.axis[len(outer)])
+    strip, line = stage.split(y, factor=plan.knob(stage, "rows", ROWS if shares else (1, 2, 4)))
+    task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 32)))
+    if shares:
+        stage.reorder(*outer, task, strip, block, line, lane)
+        stage.unroll(line)
+    else:
+        stage.reorder(*outer, task, strip, line, block, lane)
+    task = stage.fuse(*outer, task) if outer else task
+    stage.parallel(task)
+    stage.vectorize(lane)
+    plan.offer(stage, task=task, strip=strip, **({"block": block} if shares else {}))
+
+
+def flat(plan: Plan, stage: Stage, types: list[DType]) -> None:
+    """All elements as one row, in tasks of some vectors."""
+    row = stage.fuse(*stage.loops) if len(stage.loops) > 1 else stage.loops[0]
+    vectors, lane = stage.split(row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types)))
+    task, _ = stage.split(vectors, factor=plan.knob(stage, "vectors", powers(16, 4096)))
+    stage.parallel(task)
+    stage.vectorize(lane)
+
+
+def fill(plan: Plan, stage: Stage) -> None:
+    """The loops of a stage that is computed for others: vectors along its rows, threads if it is at the root."""
+    if stage.reduce_axis:
+        sums.reduce_rows(plan, stage)
+        return
+    if not stage.axis:
+        return
+    types = _types(plan, stage)
+    at_root = stage.attach.kind == "root"
+    host = stage.attach.stage
+    if host is not None and not at_root and len(stage.axis) < len(host.axis):
+        return  # a few elements, one for each row
+    outer, row = _row(stage)
+    if at_root and outer:
+        stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
+    vector, lane = stage.split(row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types, _length(stage, len(outer)))))
+    stage.vectorize(lane)
+    if at_root and not outer:
+        stage.parallel(vector)
+
+
+def _row(stage: Stage) -> tuple[list[Loop], Loop]:
+    """The outer loops, and the innermost ones as one loop that is long enough for vectors."""
+    loops = [stage.roots[a] for a in stage.axis]
+    inner, elements = 1, look.length(stage.axis[-1])
+    while inner < len(loops) and elements is not None and elements < SHORT:
+        inner += 1
+        more = look.length(stage.axis[-inner])
+        elements = None if more is None else elements * more
+    row = stage.fuse(*loops[-inner:]) if inner > 1 else loops[-1]
+    return loops[:-inner], row
+
+
+def _length(stage: Stage, outer: int) -> int | None:
+    """How long the row is that has that many axes outside."""
+    total = 1
+    for a in stage.axis[outer:]:
+        n = look.length(a)
+        if n is None:
+            return None
+        total *= n
+    return total
+
+
+def _types(plan: Plan, stage: Stage) -> list[DType]:
+    """The types of the elements that a statement of this stage handles, intermediate results included."""
+    found = {stage.tensor.dtype}
+    for e in look.post_order(stage.body):
+        if not look.is_index(e) and not e.dtype.is_bool:
+            found.add(e.dtype)
+    found |= {a.tensor.dtype for a in look.accesses(plan.s, stage)}
+    return sorted(found, key=str)
+
+
+def _is_flat(plan: Plan, stage: Stage) -> bool:
+    """Every element is read at the very place that is written."""
+    axes = [a.var for a in stage.axis]
+    reads = look.accesses(plan.s, stage)
+    sources = [plan.s.stage(a.tensor) for a in reads]
+    if any(not source.is_placeholder and not source.is_output for source in sources):
+        return False
+    return all(
+        not any(look.variables(i) for i in a.indices)
+        or (len(a.indices) == len(axes) and all(i is v for i, v in zip(a.indices, axes, strict=True)))
+        for a in reads
+    )
+
+
+def _neighbours_share(plan: Plan, stage: Stage, axis: IterVar) -> bool:
+    """Whether neighbours along an axis read some element both: at several offsets, directly or through stages
+    that are not settled yet."""
+    seen: set[Stage] = set()
+    waiting = [stage]
+    while waiting:
+        reader = waiting.pop()
+        by_tensor: dict[object, set[object]] = {}
+        for a in look.accesses(plan.s, reader):
+            moving = tuple(i for i in a.indices if not is_const(i))
+            by_tensor.setdefault(a.tensor, set()).add(moving)
+            source = plan.s.stage(a.tensor)
+            if source not in seen and not source.is_placeholder and is_injective(source):
+                seen.add(source)
+                waiting.append(source)
+        if any(len(places) > 1 for places in by_tensor.values()):
+            return True
+    return False

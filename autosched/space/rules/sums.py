@@ -1,0 +1,191 @@
+"""Rules for reductions that read each element once: sums of rows and of columns, and gemv.
+
+lanes_of_sums           for i: for k: R[i] += A[i, k]   ->  for i: for k.o: P[i, 0:16] += A[i, k.o*16 : k.o*16+16]
+                                                                   R[i] = the sum of P[i, 0:16]
+pieces_of_rows          the same for each piece of a row, pieces in parallel, then the sum of the pieces
+sums_of_columns         for j: for k: R[j] += A[k, j]   ->  parallel for j.o: for k.o: unroll k.i: R[j.o*16 : ..] += ..
+bands_of_rows           the same for each band of rows, bands in parallel, then the sum of the bands
+"""
+
+from __future__ import annotations
+
+from autosched.schedule.stage import Loop, Stage
+from autosched.space.rules import look
+from autosched.space.rules.plan import Plan, rule
+from autosched.space.rules.values import long_lanes, powers
+from autosched.te.tensor import IterVar
+
+__all__ = ["bands_of_rows", "lanes_of_sums", "pieces_of_rows", "reduce_rows", "reduction_in_place", "sums_of_columns"]
+
+#: A reduction of fewer independent results than this for each thread is cut into pieces, too.
+FEW_RESULTS = 16
+#: Pieces that a row is cut into, and bands that rows are.
+PIECES = (2, 4, 8, 16)
+
+
+def _is_sum(plan: Plan, stage: Stage) -> bool:
+    return bool(stage.reduce_axis) and not look.is_opaque(stage)
+
+
+def _vector_axis(plan: Plan, stage: Stage) -> IterVar | None:
+    """The axis along which most reads are of neighbours: vectors go along it."""
+    found = look.accesses(plan.s, stage)
+    best, most = None, 0
+    for axis in (*reversed(stage.reduce_axis), *reversed(stage.axis)):
+        count = sum(a.is_contiguous(axis) for a in found)
+        if count > most and look.length(axis) != 1:
+            best, most = axis, count
+    return best
+
+
+def _along_rows(plan: Plan, stage: Stage) -> bool:
+    axis = _vector_axis(plan, stage)
+    return _is_sum(plan, stage) and axis is not None and axis.kind == "reduce" and _has_identity(stage)
+
+
+def _along_columns(plan: Plan, stage: Stage) -> bool:
+    axis = _vector_axis(plan, stage)
+    return _is_sum(plan, stage) and axis is not None and axis.kind == "spatial"
+
+
+def _has_identity(stage: Stage) -> bool:
+    """Whether partial results may begin with it: not where the reduction begins with values of its own."""
+    return not stage.first_values
+
+
+def _few(plan: Plan, stage: Stage) -> bool:
+    """Whether there are too few results to keep all threads busy."""
+    total = 1
+    for a in stage.axis:
+        n = look.length(a)
+        if n is None:
+            return False
+        total *= n
+    return total < FEW_RESULTS * plan.target.num_threads * 16
+
+
+@rule(when=lambda plan, stage: _along_rows(plan, stage) and _few(plan, stage), last=False)
+def pieces_of_rows(plan: Plan, stage: Stage) -> None:
+    """Few long rows: each is cut into pieces for the threads to share, and a piece is added up in lanes."""
+    s = plan.s
+    k = _one_loop(stage)
+    _, _ = stage.split(k, nparts=plan.knob(stage, "pieces", PIECES))
+    pieces = s[_single(s.rfactor(stage.tensor, stage.loops[-2]))]
+    plan.done[pieces] = "pieces_of_rows"
+    partial = _in_lanes(plan, pieces)
+    spatial = [x for x in pieces.loops if not x.is_reduce]
+    task = pieces.fuse(*spatial) if len(spatial) > 1 else spatial[0]
+    partial.compute_at(pieces, task)
+    pieces.parallel(task)
+
+
+@rule(when=_along_rows)
+def lanes_of_sums(plan: Plan, stage: Stage) -> None:
+    """A row is added up in as many independent sums as fill a few vector registers, then these."""
+    spatial = [x for x in stage.loops if not x.is_reduce]
+    if not spatial:
+        reduce_rows(plan, stage)
+        return
+    row = stage.fuse(*spatial) if len(spatial) > 1 else spatial[0]
+    together = any(not a.mentions(axis) for a in look.accesses(plan.s, stage) for axis in look.long_axes(stage))
+    group, row = stage.split(row, factor=plan.knob(stage, "rows", (1, 2, 4, 8) if together else (1, 2, 4)))
+    task, group = stage.split(group, factor=plan.knob(stage, "groups", powers(1, 64)))
+    stage.parallel(task)
+    partial = _in_lanes(plan, stage)
+    partial.compute_at(stage, group if together else row)
+    if together:
+        *spatial, lane = [x for x in partial.loops if not x.is_reduce]
+        partial.reorder(*(x for x in partial.loops if x.is_reduce), *spatial, lane)
+        for x in spatial:
+            partial.unroll(x)
+        stage.unroll(row)
+    plan.offer(stage, task=task, group=group)
+
+
+@rule(when=lambda plan, stage: _along_columns(plan, stage) and _few(plan, stage) and _has_identity(stage), last=False)
+def bands_of_rows(plan: Plan, stage: Stage) -> None:
+    """Few columns, many rows: each thread adds up bands of whole rows, and the sums of the bands are added."""
+    s = plan.s
+    stage.split(_one_loop(stage), nparts=plan.knob(stage, "bands", PIECES))
+    bands = s[_single(s.rfactor(stage.tensor, stage.loops[-2]))]
+    plan.done[bands] = "bands_of_rows"
+    _columns(plan, bands, parallel=bands.loops[0])
+
+
+@rule(when=_along_columns)
+def sums_of_columns(plan: Plan, stage: Stage) -> None:
+    """Vectors of neighbouring results, and a few rows of what they are made of at a time."""
+    _columns(plan, stage)
+
+
+@rule(when=_is_sum)
+def reduction_in_place(plan: Plan, stage: Stage) -> None:
+    """Where nothing lies in neighbouring places there are no vectors: threads share the results."""
+    spatial = [x for x in stage.loops if not x.is_reduce]
+    if spatial:
+        stage.parallel(stage.fuse(*spatial) if len(spatial) > 1 else spatial[0])
+
+
+def _columns(plan: Plan, stage: Stage, parallel: Loop | None = None) -> None:
+    axis = _vector_axis(plan, stage)
+    column = stage.roots[axis] if axis in stage.roots else stage.loops[-1]  # type: ignore[index]
+    outer = [x for x in stage.loops if not x.is_reduce and x is not column and x is not parallel]
+    *slow, k = [x for x in stage.loops if x.is_reduce]
+    n = look.length(axis) if axis is not None else None
+    block, lane = stage.split(column, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], n)))
+    vectors, vector = stage.split(block, factor=plan.knob(stage, "vectors", powers(1, 64)))
+    band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, 16)))
+    stage.reorder(*([parallel] if parallel is not None else []), *outer, vectors, *slow, band, vector, row, lane)
+    stage.unroll(row)
+    stage.vectorize(lane)
+    if parallel is not None:
+        stage.parallel(parallel)
+    else:
+        task = stage.fuse(*outer, vectors) if outer else vectors
+        stage.parallel(task)
+        plan.offer(stage, task=task)
+
+
+def reduce_rows(plan: Plan, stage: Stage) -> None:
+    """A reduction that has found its place: in lanes, if its rows are contiguous; else vectors of results."""
+    axis = _vector_axis(plan, stage)
+    if axis is not None and axis.kind == "reduce" and _has_identity(stage):
+        partial = _in_lanes(plan, stage)
+        spatial = [x for x in stage.loops if not x.is_reduce]
+        if spatial:
+            if stage.attach.kind == "root":
+                stage.parallel(spatial[0])
+            partial.compute_at(stage, spatial[-1])
+    elif axis is not None and axis.kind == "spatial":
+        _, lane = stage.split(stage.roots[axis], factor=plan.knob(stage, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], look.length(axis))))
+        others = [x for x in stage.loops if x is not lane]
+        stage.reorder(*(x for x in others if not x.is_reduce), *(x for x in others if x.is_reduce), lane)
+        stage.vectorize(lane)
+        if stage.attach.kind == "root" and len(stage.loops) > 2:
+            stage.parallel(stage.loops[0])
+
+
+def _one_loop(stage: Stage) -> Loop:
+    """The reduce loops as one."""
+    reduce = [x for x in stage.loops if x.is_reduce]
+    return stage.fuse(*reduce) if len(reduce) > 1 else reduce[0]
+
+
+def _in_lanes(plan: Plan, stage: Stage) -> Stage:
+    """Partial results, one for each lane, and their combination by halves. Returns their stage."""
+    k = _one_loop(stage)
+    n = look.length(stage.reduce_axis[-1]) if len(stage.reduce_axis) == 1 else None
+    widths = [w * f for w in long_lanes(plan.machine, [stage.tensor.dtype], n) for f in (1,)]
+    stage.split(k, factor=plan.knob(stage, "partial", widths))
+    partial = plan.s[_single(plan.s.rfactor(stage.tensor, stage.loops[-1], factor_axis=-1))]
+    plan.done[partial] = "lanes_of_sums"
+    *spatial, lane = [x for x in partial.loops if not x.is_reduce]
+    partial.reorder(*spatial, *(x for x in partial.loops if x.is_reduce), lane)
+    partial.vectorize(lane)
+    stage.vectorize(stage.loops[-1])
+    return partial
+
+
+def _single(made: object) -> object:
+    """The stage of the first of several results: all are one stage."""
+    return made[0] if isinstance(made, (list, tuple)) else made

@@ -1,0 +1,347 @@
+"""Rules for contractions: results that share what they are made of are computed in tiles.
+
+multi_level_tiling      for i: for j: for k:           parallel for i0, j0:             S   tasks
+                          C[i,j] += A[i,k]*B[k,j]  ->    for i1, j1:                     S   tiles of a task
+                                                           for k0:                       R
+                                                             (for i2:)                   S   where k is cut, too
+                                                               for k1:                   R
+                                                                 unroll i3, vectors j3:  S   sums in registers
+                                                                   T[i3, j3] += A[..] * B[..]
+                                                           C[tile] = T[tile]
+
+fuse_epilogue           C[i,j] = max(T[i,j] + bias[j], 0): what is done with finished sums is done where a
+                        tile is stored, and the stage that does it is the one that is cut into tasks and tiles.
+
+Operands may be packed: B[k, j] -> P[j // 32, k, j % 32], so that a tile reads consecutive addresses, and
+what is beyond the end is zeros, over which whole tiles run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autosched.ir.expr import is_const
+from autosched.schedule.auto_inline import is_injective
+from autosched.schedule.stage import Loop, Stage
+from autosched.space.rules import look
+from autosched.space.rules.look import Access, length
+from autosched.space.rules.plan import Plan, rule
+from autosched.space.rules.values import lanes, powers, tiles
+from autosched.te.tensor import IterVar
+
+__all__ = ["fuse_epilogue", "multi_level_tiling"]
+
+#: Rows of a tile of sums, and vectors in each.
+ROWS, VECTORS = (1, 2, 3, 4, 6, 7, 8, 12, 14, 28), (1, 2, 3, 4)
+#: Fewer sums than this leave multipliers waiting for each other, where there are more to be had.
+FEW_SUMS = 6
+#: Reduce loops this short are written out, all together or not at all.
+SHORT = 7
+#: A reduction this long may be cut, so that what a task reads of the operands stays in the cache.
+LONG = 512
+#: An operand is packed only if this many tiles read it.
+MANY = 4
+
+
+def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
+    """The contraction that an element-wise stage does something with, perhaps through others like it."""
+    axes = [a.var for a in stage.axis]
+    for e in look.post_order(stage.body):
+        if e.op != "read" or len(e.args) != len(axes) or any(i is not v for i, v in zip(e.args, axes, strict=True)):
+            continue
+        source = plan.s.stage(e.value)
+        if source in plan.done or source.is_output or len(plan.s.consumers(source)) != 1:
+            continue
+        if look.is_contraction(plan.s, source):
+            return source
+        if is_injective(source) and look.uses_each_once(plan.s, source) and not look.is_opaque(source):
+            found = contraction_below(plan, source)
+            if found is not None:
+                return found
+    return None
+
+
+def _is_epilogue(plan: Plan, stage: Stage) -> bool:
+    return is_injective(stage) and not look.is_opaque(stage) and contraction_below(plan, stage) is not None
+
+
+@rule(when=_is_epilogue)
+def fuse_epilogue(plan: Plan, stage: Stage) -> None:
+    """Sums go on to what is done with them while they are in registers."""
+    below = contraction_below(plan, stage)
+    assert below is not None
+    plan.hosts[below] = stage
+
+
+@dataclass(frozen=True)
+class _Register:
+    """The two axes of a tile of sums: vectors run along one, and the other says which vector."""
+
+    vector: IterVar
+    row: IterVar
+
+    @property
+    def name(self) -> str:
+        return f"{self.row.name}_{self.vector.name}"
+
+
+def _registers(plan: Plan, stage: Stage) -> list[_Register]:
+    """What a tile of sums may be: for each axis that vectors can run along, the best rows."""
+    reads = look.accesses(plan.s, stage)
+    axes = look.long_axes(stage)
+    found = []
+    for vector in reversed(axes):
+        if not all(not any(a.steps(vector)) or a.is_contiguous(vector) or (_can_pack(plan, stage, a, vector) and _many_read(stage.axis, a)) for a in reads):
+            continue
+        rows = [a for a in reversed(axes) if a is not vector]
+        gains = {r: _gain(reads, vector, r) for r in rows}
+        best = max(gains.values())
+        found.append(_Register(vector, next(r for r in rows if gains[r] == best)))
+        if vector is axes[-1] and all(not a.mentions(vector) or a.dimension(vector) is not None for a in reads):
+            break  # nothing is shifted along rows: no other axis is better
+    return found or [_Register(axes[-1], axes[-2])]
+
+
+def _gain(reads: list[Access], vector: IterVar, row: IterVar) -> int:
+    """Loads that a tile saves: of vectors for further rows, of single elements for further vectors, and of what
+    the windows of neighbouring rows share."""
+    vectors = sum(a.mentions(vector) and not a.mentions(row) for a in reads)
+    elements = sum(a.mentions(row) and not a.mentions(vector) for a in reads)
+    windows = sum(a.mentions(row) and a.mentions(vector) and a.dimension(row) is None for a in reads)
+    return vectors + elements + windows
+
+
+def _can_pack(plan: Plan, stage: Stage, a: Access, axis: IterVar) -> bool:
+    source = plan.s.stage(a.tensor)
+    alone = sum(b.tensor is a.tensor for b in look.accesses(plan.s, stage)) == 1
+    direct = any(e.op == "read" and e.value is a.tensor for e in look.post_order(stage.body))
+    return alone and direct and a.dimension(axis) is not None and (source.is_placeholder or not source.is_output)
+
+
+def _many_read(axes: Sequence[IterVar], a: Access) -> bool:
+    """Whether the operand is read for many tiles: else packing costs more than it saves."""
+    total = 1
+    for axis in axes:
+        if not a.mentions(axis):
+            n = length(axis)
+            if n is None:
+                return True
+            total *= n
+    return total >= MANY * FEW_SUMS
+
+
+@rule(when=lambda plan, stage: look.is_contraction(plan.s, stage))
+def multi_level_tiling(plan: Plan, stage: Stage) -> None:
+    """Tiles of sums in registers, tiles of those for caches, and tasks for threads."""
+    _Tiling(plan, stage).apply()
+
+
+class _Tiling:
+    """One contraction: `host` is the stage that finished tiles are stored to, `sums` the one that adds up."""
+
+    def __init__(self, plan: Plan, stage: Stage) -> None:
+        self.plan, self.s, self.stage = plan, plan.s, stage
+        found = {r.name: r for r in _registers(plan, stage)}
+        self.register = found[plan.choose(stage, "tile", list(found))]
+        self.vector, self.row = (stage.axis.index(a) for a in (self.register.vector, self.register.row))
+        self.reads = look.accesses(plan.s, stage)
+        self.axis = stage.axis  # which `cache_write` replaces
+        self.long = max(range(len(stage.reduce_axis)), key=lambda i: length(stage.reduce_axis[i]) or 1 << 30)
+        self.depth = max(length(a) or LONG for a in stage.reduce_axis)
+        self.packs = [(a, axis) for a in self.reads if (axis := self._packed_along(a)) is not None]
+        self.blocked = False
+
+    def apply(self) -> None:
+        """Sizes, storage, loops of the host, loops of the sums, operands."""
+        self._sizes()
+        self._separate()
+        self._host_loops()
+        self._sum_loops()
+        self._operands()
+
+    def knob(self, what: str, values: object) -> object:
+        return self.plan.knob(self.stage, what, values)  # type: ignore[arg-type]
+
+    def _sizes(self) -> None:
+        """How large a tile of sums is."""
+        stage, machine = self.stage, self.plan.machine
+        n = length(self.register.row)
+        rows = [r for r in ROWS if n is None or r <= n] or [1]
+        self.lanes = self.knob("lanes", lanes(machine, stage.tensor.dtype, self.register.vector))
+        self.vectors = self.knob("vectors", VECTORS)
+        self.rows = self.knob("rows", rows)
+        sums = self.rows * self.vectors  # type: ignore[operator]
+        if not is_const(sums):
+            self.s.constrain(sums + self.vectors + 1 <= machine.registers, "the sums of a tile do not fit into registers")
+            if n is None or n * VECTORS[-1] >= 2 * FEW_SUMS:
+                self.s.constrain(sums >= FEW_SUMS, "too few sums to keep the multipliers busy")
+        self.width = self.vectors * self.lanes  # type: ignore[operator]
+
+    def _separate(self) -> None:
+        """The sums in storage of their own, with neighbouring lanes of a vector next to each other."""
+        stage = self.stage
+        host = self.plan.hosts.get(stage)
+        natural = self.vector == len(stage.axis) - 1
+        if not natural:
+            rest = [a for i, a in enumerate(stage.axis) if i != self.vector]
+            stage.reorder(*rest, stage.axis[self.vector])
+            self.order = [i for i in range(len(stage.axis)) if i != self.vector] + [self.vector]
+        else:
+            self.order = list(range(len(stage.axis)))
+        if host is None or not natural:
+            self.sums = self.s[self.s.cache_write(stage.tensor, "local")]
+            self.plan.done[self.sums] = "cache_write"
+            if host is None:
+                self.host = stage
+                return
+            stage.compute_inline()
+        else:
+            self.sums = stage
+            stage.set_scope("local")
+        self.host = host
+
+    def _host_loops(self) -> None:
+        """Tasks, tiles in a task, and the elements of a tile."""
+        host, plan = self.host, self.plan
+        axes = list(host.axis)
+        column_axis, row_axis = axes[self.vector], axes[self.row]
+        panel, column = host.split(column_axis, factor=self.width, tail=self._tail(self.register.vector))
+        inner_rows = self.rows
+        self.blocked = self._may_block() and plan.choose(self.stage, "levels", ["SSRRS", "SSRSRS"]) == "SSRSRS"
+        if self.blocked:
+            self.inner = self.knob("inner", powers(2, 16))
+            inner_rows = self.rows * self.inner  # type: ignore[operator]
+        tile, row = host.split(row_axis, factor=inner_rows, tail=self._tail(self.register.row))
+        outer: list[Loop] = []
+        middle: dict[str, Loop] = {}
+        others = [i for i, a in enumerate(axes) if i not in (self.vector, self.row) and length(a) != 1]
+        for i, axis in enumerate(axes):
+            if i == self.row:
+                blocks, tile = host.split(tile, factor=self.knob("tiles", powers(1, 64)))
+                outer.append(blocks)
+                middle["row"] = tile
+            elif i == self.vector:
+                blocks, panel = host.split(panel, factor=self.knob("panels", (1, 2, 4, 8, 16)))
+                outer.append(blocks)
+                middle["vector"] = panel
+            elif others and i == others[-1]:
+                blocks, line = host.split(axis, factor=self.knob("lines", tiles(axis)))
+                outer.append(blocks)
+                middle["line"] = line
+            else:
+                outer.append(host.roots[axis])
+        order = ["line", "row", "vector"] if plan.choose(self.stage, "inside", ["rows", "vectors"]) == "vectors" else [
+            "line", "vector", "row"]
+        walked = [middle[x] for x in order if x in middle]
+        vector, lane = host.split(column, factor=self.lanes)
+        if self.vector == len(axes) - 1 or self.row != len(axes) - 1:
+            body = [row, vector, lane]
+        else:
+            body = [vector, lane, row]
+        host.reorder(*outer, *walked, *body)
+        task = host.fuse(*outer) if len(outer) > 1 else outer[0]
+        host.parallel(task)
+        *written, last = body
+        if self.blocked and last is not row:
+            host.split(row, factor=self.rows)
+            written = [x for x in host.loops[-3:] if x is not last]
+        for x in written:
+            host.unroll(x)
+        host.vectorize(last)
+        self.sums.compute_at(host, walked[-1])
+        self.task = task
+        places = dict(zip(("task", "line", "block", "tile"), (task, *walked), strict=False))
+        plan.offer(host, task=task, tile=places[max(places, key=lambda n: host.loops.index(places[n]))])
+
+    def _tail(self, axis: IterVar) -> str:
+        """Whole tiles where every operand can be filled up; else the last tile moves back to end at the edge."""
+        exact = all(not a.mentions(axis) or a.dimension(axis) is not None for a in self.reads)
+        return "guard" if exact else "shift_inwards"
+
+    def _may_block(self) -> bool:
+        """Whether cutting the reduction, too, may pay: the structure has it, and the reduction is long."""
+        return "RSR" in self.plan.structure and self.depth >= LONG
+
+    def _sum_loops(self) -> None:
+        """Reduce loops around the sums of a tile, which are written out."""
+        sums = self.sums
+        axes = list(sums.axis)
+        vector_axis, row_axis = axes[self.order.index(self.vector)], axes[self.order.index(self.row)]
+        vector, lane = sums.split(vector_axis, factor=self.lanes)
+        others = [sums.roots[a] for a in axes if a is not vector_axis and a is not row_axis]
+        long = sums.reduce_axis[self.long]
+        short = [a for a in sums.reduce_axis if a is not long and (length(a) or SHORT + 1) <= SHORT]
+        slow = [a for a in sums.reduce_axis if a is not long and a not in short]
+        written: list[Loop] = []
+        row: Loop = sums.roots[row_axis]
+        if self.blocked:
+            block, k = sums.split(long, factor=self.knob("depth", powers(64, 512)))
+            k, step = sums.split(k, factor=self.knob("steps", (1, 2, 4)))
+            tile, row = sums.split(row, factor=self.rows)
+            reduce = [*map(sums.roots.get, slow), block, *others, tile, k]
+            others = []
+        else:
+            k, step = sums.split(long, factor=self.knob("steps", (1, 2, 4)))
+            reduce = [*map(sums.roots.get, slow), k]
+        window = [sums.roots[a] for a in short]
+        if window and self.plan.choose(self.stage, "window", ["loops", "one loop", "written out"]) != "loops":
+            written = window if self.plan.s.choices_made[f"{self._word}_window"] == "written out" else window[-1:]
+        loops = [x for x in window if x not in written]
+        sums.reorder(*reduce, *loops, *written, step, *others, row, vector, lane)
+        for x in (*written, step, row, vector):
+            sums.unroll(x)
+        sums.vectorize(lane)
+
+    @property
+    def _word(self) -> str:
+        return "".join(c if c.isalnum() else "_" for c in self.stage.name)
+
+    def _packed_along(self, a: Access) -> IterVar | None:
+        """The axis whose blocks an operand may be cut into, so that a tile reads it in one go."""
+        axis = self.register.vector if a.mentions(self.register.vector) else self.register.row
+        fits = _can_pack(self.plan, self.stage, a, axis) and _many_read(self.axis, a)
+        return axis if fits else None
+
+    def _operands(self) -> None:
+        """Copies of operands in the order in which tiles read them."""
+        for a, axis in self.packs:
+            natural = a.is_contiguous(axis)
+            if axis is self.register.row:
+                ways = [False, True]
+            else:
+                ways = [True, False] if natural else [True]
+            if self.plan.choose(self.stage, f"pack_{a.tensor.name}", ways):
+                self._pack(a, axis, self.width if axis is self.register.vector else self.rows, natural)
+
+    def _pack(self, a: Access, axis: IterVar, block: object, natural: bool) -> None:
+        s, d = self.s, a.dimension(axis)
+        assert d is not None
+        copy = s.cache_read(a.tensor, "global", [self.sums])
+        packing = s[copy]
+        axes = list(packing.op.axis)  # type: ignore[attr-defined]
+        spatial = {i for i, index in enumerate(a.indices) if any(index is x.var for x in self.axis)} - {d}
+        leading = [x for i, x in enumerate(axes) if i in spatial]
+        kept = [x for i, x in enumerate(axes) if i != d and i not in spatial]
+        panel, element = packing.split(axes[d], factor=block)
+        packing.reorder(*leading, panel, *kept, element)
+        panels = s[s.cache_write(copy, "global")]
+        packing.compute_inline()
+        self.plan.done[packing] = self.plan.done[panels] = "pack"
+        loops = list(panels.op.axis)  # type: ignore[attr-defined]
+        *outer, element = loops
+        count = len(leading) + 1
+        tasks, kept = outer[:count], outer[count:]
+        if natural:
+            _, lane = panels.split(element, factor=self.lanes)
+            panels.vectorize(lane)
+        elif axis is self.register.vector and kept:
+            k = panels.fuse(*kept) if len(kept) > 1 else kept[0]
+            row, column = panels.split(k, factor=self.lanes)
+            vector, lane = panels.split(element, factor=self.lanes)
+            panels.reorder(*tasks, vector, row, column, lane)
+            panels.unroll(column)
+            panels.vectorize(lane)
+        else:
+            panels.unroll(element)
+        panels.parallel(panels.fuse(*tasks) if len(tasks) > 1 else tasks[0])
