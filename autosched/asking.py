@@ -84,7 +84,9 @@ def ask_and_tell(
     the target.
     """
     workload, log = as_workload(what), None if records is None else Path(records)
-    study = Study(workload, resolve_target(target), sizes, seed, log, partial(workload.search_space, space=space, rules=rules))
+    study = Study(
+        workload, resolve_target(target), sizes, seed, log, partial(workload.search_space, space=space, rules=rules)
+    )
     made = make_model(model, study.space.feature_names, seed=seed)
     study.strategy_name = strategy
     study.strategy = make_strategy(strategy, study.space, seed=seed, model=made, **(strategy_options or {}))

@@ -22,6 +22,7 @@ VERBS = {
     "build": "compile a workload with the best schedule known",
     "run": "run a workload on an image",
     "show": "print a schedule, its loops, source or assembly",
+    "sketch": "print what tuning searches, as templates to edit",
     "list": "list workloads, strategies, cost models, targets and passes",
     "records": "summarise, check or export what tuning recorded",
     "simulate": "run strategies over measured search spaces, without a device",

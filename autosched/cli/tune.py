@@ -74,6 +74,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "default templates, and rules where there are none for the target",
     )
     parser.add_argument(
+        "--rule",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a sketch rule to ask before the built-in ones: of a plug-in, or file.py:name; may be repeated",
+    )
+    parser.add_argument(
         "--no-transfer",
         action="store_true",
         help="let the cost model learn nothing from records of other shapes, operators and devices",
@@ -143,6 +150,7 @@ def run(args: argparse.Namespace) -> int:
             workload,
             target,
             space=args.space,
+            rules=args.rule,
             trials=_limit(args),
             budget_s=args.budget,
             strategy=args.strategy,

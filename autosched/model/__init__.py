@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from autosched.model.plugins import PluginKind, construct, plugin_names
 from autosched.model.protocol import CostModel, ModelFactory, PrimedCostModel, UncertainCostModel
+from autosched.plugins import PluginKind, construct, plugin_names
 
 __all__ = ["MODELS", "CostModel", "ModelFactory", "PrimedCostModel", "UncertainCostModel", "make_model", "model_names"]
 

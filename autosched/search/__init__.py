@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from autosched.model.plugins import PluginKind, construct, is_builtin, plugin_names
 from autosched.model.protocol import CostModel
+from autosched.plugins import PluginKind, construct, is_builtin, plugin_names
 from autosched.search.protocol import (
     Candidate,
     KnobLike,

@@ -96,7 +96,7 @@ def test_two_files_of_one_name_are_two_plugins(plugin, tmp_path):
 
 def test_faults_of_files_name_the_file(plugin, tmp_path):
     assert "there is no file" in message(f"{tmp_path}/gone.py:Mine")
-    assert message(f"{plugin}:Nine").endswith("plugin.py has no Nine\n  its classes: Mine, NotOne, Picky")
+    assert message(f"{plugin}:Nine").endswith("plugin.py has no Nine\n  there: Mine, NotOne, Picky")
     assert f"write {plugin}:ClassName" in message(str(plugin))
     assert "it lacks observe" in message(f"{plugin}:NotOne")
     assert "its constructor raised RuntimeError: the moon is wrong" in message(f"{plugin}:Picky")

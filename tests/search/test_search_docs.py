@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from autosched.model import MODELS
-from autosched.model.plugins import load_class
+from autosched.plugins import load_class
 from autosched.search import KIND, STRATEGIES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "search.md").read_text()

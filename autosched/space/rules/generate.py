@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
 from autosched.space.rules import inline, rows, sums, tiles
 from autosched.space.rules.plan import Plan, Rule, apply_rules
 from autosched.space.workload import Template
 from autosched.target import Target
 
-__all__ = ["CPU_STRUCTURE", "cpu_rules", "generated"]
+__all__ = ["CPU_STRUCTURE", "RULES", "cpu_rules", "generated", "load_rule", "rule_names"]
 
 #: Ansor's structure of tiles on CPUs.
 CPU_STRUCTURE = "SSRSRS"
 #: Sketches that the rules may make of one workload.
 MAX_SKETCHES = 1024
+
+
+#: Rules of other people.
+RULES = PluginKind("rule", "autosched.rules", {}, ("when", "apply"), "rule", "write it under @rule(when=...)")
+
+
+def load_rule(name: str) -> Rule:
+    """The rule of an entry point of the group `autosched.rules`, or `path/to/file.py:name`. Raises UsageError."""
+    found = load_class(RULES, name)
+    assert isinstance(found, Rule)
+    return found
+
+
+def rule_names() -> dict[str, str]:
+    """Rules of installed packages -> where each comes from."""
+    return plugin_names(RULES)
 
 
 def cpu_rules() -> tuple[Rule, ...]:
@@ -36,9 +53,9 @@ def cpu_rules() -> tuple[Rule, ...]:
     )
 
 
-def generated(target: Target, rules: Sequence[Rule] = (), structure: str | None = None) -> Template:
+def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str | None = None) -> Template:
     """The template that applies rules, given ones before those for the kind of target."""
-    asked = (*rules, *cpu_rules())
+    asked = (*(load_rule(r) if isinstance(r, str) else r for r in rules), *cpu_rules())
 
     def auto(s: Schedule, target: Target) -> None:
         apply_rules(Plan(s, target, structure or CPU_STRUCTURE), asked)

@@ -127,14 +127,12 @@ def _ways(plan: Plan, stage: Stage, places: list[Place]) -> list[str]:
 
 def _by_pattern(plan: Plan, stage: Stage, ways: list[str]) -> str:
     """Of a long pipeline every n-th stage is stored, all alike: one by one there would be too many sketches."""
-    if plan.pattern is None:
-        last = plan.s.stages[-1]
-        every = plan.choose(last, "stores_every", [1, 2, 3, 4])
-        plan.pattern = every, plan.choose(last, "stores_at", ["inside", SLIDING, ROOT])
-    every, kind = plan.pattern
-    plan.passed += 1
-    if ways[0] == "inline" and plan.passed % every:
-        return "inline"
+    last = plan.s.stages[-1]
+    if ways[0] == "inline":
+        plan.passed += 1
+        if plan.passed % plan.choose(last, "stores_every", [1, 2, 3, 4]):
+            return "inline"
+    kind = plan.choose(last, "stores_at", ["inside", SLIDING, ROOT])
     stored = [w for w in ways if w != "inline"]
     return kind if kind in stored else next((w for w in stored if w not in (SLIDING, ROOT)), stored[-1])
 

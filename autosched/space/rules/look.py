@@ -51,7 +51,7 @@ class Access:
     indices: tuple[Expr, ...]
 
     def mentions(self, axis: IterVar) -> bool:
-        return any(axis.var in post_order(i) for i in self.indices)
+        return any(axis.var in variables(i) for i in self.indices)
 
     def steps(self, axis: IterVar) -> tuple[int | None, ...]:
         """How far each index moves when the axis does by one; None where that is no constant."""
@@ -64,14 +64,14 @@ class Access:
 
     def dimension(self, axis: IterVar) -> int | None:
         """The dimension whose index is the axis itself, where no other index mentions it."""
-        found = [d for d, i in enumerate(self.indices) if axis.var in post_order(i)]
+        found = [d for d, i in enumerate(self.indices) if axis.var in variables(i)]
         return found[0] if len(found) == 1 and self.indices[found[0]] is axis.var else None
 
 
 def _step(index: Expr, v: Expr) -> int | None:
     if index is v:
         return 1
-    if v not in post_order(index):
+    if v not in variables(index):
         return 0
     moved = simplify(substitute(index, {v: v + 1}) - index)
     return int(moved.value) if is_const(moved) else None
@@ -174,14 +174,16 @@ def uses_each_once(s: Schedule, stage: Stage) -> bool:
 
 
 def is_window(stage: Stage) -> bool:
-    """A reduction over a few neighbours."""
+    """A reduction over a few neighbours: an index is the sum of a place and a step of the reduction."""
     points = 1
     for a in stage.reduce_axis:
         n = length(a)
         if n is None:
             return False
         points *= n
-    return bool(stage.reduce_axis) and points <= MAX_WINDOW
+    inner, outer = ({a.var for a in axes} for axes in (stage.reduce_axis, stage.axis))
+    shifted = any(variables(i) & inner and variables(i) & outer for e in _reads(stage.body) for i in e.args)
+    return bool(stage.reduce_axis) and points <= MAX_WINDOW and shifted
 
 
 def is_contraction(s: Schedule, stage: Stage) -> bool:

@@ -39,8 +39,8 @@ class Plan:
     done: dict[Stage, str] = field(default_factory=dict)
     hosts: dict[Stage, Stage] = field(default_factory=dict)  #: a contraction -> the stage its tiles are stored to
     places: dict[Stage, list[Place]] = field(default_factory=dict)  #: outermost first
+    decided: dict[str, Any] = field(default_factory=dict)  #: name of a decision -> what was chosen
     is_long: bool | None = None  #: whether too many stages are left to choose the place of each by itself
-    pattern: tuple[int, str] | None = None  #: of a long pipeline, every how manieth stage is stored, and where
     passed: int = 0  #: stages of a long pipeline that were placed so far
 
     @property
@@ -52,10 +52,17 @@ class Plan:
         listed = sorted(set(values))
         return listed[0] if len(listed) == 1 else self.s.define_knob(f"{_word(stage.name)}_{what}", listed)
 
+    def knob_of(self, stage: Stage, what: str) -> Any:
+        """The knob that `knob` made; None where it had one value only."""
+        found = self.s.knobs.get(f"{_word(stage.name)}_{what}")
+        return None if found is None else found.var
+
     def choose(self, stage: Stage, what: str, options: Sequence[Any]) -> Any:
-        """A decision named after the stage; none where there is one option only."""
-        listed = list(dict.fromkeys(options))
-        return listed[0] if len(listed) == 1 else self.s.choose(f"{_word(stage.name)}_{what}", listed)
+        """A decision named after the stage, taken once; none where there is one option only."""
+        name, listed = f"{_word(stage.name)}_{what}", list(dict.fromkeys(options))
+        if name not in self.decided:
+            self.decided[name] = listed[0] if len(listed) == 1 else self.s.choose(name, listed)
+        return self.decided[name]
 
     def offer(self, stage: Stage, **loops: Loop) -> None:
         """Producers may be computed at these loops of the stage, outermost first."""

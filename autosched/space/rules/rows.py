@@ -13,7 +13,8 @@ same elements as their neighbours are written out together, so that those are lo
 from __future__ import annotations
 
 from autosched.ir.dtype import DType
-from autosched.ir.expr import is_const
+from autosched.ir.expr import is_const, is_index, variables
+from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look, sums
@@ -25,6 +26,8 @@ __all__ = ["fill", "whole_rows"]
 
 #: A row of fewer elements than this is one axis with the axis outside it.
 SHORT = 16
+#: Vectors of results that are written out; each comes with all that it is computed from.
+MOST_VECTORS = 32
 #: Rows that are written out together.
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
@@ -55,6 +58,7 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
     strip, line = stage.split(y, factor=plan.knob(stage, "rows", ROWS if shares else (1, 2, 4)))
     task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 32)))
     if shares:
+        _keep_short(plan, stage, types)
         stage.reorder(*outer, task, strip, block, line, lane)
         stage.unroll(line)
     else:
@@ -63,6 +67,15 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
     stage.parallel(task)
     stage.vectorize(lane)
     plan.offer(stage, task=task, strip=strip, **({"block": block} if shares else {}))
+
+
+def _keep_short(plan: Plan, stage: Stage, types: list[DType]) -> None:
+    """The rows of a strip that are written out, each some vectors wide, must stay few."""
+    lanes, rows = (plan.knob_of(stage, what) for what in ("lanes", "rows"))
+    widest = max(t.bytes for t in types)
+    if lanes is not None and rows is not None:
+        most = MOST_VECTORS * plan.machine.vector_bytes // widest
+        plan.s.constrain(lanes * rows <= most, f"more than {MOST_VECTORS} vectors written out")
 
 
 def flat(plan: Plan, stage: Stage, types: list[DType]) -> None:
@@ -89,7 +102,9 @@ def fill(plan: Plan, stage: Stage) -> None:
     outer, row = _row(stage)
     if at_root and outer:
         stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
-    vector, lane = stage.split(row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types, _length(stage, len(outer)))))
+    vector, lane = stage.split(
+        row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types, _length(stage, len(outer))))
+    )
     stage.vectorize(lane)
     if at_root and not outer:
         stage.parallel(vector)
@@ -121,8 +136,8 @@ def _length(stage: Stage, outer: int) -> int | None:
 def _types(plan: Plan, stage: Stage) -> list[DType]:
     """The types of the elements that a statement of this stage handles, intermediate results included."""
     found = {stage.tensor.dtype}
-    for e in look.post_order(stage.body):
-        if not look.is_index(e) and not e.dtype.is_bool:
+    for e in post_order(stage.body):
+        if not is_index(e) and not e.dtype.is_bool:
             found.add(e.dtype)
     found |= {a.tensor.dtype for a in look.accesses(plan.s, stage)}
     return sorted(found, key=str)
@@ -136,7 +151,7 @@ def _is_flat(plan: Plan, stage: Stage) -> bool:
     if any(not source.is_placeholder and not source.is_output for source in sources):
         return False
     return all(
-        not any(look.variables(i) for i in a.indices)
+        not any(variables(i) for i in a.indices)
         or (len(a.indices) == len(axes) and all(i is v for i, v in zip(a.indices, axes, strict=True)))
         for a in reads
     )

@@ -132,7 +132,9 @@ def _columns(plan: Plan, stage: Stage, parallel: Loop | None = None) -> None:
     outer = [x for x in stage.loops if not x.is_reduce and x is not column and x is not parallel]
     *slow, k = [x for x in stage.loops if x.is_reduce]
     n = look.length(axis) if axis is not None else None
-    block, lane = stage.split(column, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], n)))
+    block, lane = stage.split(
+        column, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], n))
+    )
     vectors, vector = stage.split(block, factor=plan.knob(stage, "vectors", powers(1, 64)))
     band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, 16)))
     stage.reorder(*([parallel] if parallel is not None else []), *outer, vectors, *slow, band, vector, row, lane)
@@ -157,7 +159,10 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
                 stage.parallel(spatial[0])
             partial.compute_at(stage, spatial[-1])
     elif axis is not None and axis.kind == "spatial":
-        _, lane = stage.split(stage.roots[axis], factor=plan.knob(stage, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], look.length(axis))))
+        _, lane = stage.split(
+            stage.roots[axis],
+            factor=plan.knob(stage, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], look.length(axis))),
+        )
         others = [x for x in stage.loops if x is not lane]
         stage.reorder(*(x for x in others if not x.is_reduce), *(x for x in others if x.is_reduce), lane)
         stage.vectorize(lane)
@@ -175,8 +180,8 @@ def _in_lanes(plan: Plan, stage: Stage) -> Stage:
     """Partial results, one for each lane, and their combination by halves. Returns their stage."""
     k = _one_loop(stage)
     n = look.length(stage.reduce_axis[-1]) if len(stage.reduce_axis) == 1 else None
-    widths = [w * f for w in long_lanes(plan.machine, [stage.tensor.dtype], n) for f in (1,)]
-    stage.split(k, factor=plan.knob(stage, "partial", widths))
+    widths = long_lanes(plan.machine, [stage.tensor.dtype], n)
+    stage.split(k, factor=plan.knob(stage, "partial", [*widths, 2 * widths[-1]]))
     partial = plan.s[_single(plan.s.rfactor(stage.tensor, stage.loops[-1], factor_axis=-1))]
     plan.done[partial] = "lanes_of_sums"
     *spatial, lane = [x for x in partial.loops if not x.is_reduce]

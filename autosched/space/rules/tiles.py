@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autosched.ir.expr import is_const
+from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look
@@ -47,7 +48,7 @@ MANY = 4
 def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
     """The contraction that an element-wise stage does something with, perhaps through others like it."""
     axes = [a.var for a in stage.axis]
-    for e in look.post_order(stage.body):
+    for e in post_order(stage.body):
         if e.op != "read" or len(e.args) != len(axes) or any(i is not v for i, v in zip(e.args, axes, strict=True)):
             continue
         source = plan.s.stage(e.value)
@@ -92,7 +93,12 @@ def _registers(plan: Plan, stage: Stage) -> list[_Register]:
     axes = look.long_axes(stage)
     found = []
     for vector in reversed(axes):
-        if not all(not any(a.steps(vector)) or a.is_contiguous(vector) or (_can_pack(plan, stage, a, vector) and _many_read(stage.axis, a)) for a in reads):
+        if not all(
+            not any(a.steps(vector))
+            or a.is_contiguous(vector)
+            or (_can_pack(plan, stage, a, vector) and _many_read(stage.axis, a))
+            for a in reads
+        ):
             continue
         rows = [a for a in reversed(axes) if a is not vector]
         gains = {r: _gain(reads, vector, r) for r in rows}
@@ -115,7 +121,7 @@ def _gain(reads: list[Access], vector: IterVar, row: IterVar) -> int:
 def _can_pack(plan: Plan, stage: Stage, a: Access, axis: IterVar) -> bool:
     source = plan.s.stage(a.tensor)
     alone = sum(b.tensor is a.tensor for b in look.accesses(plan.s, stage)) == 1
-    direct = any(e.op == "read" and e.value is a.tensor for e in look.post_order(stage.body))
+    direct = any(e.op == "read" and e.value is a.tensor for e in post_order(stage.body))
     return alone and direct and a.dimension(axis) is not None and (source.is_placeholder or not source.is_output)
 
 
@@ -173,7 +179,9 @@ class _Tiling:
         self.rows = self.knob("rows", rows)
         sums = self.rows * self.vectors  # type: ignore[operator]
         if not is_const(sums):
-            self.s.constrain(sums + self.vectors + 1 <= machine.registers, "the sums of a tile do not fit into registers")
+            self.s.constrain(
+                sums + self.vectors + 1 <= machine.registers, "the sums of a tile do not fit into registers"
+            )
             if n is None or n * VECTORS[-1] >= 2 * FEW_SUMS:
                 self.s.constrain(sums >= FEW_SUMS, "too few sums to keep the multipliers busy")
         self.width = self.vectors * self.lanes  # type: ignore[operator]
@@ -231,8 +239,11 @@ class _Tiling:
                 middle["line"] = line
             else:
                 outer.append(host.roots[axis])
-        order = ["line", "row", "vector"] if plan.choose(self.stage, "inside", ["rows", "vectors"]) == "vectors" else [
-            "line", "vector", "row"]
+        order = (
+            ["line", "row", "vector"]
+            if plan.choose(self.stage, "inside", ["rows", "vectors"]) == "vectors"
+            else ["line", "vector", "row"]
+        )
         walked = [middle[x] for x in order if x in middle]
         vector, lane = host.split(column, factor=self.lanes)
         if self.vector == len(axes) - 1 or self.row != len(axes) - 1:
@@ -285,17 +296,14 @@ class _Tiling:
             k, step = sums.split(long, factor=self.knob("steps", (1, 2, 4)))
             reduce = [*map(sums.roots.get, slow), k]
         window = [sums.roots[a] for a in short]
-        if window and self.plan.choose(self.stage, "window", ["loops", "one loop", "written out"]) != "loops":
-            written = window if self.plan.s.choices_made[f"{self._word}_window"] == "written out" else window[-1:]
+        if window:
+            way = self.plan.choose(self.stage, "window", ["loops", "one loop", "written out"])
+            written = {"loops": [], "one loop": window[-1:], "written out": window}[way]
         loops = [x for x in window if x not in written]
         sums.reorder(*reduce, *loops, *written, step, *others, row, vector, lane)
         for x in (*written, step, row, vector):
             sums.unroll(x)
         sums.vectorize(lane)
-
-    @property
-    def _word(self) -> str:
-        return "".join(c if c.isalnum() else "_" for c in self.stage.name)
 
     def _packed_along(self, a: Access) -> IterVar | None:
         """The axis whose blocks an operand may be cut into, so that a tile reads it in one go."""

@@ -1,4 +1,4 @@
-"""Classes found by name: built in, by an entry point of an installed package, or in a file.
+"""Plug-ins found by name: built in, by an entry point of an installed package, or in a file.
 
     guided                      a key of the table of built-in classes
     annealing                   an entry point of the group, from any installed package
@@ -30,12 +30,25 @@ __all__ = ["PluginKind", "construct", "is_builtin", "load_class", "plugin_names"
 
 @dataclass(frozen=True)
 class PluginKind:
-    """One kind of plug-in: what messages call it, where to find it, what it must have."""
+    """One kind of plug-in: what messages call it, where to find it, what it must have, what it is."""
 
     noun: str
     group: str
     builtins: Mapping[str, str]
     methods: tuple[str, ...]
+    what: str = "class"
+    legal: str = ""  #: what to say of one that lacks a method; by default, which it must have
+
+    @property
+    def example(self) -> str:
+        """A name of one, as messages write it."""
+        return "ClassName" if self.what == "class" else self.what
+
+    def is_one(self, value: Any, module: str) -> bool:
+        """Whether a value that a module has may be meant: a class that it defines, or anything with the methods."""
+        if self.what == "class":
+            return inspect.isclass(value) and value.__module__ == module
+        return not inspect.isclass(value) and all(callable(getattr(value, m, None)) for m in self.methods)
 
 
 def is_builtin(kind: PluginKind, name: str) -> bool:
@@ -66,13 +79,15 @@ def load_class(kind: PluginKind, name: str) -> Callable[..., Any]:
     if colon and path.endswith(".py"):
         loaded = _from_file(kind, name, path, attribute)
     elif name.endswith(".py"):
-        raise _error(kind, name, "a file needs the name of its class", f"write {name}:ClassName")
+        raise _error(kind, name, f"a file needs the name of its {kind.what}", f"write {name}:{kind.example}")
     else:
         loaded = _from_entry_point(kind, name)
     missing = [method for method in kind.methods if not callable(getattr(loaded, method, None))]
     if not callable(loaded) or missing:
-        lacks = f"it lacks {', '.join(missing)}" if missing else "it is not a class"
-        raise _error(kind, name, lacks, f"a {kind.noun} is a class with the methods {', '.join(kind.methods)}")
+        lacks = f"it lacks {', '.join(missing)}" if missing else f"it is not a {kind.what}"
+        raise _error(
+            kind, name, lacks, kind.legal or f"a {kind.noun} is a class with the methods {', '.join(kind.methods)}"
+        )
     return cast("Callable[..., Any]", loaded)
 
 
@@ -132,7 +147,7 @@ def _from_entry_point(kind: PluginKind, name: str) -> Any:
     raise UsageError(
         f"no such {kind.noun}",
         asked=f"{kind.noun} {name!r}",
-        legal=f"{hint}there are: {listing}; or a class in a file, path/to/file.py:ClassName",
+        legal=f"{hint}there are: {listing}; or a {kind.what} in a file, path/to/file.py:{kind.example}",
     )
 
 
@@ -142,9 +157,9 @@ def _from_file(kind: PluginKind, name: str, path: str, attribute: str) -> Any:
         raise _error(kind, name, f"there is no file {file}")
     module = _execute(kind, name, file)
     if not hasattr(module, attribute):
-        classes = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]
-        listing = f"its classes: {', '.join(classes)}" if classes else "it defines no class"
-        raise _error(kind, name, f"{file.name} has no {attribute or 'class name after the colon'}", listing)
+        found = [n for n, v in vars(module).items() if kind.is_one(v, module.__name__)]
+        listing = f"there: {', '.join(found)}" if found else f"it defines no {kind.what}"
+        raise _error(kind, name, f"{file.name} has no {attribute or f'{kind.what} name after the colon'}", listing)
     return getattr(module, attribute)
 
 

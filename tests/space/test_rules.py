@@ -1,0 +1,281 @@
+"""Sketch rules: which rule settles which stage, what the sketches compute, and rules of other people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosched import te
+from autosched.codegen import compile_function
+from autosched.errors import UsageError, WorkloadError
+from autosched.measure.verify import allowed_error, compare
+from autosched.runtime.module import Module
+from autosched.schedule.schedule import create_schedule
+from autosched.space.rules import Plan, cpu_rules, rule
+from autosched.space.rules.plan import apply_rules
+from autosched.space.workload import Workload, template, workload
+from autosched.target import Target
+from autosched.topi import nn
+
+LLVM = Target.parse("llvm -threads=2").with_limits(
+    vector_bytes=32, vector_registers=16, l1_bytes=32 << 10, l2_bytes=512 << 10, l3_bytes=8 << 20
+)
+
+
+def planned(*args, structure="SSRSRS", **choices):
+    s = create_schedule(list(args)).with_choices(choices)
+    plan = Plan(s, LLVM, structure)
+    apply_rules(plan, cpu_rules())
+    return plan
+
+
+def by_name(plan):
+    return {stage.name: how for stage, how in plan.done.items()}
+
+
+def product(m=24, n=40, k=32):
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((k, n), name="b")
+    r = te.reduce_axis((0, k), "r")
+    return a, b, te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="c")
+
+
+def with_epilogue():
+    a, b, c = product()
+    bias = te.placeholder((40,), name="bias")
+    shifted = te.compute((24, 40), lambda i, j: c[i, j] + bias[j], name="shifted")
+    out = te.compute((24, 40), lambda i, j: te.max(shifted[i, j], 0.0), name="out")
+    return a, b, bias, out
+
+
+def two_layers():
+    a, b, c = product()
+    act = te.compute((24, 40), lambda i, j: te.max(c[i, j], 0.0), name="act")
+    w = te.placeholder((40, 16), name="w")
+    q = te.reduce_axis((0, 40), "q")
+    return a, b, w, te.compute((24, 16), lambda i, j: te.sum(act[i, q] * w[q, j], axis=q), name="d")
+
+
+def normalized(rows=12, columns=50):
+    x = te.placeholder((rows, columns), name="x")
+    return x, nn.softmax(x)
+
+
+def attention(n=20, d=16):
+    q, k, v = (te.placeholder((2, n, d), name=x) for x in "qkv")
+    r, t = te.reduce_axis((0, d), "r"), te.reduce_axis((0, n), "t")
+    scores = te.compute((2, n, n), lambda b, i, j: te.sum(q[b, i, r] * k[b, j, r], axis=r), name="scores")
+    scaled = te.compute((2, n, n), lambda b, i, j: scores[b, i, j] * 0.25, name="scaled")
+    weights = nn.softmax(scaled, axis=-1)
+    out = te.compute((2, n, d), lambda b, i, j: te.sum(weights[b, i, t] * v[b, t, j], axis=t), name="out")
+    return q, k, v, out
+
+
+def pipeline(stages=10):
+    """One-dimensional smoothing of rows, again and again: borders repeated, any size."""
+    h, w = te.var("h"), te.var("w")
+    first = last = te.placeholder((h, w), name="image")
+    for n in range(stages):
+        last = te.compute(
+            (h, w),
+            lambda y, x, of=last, n=n: (
+                (
+                    of[te.max(y - 1, 0), x] + of[te.min(y + 1, h - 1), x]
+                    if n % 2
+                    else of[y, te.max(x - 1, 0)] + of[y, te.min(x + 1, w - 1)]
+                )
+                * 0.5
+            ),
+            name=f"step{n}",
+        )
+    return first, last
+
+
+def running_sum():
+    x = te.placeholder((9, 20), name="x")
+    state = te.placeholder((9, 20), name="state")
+    first = te.compute((1, 20), lambda _, j: x[0, j], name="first")
+    step = te.compute((9, 20), lambda t, j: state[t - 1, j] + x[t, j], name="step")
+    sums = te.scan(first, step, state, inputs=[x], name="sums")
+    return x, te.compute((9, 20), lambda i, j: sums[i, j] * 2.0, name="twice")
+
+
+def row_sums():
+    x = te.placeholder((6, 70), name="x")
+    k = te.reduce_axis((0, 70), "k")
+    return x, te.compute((6,), lambda i: te.sum(x[i, k], axis=k), name="sums")
+
+
+def whole_sum():
+    x = te.placeholder((6, 70), name="x")
+    a, b = te.reduce_axis((0, 6), "a"), te.reduce_axis((0, 70), "b")
+    return x, te.compute((), lambda: te.sum(x[a, b], axis=(a, b)), name="total")
+
+
+def column_maxima():
+    x = te.placeholder((70, 37), name="x")
+    k = te.reduce_axis((0, 70), "k")
+    return x, te.compute((37,), lambda j: te.max(x[k, j], axis=k), name="most")
+
+
+def scalar():
+    x = te.placeholder((), name="x")
+    return x, te.compute((), lambda: x() + 1.0, name="y")
+
+
+PROGRAMS = {
+    "matrix product": product,
+    "epilogue": with_epilogue,
+    "two layers": two_layers,
+    "softmax": normalized,
+    "attention": attention,
+    "ten stencils": pipeline,
+    "scan": running_sum,
+    "sums of rows": row_sums,
+    "sum of all": whole_sum,
+    "maxima of columns": column_maxima,
+    "scalar": scalar,
+    "empty": lambda: product(m=0),
+}
+
+
+def test_every_stage_is_settled_by_the_rule_that_fits_it() -> None:
+    assert by_name(planned(*product())) == {"c": "multi_level_tiling", "c.local": "cache_write"} | dict.fromkeys(
+        ["b.global", "b.global.global"], "pack"
+    )
+    assert by_name(planned(*with_epilogue()))["out"] == "fuse_epilogue"
+    assert by_name(planned(*with_epilogue()))["shifted"] == "always_inline"
+    assert by_name(planned(*two_layers()))["act"] == "fuse_epilogue"
+    assert by_name(planned(*row_sums(), sums_by="lanes_of_sums"))["sums"] == "lanes_of_sums"
+    assert by_name(planned(*column_maxima(), most_by="sums_of_columns"))["most"] == "sums_of_columns"
+    assert by_name(planned(*running_sum()))["sums"] == "leave_opaque"
+
+
+def test_finished_sums_are_stored_by_the_epilogue() -> None:
+    plan = planned(*with_epilogue())
+    assert plan.s["c"].scope == "local"
+    assert plan.s["c"].attach.stage is plan.s["out"]
+    assert [x.kind for x in plan.s["out"].loops][-1] == "vectorize"
+
+
+def test_the_structure_of_tiles_is_a_parameter() -> None:
+    def levels(structure):
+        return planned(*product(k=1024), structure=structure).s.choices_seen.get("c_levels")
+
+    assert levels("SSRSRS") == ("SSRRS", "SSRSRS")
+    assert levels("SSRRS") is None
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sketches_compute_what_the_definition_says(name: str) -> None:
+    args = PROGRAMS[name]()
+    w = Workload("w", args)
+    sizes = {"h": 13, "w": 29} if w.size_names() else {}
+    inputs = w.sample_inputs(sizes)
+    wanted = w.reference(inputs)
+    space = w.search_space(LLVM, sizes)
+    assert not space.untraced
+    rng = np.random.default_rng(1)
+    chosen = rng.permutation(len(space.sketches))[:2]
+    for sketch in (space.sketches[i] for i in chosen):
+        assert not sketch.failure
+        points = sketch.valid_points
+        assert points.count, sketch.name
+        knobs = sketch.values(points.rows([int(rng.integers(points.count))])[0])
+        module = Module(compile_function(sketch.structure.bind(knobs), LLVM), LLVM)
+        got = module(*inputs)
+        for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
+            wrong = compare(a, b, *allowed_error(b, None, None))
+            assert not wrong, f"{sketch.name} with {knobs}: {wrong}"
+
+
+def test_a_long_pipeline_has_few_sketches() -> None:
+    w = Workload("w", pipeline(12))
+    space = w.search_space(LLVM, {"h": 13, "w": 29})
+    assert 4 <= len(space.sketches) <= 16
+    inlined = {s.name: sum(i[0] == "compute_inline" for i in s.trace) for s in space.sketches}
+    assert len(set(inlined.values())) > 2
+
+
+def test_a_printed_sketch_is_a_template_with_the_same_points() -> None:
+    @workload
+    def mine(m=24, n=40, k=32):
+        return product(m, n, k)
+
+    made = mine().search_space(LLVM, {}, "auto").sketches[0]
+    from autosched.schedule.trace import Trace
+
+    names: dict[str, object] = {"te": te}
+    exec(Trace.from_json(made.trace).as_python("pasted"), names)
+    template(mine, target="llvm")(names["pasted"])
+    (again,) = mine().search_space(LLVM, {}).sketches
+    assert [(k.name, k.values) for k in again.knobs] == [(k.name, k.values) for k in made.knobs]
+    assert again.valid_points.count == made.valid_points.count
+
+
+@rule(when=lambda plan, stage: stage.name == "c")
+def plain_rows(plan, stage):
+    """Rows in parallel."""
+    stage.parallel(stage.op.axis[0])
+
+
+def test_rules_of_others_are_asked_first() -> None:
+    space = Workload("w", product()).search_space(LLVM, {}, "auto", [plain_rows])
+    assert [s.trace for s in space.sketches] == [[["parallel", "c", "i"]]]
+
+
+@rule(when=lambda plan, stage: stage.name == "c", last=False)
+def one_way(plan, stage):
+    """Rows in parallel, besides what else there is."""
+    stage.parallel(stage.op.axis[0])
+
+
+def test_a_rule_may_be_one_way_among_others() -> None:
+    names = [s.name for s in Workload("w", product()).search_space(LLVM, {}, "auto", [one_way]).sketches]
+    assert names[0] == "auto[c_by=one_way]"
+    assert any("c_by=multi_level_tiling" in n for n in names[1:])
+
+
+def test_a_rule_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from autosched.space.rules import rule\n"
+        "@rule(when=lambda plan, stage: stage.name == 'c')\n"
+        "def rows(plan, stage):\n"
+        "    stage.parallel('i')\n"
+        "other = 3\n"
+    )
+    w = Workload("w", product())
+    assert len(w.search_space(LLVM, {}, "auto", [f"{file}:rows"]).sketches) == 1
+    with pytest.raises(UsageError, match=r"has no Rows\n  there: rows"):
+        w.search_space(LLVM, {}, "auto", [f"{file}:Rows"])
+    with pytest.raises(UsageError, match="write it under @rule"):
+        w.search_space(LLVM, {}, "auto", [f"{file}:other"])
+    with pytest.raises(UsageError, match="no such rule"):
+        w.search_space(LLVM, {}, "auto", ["nosuch"])
+
+
+def test_a_rule_that_raises_says_where() -> None:
+    @rule(when=lambda plan, stage: True)
+    def broken(plan, stage):
+        raise ValueError("no idea")
+
+    with pytest.raises(WorkloadError, match=r"template auto of w .*it raised ValueError: no idea"):
+        Workload("w", product()).search_space(LLVM, {}, "auto", [broken])
+
+
+def test_which_space_is_searched() -> None:
+    @workload
+    def mine(m=24, n=40, k=32):
+        return product(m, n, k)
+
+    def names(space=""):
+        return {s.name.partition("[")[0] for s in mine().search_space(LLVM, {}, space).sketches}
+
+    assert names() == names("auto") == {"auto"}
+    template(mine, target="llvm")(lambda s: s["c"].parallel("i"))
+    assert names() == names("templates") == {"<lambda>"}
+    assert names("all") == {"<lambda>", "auto"}
+    with pytest.raises(WorkloadError, match="templates, auto, all"):
+        names("any")
