@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from autosched.cli import options
 from autosched.cli.workloads import choose_workload, sizes_of
 from autosched.errors import UsageError
-from autosched.space.workload import SPACES
+from autosched.space.kinds import SPACES
 
 if TYPE_CHECKING:
     from autosched.space.space import SearchSpace, Sketch

@@ -17,7 +17,7 @@ from autosched.cli.signals import interrupted_status
 from autosched.cli.workloads import check_image, choose_tunable, choose_workload, command, sizes_of
 from autosched.errors import MeasureError, UsageError
 from autosched.report import PROGRESS_MODES
-from autosched.space.workload import SPACES
+from autosched.space.kinds import SPACES
 
 if TYPE_CHECKING:
     from autosched.tuning import TuneResult

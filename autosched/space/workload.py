@@ -21,18 +21,16 @@ import numpy as np
 from autosched.errors import AutoschedError, WorkloadError
 from autosched.ir.expr import variables
 from autosched.schedule.trace import Trace
+from autosched.space.kinds import SPACES
 from autosched.target import KINDS, Target
 from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
 from autosched.te.tensor import PlaceholderOp, Tensor
 
-__all__ = ["GPU", "MAX_FORKS", "SPACES", "Template", "Workload", "WorkloadFunction", "template", "workload"]
+__all__ = ["GPU", "MAX_FORKS", "Template", "Workload", "WorkloadFunction", "template", "workload"]
 
 #: in a template's place for a target: every kind whose loops are bound to work-groups and work-items
 GPU = "gpu"
-
-#: where sketches come from: templates that someone wrote, rules, or both
-SPACES = ("templates", "auto", "all")
 
 #: `choose` may split a template into this many sketches, unless `@template(..., max_forks=N)` says otherwise:
 #: it runs once for each, which takes milliseconds.
