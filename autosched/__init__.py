@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from autosched import records, te, tir, topi, tvm
     from autosched.asking import ask_and_tell
-    from autosched.building import build, plan
+    from autosched.building import build, plan, search_space
     from autosched.kernels import build_kernel, run_kernel, tune_kernel
     from autosched.lower import lower
     from autosched.raw.kernel import raw_kernel
@@ -47,6 +47,7 @@ __all__ = [
     "records",
     "run_kernel",
     "sanitize",
+    "search_space",
     "te",
     "template",
     "tir",
@@ -70,6 +71,7 @@ _HOME = {
     "load_module": "autosched.runtime.export",
     "create_schedule": "autosched.schedule",
     "plan": "autosched.building",
+    "search_space": "autosched.building",
     "raw_kernel": "autosched.raw.kernel",
     "run_kernel": "autosched.kernels",
     "sanitize": "autosched.sanitizing",

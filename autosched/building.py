@@ -16,7 +16,7 @@ from autosched.errors import AutoschedError, UsageError
 from autosched.ir.stmt import Buffer, Function
 from autosched.lower.pipeline import Structure, lower_structure
 from autosched.records import ranked, read_workload
-from autosched.runtime.device import describe_device, resolve_target
+from autosched.runtime.device import describe_device, resolve_target, with_machine
 from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.schedule import Schedule, replay
 from autosched.space.default import default_schedule
@@ -26,8 +26,9 @@ from autosched.te.tensor import Tensor
 
 if TYPE_CHECKING:
     from autosched.runtime.module import Module
+    from autosched.space.space import SearchSpace
 
-__all__ = ["Plan", "as_workload", "build", "plan"]
+__all__ = ["Plan", "as_workload", "build", "plan", "search_space"]
 
 
 T = TypeVar("T")
@@ -60,6 +61,26 @@ class Plan:
 def as_workload(what: T | WorkloadFunction) -> T | Workload:
     """The workload itself, or a workload function called with its defaults."""
     return what() if isinstance(what, WorkloadFunction) else what
+
+
+def search_space(
+    what: Workload | WorkloadFunction,
+    target: TargetLike = None,
+    *,
+    sizes: dict[str, int] | None = None,
+    space: str = "",
+    rules: Sequence[Any] = (),
+) -> SearchSpace:
+    """What `tune` searches, on this machine: `.sketches` with their knobs, counts of points, traces.
+
+    sizes, space, rules: as `tune` takes them
+
+    Raises WorkloadError where there is no sketch.
+    """
+    workload = as_workload(what)
+    asked = workload.sizes_of(workload.sample_inputs(sizes))
+    found: SearchSpace = workload.search_space(with_machine(resolve_target(target)), asked, space, rules)
+    return found
 
 
 def build(

@@ -40,16 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.runtime.device import resolve_target, with_machine
+    from autosched.building import search_space
 
     workload = choose_workload(args)
-    sizes = workload.sizes_of(workload.sample_inputs(sizes_of(args, workload) or None))
-    target = with_machine(resolve_target(args.target))
-    space = workload.search_space(target, sizes, args.space, args.rule)
+    sizes = sizes_of(args, workload) or None
+    space = search_space(workload, args.target, sizes=sizes, space=args.space, rules=args.rule)
     numbers = range(len(space.sketches)) if args.only is None else [_number(space, args.only) - 1]
     if args.json:
         options.emit(
-            {"workload": repr(workload), "target": str(target), "sketches": [_facts(space, i) for i in numbers]}
+            {"workload": repr(workload), "target": str(space.target), "sketches": [_facts(space, i) for i in numbers]}
         )
     elif args.names:
         print("\n".join(f"{i + 1:4}  {space.sketches[i].name}" for i in numbers))
