@@ -132,7 +132,7 @@ def _by_pattern(plan: Plan, stage: Stage, ways: list[str]) -> str:
         plan.passed += 1
         if plan.passed % plan.choose(last, "stores_every", [1, 2, 3, 4]):
             return "inline"
-    kind = plan.choose(last, "stores_at", ["inside", SLIDING, ROOT])
+    kind = plan.choose(last, "stores_at", ["inside", *(w for w in ways if w == SLIDING), ROOT])
     stored = [w for w in ways if w != "inline"]
     return kind if kind in stored else next((w for w in stored if w not in (SLIDING, ROOT)), stored[-1])
 
