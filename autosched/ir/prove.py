@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from autosched.ir.expr import Expr, is_index, variables
 from autosched.ir.poly import Monomial, Poly, has, join, without
+from autosched.ir.witness import Witness, witnesses
 
 __all__ = ["Memory", "Prover", "Range", "conjuncts", "is_integer_index"]
 
@@ -37,6 +38,8 @@ class Conclusions:
     surroundings: dict[frozenset[Expr], int] = field(default_factory=dict)
     #: atom -> its smallest value if that is a known number, else -1
     least: dict[Expr, int] = field(default_factory=dict)
+    #: assignments in which all that is known holds, made when first needed
+    witnesses: list[Witness] | None = None
 
 
 class Memory:
@@ -113,6 +116,7 @@ class Prover(ABC):
         else:
             self._known.surroundings.clear()
             self._known.least.pop(var, None)
+            self._known.witnesses = None
         self._ranges[var] = (self._as_poly(low), self._as_poly(high))
 
     def forget(self) -> None:
@@ -235,6 +239,8 @@ class Prover(ABC):
             return True
         if self._depth >= self.PROOF_DEPTH:
             return self._obviously_nonneg(p)
+        if self._known.witnesses is None:  # here, because inside proofs facts are put aside
+            self._known.witnesses = witnesses(self.range, self._facts)
         attempt = p, bool(self._facts)
         if self._known.unproven.get(attempt, self.PROOF_DEPTH) <= self._depth:
             return False
@@ -297,10 +303,19 @@ class Prover(ABC):
             return False
         if self._obviously_nonneg(p):
             return True
+        if self._is_refuted(p):
+            return False
         atom = self._next_atom(p)
         if (atom is None or atom.op == "var") and self._facts and self._by_a_fact(p, steps):
             return True
         return atom is not None and self._eliminate(p, atom, steps)
+
+    def _is_refuted(self, p: Poly) -> bool:
+        """Whether `p < 0` for some values within the ranges, for which all facts hold."""
+        for w in self._known.witnesses or ():  # noqa: SIM110  (a hot spot, as in `has`)
+            if w.of(p) < 0:
+                return True
+        return False
 
     def _obviously_nonneg(self, p: Poly) -> bool:
         """All coefficients non-negative over atoms that are themselves non-negative."""

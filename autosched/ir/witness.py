@@ -1,0 +1,122 @@
+"""Assignments that refute: a polynomial that is negative for one of them has no proof, whoever looks for it.
+
+Most questions put to a prover have no proof, and giving up takes it longer than finding one: it has
+to try every way. One assignment within the ranges for which `p < 0` ends the search at once, and as
+the claims that a proof goes through each imply the next, every one of them is looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from zlib import crc32
+
+from autosched.ir.expr import Expr
+from autosched.ir.poly import Poly
+
+__all__ = ["Witness", "witnesses"]
+
+Range = tuple[Poly | None, Poly | None]
+Number = int | float  #: NaN is what is not known
+
+_DEEPEST = 100  # expressions deeper than this are unknown: evaluation recurses
+_UNKNOWN = math.nan
+
+#: Where in their ranges sizes and other variables lie, one pair for each witness. Open ranges end after 1000.
+_PLACES = (("far", "low"), ("far", "high"), ("far", "inside"), ("near", "inside"), ("near", "low"))
+
+
+def witnesses(range_of: Callable[[Expr], Range], facts: Sequence[Poly]) -> list[Witness]:
+    """Assignments within the ranges that meet the facts; there may be none."""
+    found = [Witness(range_of, sizes, others) for sizes, others in _PLACES]
+    return [w for w in found if all(w.of(f) >= 0 for f in facts)]
+
+
+class Witness:
+    """Values of variables, chosen as they are asked for, each within its range."""
+
+    __slots__ = ("_others", "_range_of", "_sizes", "_values")
+
+    def __init__(self, range_of: Callable[[Expr], Range], sizes: str, others: str) -> None:
+        self._range_of, self._sizes, self._others = range_of, sizes, others
+        self._values: dict[Expr, Number] = {}
+
+    def of(self, p: Poly) -> Number:
+        """The value of the polynomial; NaN if it depends on what is not known."""
+        total: Number = 0
+        values = self._values
+        for m, c in p.terms.items():
+            product: Number = c
+            for atom in m:
+                value = values.get(atom)
+                product *= self._value(atom) if value is None else value
+            total += product
+        return total
+
+    def _value(self, e: Expr) -> Number:
+        found = self._values.get(e)
+        if found is None:
+            found = self._values[e] = self._computed(e) if e.depth <= _DEEPEST else _UNKNOWN
+        return found
+
+    def _computed(self, e: Expr) -> Number:
+        if e.op == "var":
+            return self._chosen(e)
+        if e.op == "const":
+            return int(e.value) if e.dtype.lanes == 1 and not e.dtype.is_float else _UNKNOWN
+        if e.op in ("select", "if_then_else"):
+            condition = self._value(e.args[0])
+            return _UNKNOWN if condition != condition else self._value(e.args[1 if condition else 2])
+        if e.op == "cast":
+            return self._value(e.args[0]) if e.index else _UNKNOWN
+        function = _FUNCTIONS.get(e.op)
+        if function is None or not e.index:
+            return _UNKNOWN
+        args = [self._value(a) for a in e.args]
+        return _UNKNOWN if any(a != a for a in args) else function(*args)
+
+    def _chosen(self, v: Expr) -> Number:
+        """A value in the range of the variable; NaN, which spoils what it gets into, if there is none."""
+        low, high = (None if b is None else self.of(b) for b in self._range_of(v))
+        if low is None and high is None:
+            low = 0
+        some = crc32(v.name.encode())
+        place = self._sizes if v.value.role in ("size", "scalar", "knob") else self._others
+        if low is None or high is None:
+            distance = {"low": 0, "near": some % 7, "inside": 40 + some % 50}.get(place, 1000 + some % 100)
+            return high - distance if low is None and high is not None else (low or 0) + distance
+        if not low <= high:
+            return _UNKNOWN
+        if place in ("low", "high"):
+            return low if place == "low" else high
+        return low + some % (high - low + 1)
+
+
+def _floordiv(a: Number, b: Number) -> Number:
+    return a // b if b else 0
+
+
+def _floormod(a: Number, b: Number) -> Number:
+    return a % b if b else 0
+
+
+_FUNCTIONS: dict[str, Callable[..., Number]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: -a,
+    "min": min,
+    "max": max,
+    "floordiv": _floordiv,
+    "floormod": _floormod,
+    "lt": lambda a, b: int(a < b),
+    "le": lambda a, b: int(a <= b),
+    "gt": lambda a, b: int(a > b),
+    "ge": lambda a, b: int(a >= b),
+    "eq": lambda a, b: int(a == b),
+    "ne": lambda a, b: int(a != b),
+    "and": lambda a, b: int(bool(a) and bool(b)),
+    "or": lambda a, b: int(bool(a) or bool(b)),
+    "not": lambda a: int(not a),
+    "likely": lambda a: a,
+}
