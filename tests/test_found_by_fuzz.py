@@ -192,7 +192,8 @@ def test_shared_memory_of_a_product_with_no_rows() -> None:
 
 
 def test_pieces_of_nested_loops_have_room_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops that lie in one another are cut in three each: three of them make 27 bodies, five 243."""
+    """Loops that lie in one another, each cut in three, would make 27 bodies of three loops. What the outer
+    ones ask of their tails is asked once, in the innermost: it makes less than twice the text."""
     n = te.var("n")
     a = te.placeholder((n,) * 3, "int32", "A")
     b = te.compute((n,) * 3, lambda i, j, k: a[te.max(i - 1, 0), te.max(j - 1, 0), te.min(k + 1, n - 1)], name="B")
@@ -206,7 +207,7 @@ def test_pieces_of_nested_loops_have_room_in_all(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr("autosched.lower.partition.MAX_STATEMENTS", room)
         lengths.append(len(str(lower_structure(s, [a, b], Target("llvm"), "f").bind({}).body)))
         check(s, [a, b], n=7)
-    assert lengths[0] < lengths[1] < lengths[2]
+    assert lengths[0] < lengths[2] < 2 * lengths[0]
 
 
 @pytest.mark.parametrize("n", [1, 3])

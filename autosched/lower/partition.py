@@ -16,7 +16,7 @@ two bodies instead, so that the pieces still run side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from autosched.ir.expr import (
@@ -81,6 +81,14 @@ class _Room:
 
 
 @dataclass(frozen=True, slots=True)
+class _Open:
+    """Questions of a loop that an inner one asks once for all: its interior, and when that is right."""
+
+    span: _Span
+    holds: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class _Around:
     """What surrounds a statement: the loops of work-items, and the room that is left.
 
@@ -90,6 +98,7 @@ class _Around:
 
     items: frozenset[Expr]
     room: _Room
+    left_open: tuple[_Open, ...] = ()  #: what loops outside leave to the next loop that is cut
 
 
 @dataclass(slots=True)
@@ -105,10 +114,12 @@ class _Question:
 class _Span:
     """Where all the answers hold: `low <= v < high`, provided `provided`.
 
-    `asked` are conditions that could not be solved for `v`: an iteration has to try them.
+    `asked` are conditions that could not be solved for `v`: an iteration has to try them. `solved` are
+    those that could, as they were: without divisions, they say more to a prover than the limits do.
     """
 
     asked: list[Expr] = field(default_factory=list)
+    solved: list[Expr] = field(default_factory=list)
     low: list[Expr] = field(default_factory=list)
     high: list[Expr] = field(default_factory=list)
     provided: list[Expr] = field(default_factory=list)
@@ -148,14 +159,15 @@ def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
         if is_cut and (loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx")):
             span = _interior(loop, an, around)
         if span is None:
-            return replace(loop, body=_partition(loop.body, an, around))
+            return _uncut(loop, an, around)
         site = _site(loop.body, span)
         if _works_elsewhere(loop.body, site):
             return replace(loop, body=_partition(_chosen_at(loop, site, span, an), an, around))
-        clean = replace_exprs(loop.body, span.answers)
-        clean = simplify_stmt(clean, an)
+        if _is_better_asked_inside(loop, span, an, around):
+            asked = _Open(span, an.simplify(logical_and(*span.provided, *span.asked, *span.solved)))
+            return replace(loop, body=_partition(loop.body, an, replace(around, left_open=(*around.left_open, asked))))
     if loop.kind != "serial" or span.asked:
-        return _choose(loop, span, clean, an, around)
+        return _choose(loop, span, an, around)
     # limits may be simplified only by what holds where they are computed: if knowing that the loop
     # runs makes them simpler, it has to be asked
     runs = an.simplify(loop.extent >= 1)
@@ -165,12 +177,33 @@ def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
     if low is without_asking[0] and high is without_asking[1]:
         runs = const(True)
     with an.assuming(runs):
-        with an.tightened({}):
-            enter_loop(loop, an)
-            an.bind(loop.var, low, an.poly(high) - 1)
-            inside = _partition(simplify_stmt(clean, an), an, around)
-        pieces = _cut(loop, span, low, high, inside, an, around)
+        pieces = _cut(loop, span, low, high, an, around)
     return pieces if is_const(runs, True) else If(runs, pieces)
+
+
+def _uncut(loop: For, an: Analyzer, around: _Around) -> Stmt:
+    """A loop that settles nothing itself. What was left open for a loop further inside is settled here,
+    should there be none."""
+    if not around.left_open or _leads_to_a_cut(loop.body, an, around):
+        return replace(loop, body=_partition(loop.body, an, around))
+    return _interiors(loop.body, _Span(), an, around, lambda body: replace(loop, body=body))
+
+
+def _interiors(body: Stmt, span: _Span, an: Analyzer, around: _Around, loop_of: Callable[[Stmt], Stmt]) -> Stmt:
+    """The loop over the interior of `span`; a choice of loops where questions of loops around are open."""
+    within = replace(around, left_open=())
+    answers, holds, border = dict(span.answers), const(True), body
+    for outer in around.left_open:
+        answers.update(outer.span.answers)
+        holds = logical_and(holds, outer.holds)
+        border = _scalar_border(border, outer.span)
+    with an.assuming(holds):
+        clean = simplify_stmt(replace_exprs(body, answers), an)
+        inside = loop_of(_partition(simplify_stmt(clean, an), an, within))
+    if is_const(holds, True):
+        return inside
+    clean = simplify_stmt(replace_exprs(border, span.answers), an)
+    return If(holds, inside, loop_of(_partition(clean, an, within)))
 
 
 def _tighten(loop: For, an: Analyzer, around: _Around) -> For:
@@ -215,15 +248,27 @@ def _limits(loop: For, span: _Span, an: Analyzer) -> tuple[Expr, Expr]:
     return low, high
 
 
-def _cut(loop: For, span: _Span, low: Expr, high: Expr, inside: Stmt, an: Analyzer, around: _Around) -> Stmt:
-    end = loop.start + loop.extent
-    border = _scalar_border(loop.body, span)
-    pieces = [replace(loop, start=low, extent=high - low, body=inside)]
-    for start, stop, first in ((loop.start, low, True), (high, end, False)):
-        piece = simplify_stmt(replace(loop, start=start, extent=stop - start, body=border, ragged=True, lanes=0), an)
-        piece = _partition(piece, an, around)
-        pieces.insert(0 if first else len(pieces), piece)  # type: ignore[arg-type]
-    return seq(*(simplify_stmt(p, an) for p in pieces))
+def _cut(loop: For, span: _Span, low: Expr, high: Expr, an: Analyzer, around: _Around) -> Stmt:
+    with an.tightened({}):
+        enter_loop(loop, an)
+        an.bind(loop.var, low, an.poly(high) - 1)
+        whole = replace(loop, start=low, extent=high - low)
+        inside = _interiors(loop.body, span, an, around, lambda body: replace(whole, body=body))
+    border = _border(loop.body, span, around)
+    within = replace(around, left_open=())
+    left, right = (
+        replace(loop, start=start, extent=stop - start, body=border, ragged=True, lanes=0)
+        for start, stop in ((loop.start, low), (high, loop.start + loop.extent))
+    )
+    before, after = (_partition(simplify_stmt(piece, an), an, within) for piece in (left, right))
+    return seq(*(simplify_stmt(p, an) for p in (before, inside, after)))
+
+
+def _border(body: Stmt, span: _Span, around: _Around) -> Stmt:
+    """`body` for the border of `span`, whether or not what is left open holds there."""
+    for outer in around.left_open:
+        body = _scalar_border(body, outer.span)
+    return _scalar_border(body, span)
 
 
 def _scalar_border(body: Stmt, span: _Span) -> Stmt:
@@ -248,16 +293,15 @@ def _half(extent: Expr) -> int:
     return 1 << (half.bit_length() - 1) if half >= 4 else 0
 
 
-def _choose(loop: For, span: _Span, clean: Stmt, an: Analyzer, around: _Around) -> Stmt:
+def _choose(loop: For, span: _Span, an: Analyzer, around: _Around) -> Stmt:
     with an.tightened({}):
         enter_loop(loop, an)
         condition = an.simplify(_holds(loop, span))
-        if is_const(condition, True):
-            body = _partition(clean, an, around)
-        else:
-            with an.assuming(condition):
-                inside = _partition(simplify_stmt(clean, an), an, around)
-            body = If(condition, inside, _partition(simplify_stmt(_scalar_border(loop.body, span), an), an, around))
+        with an.assuming(condition):
+            body = _interiors(loop.body, span, an, around, lambda body: body)
+        if not is_const(condition, True):
+            border = simplify_stmt(_border(loop.body, span, around), an)
+            body = If(condition, body, _partition(border, an, replace(around, left_open=())))
     return replace(loop, body=body)
 
 
@@ -267,6 +311,38 @@ def _holds(loop: For, span: _Span) -> Expr:
     tests += [make("ge", const(True).dtype, (loop.var, e)) for e in span.low if e is not loop.start]
     tests += [make("lt", const(True).dtype, (loop.var, e)) for e in span.high]
     return logical_and(*tests)
+
+
+# -- questions of a loop asked inside another one -------------------------------------------------
+
+
+def _is_better_asked_inside(loop: For, span: _Span, an: Analyzer, around: _Around) -> bool:
+    """Whether a loop inside is cut too, and all that is asked here are guards, which its borders can go
+    on asking: they are short. Cut here, the program would have those borders in each of the pieces.
+
+        for y: for x: f(x, y)   ->   for y: {for x in border: f(x, y)
+                                             if <y in interior>: for x in interior: ... else: ...}
+    """
+    only_guards = all(is_const(answer, True) for answer in span.answers.values())
+    return only_guards and not loop.thread and not around.items and _leads_to_a_cut(loop.body, an, around)
+
+
+def _leads_to_a_cut(s: Stmt, an: Analyzer, around: _Around) -> bool:
+    """Whether `s` is a serial loop that is going to be cut, and little besides."""
+    match s:
+        case If(otherwise=None):
+            with an.assuming(s.condition):
+                return _leads_to_a_cut(s.then, an, around)
+        case Produce() | Let():
+            return _leads_to_a_cut(s.body, an, around)
+        case For(kind="serial", ragged=False, thread="") if not _is_relaxed(s):
+            with an.tightened({}):
+                enter_loop(s, an)
+                span = _interior(s, an, replace(around, room=replace(around.room)))
+                if span is None or hint(s, "loop_partition_hint") == 0:
+                    return _leads_to_a_cut(s.body, an, around)
+                return not _works_elsewhere(s.body, _site(s.body, span))
+    return False
 
 
 # -- questions asked in one corner of a large body ------------------------------------------------
@@ -439,6 +515,7 @@ def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, s
             return False
     span.low += trial.low
     span.high += trial.high
+    span.solved += trial.solved
     span.provided += [c for c in trial.provided if c not in set(span.provided)]
     span.answers[question.node] = question.answer
     return True
@@ -471,6 +548,7 @@ def _solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: _Span, d
             span.provided.append(make("ge", const(True).dtype, (rest.expr(), const(0))))
             return True
         return False
+    span.solved.append(make("ge", const(True).dtype, (worst.expr(), const(0))))
     if k > 0:  # v >= ceil(-rest / k)
         span.low.append(an.simplify(const(0) - floordiv(rest.expr(), k)))
     else:  # v <= floor(rest / -k)

@@ -33,6 +33,16 @@ def fused_vectorized_blur(lanes: int = 32) -> tuple[list[te.Tensor], Schedule]:
     return b.args, s
 
 
+def test_a_tail_of_rows_has_no_borders_of_columns_of_its_own() -> None:
+    """What strips of rows ask is asked inside the loop over blocks, whose borders are there once: two bodies
+    for the interior, four on the left (the edge, vectors and what they leave, the far edge), three on the right."""
+    args, s = fused_vectorized_blur()
+    f = lower_structure(s, args, "llvm").bind()
+    strips = [x for x in walk(f.body) if isinstance(x, For) and x.var.name.startswith("y.outer")]
+    assert len(strips) == 1
+    assert sum(isinstance(x, Store) for x in walk(f.body)) == 2 + 1 + 4 + 3  # the interior has two rows written out
+
+
 def vector_stores(f: Function) -> Iterator[tuple[list[For], Store]]:
     """Each store of several lanes, and the loops around it."""
 
