@@ -87,8 +87,7 @@ def test_records_of_another_shape_prime_the_model(tuned, blur, tmp_path):
         return "\n".join(result.notes)
 
     said = notes()
-    assert "primed with 6 trials of 1 other shape;" in said
-    assert "records passed over, because their features are of another version: 1" in said
+    assert "primed with 7 trials of 1 other shape; features of 1 of them were computed anew" in said
     assert "primed" not in notes(transfer=False)
     assert "primed" not in notes(model="none")
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+
+import pytest
 
 import autosched
 from autosched import te, template, workload
 from autosched.measure.protocol import MeasureOptions
 from autosched.records import Record, RecordLog, default_path
+from autosched.space.features import FEATURE_VERSION
+from autosched.tuning.priming import Replays
 
 FAST = MeasureOptions(min_repeat_ms=0.2, repeat=2, builders=1)
 
@@ -114,3 +119,82 @@ def test_a_strategy_that_fails_does_not_end_the_run(tmp_path):
     assert told[-1] == (
         f"strategy {name!r}: 2 proposals were dropped: 1 proposed or observed before, 1 not a point of the space"
     )
+
+
+@workload
+def scaled(n=256):
+    a = te.placeholder((n,), "int32", name="a")
+    return a, te.compute((n,), lambda i: a[i] * 3, name="b")
+
+
+@template(scaled, target="llvm")
+def rows(s):
+    b = s["b"]
+    outer, inner = b.split(b.op.axis[0], factor=s.define_knob("tile", [4, 8, 16, 32]))
+    b.vectorize(inner)
+    b.parallel(outer)
+
+
+def logged(folder, records, change):
+    """A log of other records: what `change` makes of each."""
+    path = default_path("scaled", "llvm", folder)
+    for r in records:
+        RecordLog(path).append(change(r))
+    return folder
+
+
+def without_features(r: Record) -> Record:
+    return replace(r, extra={k: v for k, v in r.extra.items() if k != "features"})
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Four trials of a shape, with their features."""
+    folder = tmp_path_factory.mktemp("measured")
+    autosched.tune(scaled(512), "llvm", trials=4, records=folder, measure=FAST, strategy="grid")
+    return of_trials(RecordLog(default_path("scaled", "llvm", folder)).read().records)
+
+
+def primed_by(folder, **options):
+    result = autosched.tune(scaled(), "llvm", trials=1, records=folder, measure=FAST, **options)
+    return [note for note in result.notes if "primed" in note or "passed over" in note]
+
+
+def test_features_that_records_lack_are_computed_from_their_trace(measured, tmp_path):
+    said = primed_by(logged(tmp_path, measured, without_features))
+    assert said == ["the cost model is primed with 4 trials of 1 other shape; features of 4 of them were computed anew"]
+    replays = Replays(scaled(), math.inf)
+    bare = [without_features(r) for r in measured]
+    for record, values in replays(bare):
+        (kept,) = [r.features(FEATURE_VERSION) for r in measured if r.id == record.id]
+        assert values == pytest.approx(kept, rel=1e-5)  # what was recorded when it was measured
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda r: replace(r, trace=[["no_such_primitive", "b"], *r.trace]),
+        lambda r: replace(r, workload={**r.workload, "name": "nobody_knows_it"}),
+        lambda r: replace(r, workload={**r.workload, "params": {"n": "many"}}),
+        lambda r: replace(r, workload={**r.workload, "key": "another"}),
+        lambda r: replace(r, knobs={"other": 1}),
+        lambda r: replace(r, target="no such target"),
+    ],
+)
+def test_a_record_that_does_not_replay_primes_nothing(measured, damage):
+    bare = [damage(without_features(r)) for r in measured]
+    assert list(Replays(scaled(), math.inf)(bare)) == []
+
+
+def test_features_are_computed_until_the_deadline(measured):
+    assert list(Replays(scaled(), -math.inf)([without_features(r) for r in measured])) == []
+
+
+def test_records_of_another_version_are_computed_anew_and_others_counted(measured, tmp_path):
+    def of_old(r: Record) -> Record:
+        old = r.with_features("of old", [1.0])
+        return replace(old, trace=[]) if r is measured[0] else old
+
+    (said,) = primed_by(logged(tmp_path, measured, of_old))
+    assert said.startswith("the cost model is primed with 3 trials of 1 other shape; features of 3 of them")
+    assert said.endswith("records passed over, because they have no features of this version: 1")

@@ -1,14 +1,14 @@
 """What a cost model may learn from records of other shapes, operators and devices.
 
 Their times are not comparable with each other's, so each computation on each device is a group. Only
-records of the same kind of target are taken, and only those whose features are of the same version:
-the columns of another version mean something else.
+records of the same kind of target are taken, with features of the same version: the columns of another
+version mean something else. Whoever calls may know how to compute those that are missing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 from autosched.errors import RecordError
 from autosched.records.best import latest
 from autosched.records.folders import find_folders
-from autosched.records.log import RecordLog
+from autosched.records.log import RecordLog, default_path
 from autosched.records.record import Record, decode
 
-__all__ = ["Task", "Transfer", "read_transfer"]
+__all__ = ["Replay", "Task", "Transfer", "read_transfer"]
 
 #: Trials that a model is primed with at most: it learns from them again with every fit.
 MAX_TRIALS = 2000
+#: Computes features: given records, it yields those that it can do, with theirs.
+Replay = Callable[[Sequence[Record]], Iterable[tuple[Record, Sequence[float]]]]
 #: Bytes of a line that has features at all.
 _FEATURES = b'"features":{'
 
@@ -49,7 +51,8 @@ class Task:
 class Transfer:
     """Trials for `CostModel.prime`: float64 [n, F], seconds [n] (`inf` = failed) and groups int64 [n].
 
-    `origins` are the tasks that they are from, by group. `passed_over` records have features of another version.
+    `origins` are the tasks that they are from, by group. `replayed` of the trials had no features in their
+    record. `passed_over` records have none of this version, and it was not possible to compute them.
     """
 
     features: NDArray[np.float64]
@@ -57,6 +60,7 @@ class Transfer:
     groups: NDArray[np.int64]
     origins: tuple[Task, ...]
     passed_over: int
+    replayed: int = 0
 
     def describe(self, task: Task) -> str:
         """`312 trials of 2 other shapes, 1 other operator`: what is other about them than `task`."""
@@ -72,27 +76,38 @@ class Transfer:
 
 
 def read_transfer(
-    task: Task, target_kind: str, *, version: str, width: int, folder: str | os.PathLike[str] | None = None
+    task: Task,
+    target_kind: str,
+    *,
+    version: str,
+    width: int,
+    folder: str | os.PathLike[str] | None = None,
+    replay: Replay | None = None,
 ) -> Transfer:
     """Trials of other tasks than this one, from the folders that `find_folders` names.
 
-    Reads the logs of all workloads for this kind of target, and decodes only the lines whose features
-    have this `version`; those must be of `width` columns. Of more than 2000 trials, those of the same
-    workload are kept, and the latest.
+    Reads the logs of all workloads for this kind of target. Features are those of this `version`, of `width`
+    columns; `replay` yields them for those records without that it can. Of more than 2000 trials, those of the
+    same workload are kept, and the latest.
     """
     wanted = f'"version":"{version}"'.encode()
-    records, passed_over = [], 0
-    for line in _lines(target_kind, folder):
-        if wanted in line:
-            with suppress(RecordError):  # whoever builds with it will be told
-                records.append(decode(line))
-        else:
-            passed_over += _FEATURES in line
+    with_them: list[bytes] = []
+    without: list[bytes] = []
+    for line in _lines(task.workload, target_kind, folder):
+        (with_them if wanted in line else without).append(line)
     found = []
-    for record in latest(records):
+    for record in _of_others(with_them, task):
         values = record.features(version)
-        if values is not None and len(values) == width and record.status != "lost" and Task.of(record) != task:
+        if values is not None and len(values) == width:
             found.append((record, values))
+    passed_over = sum(_FEATURES in line for line in without)
+    replayed = []
+    if replay is not None and len(found) < MAX_TRIALS:
+        known = {record.id for record, _ in found}
+        bare = [record for record in _of_others(without[:MAX_TRIALS], task) if record.id not in known]
+        replayed = [(record, tuple(values)) for record, values in replay(bare)]
+        passed_over -= sum("features" in record.extra for record, _ in replayed)
+    found += replayed
     found.sort(key=lambda pair: (pair[0].workload["name"] != task.workload, -pair[0].moment, pair[0].id))
     found = found[:MAX_TRIALS]
     origins = sorted({Task.of(record) for record, _ in found}, key=repr)
@@ -102,12 +117,24 @@ def read_transfer(
         np.array([origins.index(Task.of(record)) for record, _ in found], dtype=np.int64),
         tuple(origins),
         passed_over,
+        len(replayed),
     )
 
 
-def _lines(target_kind: str, folder: str | os.PathLike[str] | None) -> Iterator[bytes]:
-    """All lines of the logs for a kind of target. A log that cannot be read has none."""
-    for place in find_folders(folder):
-        for path in sorted(place.glob(f"*.{target_kind}.jsonl")):
-            with suppress(RecordError):
-                yield from (line for _, line in RecordLog(path).lines())
+def _of_others(lines: Iterable[bytes], task: Task) -> list[Record]:
+    """The records in these lines that are of another task and say something about their candidate."""
+    records = []
+    for line in lines:
+        with suppress(RecordError):  # whoever builds with it will be told
+            records.append(decode(line))
+    return [r for r in latest(records) if r.status != "lost" and Task.of(r) != task]
+
+
+def _lines(workload: str, target_kind: str, folder: str | os.PathLike[str] | None) -> Iterator[bytes]:
+    """All lines of the logs for a kind of target, those of this workload first, the last of a log first. A log
+    that cannot be read has none."""
+    own = default_path(workload, target_kind, "").name
+    paths = [p for place in find_folders(folder) for p in sorted(place.glob(f"*.{target_kind}.jsonl"))]
+    for path in sorted(paths, key=lambda p: p.name != own):
+        with suppress(RecordError):
+            yield from reversed([line for _, line in RecordLog(path).lines()])

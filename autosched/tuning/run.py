@@ -34,7 +34,6 @@ from autosched.records import (
     latest,
     new_id,
     ranked,
-    read_transfer,
     read_workload,
     trials,
 )
@@ -46,6 +45,7 @@ from autosched.space.tunable import Tunable
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
+from autosched.tuning.priming import REPLAY_S, prime
 from autosched.tuning.proposals import Proposals
 
 __all__ = ["PLAYOFF_SHARE", "tune"]
@@ -63,6 +63,8 @@ FINALISTS = 5
 ROUNDS = 15
 #: Part of a budget in seconds that is kept for the play-off, at least.
 PLAYOFF_SHARE = 0.1
+#: Part of a budget in seconds that computing features of old records may take, at most.
+REPLAY_SHARE = 0.05
 
 
 def tune(
@@ -191,7 +193,10 @@ class _Run:
         # where others are at work, too, training took 20 s instead of 0.1 s.
         made = make_model(model, self.space.feature_names, seed=seed, threads=1)
         if transfer and isinstance(made, PrimedCostModel):
-            self._prime(made)
+            seconds = min(REPLAY_S, REPLAY_SHARE * (self.budget_s or float("inf")))
+            said = prime(made, self.task, self.workload, self.space, records=self.records, seconds=seconds)
+            if said:
+                self.note(said)
         self.strategy_name, self.seed = strategy, seed
         self.strategy = make_strategy(strategy, self.space, seed=seed, model=made, **options)
         self.proposals = Proposals(self.strategy, self.ahead)
@@ -200,19 +205,6 @@ class _Run:
         self.resumed = sum(r.sketch != DEFAULT for c, r in past if c is not None)
         if known:
             self.strategy.observe(known)
-
-    def _prime(self, model: PrimedCostModel) -> None:
-        """Let the model learn from records of other shapes, operators and devices."""
-        version, width = self.space.feature_version, len(self.space.feature_names)
-        found = read_transfer(self.task, self.target.kind, version=version, width=width, folder=self.records)
-        said = []
-        if len(found.seconds):
-            model.prime(found.features, found.seconds, found.groups)
-            said.append(f"the cost model is primed with {found.describe(self.task)}")
-        if found.passed_over:
-            said.append(f"records passed over, because their features are of another version: {found.passed_over}")
-        if said:
-            self.note("; ".join(said))
 
     def _candidate(self, r: Record) -> Candidate | None:
         at = self.space.find(r.trace)
