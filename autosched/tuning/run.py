@@ -193,6 +193,9 @@ class _Run:
         # where others are at work, too, training took 20 s instead of 0.1 s.
         made = make_model(model, self.space.feature_names, seed=seed, threads=1)
         if transfer and isinstance(made, PrimedCostModel):
+            make_strategy(
+                strategy, self.space, seed=seed, model=made, **options
+            )  # what is wrong with it is told at once
             seconds = min(REPLAY_S, REPLAY_SHARE * (self.budget_s or float("inf")))
             said = prime(made, self.task, self.workload, self.space, records=self.records, seconds=seconds)
             if said:
