@@ -12,7 +12,7 @@ from autosched.target import Target
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
 
-__all__ = ["default_schedule"]
+__all__ = ["bind_free_loops", "default_schedule"]
 
 #: Work-items in a work-group of the default schedule: a multiple of every device's preferred one.
 WORK_GROUP = 64
@@ -30,16 +30,21 @@ def default_schedule(args: Sequence[Tensor], target: Target) -> Schedule:
     for stage in s.stages:
         if s.scans.step_of(stage) and not s.scans.part(stage) and not stage.reduce_axis:
             stage.compute_inline()  # a step inside a kernel has no memory of a size known at run time only
-        spatial = _free_loops(stage)
-        if stage.is_placeholder or stage.attach.kind != "root" or not spatial:
-            continue
-        fused = stage.fuse(*spatial)
-        group, item = stage.split(fused, factor=WORK_GROUP)
-        stage.bind(group, "blockIdx.x")
-        stage.bind(item, "threadIdx.x")
-        if stage.scan_loop is not None:
-            stage.reorder(group, item, stage.scan_loop)
+        if not stage.is_placeholder and stage.attach.kind == "root":
+            bind_free_loops(stage)
     return s
+
+
+def bind_free_loops(stage: Stage) -> None:
+    """A work-item for each element that is computed by itself; nothing, where there is none."""
+    spatial = _free_loops(stage)
+    if not spatial:
+        return
+    group, item = stage.split(stage.fuse(*spatial), factor=WORK_GROUP)
+    stage.bind(group, "blockIdx.x")
+    stage.bind(item, "threadIdx.x")
+    if stage.scan_loop is not None:
+        stage.reorder(group, item, stage.scan_loop)
 
 
 def _free_loops(stage: Stage) -> list[Loop]:

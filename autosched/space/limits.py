@@ -77,6 +77,8 @@ def _device_limits(structure: Structure) -> list[tuple[Expr, str]]:
                 known = threads.get(s.thread)
                 threads[s.thread] = s.extent if known is None else maximum(known, s.extent)
             if isinstance(s, Allocate) and s.buffer.scope == "shared":
+                if any(v.value.role == "size" for v in variables(_size(s.buffer))):
+                    found.append((const(False), f"{s.buffer.name}: shared memory of a size known at run time only"))
                 shared = shared + _size(s.buffer)
             elif isinstance(s, Allocate) and not any(v.value.role == "size" for v in variables(_size(s.buffer))):
                 found.append((compare("le", _size(s.buffer), MAX_PRIVATE_BYTES), "private storage of a work-item"))

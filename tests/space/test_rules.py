@@ -279,3 +279,32 @@ def test_which_space_is_searched() -> None:
     assert names("all") == {"<lambda>", "auto"}
     with pytest.raises(WorkloadError, match="templates, auto, all"):
         names("any")
+
+
+OPENCL = Target.parse("opencl").with_limits(max_threads_per_block=256, shared_memory_bytes=32 << 10)
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in ("ten stencils", "attention")])
+def test_sketches_for_kernels_compute_what_the_definition_says(name: str) -> None:
+    w = Workload("w", PROGRAMS[name]())
+    inputs = w.sample_inputs()
+    wanted = w.reference(inputs)
+    space = w.search_space(OPENCL, {})
+    assert not space.untraced
+    rng = np.random.default_rng(2)
+    sketch = space.sketches[int(rng.integers(len(space.sketches)))]
+    points = sketch.valid_points
+    assert points.count, sketch.name
+    knobs = sketch.values(points.rows([int(rng.integers(points.count))])[0])
+    got = Module(compile_function(sketch.structure.bind(knobs), OPENCL), OPENCL)(*inputs)
+    for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
+        wrong = compare(a, b, *allowed_error(b, None, None))
+        assert not wrong, f"{sketch.name} with {knobs}: {wrong}"
+
+
+def test_shared_memory_of_an_unknown_size_leaves_no_point() -> None:
+    space = Workload("w", pipeline(10)).search_space(OPENCL, {"h": 13, "w": 29})
+    stored = [s for s in space.sketches if any(i[0] == "set_scope" for i in s.trace)]
+    assert stored
+    assert any("known at run time only" in r for s in stored for r in s.reasons([0] * len(s.knobs)))
+    assert any(s.valid_points.count for s in space.sketches)

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
-from autosched.space.rules import inline, rows, sums, tiles
+from autosched.space.rules import gpu, inline, rows, sums, tiles
 from autosched.space.rules.plan import Plan, Rule, apply_rules
 from autosched.space.workload import Template
 from autosched.target import Target
 
-__all__ = ["CPU_STRUCTURE", "RULES", "cpu_rules", "generated", "load_rule", "rule_names"]
+__all__ = ["CPU_STRUCTURE", "GPU_STRUCTURE", "RULES", "cpu_rules", "generated", "gpu_rules", "load_rule", "rule_names"]
 
 #: Ansor's structure of tiles on CPUs.
 CPU_STRUCTURE = "SSRSRS"
+#: Ansor's structure of tiles on GPUs: work-groups, virtual threads, work-items, and what each has.
+GPU_STRUCTURE = "SSSRRSRS"
 #: Sketches that the rules may make of one workload.
 MAX_SKETCHES = 1024
 
@@ -53,11 +55,28 @@ def cpu_rules() -> tuple[Rule, ...]:
     )
 
 
+def gpu_rules() -> tuple[Rule, ...]:
+    """The rules for kernels, in the order in which they are asked."""
+    return (
+        gpu.opaque_kernels,
+        inline.always_inline,
+        tiles.fuse_epilogue,
+        gpu.shared_tiles,
+        gpu.group_reduction,
+        gpu.row_groups,
+        gpu.inline_or_share,
+        gpu.patches,
+        gpu.elements,
+    )
+
+
 def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str | None = None) -> Template:
     """The template that applies rules, given ones before those for the kind of target."""
-    asked = (*(load_rule(r) if isinstance(r, str) else r for r in rules), *cpu_rules())
+    own = gpu_rules() if target.is_gpu_style else cpu_rules()
+    asked = (*(load_rule(r) if isinstance(r, str) else r for r in rules), *own)
+    levels = structure or (GPU_STRUCTURE if target.is_gpu_style else CPU_STRUCTURE)
 
     def auto(s: Schedule, target: Target) -> None:
-        apply_rules(Plan(s, target, structure or CPU_STRUCTURE), asked)
+        apply_rules(Plan(s, target, levels), asked)
 
     return Template("auto", str(target.kind), auto, MAX_SKETCHES)

@@ -17,7 +17,16 @@ from autosched.space.rules import look
 from autosched.space.rules.plan import Place, Plan, rule
 from autosched.space.rules.rows import fill
 
-__all__ = ["always_inline", "compute_location", "leave_opaque", "reachable", "unroll_constant"]
+__all__ = [
+    "MAX_TAPS",
+    "ROOT",
+    "always_inline",
+    "common_places",
+    "compute_location",
+    "leave_opaque",
+    "reachable",
+    "unroll_constant",
+]
 
 #: Chains of inlined stages may read so many elements for one of theirs.
 MAX_TAPS = 64
@@ -79,7 +88,7 @@ def reachable(plan: Plan, stage: Stage) -> list[Place]:
     return [p for p in reachable(plan, host) if p.stage is not host or p.loop in around] + own
 
 
-def _common(plan: Plan, stage: Stage) -> list[Place]:
+def common_places(plan: Plan, stage: Stage) -> list[Place]:
     """The places that every reader of the stage has."""
     first, *others = [reachable(plan, r) for r in look.readers(plan.s, stage)] or [[]]
     return [p for p in first if all(p in other for other in others)]
@@ -125,8 +134,15 @@ def _ways(plan: Plan, stage: Stage, places: list[Place]) -> list[str]:
     return [*ways, *(p.name for p in reversed(places)), ROOT]
 
 
-def _by_pattern(plan: Plan, stage: Stage, ways: list[str]) -> str:
-    """Of a long pipeline every n-th stage is stored, all alike: one by one there would be too many sketches."""
+def decide(plan: Plan, stage: Stage, ways: list[str]) -> str:
+    """One of the ways, each of them a sketch. Of a long pipeline every n-th stage is stored, all alike: one by
+    one there would be too many sketches."""
+    if len(ways) == 1:
+        return ways[0]
+    if plan.is_long is None:
+        plan.is_long = _undecided(plan) >= MOST_CHOSEN
+    if not plan.is_long:
+        return str(plan.choose(stage, "at", ways))
     last = plan.s.stages[-1]
     if ways[0] == "inline":
         plan.passed += 1
@@ -134,7 +150,7 @@ def _by_pattern(plan: Plan, stage: Stage, ways: list[str]) -> str:
             return "inline"
     kind = plan.choose(last, "stores_at", ["inside", *(w for w in ways if w == SLIDING), ROOT])
     stored = [w for w in ways if w != "inline"]
-    return kind if kind in stored else next((w for w in stored if w not in (SLIDING, ROOT)), stored[-1])
+    return str(kind) if kind in stored else next((w for w in stored if w not in (SLIDING, ROOT)), stored[-1])
 
 
 def _undecided(plan: Plan) -> int:
@@ -150,11 +166,9 @@ def _undecided(plan: Plan) -> int:
 @rule(when=_movable)
 def compute_location(plan: Plan, stage: Stage) -> None:
     """In loops of its own: before its readers, or at one of their loops; or inlined."""
-    if plan.is_long is None:
-        plan.is_long = _undecided(plan) >= MOST_CHOSEN
-    places = _common(plan, stage)
+    places = common_places(plan, stage)
     ways = _ways(plan, stage, places)
-    way = _by_pattern(plan, stage, ways) if plan.is_long else plan.choose(stage, "at", ways)
+    way = decide(plan, stage, ways)
     if way == "inline":
         stage.compute_inline()
         return

@@ -39,6 +39,7 @@ class Plan:
     done: dict[Stage, str] = field(default_factory=dict)
     hosts: dict[Stage, Stage] = field(default_factory=dict)  #: a contraction -> the stage its tiles are stored to
     places: dict[Stage, list[Place]] = field(default_factory=dict)  #: outermost first
+    items: dict[Stage, dict[str, Any]] = field(default_factory=dict)  #: work-items of a kernel along each axis
     decided: dict[str, Any] = field(default_factory=dict)  #: name of a decision -> what was chosen
     is_long: bool | None = None  #: whether too many stages are left to choose the place of each by itself
     passed: int = 0  #: stages of a long pipeline that were placed so far

@@ -22,7 +22,7 @@ from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.values import long_lanes, powers
 from autosched.te.tensor import IterVar
 
-__all__ = ["fill", "whole_rows"]
+__all__ = ["fill", "neighbours_share", "whole_rows"]
 
 #: A row of fewer elements than this is one axis with the axis outside it.
 SHORT = 16
@@ -54,7 +54,7 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
         plan.offer(stage, task=task, block=block)
         return
     *outer, y = outer
-    shares = _neighbours_share(plan, stage, stage.axis[len(outer)])
+    shares = neighbours_share(plan, stage, stage.axis[len(outer)])
     strip, line = stage.split(y, factor=plan.knob(stage, "rows", ROWS if shares else (1, 2, 4)))
     task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 32)))
     if shares:
@@ -157,7 +157,7 @@ def _is_flat(plan: Plan, stage: Stage) -> bool:
     )
 
 
-def _neighbours_share(plan: Plan, stage: Stage, axis: IterVar) -> bool:
+def neighbours_share(plan: Plan, stage: Stage, axis: IterVar) -> bool:
     """Whether neighbours along an axis read some element both: at several offsets, directly or through stages
     that are not settled yet."""
     seen: set[Stage] = set()

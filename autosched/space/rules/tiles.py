@@ -31,7 +31,7 @@ from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.values import lanes, powers, tiles
 from autosched.te.tensor import IterVar
 
-__all__ = ["fuse_epilogue", "multi_level_tiling"]
+__all__ = ["best_rows", "fuse_epilogue", "multi_level_tiling"]
 
 #: Rows of a tile of sums, and vectors in each.
 ROWS, VECTORS = (1, 2, 3, 4, 6, 7, 8, 12, 14, 28), (1, 2, 3, 4)
@@ -100,13 +100,17 @@ def _registers(plan: Plan, stage: Stage) -> list[_Register]:
             for a in reads
         ):
             continue
-        rows = [a for a in reversed(axes) if a is not vector]
-        gains = {r: _gain(reads, vector, r) for r in rows}
-        best = max(gains.values())
-        found.append(_Register(vector, next(r for r in rows if gains[r] == best)))
+        found.append(_Register(vector, best_rows(plan, stage, vector)))
         if vector is axes[-1] and all(not a.mentions(vector) or a.dimension(vector) is not None for a in reads):
             break  # nothing is shifted along rows: no other axis is better
     return found or [_Register(axes[-1], axes[-2])]
+
+
+def best_rows(plan: Plan, stage: Stage, vector: IterVar) -> IterVar:
+    """The axis along which the rows of a tile follow each other: that which saves most loads, the innermost first."""
+    reads = look.accesses(plan.s, stage)
+    rows = [a for a in reversed(look.long_axes(stage)) if a is not vector]
+    return max(rows, key=lambda r: _gain(reads, vector, r))
 
 
 def _gain(reads: list[Access], vector: IterVar, row: IterVar) -> int:

@@ -1,0 +1,265 @@
+"""Rules for GPU-style targets: loops bound to work-groups and work-items, tiles in shared memory.
+
+shared_tiles            parallel blocks (blockIdx)                    S   work-groups
+                          virtual threads                             S   places apart that one work-item has sums in
+                            work-items (threadIdx)                    S
+                              for k0: fetch A, B into shared memory   R   by all work-items together
+                                for k1:                               R
+                                  sums in registers                   S   rows x lanes of each work-item
+
+group_reduction         for i: for k: R[i] += A[i, k]   ->  a work-group for each i: every work-item adds up each n-th
+                                                            element, a few of them what these have, one the rest
+
+row_groups              for i: for j: C[i, j] = ..      ->  a work-group for each row, whose reductions it makes first
+
+elements, patches       work-items for vectors of elements; for a few rows of an image, that share what they read
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autosched.schedule.auto_inline import is_injective
+from autosched.schedule.stage import Loop, Stage
+from autosched.space.default import bind_free_loops
+from autosched.space.gpu import add_up_rows, bind_elements, share
+from autosched.space.rules import look
+from autosched.space.rules.inline import MAX_TAPS, ROOT, common_places, decide
+from autosched.space.rules.look import length
+from autosched.space.rules.plan import Plan, rule
+from autosched.space.rules.rows import neighbours_share
+from autosched.space.rules.tiles import best_rows
+
+__all__ = [
+    "elements",
+    "group_reduction",
+    "inline_or_share",
+    "opaque_kernels",
+    "patches",
+    "row_groups",
+    "shared_tiles",
+]
+
+#: Sums that one work-item may have in registers.
+MOST_SUMS = 64
+#: Reduce loops this short are written out, all together or not at all.
+SHORT = 7
+#: A reduction this long is worth a work-group.
+LONG = 32
+
+
+@rule(when=lambda plan, stage: look.is_opaque(stage))
+def opaque_kernels(plan: Plan, stage: Stage) -> None:
+    """Scans and scatters: a work-item for each element that is computed by itself."""
+    if stage.attach.kind == "root":
+        bind_free_loops(stage)
+
+
+@rule(when=lambda plan, stage: look.is_contraction(plan.s, stage) and not look.is_window(stage))
+def shared_tiles(plan: Plan, stage: Stage) -> None:
+    """Tiles of operands in shared memory, fetched by a work-group together; sums in registers."""
+    s = plan.s
+    vector = stage.axis.index(look.long_axes(stage)[-1])
+    row = stage.axis.index(best_rows(plan, stage, stage.axis[vector]))
+    sources = list(dict.fromkeys(plan.s.stage(a.tensor) for a in look.accesses(s, stage)))
+    long = max(range(len(stage.reduce_axis)), key=lambda i: length(stage.reduce_axis[i]) or 1 << 30)
+    rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", (1, 2, 4))
+    items_y, items_x = plan.knob(stage, "items_y", (4, 8, 16)), plan.knob(stage, "items_x", (8, 16, 32))
+    apart, steps = plan.knob(stage, "apart", (1, 2)), plan.knob(stage, "steps", (4, 8, 16, 32))
+    s.constrain(rows * lanes * apart * apart <= MOST_SUMS, "the sums do not fit into registers")
+
+    sums, host = _register_sums(plan, stage)
+    axes = list(host.axis)
+    block_y, i = host.split(axes[row], factor=items_y * rows * apart)
+    block_x, j = host.split(axes[vector], factor=items_x * lanes * apart)
+    virtual_y, i = host.split(i, nparts=apart)
+    virtual_x, j = host.split(j, nparts=apart)
+    item_y, line = host.split(i, factor=rows)
+    item_x, lane = host.split(j, factor=lanes)
+    others = [host.roots[a] for k, a in enumerate(axes) if k not in (row, vector)]
+    host.reorder(*others, block_y, block_x, virtual_y, virtual_x, item_y, item_x, line, lane)
+    tags = {block_y: "blockIdx.y", block_x: "blockIdx.x", item_y: "threadIdx.y", item_x: "threadIdx.x"}
+    for loop, tag in tags.items():
+        host.bind(loop, tag)
+    for loop in (virtual_y, virtual_x):
+        host.bind(loop, "vthread")
+    if others:
+        host.bind(host.fuse(*others) if len(others) > 1 else others[0], "blockIdx.z")
+    host.unroll(line)
+    host.vectorize(lane)
+
+    sums.compute_at(host, item_x)
+    outer = _sum_loops(plan, stage, sums, long, row, vector, steps)
+    if plan.choose(stage, "operands", ["shared", "cached"]) == "shared":
+        for source in sources:
+            _fetch(plan, stage, sums, source, outer, {"threadIdx.x": items_x, "threadIdx.y": items_y})
+
+
+def _register_sums(plan: Plan, stage: Stage) -> tuple[Stage, Stage]:
+    """The stage that adds up, in registers, and the one that finished sums are stored by."""
+    host = plan.hosts.get(stage)
+    if host is not None:
+        stage.set_scope("local")
+        return stage, host
+    sums = plan.s[plan.s.cache_write(stage.tensor, "local")]
+    plan.done[sums] = "cache_write"
+    return sums, stage
+
+
+def _sum_loops(plan: Plan, stage: Stage, sums: Stage, long: int, row: int, vector: int, steps: Any) -> Loop:
+    """Reduce loops around the sums of a work-item. Returns the outermost, at which operands are fetched."""
+    outer, inner = sums.split(sums.reduce_axis[long], factor=steps)
+    window = [sums.roots[a] for i, a in enumerate(sums.reduce_axis) if i != long]
+    line, lane = sums.roots[sums.axis[row]], sums.roots[sums.axis[vector]]
+    others = [sums.roots[a] for i, a in enumerate(sums.axis) if i not in (row, vector)]
+    sums.reorder(outer, inner, *window, *others, line, lane)
+    short = [x for x in window if x.root is not None and (length(x.root) or SHORT + 1) <= SHORT]
+    if short and plan.choose(stage, "window", ["loops", "written out"]) == "written out":
+        for x in short:
+            sums.unroll(x)
+    sums.unroll(line)
+    sums.vectorize(lane)
+    return outer
+
+
+def _fetch(plan: Plan, stage: Stage, sums: Stage, source: Stage, at: Loop, items: dict[str, Any]) -> None:
+    """Copy to shared memory what the work-group reads of a tensor; its stage may be inlined into the copy."""
+    fetched = plan.s[plan.s.cache_read(source.tensor, "shared", [sums])]
+    plan.done[fetched] = "cache_read"
+    fetched.compute_at(sums, at)
+    share(fetched, items, plan.knob(stage, "loads", (1, 4)))
+
+
+def _reduces_rows(plan: Plan, stage: Stage) -> bool:
+    if not stage.reduce_axis or look.is_opaque(stage) or len(stage.body) > 1 or stage.first_values:
+        return False
+    total = 1
+    for a in stage.reduce_axis:
+        total *= length(a) or LONG
+    return total >= LONG
+
+
+@rule(when=lambda plan, stage: _reduces_rows(plan, stage) and stage.is_output, last=False)
+def group_reduction(plan: Plan, stage: Stage) -> None:
+    """A work-group for each result: its work-items read neighbouring elements, and add up together."""
+    _one_reduce_loop(stage)
+    spatial = [x for x in stage.loops if not x.is_reduce]
+    row = stage.fuse(*spatial) if len(spatial) != 1 else spatial[0]
+    stage.bind(row, "blockIdx.x")
+    _add_up(plan, stage, stage, row)
+
+
+def _one_reduce_loop(stage: Stage) -> None:
+    reduce = [x for x in stage.loops if x.is_reduce]
+    if len(reduce) > 1:
+        stage.fuse(*reduce)
+
+
+def _add_up(plan: Plan, stage: Stage, host: Stage, row: Loop) -> None:
+    before = set(plan.s.stages)
+    add_up_rows(plan.s, stage, host, row, plan.knob(host, "items", (16, 32, 64, 128, 256)))
+    plan.done.update(dict.fromkeys(set(plan.s.stages) - before, "group_reduction"))
+
+
+def _row_reductions(plan: Plan, stage: Stage) -> bool:
+    """Whether it is computed from reductions of the same rows, as a softmax is."""
+    seen, waiting = {stage}, [stage]
+    while waiting:
+        for a in look.accesses(plan.s, waiting.pop()):
+            source = plan.s.stage(a.tensor)
+            if source in seen or source.is_placeholder or source.is_output or look.is_opaque(source):
+                continue
+            seen.add(source)
+            if source.reduce_axis and 0 < len(source.axis) < len(stage.axis) and _reduces_rows(plan, source):
+                return True
+            waiting.append(source)
+    return False
+
+
+@rule(when=lambda plan, stage: is_injective(stage) and len(stage.axis) > 1 and _row_reductions(plan, stage))
+def row_groups(plan: Plan, stage: Stage) -> None:
+    """A work-group for each row, which first makes the reductions that the row needs."""
+    *outer, column = (stage.roots[a] for a in stage.axis)
+    _, item = stage.split(column, factor=plan.knob(stage, "items", (16, 32, 64, 128, 256)))
+    row = stage.fuse(*outer) if len(outer) > 1 else outer[0]
+    stage.bind(row, "blockIdx.x")
+    stage.bind(item, "threadIdx.x")
+    plan.offer(stage, row=row)
+
+
+def _is_inner(plan: Plan, stage: Stage) -> bool:
+    return not stage.is_output and bool(look.readers(plan.s, stage))
+
+
+@rule(when=_is_inner)
+def inline_or_share(plan: Plan, stage: Stage) -> None:
+    """What others read: computed again where it is read, in a work-group's shared memory, or by a kernel before."""
+    places = {p.name: p for p in common_places(plan, stage)}
+    if stage.reduce_axis:
+        if "row" in places and _reduces_rows(plan, stage):
+            place = places["row"]
+            _one_reduce_loop(stage)
+            _add_up(plan, stage, place.stage, place.loop)
+        elif _reduces_rows(plan, stage):
+            group_reduction(plan, stage)
+        else:
+            bind_elements(plan.s, stage)
+        return
+    ways = ["inline"] if _taps(plan, stage) <= MAX_TAPS else []
+    ways += [name for name in places if name == "patch"]
+    way = decide(plan, stage, [*ways, ROOT] if ways != ["inline"] else ways)
+    if way == "inline":
+        stage.compute_inline()
+    elif way == ROOT:
+        _own_kernel(plan, stage)
+    else:
+        place = places[way]
+        stage.compute_at(place.stage, place.loop)
+        stage.set_scope("shared")
+        share(stage, plan.items[place.stage])
+
+
+def _taps(plan: Plan, stage: Stage) -> int:
+    uses = sum(a.tensor in stage.op.outputs for c in look.readers(plan.s, stage) for a in look.accesses(plan.s, c))
+    return uses * max(1, len(look.accesses(plan.s, stage)))
+
+
+def _own_kernel(plan: Plan, stage: Stage) -> None:
+    bind_elements(plan.s, stage) if stage.axis else _one_item(stage)
+
+
+def _one_item(stage: Stage) -> None:
+    """A result without axes: one work-item."""
+    loop = stage.fuse()
+    block, item = stage.split(loop, factor=1)
+    stage.bind(block, "blockIdx.x")
+    stage.bind(item, "threadIdx.x")
+
+
+def _is_image(plan: Plan, stage: Stage) -> bool:
+    """Rows that share what they read, under an axis of rows."""
+    return is_injective(stage) and len(stage.axis) > 1 and neighbours_share(plan, stage, stage.axis[0])
+
+
+@rule(when=_is_image)
+def patches(plan: Plan, stage: Stage) -> None:
+    """Blocks of a row for work-items, a few rows for each; what they share may be in shared memory."""
+    y, *rest = (stage.roots[a] for a in stage.axis)
+    row = stage.fuse(*rest) if len(rest) > 1 else rest[0]
+    items, bands = plan.knob(stage, "items", (16, 32, 64, 128)), plan.knob(stage, "bands", (1, 2, 4))
+    rows = plan.knob(stage, "rows", (1, 2, 4, 8))
+    block_y, y = stage.split(y, factor=rows * bands)
+    band, line = stage.split(y, factor=rows)
+    block_x, item = stage.split(row, factor=items)
+    stage.reorder(block_y, block_x, band, item, line)
+    for loop, tag in zip((block_y, block_x, band, item), ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")):
+        stage.bind(loop, tag)
+    stage.unroll(line)
+    plan.items[stage] = {"threadIdx.x": items, "threadIdx.y": bands}
+    plan.offer(stage, patch=block_x)
+
+
+@rule(when=lambda plan, stage: True)
+def elements(plan: Plan, stage: Stage) -> None:
+    """A work-item for a vector of results."""
+    _own_kernel(plan, stage)
