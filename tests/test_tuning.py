@@ -237,15 +237,24 @@ def test_a_folder_that_cannot_be_written_is_found_out_at_once(blur, tmp_path):
         autosched.tune(blur, "llvm", trials=1, sizes=SIZES, records=tmp_path / "file", measure=FAST)
 
 
-def test_a_workload_without_a_template_says_where_to_write_one(tmp_path):
+def test_a_workload_without_a_template_is_tuned_by_rules(tmp_path):
     @autosched.workload
     def lonely():
         n = te.var("n")
         a = te.placeholder((n,), "int32", name="a")
         return a, te.compute((n,), lambda i: a[i] + 1, name="b")
 
+    asked = {"trials": 2, "sizes": {"n": 100}, "records": tmp_path, "measure": FAST}
+    found = autosched.tune(lonely, "llvm", **asked)
+    assert found.trials == 2
+    assert found.best is not None
+    assert found.best.sketch == "auto"
+    built = autosched.build(lonely, "llvm", records=str(tmp_path))
+    assert built.provenance["kind"] == "record"
+    a = np.arange(7, dtype="int32")
+    np.testing.assert_array_equal(built(a), a + 1)
     with pytest.raises(WorkloadError, match="no template for llvm"):
-        autosched.tune(lonely, "llvm", trials=1, sizes={"n": 10}, records=tmp_path)
+        autosched.tune(lonely, "llvm", space="templates", **asked)
 
 
 def test_when_even_the_default_schedule_fails_nothing_is_tuned(blur, tmp_path):

@@ -192,7 +192,9 @@ def test_no_template_for_a_target() -> None:
     with pytest.raises(WorkloadError) as raised:
         space(rows)
     assert raised.value.why == "it has no template for llvm"
-    assert raised.value.legal == 'templates are there for: opencl; write one under @template(rows, target="llvm")'
+    assert raised.value.legal == (
+        'templates are there for: opencl; write one under @template(rows, target="llvm"), or tune with space="auto"'
+    )
 
 
 def test_a_template_that_raises() -> None:
