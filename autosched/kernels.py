@@ -21,12 +21,14 @@ from autosched.errors import BuildError, UsageError
 from autosched.measure.protocol import MeasureOptions
 from autosched.raw.backend import compile_kernel
 from autosched.raw.kernel import RawKernel, RawKernelFunction, make_kernel
+from autosched.raw.objective import Metrics
 from autosched.records import Record, RecordLog, ranked, read_workload, trials
 from autosched.runtime import load
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.search import DEFAULT
 from autosched.target import Target, TargetLike
 from autosched.tuning import Event, TuneResult, tune
+from autosched.tuning.costs import Costs
 
 if TYPE_CHECKING:
     import pandas
@@ -68,7 +70,7 @@ class BuiltKernel:
         bound.run()
         bound.fetch()
         named = zip((a for a in self.kernel.spec.arguments if a.is_array), arrays, strict=True)
-        written = [array for a, array in named if a.role == ("output" if self.kernel.answers else "scratch")]
+        written = [array for a, array in named if a.role == ("output" if self.kernel.verified else "scratch")]
         return written[0] if len(written) == 1 else tuple(written)
 
     def time(self, *arguments: Any, number: int = 10, repeat: int = 3) -> list[float]:
@@ -107,7 +109,6 @@ class TunedKernel:
     target: Target
     outcome: TuneResult
     records: list[Record] = field(repr=False)
-    metrics: Mapping[str, Callable[[dict[str, Any]], float]] = field(default_factory=dict, repr=False)
 
     @property
     def best_config(self) -> dict[str, Any]:
@@ -125,11 +126,11 @@ class TunedKernel:
         return [self._result(r) for r in self.records]
 
     def _result(self, r: Record) -> dict[str, Any]:
-        row = self.kernel.spec.parameters.decode(r.knobs)
-        row |= {"time": r.seconds * 1e3, "times": [s * 1e3 for s in r.samples], "status": r.status, "error": r.error}
-        if r.ok:
-            row |= {name: metric(row) for name, metric in self.metrics.items()}
-        return row
+        said = {"status": r.status, "error": r.error}
+        if r.ok and r.samples:
+            metrics = self.kernel.metrics or Metrics(self.kernel.spec.parameters, {})
+            return {**metrics.row(r.knobs, r.samples), **said}
+        return {**self.kernel.spec.parameters.decode(r.knobs), "time": float("inf"), "times": [], **said}
 
     @property
     def env(self) -> dict[str, Any]:
@@ -137,10 +138,12 @@ class TunedKernel:
         return {"device_name": self.outcome.device, "target": self.outcome.target, "log": str(self.outcome.log)}
 
     def frame(self) -> pandas.DataFrame:
-        """`results` as a table, the fastest first."""
+        """`results` as a table, the best first: the fastest, or the best by the objective."""
         import pandas
 
-        return pandas.DataFrame(self.results).sort_values("time", ignore_index=True)
+        goal = self.kernel.objective
+        by, rising = ("time", True) if goal is None else (goal.name, not goal.higher_is_better)
+        return pandas.DataFrame(self.results).sort_values(by, ascending=rising, ignore_index=True)
 
     def build(self) -> BuiltKernel:
         """The best configuration, compiled."""
@@ -165,7 +168,6 @@ def tune_kernel(
     seed: int = 0,
     records: str | Path | None = None,
     target: TargetLike = None,
-    metrics: Mapping[str, Callable[[dict[str, Any]], float]] | None = None,
     measure: MeasureOptions | None = None,
     progress: Callable[[Event], None] | None = None,
     **kernel: Any,
@@ -180,7 +182,9 @@ def tune_kernel(
                       verified finds them as given
     tune_params:      parameter -> values: integers, floats or words
     answer:           what the arguments must be afterwards, None for what is no output; or a function that
-                      computes this from copies of the arguments. Without it nothing is verified
+                      computes this from copies of the arguments. Without it or `verify` nothing is verified
+    verify:           function of (answer, result, atol), lists with an entry for each argument, that says whether
+                      the result is right, where comparing it with the answer does not
     lang:             "OpenCL" or "C"; by default what the source looks like
     grid_div_x, ...:  names, formulas or a function whose product divides the problem size, rounded up;
                       ["block_size_x"] by default, where that is a parameter
@@ -189,10 +193,12 @@ def tune_kernel(
     atol, rtol:       allowed error of float outputs; by default that of the type (`MeasureOptions`)
     compiler_options: for the compiler of the language; C with `#pragma omp` gets OpenMP
     poison:           fill outputs with nonsense before verified calls, so that what a kernel leaves out shows
+    metrics:          name -> function of a result, or formula: the parameters, `time` in milliseconds, and the metrics
+                      before it
+    objective:        the metric to make best, by default "time"; objective_higher_is_better where its name does not say
 
     And those of `tune`: strategy, trials, budget_s, model, seed, records, target, measure, progress. With
-    neither trials nor budget_s, 200 trials. `metrics` are functions of a result, whose `time` is in
-    milliseconds.
+    neither trials nor budget_s, 200 trials.
 
     Raises UsageError for arguments that cannot be meant, WorkloadError when restrictions exclude everything,
     MeasureError when none of the first valid configurations works.
@@ -204,7 +210,7 @@ def tune_kernel(
         one, to, trials=limit, budget_s=budget_s, strategy=STRATEGIES.get(strategy, strategy), model=model, seed=seed,
         records=records, measure=measure, progress=progress,
     )  # fmt: skip
-    return TunedKernel(one, to, found, _tried(one, to, found), dict(metrics or {}))
+    return TunedKernel(one, to, found, _tried(one, to, found))
 
 
 def _tried(kernel: RawKernel, target: Target, found: TuneResult) -> list[Record]:
@@ -238,7 +244,11 @@ def build_kernel(
     if params is not None:
         return BuiltKernel(one, one.spec.parameters.encode(params), to, "as asked")
     contents = read_workload(one.name, to.kind, None if records is None else str(records))
-    for choice in ranked(contents.records, key=one.key, target=to, device=describe_device(to)["name"]):
+    choices = ranked(contents.records, key=one.key, target=to, device=describe_device(to)["name"])
+    if one.objective is not None:
+        cost = Costs(one.objective).of
+        choices.sort(key=lambda choice: (not choice.exact, cost(choice.record)))
+    for choice in choices:
         indices = sketch.indices_of(choice.record.knobs)
         if indices is not None and sketch.mask(np.asarray([indices], dtype=np.int64))[0]:
             return BuiltKernel(one, dict(choice.record.knobs), to, f"record {choice.record.id}")

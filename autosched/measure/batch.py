@@ -10,6 +10,7 @@ from autosched.errors import DeviceError
 from autosched.measure.answers import AnswerError, RunAnswer, read_run
 from autosched.measure.crew import Event
 from autosched.measure.desk import MAX_ATTEMPTS, BuildQueue, Desk, Task, Twin, last_words
+from autosched.measure.inspection import AFTER, FIRST
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
 from autosched.measure.protocol import Job, Measurement
 
@@ -121,7 +122,7 @@ class Batch:
                 return None
             return task.ended(status, error, run_s=outcome.seconds)
         try:
-            answer = read_run(outcome.reply)
+            answer = self._desk.inspect(read_run(outcome.reply), FIRST, AFTER)
         except AnswerError as error:
             self._desk.crew.recycle(event.slot)
             if _may_try_again(task, event):

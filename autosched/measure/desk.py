@@ -6,15 +6,16 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from autosched.measure.answers import AnswerError, read_build
+from autosched.measure.answers import AnswerError, RunAnswer, read_build
 from autosched.measure.crew import Crew, Event
 from autosched.measure.environment import memory_limit, worker_command, worker_environment
+from autosched.measure.inspection import Inspection, Inspector
 from autosched.measure.jobs import PHASES
 from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome, WorkerProcess
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
@@ -86,7 +87,7 @@ class Desk:
     """`best_s` is the best median so far in seconds; it shortens the time limits of what follows.
 
     `known` finds what was measured by the digest of its code (`remember`). `control` is a job that worked, its
-    artifact kept: it tells a lost device from bad candidates.
+    artifact kept: it tells a lost device from bad candidates. `inspection` asks the caller about outputs.
     """
 
     target: Target
@@ -96,6 +97,7 @@ class Desk:
     best_s: float | None = None
     known: dict[str, Twin] = field(default_factory=dict)
     control: Task | None = None
+    inspection: Inspection | None = None
 
     @staticmethod
     def open(
@@ -105,6 +107,7 @@ class Desk:
         arrays: Arrays,
         options: MeasureOptions,
         backend: str,
+        inspector: Inspector | None = None,
     ) -> Desk:
         """Make the session folder and write the files that workers read. Starts no process."""
         session = Session()
@@ -129,7 +132,11 @@ class Desk:
             env = worker_environment(session.path, target, role, os.environ)
             return WorkerProcess(role, command, env, session.path)
 
-        return Desk(target, options, session, Crew(make, lambda role: {**configuration, "role": role}))
+        desk = Desk(target, options, session, Crew(make, lambda role: {**configuration, "role": role}))
+        if inspector is not None and options.verify:
+            like = [e if i is None else i for e, i in zip(arrays.expected, arrays.initial, strict=True)]
+            desk.inspection = Inspection(inspector, [a for a in like if a is not None], session.path / "shown")
+        return desk
 
     def remember(self, digest: str, twin: Twin) -> None:
         """What has this code need not be compiled, nor run. What is no digest is not remembered."""
@@ -184,8 +191,22 @@ class Desk:
             "budget_s": min(self.run_limit_s(), options.timeout_s) / 2,
             "full": False,
             "key": "",
+            "show": self.shown,
             **changes,
         }
+
+    @property
+    def shown(self) -> str:
+        """Where the runner writes outputs for the inspection; empty where there is none."""
+        return "" if self.inspection is None else self.inspection.place
+
+    def inspect(self, answer: RunAnswer, *calls: str) -> RunAnswer:
+        """The answer, with what the caller's inspection finds of these calls. Raises AnswerError."""
+        if answer.status != "ok" or self.inspection is None:
+            return answer
+        wrong = self.inspection.verdict(calls)
+        # what leaves wrong outputs may have damaged the process
+        return replace(answer, status="correctness", error=wrong, samples=(), recycle=True) if wrong else answer
 
     # -- outcomes as statuses -----------------------------------------------------------------------
 

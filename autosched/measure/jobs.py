@@ -16,6 +16,7 @@ from autosched.errors import AutoschedError, BuildError, DeviceError, LowerError
 from autosched.measure import verify
 from autosched.measure.backend import Backend
 from autosched.measure.guard import GuardedArray
+from autosched.measure.inspection import AFTER, FIRST, write_outputs
 from autosched.measure.protocol import Job
 from autosched.measure.timing import Samples, take_samples
 
@@ -179,6 +180,11 @@ class Bench:
         """Whether calls may build on what earlier ones left in an output."""
         return any(o.initial is not None for o in self._outputs)
 
+    @property
+    def outputs(self) -> list[Array]:
+        """What candidates write to."""
+        return [o.array for o in self._outputs]
+
     def restore(self) -> None:
         """Inputs as given, and the pattern around all arrays whole."""
         for memory, pristine in zip(self._inputs, self._pristine, strict=True):
@@ -289,7 +295,7 @@ class Runner:
 
         The request: `path`; `number`, `repeat`, `min_s`, `best_s` (or None), `budget_s` as in
         `take_samples`; `race`, false for `repeat` samples whatever `best_s` is; `full` to compare
-        outputs whole; `key` to keep the kernel for `time`.
+        outputs whole; `key` to keep the kernel for `time`; `show`, where to write outputs for an inspection.
         """
         start = time.monotonic()
         try:
@@ -314,6 +320,7 @@ class Runner:
         if self._verify:
             bench.check(loaded.names, full)
             before = bench.snapshot(full)
+            self._show(request, FIRST)
         self._enter("time")
         bench.poison(1)
         loaded.call.upload()
@@ -322,6 +329,7 @@ class Runner:
         self._enter("recheck")
         self._fetch(loaded.call)
         verdict = self._recheck(loaded, full, before, samples.seconds, request["best_s"])
+        self._show(request, AFTER)
         if key := request.get("key"):
             self._keep(key, loaded)
         answer = {"samples": samples.seconds, "number": samples.number, "raced": samples.raced}
@@ -348,6 +356,7 @@ class Runner:
                 self._enter("recheck")
                 self._fetch(loaded.call)
                 self._bench.check(loaded.names, full=True)
+                self._show(request, AFTER)
             answer = {"status": "ok", "error": "", "samples": samples, "verified": "full" if check else "no"}
         except Exception as error:
             answer = classify(error, self._phase)
@@ -360,6 +369,10 @@ class Runner:
             call.upload()
             call.run()
         call.fetch()
+
+    def _show(self, request: dict[str, Any], call: str) -> None:
+        if place := request.get("show"):
+            write_outputs(self._bench.outputs, place, call)
 
     def _enter(self, phase: str) -> None:
         self._phase = phase

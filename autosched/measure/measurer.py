@@ -12,6 +12,7 @@ import numpy as np
 from autosched.errors import UsageError
 from autosched.measure.batch import Batch
 from autosched.measure.desk import Arrays, Desk, Twin
+from autosched.measure.inspection import Inspector
 from autosched.measure.playoff import Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.target import Target
@@ -30,6 +31,8 @@ class Measurer:
     initial:       what outputs hold before a call; without it, or None, every call overwrites all of it
     options:       see `MeasureOptions`
     backend:       `module:attribute` of a stand-in for the compiler, for tests
+    inspector:     a function that is given all outputs of verified calls, in this process, and returns what is
+                   wrong with them, empty when nothing is; each output has an `expected` or an `initial`
 
     A context manager; `close` ends the workers and removes their files, and so does the end of the
     program. One call of `measure` or `playoff` at a time. On Linux the workers die with the thread
@@ -53,10 +56,11 @@ class Measurer:
         *,
         backend: str = "",
         initial: Sequence[np.ndarray[Any, Any] | None] | None = None,
+        inspector: Inspector | None = None,
     ) -> None:
         self.options = options or MeasureOptions()
         arrays = Arrays(inputs, expected, [None] * len(expected) if initial is None else initial)
-        self._desk = Desk.open(workload_json, target, sketches, arrays, self.options, backend)
+        self._desk = Desk.open(workload_json, target, sketches, arrays, self.options, backend, inspector)
         self._finalizer = weakref.finalize(self, self._desk.close)
         self._is_busy = False
         #: Why candidates left the last play-off, by job id.

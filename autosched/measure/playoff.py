@@ -10,6 +10,7 @@ from typing import Any
 from autosched.measure.answers import UNLOADED, AnswerError, RunAnswer, read_run, read_time
 from autosched.measure.crew import Event
 from autosched.measure.desk import MAX_ATTEMPTS, BuildQueue, Desk, Task
+from autosched.measure.inspection import AFTER, FIRST
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
 from autosched.measure.protocol import Job
 
@@ -92,7 +93,7 @@ class Playoff:
                 return
 
     def _sample(self, entry: _Entry, *, check: bool) -> None:
-        request = {"op": "time", "key": entry.key, "check": check}
+        request = {"op": "time", "key": entry.key, "check": check, "show": self._desk.shown}
         while not entry.error:
             answer = self._ask(entry, request, self._desk.time_limits())
             if answer is None:
@@ -112,7 +113,11 @@ class Playoff:
             self._strike(entry, f"{status}: {error}", is_final=is_blamed)
             return None
         try:
-            answer = read_time(outcome.reply) if request["op"] == "time" else read_run(outcome.reply)
+            if request["op"] == "run":
+                answer = self._desk.inspect(read_run(outcome.reply), FIRST, AFTER)
+            else:
+                answer = read_time(outcome.reply)
+                answer = self._desk.inspect(answer, AFTER) if request["check"] else answer
         except AnswerError as error:
             self._desk.crew.recycle(event.slot)
             self._strike(entry, f"crash: nonsense for an answer: {error}")

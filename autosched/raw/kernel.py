@@ -16,13 +16,16 @@ from autosched.errors import UsageError, WorkloadError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, variables
 from autosched.ir.visit import substitute
+from autosched.measure.verify import poison as fill_with_nonsense
 from autosched.raw.backend import split_options
 from autosched.raw.formula import formula, names_in
 from autosched.raw.geometry import Geometry
+from autosched.raw.objective import Metrics, Objective
 from autosched.raw.parameters import Parameters
 from autosched.raw.signature import Declared, declared_parameters, defined_functions, without_comments
 from autosched.raw.space import DEFAULTS_TRIED, RawSketch, RawSpace, Restriction
 from autosched.raw.spec import LANGUAGES, Argument, KernelSpec
+from autosched.raw.verifier import Verifier
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target
 
@@ -44,6 +47,9 @@ class RawKernel:
     poison: bool = False
     tolerance: dict[str, float] = field(default_factory=dict)
     params: dict[str, Any] = field(default_factory=dict)
+    inspector: Verifier | None = None
+    objective: Objective | None = None
+    metrics: Metrics | None = None
     backend: str = "autosched.raw.backend:RawBackend"
     files: tuple[str, ...] = ()  # workers need none: everything is in `graph`
 
@@ -91,20 +97,33 @@ class RawKernel:
         return {}
 
     def reference(self, inputs: Sequence[Array]) -> list[Array | None]:
-        return [self.answers.get(a.name) for a in self._named("output", "scratch")]
+        """Nothing is compared in the runner where a function of the user's looks at the outputs."""
+        return [None if self.inspector else self.answers.get(a.name) for a in self._named("output", "scratch")]
 
     def initial(self, inputs: Sequence[Array]) -> list[Array | None]:
         """The arguments as given, as Kernel Tuner does. An output that holds its answer already would verify
         anything: it is poisoned."""
-        return [None if self._is_poisoned(a) else self.arrays[a.name] for a in self._named("output", "scratch")]
+        return [self._before(a) for a in self._named("output", "scratch")]
+
+    def _before(self, a: Argument) -> Array | None:
+        if not self._is_poisoned(a):
+            return self.arrays[a.name]
+        if self.inspector is None:
+            return None  # the runner does it, and knows a second poison
+        nonsense = np.empty_like(self.arrays[a.name])
+        fill_with_nonsense(nonsense, 0)
+        return nonsense
 
     def _is_poisoned(self, a: Argument) -> bool:
         answer = self.answers.get(a.name)
-        return answer is not None and (self.poison or bool(np.array_equal(answer, self.arrays[a.name])))
+        is_there = answer is not None and bool(np.array_equal(answer, self.arrays[a.name]))
+        return a.role == "output" and (self.poison or is_there)
 
     def adjusted(self, options: Any) -> Any:
-        """The tolerances given with the kernel; nothing is compared where no output has an answer."""
-        return replace(options, verify=options.verify and self.verified, **self.tolerance)
+        """The tolerances given with the kernel; nothing is compared where no output has an answer, and races are
+        run against the clock only."""
+        race = options.race and self.objective is None
+        return replace(options, verify=options.verify and self.verified, race=race, **self.tolerance)
 
     def sketch(self, target: Target) -> RawSketch:
         """Raises WorkloadError for a target that runs another language."""
@@ -151,6 +170,10 @@ def make_kernel(
     rtol: float | None = None,
     compiler_options: Sequence[str] | str | None = None,
     poison: bool = False,
+    verify: Callable[..., Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    objective: str = "time",
+    objective_higher_is_better: bool | None = None,
     params: dict[str, Any] | None = None,
 ) -> RawKernel:
     """The kernel that these arguments of `tune_kernel` describe. Raises UsageError for what cannot be meant."""
@@ -164,9 +187,10 @@ def make_kernel(
     geometry = Geometry.of(parameters, problem_size, (grid_div_x, grid_div_y, grid_div_z), block_size_names)
     options = (*split_options(compiler_options), *([f"-I{folder}"] if folder else []))
     described = tuple(
-        _argument(n, v, n in answers, declared[i] if declared else None)
+        _argument(n, v, n in answers, declared[i] if declared else None, everything=bool(verify) and not answers)
         for i, (n, v) in enumerate(zip(names, given, strict=True))
     )
+    measures = Metrics.of(metrics, parameters)
     spec = KernelSpec(
         kernel_name, language, source, origin or f"{kernel_name}.{'cl' if language == 'OpenCL' else 'c'}",
         described, parameters, geometry, options,
@@ -175,7 +199,10 @@ def make_kernel(
     arrays = {n: v for n, v in zip(names, given, strict=True) if isinstance(v, np.ndarray)}
     tolerance = {name: value for name, value in (("atol", atol), ("rtol", rtol)) if value is not None}
     limits = _restrictions(restrictions, parameters)
-    return RawKernel(spec, limits, arrays, answers, bool(answers), poison, tolerance, params or {})
+    return RawKernel(
+        spec, limits, arrays, answers, bool(answers) or verify is not None, poison, tolerance, params or {},
+        _verifier(verify, spec, answers, atol), Objective.of(objective, objective_higher_is_better, measures), measures,
+    )  # fmt: skip
 
 
 def _source(given: str | Path, name: str) -> tuple[str, str, str]:
@@ -254,12 +281,25 @@ def _checked_argument(asked: str, value: Any, declared: Declared | None) -> Any:
     return np.array(value, order="C") if isinstance(value, np.ndarray) and value.ndim else value
 
 
-def _argument(name: str, value: Any, has_answer: bool, declared: Declared | None) -> Argument:
+def _argument(
+    name: str, value: Any, has_answer: bool, declared: Declared | None, *, everything: bool = False
+) -> Argument:
+    """`everything`: all that may be written is an output."""
     if not isinstance(value, np.ndarray):
         return Argument(name, value.dtype.name, (), "scalar", value.item())
     is_input = declared is not None and declared.is_const
-    role = "output" if has_answer else "input" if is_input else "scratch"
+    role = "output" if has_answer or (everything and not is_input) else "input" if is_input else "scratch"
     return Argument(name, value.dtype.name, value.shape, role)
+
+
+def _verifier(verify: Any, spec: KernelSpec, answers: dict[str, Array], atol: float | None) -> Verifier | None:
+    if verify is None:
+        return None
+    names = [a.name for a in spec.arguments]
+    shown = [
+        names.index(a.name) if a.role == "output" else -1 for a in spec.arguments if a.role in ("output", "scratch")
+    ]
+    return Verifier.of(verify, len(names), shown, [answers.get(n) for n in names] if answers else None, atol)
 
 
 def _answers(

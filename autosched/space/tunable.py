@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from autosched.target import Target
 
-__all__ = ["Tunable", "TunableSketch", "TunableSpace"]
+__all__ = ["Objective", "Tunable", "TunableSketch", "TunableSpace"]
+
+
+class Objective(Protocol):
+    """Something other than the time that a search makes as large, or as small, as it can."""
+
+    @property
+    def name(self) -> str: ...
+
+    def costs(self, knobs: dict[str, int], samples: Sequence[float]) -> tuple[float, ...]:
+        """A positive number for each sample in seconds, the smaller the better; `inf` where there is none."""
+
+    def describe(self, cost: float) -> str:
+        """The value that a cost stands for, with its name."""
 
 
 class TunableSketch(Protocol):
@@ -101,6 +114,14 @@ class Tunable(Protocol):
 
     def adjusted(self, options: Any) -> Any:
         """`MeasureOptions`, with what the computation itself decides: whether there is an answer, and how exact."""
+
+    @property
+    def inspector(self) -> Callable[[list[np.ndarray]], str] | None:
+        """A function of the user's that says what is wrong with the outputs of a call; see `Measurer`."""
+
+    @property
+    def objective(self) -> Objective | None:
+        """What is to be made best; None for the time."""
 
     def search_space(self, target: Target, sizes: dict[str, int], space: str = "", rules: Sequence[Any] = ()) -> Any:
         """A `TunableSpace`, which strategies see as a `search.SpaceLike`. Raises WorkloadError where there is none.

@@ -1,6 +1,7 @@
 """Tuning: `tune` and what it tells while it runs.
 
-`run` is the loop, `proposals` asks the strategy, `events` is what `progress` is called with.
+`run` is the loop, `proposals` asks the strategy, `costs` is what is made small, `events` is what
+`progress` is called with.
 """
 
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult

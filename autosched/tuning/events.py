@@ -15,7 +15,10 @@ __all__ = ["Event", "Note", "PlayoffDone", "Preflight", "Started", "TrialDone", 
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a run found. Times are seconds; `interval` encloses the speed-up with 95 % confidence."""
+    """What a run found. Times are seconds; `interval` encloses the speed-up with 95 % confidence.
+
+    With an objective other than the time, the speed-up is how much better that is.
+    """
 
     workload: str
     target: str

@@ -44,6 +44,7 @@ from autosched.search.guard import GuardedStrategy
 from autosched.space.tunable import Tunable
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
+from autosched.tuning.costs import Costs
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
 from autosched.tuning.priming import REPLAY_S, prime
 from autosched.tuning.proposals import Proposals
@@ -148,6 +149,7 @@ class _Run:
         self.taken_over = 0  # trials that have the time of another with the same code
         self.trials_begun = 0.0
         self.default_seconds = float("inf")
+        self.costs = Costs(workload.objective)
         self.patience: int | None = None
         self.ahead = False
         self.in_vain = 0  # trials since the last that was the fastest so far
@@ -192,7 +194,7 @@ class _Run:
         # One thread: on some hundred rows more of them mostly wait for each other, spinning. On a machine
         # where others are at work, too, training took 20 s instead of 0.1 s.
         made = make_model(model, self.space.feature_names, seed=seed, threads=1)
-        if transfer and isinstance(made, PrimedCostModel):
+        if transfer and self.costs.objective is None and isinstance(made, PrimedCostModel):  # it learns of times
             make_strategy(
                 strategy, self.space, seed=seed, model=made, **options
             )  # what is wrong with it is told at once
@@ -204,7 +206,7 @@ class _Run:
         self.strategy = make_strategy(strategy, self.space, seed=seed, model=made, **options)
         self.proposals = Proposals(self.strategy, self.ahead)
         past = [(self._candidate(r), r) for r in trials(self.earlier)]
-        known = [_trial(c, r) for c, r in past if c is not None]
+        known = [self.costs.trial(c, r) for c, r in past if c is not None]
         self.resumed = sum(r.sketch != DEFAULT for c, r in past if c is not None)
         if known:
             self.strategy.observe(known)
@@ -269,7 +271,7 @@ class _Run:
         w = self.workload
         return Measurer(
             w.graph, self.target, sketches, self.inputs, self.expected, options,
-            backend=w.backend, initial=w.initial(self.inputs),
+            backend=w.backend, initial=w.initial(self.inputs), inspector=w.inspector,
         )  # fmt: skip
 
     def _veteran(self) -> Record | None:
@@ -326,7 +328,7 @@ class _Run:
         r = self.record(m, self.default_trace, self.default_knobs, trial=0)
         self.save(r)
         if (candidate := self._candidate(r)) is not None:  # a point of the space: it need not be tried again
-            self.proposals.observe([_trial(candidate, r)])
+            self.proposals.observe([self.costs.trial(candidate, r)])
         self.tell(Preflight(self.default_seconds, self.reference_s))
 
     def remember(self) -> None:
@@ -397,20 +399,20 @@ class _Run:
             self.taken_over += m.ok and bool(m.error)
             if not r.ok:
                 self.failures[r.status] += 1
-            is_best = r.seconds < min((x.seconds for x in self.measured[:-1]), default=float("inf"))
+            is_best = self.costs.of(r) < min(map(self.costs.of, self.measured[:-1]), default=float("inf"))
             self.in_vain = 0 if is_best else self.in_vain + 1
             self.save(r)
             self.tell(self._progress(r))
-            yield _trial(candidate, r)
+            yield self.costs.trial(candidate, r)
             if self.time_left <= 0 or (self.patience is not None and self.in_vain >= self.patience):
                 return
 
     def _progress(self, r: Record) -> TrialDone:
-        best = min((x.seconds for x in (*self.measured, *self.earlier)), default=float("inf"))
+        best = min((*self.measured, *self.earlier), key=self.costs.of)
         return TrialDone(
             self.resumed + len(self.measured),
             r,
-            best,
+            best.seconds,
             self.default_seconds,
             dict(self.failures),
             self.elapsed,
@@ -465,10 +467,10 @@ class _Run:
         )
         found: list[Record] = []
         seen: set[str] = set()
-        for record in sorted((c.record for c in ours), key=lambda r: r.seconds):
+        for record in sorted((c.record for c in ours), key=self.costs.of):
             label = _label(record)
             playable = self._candidate(record) is not None or record is self.veteran
-            if record.sketch != DEFAULT and playable and label not in seen:
+            if record.sketch != DEFAULT and playable and label not in seen and self.costs.of(record) < float("inf"):
                 seen.add(label)
                 found.append(record)
         return found[:FINALISTS]
@@ -489,22 +491,30 @@ class _Run:
         names = {job.id: job.sketch for job in jobs}
         for job, why in self.measurer.playoff_errors.items():
             self.note(f"{names[job]} left the play-off: {why}", "warning")
-        verdict = judge(samples)
+        knobs = [self.default_knobs, *(r.knobs for r in finalists)]
+        costs = [self.costs.samples(k, s) for k, s in zip(knobs, samples, strict=True)]
+        verdict = judge(costs)
         if verdict.winner is None or not samples[0]:
             self.note("the play-off could not be held", "warning")
             return self.without_playoff()
-        return self.decide(finalists, samples, verdict)
+        return self.decide(finalists, samples, costs, verdict)
 
     def _is_hopeless(self, best: Record) -> bool:
         """Whether the default schedule is so slow that its one measurement will do."""
-        return self.default_seconds > BEYOND_DOUBT * best.seconds
+        return self.default_cost > BEYOND_DOUBT * self.costs.of(best)
+
+    @property
+    def default_cost(self) -> float:
+        return self.costs.samples(self.default_knobs, [self.default_seconds])[0]
 
     def _at(self, r: Record) -> int:
         c = self._candidate(r)
         assert c is not None
         return c.sketch
 
-    def decide(self, finalists: list[Record], samples: list[list[float]], verdict: PlayoffResult) -> TuneResult:
+    def decide(
+        self, finalists: list[Record], samples: list[list[float]], costs: list[list[float]], verdict: PlayoffResult
+    ) -> TuneResult:
         """The verdict, written to the log for every finalist."""
         assert verdict.winner is not None
         speedups = [verdict.medians[0] / m for m in verdict.medians]
@@ -517,10 +527,14 @@ class _Run:
         tied = [_label(finalists[i - 1]) if i else DEFAULT for i in verdict.tied_with_best if i != verdict.winner]
         if verdict.winner == 0:
             self.note("no candidate is faster than the default schedule, beyond doubt")
-            return self.result(None, verdict.medians[0], 1.0, (1.0, 1.0), tied)
-        interval = ratio_interval(samples[0], samples[verdict.winner])
+            return self.result(None, float(np.median(samples[0])), 1.0, (1.0, 1.0), tied)
+        if self.costs.objective is not None:
+            best, default = (self.costs.objective.describe(verdict.medians[i]) for i in (verdict.winner, 0))
+            self.note(f"what was searched for: {best}, against {default}")
+        interval = ratio_interval(costs[0], costs[verdict.winner])
         winner = finalists[verdict.winner - 1]
-        return self.result(winner, verdict.medians[verdict.winner], speedups[verdict.winner], interval, tied)
+        seconds = float(np.median(samples[verdict.winner]))
+        return self.result(winner, seconds, speedups[verdict.winner], interval, tied)
 
     def without_playoff(self) -> TuneResult:
         """The best single measurement, for what it is worth."""
@@ -528,7 +542,7 @@ class _Run:
         if not finalists:
             return self.result(None, self.default_seconds, 1.0, (1.0, 1.0), [])
         best = finalists[0]
-        return self.result(best, best.seconds, self.default_seconds / best.seconds, (0.0, float("inf")), [])
+        return self.result(best, best.seconds, self.default_cost / self.costs.of(best), (0.0, float("inf")), [])
 
     def result(
         self, best: Record | None, seconds: float, speedup: float, interval: tuple[float, float], tied: list[str]
@@ -554,10 +568,6 @@ class _Run:
             self.workload.as_text(trace, knobs),
             dict(knobs),
         )
-
-
-def _trial(candidate: Candidate, r: Record) -> Trial:
-    return Trial(candidate, r.status, r.seconds, r.samples)
 
 
 def _label(r: Record | Job) -> str:

@@ -69,7 +69,7 @@ class Case:
         domains = {v: IntervalSet(*self.scope.ranges[v]) for v in over}
         found = an.int_set(self.e, domains)
         for end, is_low in ((found.min_value, True), (found.max_value, False)):
-            if end in (NEG_INF, POS_INF):
+            if end is NEG_INF or end is POS_INF:
                 continue
             assert not variables(end) & set(over), self.say(self.e, "over", over, found)
             within = self.of(end) <= self.value if is_low else self.value <= self.of(end)
