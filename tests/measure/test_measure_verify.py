@@ -73,6 +73,19 @@ def test_difference_in_a_later_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert differing_bytes(got, expected) == 3
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 63])
+def test_one_element_wherever_it_is(dtype: str, size: int) -> None:
+    """Eight bytes are compared together, and what is left of them by itself; arrays need not be aligned."""
+    expected = np.zeros(size + 1, dtype)[1:]
+    assert differing_bytes(expected.copy(), expected) == 0
+    for place in range(size):
+        got = expected.copy()
+        got[place] = 1
+        assert differing_bytes(got, expected) == 1
+        assert exact(got, expected).startswith(f"1 of {size} elements differ, first at [{place}]")
+
+
 def test_sampled_comparison_reports_true_positions() -> None:
     expected = np.zeros((10, 10), dtype=np.int32)
     got = expected.copy()
