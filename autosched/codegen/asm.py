@@ -134,11 +134,14 @@ def _shifted(loop: Loop, by: int) -> Loop:
 
 
 def readable(assembly: str, machine: str) -> str:
-    """LLVM's listing with the ends of overlong comments cut off."""
+    """LLVM's listing with the ends of overlong comments cut off, and without the frames of inline assembly:
+    what is inside (see `llvm_stmt`) is empty."""
     architecture = _ARCHITECTURES.get(machine)
     if architecture is None:
         return assembly
-    return "".join(_shortened(line, architecture.comment) for line in assembly.splitlines(keepends=True))
+    frames = {f"{architecture.comment}APP", f"{architecture.comment}NO_APP"}
+    lines = (line for line in assembly.splitlines(keepends=True) if line.strip() not in frames)
+    return "".join(_shortened(line, architecture.comment) for line in lines)
 
 
 def _shortened(line: str, mark: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autosched.codegen import compile_function
+from autosched.codegen.llvm import render
 from autosched.codegen.storage import STACK_BYTES
 from autosched.errors import BuildError
 from autosched.ir.dtype import dtype
@@ -56,6 +57,21 @@ def evaluate(value, count: int, of: str = "int64", lanes: int = 1) -> np.ndarray
     result = np.zeros(count, of)
     run(Function("f", (out,), (), body, (0,)), result)
     return result
+
+
+def test_llvm_does_not_know_what_a_border_counts() -> None:
+    """The counter passes through an assembly instruction of no length; the listing does not show it."""
+    n, i = size("n"), loop_var()
+    out = Buffer("out", (n,), dtype("int32"))
+    for ragged in (False, True):
+        body = For(i, const(0), n, "serial", Store(out, (i,), cast("int32", i * i)), ragged=ragged)
+        function = Function("f", (out,), (n,), body, (0,))
+        artifact = compile_function(function, Target.parse("llvm"))
+        assert (' asm "", ' in artifact.texts["source"]) == ragged
+        assert "APP" not in render(artifact, "asm")
+        result = np.zeros(9, "int32")
+        run(function, result)
+        np.testing.assert_array_equal(result, np.arange(9) ** 2)
 
 
 # -- index arithmetic -----------------------------------------------------------------------------
