@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autosched import records, te, tir, topi, tvm
     from autosched.asking import ask_and_tell
     from autosched.building import build, plan, search_space
+    from autosched.explaining import explain, simplify
     from autosched.kernels import build_kernel, run_kernel, tune_kernel
     from autosched.lower import lower
     from autosched.raw.kernel import raw_kernel
@@ -39,6 +40,7 @@ __all__ = [
     "build_kernel",
     "create_schedule",
     "device",
+    "explain",
     "load_module",
     "lower",
     "nd",
@@ -48,6 +50,7 @@ __all__ = [
     "run_kernel",
     "sanitize",
     "search_space",
+    "simplify",
     "te",
     "template",
     "tir",
@@ -70,11 +73,13 @@ _HOME = {
     "device": "autosched.runtime.devices",
     "load_module": "autosched.runtime.export",
     "create_schedule": "autosched.schedule",
+    "explain": "autosched.explaining",
     "plan": "autosched.building",
     "search_space": "autosched.building",
     "raw_kernel": "autosched.raw.kernel",
     "run_kernel": "autosched.kernels",
     "sanitize": "autosched.sanitizing",
+    "simplify": "autosched.explaining",
     "template": "autosched.space.workload",
     "tune": "autosched.tuning",
     "tune_kernel": "autosched.kernels",

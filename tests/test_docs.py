@@ -12,7 +12,16 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: documents whose examples run, one after the other in one process
-RUNNING = ["kernels.md", "language.md", "schedules.md", "simulation.md", "templates.md", "testing.md", "tvm.md"]
+RUNNING = [
+    "explain.md",
+    "kernels.md",
+    "language.md",
+    "schedules.md",
+    "simulation.md",
+    "templates.md",
+    "testing.md",
+    "tvm.md",
+]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 
 

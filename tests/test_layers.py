@@ -49,9 +49,10 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "kernels": (*_PARTS, "building", "tuning"),
     "tvm": (*_PARTS, "building", "sanitizing", "tuning"),
     "report": (*_PARTS, "building", "tuning"),
-    "cli": (*_PARTS, "building", "tuning", "kernels", "report", "simulate", "__init__"),
+    "explaining": (*_PARTS, "building", "report"),
+    "cli": (*_PARTS, "building", "tuning", "kernels", "report", "explaining", "simulate", "__init__"),
     "__main__": ("cli",),
-    "__init__": (*_PARTS, "building", "sanitizing", "tuning", "asking", "kernels", "tvm"),
+    "__init__": (*_PARTS, "building", "sanitizing", "tuning", "asking", "kernels", "explaining", "tvm"),
 }
 
 #: modules that are held to more than their package is: the oracles share no code with what they judge

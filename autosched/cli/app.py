@@ -23,6 +23,8 @@ VERBS = {
     "run": "run a workload on an image",
     "show": "print a schedule, its loops, source or assembly",
     "sketch": "print what tuning searches, as templates to edit",
+    "explain": "say what each call of a schedule is worth",
+    "simplify": "leave out of a schedule what is worth nothing",
     "list": "list workloads, strategies, cost models, targets and passes",
     "records": "summarise, check or export what tuning recorded",
     "simulate": "run strategies over measured search spaces, without a device",

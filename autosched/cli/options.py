@@ -124,9 +124,14 @@ def literal(option: str) -> Callable[[str], tuple[str, Any]]:
 
 
 # -- options that several verbs have ------------------------------------------------------------
-def add_workload(parser: argparse.ArgumentParser, sizes: bool = True) -> None:
+def add_workload(
+    parser: argparse.ArgumentParser,
+    sizes: bool = True,
+    metavar: str = "WORKLOAD",
+    help: str = "a name that `list` shows, or file.py:function",
+) -> None:
     """The workload, its parameters and, with `sizes`, the lengths of its symbolic dimensions."""
-    parser.add_argument("workload", metavar="WORKLOAD", help="a name that `list` shows, or file.py:function")
+    parser.add_argument("workload", metavar=metavar, help=help)
     parser.add_argument(
         "--param",
         metavar="NAME=VALUE",

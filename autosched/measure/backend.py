@@ -41,7 +41,7 @@ class CompilerBackend:
     def build(self, job: Job, path: Path, known: Callable[[str], bool]) -> str:
         from autosched.codegen import compile_function
 
-        artifact = compile_function(self._structure(job.sketch).bind(job.knobs), self._target, known)
+        artifact = compile_function(self._structure(job).bind(job.knobs), self._target, known)
         if artifact.code:
             artifact.save(path)
         return artifact.identity
@@ -52,15 +52,17 @@ class CompilerBackend:
 
         return load(Artifact.load(path), self._target)
 
-    def _structure(self, name: str) -> Any:
+    def _structure(self, job: Job) -> Any:
         """The lowered sketch, knobs still open. Lowering is the slow part, and done once per sketch."""
+        name = job.sketch
         if name not in self._structures:
             from autosched import schedule, te
             from autosched.lower import lower_structure
 
-            if name not in self._sketches:
+            trace = self._sketches.get(name) if job.trace is None else job.trace
+            if trace is None:
                 raise ScheduleError("no such sketch", asked=f"sketch {name!r}", legal=", ".join(self._sketches))
             args = te.graph_from_json(self._workload)
-            replayed = schedule.replay(self._sketches[name], args)
+            replayed = schedule.replay(trace, args)
             self._structures[name] = lower_structure(replayed, args, self._target)
         return self._structures[name]

@@ -97,15 +97,20 @@ class Job:
     It may take `patience` times the time limits, of building and, until something has been measured,
     of running: the default schedule may be a thousand times slower than what is to come, and the first
     build of a session waits for the imports of its process, on a machine that may be busy.
+
+    `trace` is for a sketch that the measurer was not given: whoever finds it later sends it along. One name is one
+    trace, for all of a session.
     """
 
     id: int
     sketch: str
     knobs: dict[str, int] = field(default_factory=dict)
     patience: float = 1.0
+    trace: list[Any] | None = field(default=None, hash=False)
 
     def to_json(self) -> dict[str, Any]:
-        return {"id": self.id, "sketch": self.sketch, "knobs": dict(self.knobs)}
+        data = {"id": self.id, "sketch": self.sketch, "knobs": dict(self.knobs)}
+        return data if self.trace is None else {**data, "trace": self.trace}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,81 @@
+"""Say what each call of a schedule is worth: undo it, measure again, interleaved with the schedule as it is.
+
+RECORD is a workload, for its best record on the target, or FILE.jsonl:LINE; FILE.jsonl is the best in that
+file. A call that cannot be undone alone says why. See docs/explain.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from autosched.cli import options
+from autosched.cli.workloads import choose_tunable, sizes_of
+from autosched.errors import UsageError
+
+if TYPE_CHECKING:
+    from autosched.explaining.subject import Explainable
+
+EXAMPLES = """\
+examples:
+  %(prog)s box_blur
+  %(prog)s matmul --param dtype=int8
+  %(prog)s records/conv2d_nchw.llvm.jsonl:14 --rounds 31
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_record(parser)
+    options.add_json(parser)
+
+
+def add_record(parser: argparse.ArgumentParser) -> None:
+    """What `simplify` has as well."""
+    options.add_workload(parser)
+    named = parser._positionals._group_actions[-1]
+    named.metavar, named.help = (
+        "RECORD",
+        "a workload (its best record), FILE.jsonl:LINE, or FILE.jsonl (the best in it)",
+    )
+    parser.add_argument(
+        "--target", metavar="TARGET", default=None, help="what to run on; default: what the record is for, or llvm"
+    )
+    options.add_records(parser, help="look for the workload's records in this folder only")
+    parser.add_argument(
+        "--rounds",
+        metavar="N",
+        type=options.count("--rounds", 6),
+        default=15,
+        help="rounds of the play-offs, at least 6; default %(default)s, and more where they do not decide",
+    )
+
+
+def chosen(args: argparse.Namespace) -> tuple[Explainable, dict[str, Any]]:
+    """What is meant, and the arguments of `explain` and `simplify`. Raises UsageError and WorkloadError."""
+    more = {"records": options.records_folder(args), "rounds": args.rounds, "progress": _tell}
+    if ".jsonl" in args.workload:
+        for option in ("param", "size"):
+            if getattr(args, option):
+                raise UsageError(
+                    "a record has its own", asked=f"--{option} with {args.workload}", legal="the name of a workload"
+                )
+        return args.workload, {**more, "target": args.target}
+    found = choose_tunable(args)
+    return found, {**more, "target": args.target, "sizes": sizes_of(args, found) or None}
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    from autosched.explaining import explain
+
+    what, more = chosen(args)
+    found = explain(what, **more)
+    if args.json:
+        options.emit(found.to_json())
+    else:
+        print(found)
+    return 0

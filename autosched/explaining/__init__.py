@@ -1,0 +1,8 @@
+"""What each primitive of a schedule is worth, and the shortest schedule that is as fast."""
+
+from __future__ import annotations
+
+from autosched.explaining.explain import Explanation, Row, explain
+from autosched.explaining.simplify import Simplified, simplify
+
+__all__ = ["Explanation", "Row", "Simplified", "explain", "simplify"]

@@ -1,0 +1,213 @@
+"""Which schedule to explain: a record, by the words that people use for one, or a schedule of one's own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autosched.building import as_workload
+from autosched.errors import AutoschedError, RecordError, UsageError
+from autosched.raw.kernel import RawKernel
+from autosched.records import LogContents, Place, Record, RecordLog, decode, latest, ranked, read_workload
+from autosched.runtime.device import describe_device, resolve_target
+from autosched.schedule.schedule import Schedule, replay
+from autosched.space.loading import find_workload
+from autosched.space.tunable import Tunable
+from autosched.space.workload import Workload, WorkloadFunction
+from autosched.target import Target, TargetLike
+from autosched.te.tensor import Tensor
+
+__all__ = ["Explainable", "Subject", "subject_of"]
+
+#: what can be explained: a record, a place of one (`FILE.jsonl`, `FILE.jsonl:LINE`), a workload or its name,
+#: for its best record, or a schedule
+Explainable = Record | Workload | WorkloadFunction | RawKernel | Schedule | str | os.PathLike[str]
+
+_PLACE = re.compile(r"(?P<file>.+\.jsonl)(?::(?P<line>\d+))?")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A schedule to look at: the trace with its knobs, what it computes, and where. `record` is where it
+    comes from, if it does; `sizes` are those to measure at."""
+
+    workload: Tunable
+    target: Target
+    trace: list[Any]
+    knobs: dict[str, int]
+    sizes: dict[str, int]
+    record: Record | None = None
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is a kernel that its user wrote, which has knobs and no schedule."""
+        return isinstance(self.workload, RawKernel)
+
+    @property
+    def args(self) -> tuple[Tensor, ...]:
+        assert isinstance(self.workload, Workload)
+        return self.workload.args
+
+    @property
+    def name(self) -> str:
+        """`sketch at knobs`, and the record."""
+        at = ", ".join(f"{k}={v}" for k, v in self.knobs.items())
+        if self.record is None:
+            return f"the schedule{f' at {at}' if at else ''}"
+        return f"record {self.record.id}, {self.record.sketch}{f' at {at}' if at else ''}"
+
+
+def subject_of(
+    what: Explainable,
+    target: TargetLike = None,
+    *,
+    records: str | os.PathLike[str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    knobs: Mapping[str, int] | None = None,
+    args: Sequence[Tensor] | None = None,
+) -> Subject:
+    """The schedule that is meant. See `explain` for the arguments.
+
+    Raises RecordError where there is no record, or it does not fit the workload of its name any more;
+    WorkloadError, TargetError, DeviceError; UsageError for arguments that do not go together.
+    """
+    if not isinstance(what, Schedule) and (args is not None or knobs is not None):
+        given = "knobs" if args is None else "args"
+        raise UsageError(f"a record has its {given}", asked=f"explain({given}=..)", legal="only with a schedule")
+    if isinstance(what, Schedule):
+        return _of_schedule(what, target, sizes, knobs or {}, args)
+    if isinstance(what, (str, os.PathLike)):
+        place = _PLACE.fullmatch(os.fspath(what))
+        if place is None:
+            what = find_workload(os.fspath(what))
+        else:
+            what = _recorded(Path(place["file"]).expanduser(), place["line"], target)
+    if isinstance(what, Record):
+        return _of_record(what, target, sizes)
+    w = as_workload(what)
+    if not isinstance(w, (Workload, RawKernel)):
+        raise UsageError(
+            f"{w!r} is nothing to explain", asked="explain", legal="a workload, a record, FILE.jsonl:LINE or a schedule"
+        )
+    return _best_of(w, target, None if records is None else os.fspath(records), sizes)
+
+
+def _of_schedule(
+    s: Schedule,
+    target: TargetLike,
+    sizes: Mapping[str, int] | None,
+    knobs: Mapping[str, int],
+    args: Sequence[Tensor] | None,
+) -> Subject:
+    wrong = [k.name for k in s.knobs.values() if knobs.get(k.name) not in k.values]
+    if wrong:
+        legal = f"one of {list(s.knobs[wrong[0]].values)}"
+        raise UsageError(f"knob {wrong[0]} has no value, or not one of its own", asked="explain(knobs=..)", legal=legal)
+    s.verify()
+    w = Workload(s.outputs[0].name, tuple(args) if args is not None else s.arguments)
+    return Subject(w, resolve_target(target), s.trace.to_json(), dict(knobs), dict(sizes or {}))
+
+
+def _of_record(r: Record, target: TargetLike, sizes: Mapping[str, int] | None) -> Subject:
+    """What a record says. Its workload is found by name, and must still be the same computation."""
+    asked = f"record {r.id} of {r.workload['name']}"
+    if not r.ok:
+        raise RecordError(f"it did not work: {r.status}", asked=asked, legal="a record with status ok")
+    parameters = ", ".join(f"{k}={v!r}" for k, v in r.workload["params"].items())
+    w = find_workload(r.workload["name"])(**r.workload["params"])
+    if w.key != r.key:
+        raise RecordError(
+            f"{w.name}({parameters}) computes something else by now",
+            asked=asked,
+            legal=f"tune it again, or put the {w.name} that it was made for into search_spaces/",
+        )
+    to = resolve_target(r.target if target is None else target)
+    if to.kind != r.target_kind:
+        raise RecordError(f"it is for {r.target_kind}", asked=f"{asked} on {to}", legal=f"--target {r.target_kind}")
+    found = Subject(w, to, r.trace, dict(r.knobs), dict(sizes or r.sizes), r)
+    if not found.is_kernel:
+        try:
+            replay(r.trace, found.args).verify()
+        except AutoschedError as error:
+            raise RecordError(f"it does not replay any more: {error.why}", asked=asked, legal="tune again") from None
+    return found
+
+
+def _best_of(
+    w: Workload | RawKernel, target: TargetLike, records: str | None, sizes: Mapping[str, int] | None
+) -> Subject:
+    to = resolve_target(w.kind if target is None and isinstance(w, RawKernel) else target)
+    contents = read_workload(w.name, to.kind, records)
+    device = describe_device(to)["name"]
+    last: RecordError | None = None
+    for choice in ranked(contents.records, key=w.key, target=to, device=device, sizes=sizes):
+        try:
+            return replace(_of_record_with(choice.record, w, to), sizes=dict(sizes or choice.record.sizes))
+        except RecordError as error:  # passed over, as `build` does
+            last = last or error
+    others = sum(r.key != w.key for r in contents.records)
+    more = f"; {others} are of other parameters or versions" if others else ""
+    raise last or RecordError(
+        f"no record of it works on {to.kind}{more}",
+        asked=f"explain {w!r}",
+        legal=f"python -m autosched tune {w.name} --target {to.kind}",
+    )
+
+
+def _of_record_with(r: Record, w: Workload | RawKernel, to: Target) -> Subject:
+    if isinstance(w, Workload):
+        try:
+            replay(r.trace, w.args).verify()
+        except AutoschedError as error:
+            raise RecordError(
+                f"it does not replay any more: {error.why}", asked=f"record {r.id} of {w.name}", legal="tune again"
+            ) from None
+    return Subject(w, to, r.trace, dict(r.knobs), dict(r.sizes), r)
+
+
+def _recorded(file: Path, line: str | None, target: TargetLike) -> Record:
+    """The record in a line of a file; without a line, the best in it, if there is one best."""
+    if line is not None:
+        for place, text in RecordLog(file).lines():
+            if place.line == int(line):
+                return decode(text)
+        raise RecordError("there is no such line", asked=f"{file}:{line}", legal=f"a line of {file}")
+    contents = RecordLog(file).read()
+    found = _winners(contents, None if target is None else resolve_target(target))
+    if len(found) == 1:
+        return found[0][0]
+    listing = "\n  ".join(f"{place}  {_headline(r)}" for r, place in found)
+    raise RecordError(
+        f"it has records of {len(found)} workloads, targets or devices" if found else "it has no record that works",
+        asked=str(file),
+        legal=f"one of them:\n  {listing}" if found else "a file that `tune` wrote",
+    )
+
+
+def _winners(contents: LogContents, target: Target | None) -> list[tuple[Record, Place]]:
+    """The best record of each workload, target, device and set of sizes, and where it stands. On this
+    device only, if any is."""
+    place_of = {id(r): p for r, p in zip(contents.records, contents.places, strict=True)}
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for r in latest(contents.records):
+        if target is None or r.target_kind == target.kind:
+            groups.setdefault((r.key, r.target, r.device_name, tuple(sorted(r.sizes.items()))), []).append(r)
+    best = [c[0].record for (key, to, *_), of in groups.items() if (c := ranked(of, key=key, target=to))]
+    here = [r for r in best if _is_here(r)]
+    return [(r, place_of[id(r)]) for r in here or best]
+
+
+def _is_here(r: Record) -> bool:
+    try:
+        return describe_device(resolve_target(r.target))["name"] == r.device_name
+    except AutoschedError:
+        return False
+
+
+def _headline(r: Record) -> str:
+    values = ", ".join(f"{k}={v!r}" for k, v in {**r.workload["params"], **r.sizes}.items())
+    return f"{r.workload['name']}({values}) for {r.target} on {r.device_name or 'an unnamed device'}"
