@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autosched.measure.answers import AnswerError, RunAnswer, read_build
+from autosched.measure.cpu_time import CpuSeconds
 from autosched.measure.crew import Crew, Event
 from autosched.measure.environment import memory_limit, worker_command, worker_environment
 from autosched.measure.inspection import Inspection, Inspector
@@ -172,7 +173,7 @@ class Desk:
         run = self.run_limit_s() if limit_s is None else limit_s
         # A device's driver may compile again at the first launch.
         first = run + (self.options.build_timeout_s if self.target.kind == "opencl" else 0.0)
-        seconds = (self.options.build_timeout_s, first, _CHECK_S, run, _CHECK_S)
+        seconds = (CpuSeconds(self.options.build_timeout_s), first, _CHECK_S, run, _CHECK_S)
         return list(zip(PHASES, seconds, strict=True))
 
     def time_limits(self) -> list[tuple[str, float]]:
@@ -255,7 +256,7 @@ class BuildQueue:
             task = self.pending[0]
             task.path = self._desk.session.new_artifact()
             request = {"op": "build", "job": task.job.to_json(), "path": str(task.path), "known": self._known}
-            if crew.submit(slot, request, [("build", task.job.patience * options.build_timeout_s)], task):
+            if crew.submit(slot, request, [("build", CpuSeconds(task.job.patience * options.build_timeout_s))], task):
                 self.pending.popleft()
                 self.building += 1
                 room -= 1

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autosched.measure.cpu_time import PATIENCE, CpuSeconds, cpu_seconds
 from autosched.measure.frames import FrameBuffer, FrameError, encode
 
 __all__ = ["BROKEN", "DIED", "KILLED", "REPLY", "STALE", "TIMEOUT", "Outcome", "WorkerProcess", "wait"]
@@ -37,6 +38,7 @@ _TERM_GRACE_S = 0.2  # between SIGTERM and SIGKILL
 _REAP_LIMIT_S = 5.0  # a process stuck in a driver may outlive SIGKILL; do not wait for ever
 _EXIT_LIMIT_S = 1.0  # between closing its pipe and being gone
 _TICK_S = 0.25  # longest sleep between two looks at a worker that has become silent
+_LEAST_LOOK_S = 0.5  # between two looks at the CPU time of a worker that is late
 _LOG_KEPT = 8192  # bytes
 _READ_PER_TICK = 1 << 20  # bytes, so that a flood on one pipe cannot stop the clock
 
@@ -79,6 +81,9 @@ class WorkerProcess:
         self._limits: dict[str, float] = {}
         self._phase = ""
         self._sent = self._deadline = math.inf
+        self._entered = 0.0
+        self._used_before: float | None = None  # CPU time as the phase began
+        self._used: float | None = None  # and when it was last looked at
 
     # -- life and death ---------------------------------------------------------------------------
 
@@ -163,8 +168,8 @@ class WorkerProcess:
     def send(self, message: dict[str, Any], limits: Sequence[tuple[str, float]]) -> bool:
         """Ask a question. False, and no process any more, when the idle worker turns out broken.
 
-        `limits` are the phases of the work, in order, each with its seconds. The clock starts in
-        the first phase and starts anew when the worker announces a later one; phases cannot be
+        `limits` are the phases of the work, in order, each with its seconds, or its `CpuSeconds`. The clock
+        starts in the first phase and starts anew when the worker announces a later one; phases cannot be
         repeated, so the whole lasts at most the sum. Raises FrameError for a message too large.
         """
         if self.busy or not limits:
@@ -177,9 +182,8 @@ class WorkerProcess:
         self._outgoing = encode({**message, "seq": self._sequence})
         self._log.clear()
         self._limits = dict(limits)
-        self._phase = limits[0][0]
         self._sent = time.monotonic()
-        self._deadline = self._sent + limits[0][1]
+        self._start_clock(limits[0][0])
         self.busy = True
         return True
 
@@ -218,10 +222,35 @@ class WorkerProcess:
             return self._answered(reply)
         if not open_ or _has_exited(self.pid):
             return self._gone()
-        if time.monotonic() >= self._deadline:
-            limit = self._limits[self._phase]
-            return self._fail(TIMEOUT, f"no answer within {limit:.3g} s")
+        if time.monotonic() >= self._deadline and (late := self._is_late()):
+            return self._fail(TIMEOUT, late)
         return None
+
+    def _start_clock(self, phase: str) -> None:
+        self._phase = phase
+        self._entered = time.monotonic()
+        self._deadline = self._entered + self._limits[phase]
+        self._used_before = self._used = None
+        if isinstance(self._limits[phase], CpuSeconds) and self.pid is not None:
+            self._used_before = self._used = cpu_seconds(self.pid)
+
+    def _is_late(self) -> str:
+        """Why the deadline counts; empty, and a later deadline, for a worker that got too little of the CPU.
+
+        One that is blocked uses none: it does not get all the patience there is.
+        """
+        limit, before, earlier = self._limits[self._phase], self._used_before, self._used
+        now = None if before is None or self.pid is None else cpu_seconds(self.pid)
+        if before is None or earlier is None or now is None:
+            return f"no answer within {limit:.3g} s"
+        used, waited = now - before, time.monotonic() - self._entered
+        if used >= limit:
+            return f"no answer within {limit:.3g} s of CPU time"
+        if now == earlier or waited >= PATIENCE * limit:
+            return f"no answer within {waited:.3g} s, in which it used {used:.2g} s of CPU time"
+        self._used = now
+        self._deadline = time.monotonic() + max(limit - used, _LEAST_LOOK_S)
+        return ""
 
     def _take_reply(self) -> dict[str, Any] | None:
         while (message := self._frames.pop()) is not None:
@@ -239,8 +268,7 @@ class WorkerProcess:
         names = list(self._limits)
         if phase not in names or names.index(phase) <= names.index(self._phase):
             raise FrameError(f"phase {str(phase)[:20]!r} after {self._phase!r}")
-        self._phase = phase
-        self._deadline = time.monotonic() + self._limits[phase]
+        self._start_clock(phase)
 
     def _answered(self, reply: dict[str, Any]) -> Outcome:
         self.busy = False

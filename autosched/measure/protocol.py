@@ -35,7 +35,8 @@ class MeasureOptions:
 
     timeout_s:       longest that a candidate may run, verification and all samples included; the
                      limit shrinks as faster candidates are found, never below 2 s
-    build_timeout_s: longest that one build may take; a device's own compiler counts as building
+    build_timeout_s: CPU time that one build may use, so that a busy machine fails no candidate; in seconds of
+                     the wall clock it may last six times as long. A device's own compiler counts as building
     number:          calls per sample; 0 chooses enough for `min_repeat_ms`
     repeat:          samples per candidate
     race:            fewer samples for candidates that have clearly lost, more for those near the best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 from measuring import children, open_fds
 
 from autosched.measure import process
+from autosched.measure.cpu_time import CpuSeconds, cpu_seconds
 from autosched.measure.process import BROKEN, DIED, KILLED, REPLY, STALE, TIMEOUT, Outcome, WorkerProcess, wait
 
 pytestmark = pytest.mark.timeout(60)
@@ -180,6 +182,48 @@ def test_phases_have_their_own_time(worker: WorkerProcess) -> None:
 def test_phases_cannot_be_used_to_win_time(worker: WorkerProcess, phases: list[Any]) -> None:
     outcome = ask(worker, [("a", 5.0), ("b", 5.0), ("c", 5.0)], do="phases", phases=phases, pause=0.0)
     assert outcome.kind == BROKEN and "garbage on its pipe: phase" in outcome.error
+
+
+def test_a_build_has_cpu_time(worker: WorkerProcess) -> None:
+    """Twice the limit by the clock on the wall, and a fraction of it by that of the CPU."""
+    outcome = ask(worker, [("build", CpuSeconds(0.5))], do="compute", cpu=0.1, pause=0.2)
+    assert outcome.kind == REPLY and outcome.seconds > 0.9
+
+
+@pytest.mark.parametrize("do", ["compute", "compute in a child"])
+def test_cpu_time_runs_out(worker: WorkerProcess, do: str) -> None:
+    outcome = ask(worker, [("build", CpuSeconds(0.3))], do=do, cpu=1e9, pause=0)
+    assert (outcome.kind, outcome.error) == (TIMEOUT, "no answer within 0.3 s of CPU time")
+
+
+def test_patience_with_a_build_has_an_end(worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "PATIENCE", 2.0)
+    outcome = ask(worker, [("build", CpuSeconds(0.6))], do="compute", cpu=1e9, pause=0.3)
+    assert outcome.kind == TIMEOUT and "s, in which it used 0." in outcome.error
+    assert outcome.seconds > 1.1
+
+
+def test_a_build_that_stands_still_is_not_waited_for(worker: WorkerProcess) -> None:
+    outcome = ask(worker, [("build", CpuSeconds(2.0))], do="slow", pause=600)
+    assert outcome.kind == TIMEOUT
+    assert re.fullmatch(r"no answer within [\d.]+ s, in which it used 0(\.\d+)? s of CPU time", outcome.error)
+    assert 1.9 < outcome.seconds < process.PATIENCE * 2.0
+
+
+def test_without_cpu_time_the_wall_clock_counts(worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "cpu_seconds", lambda pid: None)
+    outcome = ask(worker, [("build", CpuSeconds(0.2))], do="slow", pause=600)
+    assert (outcome.kind, outcome.error) == (TIMEOUT, "no answer within 0.2 s")
+
+
+def test_every_phase_has_its_own_cpu_time(worker: WorkerProcess) -> None:
+    limits = [("a", CpuSeconds(0.4)), ("b", 30.0), ("c", CpuSeconds(0.4))]
+    assert ask(worker, limits, do="phases", phases=["b", "c"], pause=0.1).kind == REPLY
+
+
+def test_cpu_time_of_who_is_gone() -> None:
+    assert cpu_seconds(os.getsid(0)) is None or cpu_seconds(os.getsid(0)) >= 0
+    assert cpu_seconds(2**22 + 1) is None
 
 
 def test_the_whole_family_dies(worker: WorkerProcess) -> None:

@@ -36,6 +36,16 @@ while True:
     elif do == "slow":
         time.sleep(question["pause"])
         write({"seq": seq})
+    elif do == "compute":
+        end = time.process_time() + question["cpu"]
+        while time.process_time() < end:
+            time.sleep(question["pause"])  # as if others had the CPU
+            until = time.process_time() + 0.02
+            while time.process_time() < until:
+                pass
+        write({"seq": seq})
+    elif do == "compute in a child":
+        os.system(f"{sys.executable} -S -c 'while True: pass'")
     elif do == "print":
         os.write(1, b"out ")
         os.write(2, b"err")
