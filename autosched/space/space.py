@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,13 +21,14 @@ from autosched.ir.expr import Expr, const, variables
 from autosched.lower.pipeline import Structure, lower_structure
 from autosched.schedule.schedule import Constraint, Knob, Schedule, create_schedule
 from autosched.space.conflict import explain
+from autosched.space.default import default_schedule
 from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION, extract
 from autosched.space.limits import implied_constraints
 from autosched.space.valid import ValidPoints, valid_points
 from autosched.space.workload import MAX_FORKS, Template, Workload
 from autosched.target import Target
 
-__all__ = ["MAX_FORKS", "SearchSpace", "Sketch", "make_sketch", "template_space"]
+__all__ = ["MAX_FORKS", "SearchSpace", "Sketch", "make_sketch", "template_space", "with_default"]
 
 #: Sketches that are all lowered to count the feasible points of a space.
 FEW = 16
@@ -289,6 +290,16 @@ def template_space(
     if empty is not None:
         raise empty
     return space
+
+
+def with_default(space: SearchSpace) -> SearchSpace:
+    """The space with the default schedule as one more sketch, which has one point: what there is at least."""
+    w, target = space.workload, space.target
+    s = default_schedule(w.args, target)
+    if space.find(s.trace.to_json()) is not None:
+        return space
+    sizes = space.sketches[0].sizes if space.sketches else {}
+    return replace(space, sketches=(*space.sketches, make_sketch("default", w, s, target, sizes)))
 
 
 def _forks(workload: Workload, t: Template, target: Target) -> Iterator[tuple[str, dict[str, Any], Any]]:

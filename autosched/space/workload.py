@@ -202,16 +202,19 @@ class Workload:
         """The sketches of its templates for the target, of those that rules generate, or of `all`.
 
         `space` is one of `SPACES`; by default the workload's templates, or rules where it has none for the
-        target. `rules` are asked before the built-in ones. Raises WorkloadError where there is no sketch.
+        target. `rules` are asked before the built-in ones. What rules generate has the default schedule among
+        it, so that there is something even where no rule can do anything. Raises WorkloadError where there
+        is no sketch, and what `rules` raise.
         """
         from autosched.space.rules import generated
-        from autosched.space.space import template_space
+        from autosched.space.space import template_space, with_default
 
         if space and space not in SPACES:
             raise WorkloadError(f"there is no space {space!r}", asked=f"tune {self.name}", legal=", ".join(SPACES))
         own = [t for t in self.templates if t.fits(target)]
         auto = [generated(target, rules)] if space in ("auto", "all") or not (own or space) else []
-        return template_space(self, target, sizes, (own if space != "auto" else []) + auto)
+        found = template_space(self, target, sizes, (own if space != "auto" else []) + auto)
+        return with_default(found) if auto else found
 
     def defaults(self, target: Target, space: Any) -> tuple[list[Any], list[dict[str, int]]]:
         """The trace of the default schedule, which has no knobs."""

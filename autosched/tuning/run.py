@@ -165,7 +165,10 @@ class _Run:
         """Inputs, reference, space, earlier records."""
         w = self.workload
         self.options = w.adjusted(options)
-        self.inputs = list(inputs) if inputs is not None else w.sample_inputs(sizes)
+        try:
+            self.inputs = list(inputs) if inputs is not None else w.sample_inputs(sizes)
+        except MemoryError as error:
+            raise _too_large(w, error) from None
         self.sizes = w.sizes_of(self.inputs)
         self.space = self.space_of(with_machine(self.target), self.sizes)
         self.device = describe_device(self.target)
@@ -186,7 +189,10 @@ class _Run:
         self.task = Task(w.name, w.key, tuple(sorted(self.sizes.items())), str(self.target), self.device["name"])
         self.earlier = [r for r in contents.records if Task.of(r) == self.task]
         before = time.monotonic()
-        self.expected = w.reference(self.inputs)
+        try:
+            self.expected = w.reference(self.inputs)
+        except MemoryError as error:
+            raise _too_large(w, error) from None
         self.reference_s = time.monotonic() - before
 
     def choose_strategy(self, strategy: str, options: dict[str, Any], model: str, seed: int, transfer: bool) -> None:
@@ -577,6 +583,14 @@ def _label(r: Record | Job) -> str:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+
+
+def _too_large(w: Tunable, error: MemoryError) -> MeasureError:
+    return MeasureError(
+        f"its arrays do not fit into memory: {error}",
+        asked=f"tune {w!r}",
+        legal="smaller sizes or parameters: a schedule found at one size is built for others, too",
+    )
 
 
 def _check_writable(path: Path) -> None:

@@ -222,7 +222,8 @@ def plain_rows(plan, stage):
 
 def test_rules_of_others_are_asked_first() -> None:
     space = Workload("w", product()).search_space(LLVM, {}, "auto", [plain_rows])
-    assert [s.trace for s in space.sketches] == [[["parallel", "c", "i"]]]
+    assert space.sketches[0].trace == [["parallel", "c", "i"]]
+    assert [s.name for s in space.sketches] == ["auto", "default"]
 
 
 @rule(when=lambda plan, stage: stage.name == "c", last=False)
@@ -247,7 +248,7 @@ def test_a_rule_from_a_file(tmp_path: Path) -> None:
         "other = 3\n"
     )
     w = Workload("w", product())
-    assert len(w.search_space(LLVM, {}, "auto", [f"{file}:rows"]).sketches) == 1
+    assert len(w.search_space(LLVM, {}, "auto", [f"{file}:rows"]).sketches) == 2
     with pytest.raises(UsageError, match=r"has no Rows\n  there: rows"):
         w.search_space(LLVM, {}, "auto", [f"{file}:Rows"])
     with pytest.raises(UsageError, match="write it under @rule"):
@@ -273,10 +274,10 @@ def test_which_space_is_searched() -> None:
     def names(space=""):
         return {s.name.partition("[")[0] for s in mine().search_space(LLVM, {}, space).sketches}
 
-    assert names() == names("auto") == {"auto"}
+    assert names() == names("auto") == {"auto", "default"}
     template(mine, target="llvm")(lambda s: s["c"].parallel("i"))
     assert names() == names("templates") == {"<lambda>"}
-    assert names("all") == {"<lambda>", "auto"}
+    assert names("all") == {"<lambda>", "auto", "default"}
     with pytest.raises(WorkloadError, match="templates, auto, all"):
         names("any")
 
@@ -308,3 +309,63 @@ def test_shared_memory_of_an_unknown_size_leaves_no_point() -> None:
     assert stored
     assert any("known at run time only" in r for s in stored for r in s.reasons([0] * len(s.knobs)))
     assert any(s.valid_points.count for s in space.sketches)
+
+
+def looked_up():
+    x, at = te.placeholder((50, 16), name="x"), te.placeholder((20,), "int32", name="at")
+    k = te.reduce_axis((0, 16), "k")
+    return x, at, te.compute((20,), lambda i: te.sum(x[te.max(te.min(at[i], 49), 0), k], axis=k), name="picked")
+
+
+def several_outputs():
+    x = te.placeholder((30, 40), name="x")
+    k = te.reduce_axis((0, 40), "k")
+    a = te.compute((30, 40), lambda i, j: x[i, j] * 2.0, name="a")
+    return (
+        x,
+        a,
+        te.compute((30, 40), lambda i, j: a[i, j] + 1.0, name="b"),
+        te.compute((30,), lambda i: te.sum(a[i, k], axis=k), name="c"),
+    )
+
+
+def largest_place():
+    x, k = te.placeholder((12, 40), name="x"), te.reduce_axis((0, 40), "k")
+
+    def better(a, b):
+        return te.select(a[1] >= b[1], a[0], b[0]), te.select(a[1] >= b[1], a[1], b[1])
+
+    argmax = te.comm_reducer(better, lambda t, u: (te.const(-1, t), te.min_value(u)), name="argmax")
+    place, value = te.compute((12,), lambda i: argmax((k.var, x[i, k]), axis=k), name="largest")
+    return x, place, value
+
+
+ODD = {"data-dependent": looked_up, "several outputs": several_outputs, "a combiner of one's own": largest_place}
+
+
+@pytest.mark.parametrize("target", [LLVM, OPENCL], ids=["llvm", "opencl"])
+@pytest.mark.parametrize("name", ODD)
+def test_odd_programs(name: str, target: Target) -> None:
+    w = Workload("w", ODD[name]())
+    inputs = w.sample_inputs()
+    wanted = w.reference(inputs)
+    for sketch in w.search_space(target, {}).sketches:
+        points = sketch.valid_points
+        assert points.count, sketch.name
+        knobs = sketch.values(points.rows([points.count - 1])[0])
+        got = Module(compile_function(sketch.structure.bind(knobs), target), target)(*inputs)
+        for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
+            assert not compare(a, b, *allowed_error(b, None, None)), f"{sketch.name} with {knobs}"
+
+
+def test_a_combiner_that_somebody_wrote_is_never_cut() -> None:
+    for target in (LLVM, OPENCL):
+        for sketch in Workload("w", largest_place()).search_space(target, {}).sketches:
+            assert not any(i[0] == "rfactor" for i in sketch.trace)
+
+
+def test_the_default_schedule_is_among_what_rules_generate() -> None:
+    space = Workload("w", product()).search_space(LLVM, {})
+    assert space.sketches[-1].name == "default"
+    assert space.sketches[-1].size == 1
+    assert [s.name for s in Workload("w", scalar()).search_space(LLVM, {}).sketches] == ["auto"]  # which is the default

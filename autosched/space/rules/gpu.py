@@ -28,6 +28,7 @@ from autosched.space.rules.inline import MAX_TAPS, ROOT, common_places, decide
 from autosched.space.rules.look import length
 from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.rows import neighbours_share
+from autosched.space.rules.sums import may_be_cut
 from autosched.space.rules.tiles import best_rows
 
 __all__ = [
@@ -131,7 +132,7 @@ def _fetch(plan: Plan, stage: Stage, sums: Stage, source: Stage, at: Loop, items
 
 
 def _reduces_rows(plan: Plan, stage: Stage) -> bool:
-    if not stage.reduce_axis or look.is_opaque(stage) or len(stage.body) > 1 or stage.first_values:
+    if not stage.reduce_axis or look.is_opaque(stage) or len(stage.body) > 1 or not may_be_cut(stage):
         return False
     total = 1
     for a in stage.reduce_axis:

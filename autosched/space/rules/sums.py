@@ -15,7 +15,15 @@ from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.values import long_lanes, powers
 from autosched.te.tensor import IterVar
 
-__all__ = ["bands_of_rows", "lanes_of_sums", "pieces_of_rows", "reduce_rows", "reduction_in_place", "sums_of_columns"]
+__all__ = [
+    "bands_of_rows",
+    "lanes_of_sums",
+    "may_be_cut",
+    "pieces_of_rows",
+    "reduce_rows",
+    "reduction_in_place",
+    "sums_of_columns",
+]
 
 #: A reduction of fewer independent results than this for each thread is cut into pieces, too.
 FEW_RESULTS = 16
@@ -40,7 +48,7 @@ def _vector_axis(plan: Plan, stage: Stage) -> IterVar | None:
 
 def _along_rows(plan: Plan, stage: Stage) -> bool:
     axis = _vector_axis(plan, stage)
-    return _is_sum(plan, stage) and axis is not None and axis.kind == "reduce" and _has_identity(stage)
+    return _is_sum(plan, stage) and axis is not None and axis.kind == "reduce" and may_be_cut(stage)
 
 
 def _along_columns(plan: Plan, stage: Stage) -> bool:
@@ -48,9 +56,10 @@ def _along_columns(plan: Plan, stage: Stage) -> bool:
     return _is_sum(plan, stage) and axis is not None and axis.kind == "spatial"
 
 
-def _has_identity(stage: Stage) -> bool:
-    """Whether partial results may begin with it: not where the reduction begins with values of its own."""
-    return not stage.first_values
+def may_be_cut(stage: Stage) -> bool:
+    """Whether partial results may be made and combined in any order: not where the reduction begins with values of
+    its own, nor with a combiner that somebody wrote, which may prefer what comes first."""
+    return not stage.first_values and isinstance(stage.body[0].value.combiner, str)
 
 
 def _few(plan: Plan, stage: Stage) -> bool:
@@ -102,7 +111,7 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
     plan.offer(stage, task=task, group=group)
 
 
-@rule(when=lambda plan, stage: _along_columns(plan, stage) and _few(plan, stage) and _has_identity(stage), last=False)
+@rule(when=lambda plan, stage: _along_columns(plan, stage) and _few(plan, stage) and may_be_cut(stage), last=False)
 def bands_of_rows(plan: Plan, stage: Stage) -> None:
     """Few columns, many rows: each thread adds up bands of whole rows, and the sums of the bands are added."""
     s = plan.s
@@ -151,7 +160,7 @@ def _columns(plan: Plan, stage: Stage, parallel: Loop | None = None) -> None:
 def reduce_rows(plan: Plan, stage: Stage) -> None:
     """A reduction that has found its place: in lanes, if its rows are contiguous; else vectors of results."""
     axis = _vector_axis(plan, stage)
-    if axis is not None and axis.kind == "reduce" and _has_identity(stage):
+    if axis is not None and axis.kind == "reduce" and may_be_cut(stage):
         partial = _in_lanes(plan, stage)
         spatial = [x for x in stage.loops if not x.is_reduce]
         if spatial:
