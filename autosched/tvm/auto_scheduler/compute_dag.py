@@ -154,7 +154,7 @@ class ComputeDAG:
         lines = []
         for op in self.ops:
             shape = ", ".join(repr(d) for d in op.shape)
-            body = " = " + ", ".join(map(repr, op.body)) if getattr(op, "body", ()) else ""
+            body = " = " + ", ".join(map(repr, getattr(op, "body", ())))
             axes = ", ".join(a.name for a in getattr(op, "axis", ()))
-            lines.append(f"{op.name}[{axes}]{body}" if body else f"{op.name} = PLACEHOLDER [{shape}]")
+            lines.append(f"{op.name}[{axes}]{body}" if len(body) > 3 else f"{op.name} = PLACEHOLDER [{shape}]")
         return "\n".join(line if len(line) <= 256 else f"{line[:128]} ..(OMITTED).. {line[-128:]}" for line in lines)

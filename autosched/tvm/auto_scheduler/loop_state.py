@@ -9,6 +9,7 @@ from autosched.errors import RecordError, ScheduleError
 from autosched.records import Record
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.trace import Trace
+from autosched.tvm.auto_scheduler.layout import insert_transforms
 from autosched.tvm.auto_scheduler.transform_step import Replay, Step
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class State:
         """
         made = Replay(dag.ops, dag.outputs, self.exact)
         s = made.run(self.transform_steps)
+        if layouts:
+            insert_transforms(s, dag.ops)
         try:
             s.verify()
         except ScheduleError as error:

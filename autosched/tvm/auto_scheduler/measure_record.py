@@ -147,7 +147,7 @@ class RecordReader:
 
     def read_lines(self, max_lines: int | None = None, skip_lines: int = 0) -> tuple[list[Any], list[Any]]:
         """Inputs and results of at most `max_lines` records, after the first `skip_lines`."""
-        found = []
+        found: list[tuple[MeasureInput, MeasureResult]] = []
         for number, pair in enumerate(self):
             if max_lines and len(found) >= max_lines:
                 break

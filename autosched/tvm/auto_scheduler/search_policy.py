@@ -73,14 +73,15 @@ class SearchPolicy:
 
     def __init__(self, task: Any, init_search_callbacks: Sequence[SearchCallback] | None = None) -> None:
         self.task = task
-        self.preloaded = list(init_search_callbacks or ())
-        wrong = next((c for c in self.preloaded if not isinstance(c, PreloadMeasuredStates)), None)
-        if wrong is not None:
-            raise UsageError(
-                f"{wrong!r:.60} is none",
-                asked=f"{type(self).__name__}(init_search_callbacks=..)",
-                legal="PreloadMeasuredStates(log)",
-            )
+        self.preloaded: list[PreloadMeasuredStates] = []
+        for callback in init_search_callbacks or ():
+            if not isinstance(callback, PreloadMeasuredStates):
+                raise UsageError(
+                    f"{callback!r:.60} is none",
+                    asked=f"{type(self).__name__}(init_search_callbacks=..)",
+                    legal="PreloadMeasuredStates(log)",
+                )
+            self.preloaded.append(callback)
 
     def set_verbose(self, verbose: int) -> None:
         """0: print nothing."""

@@ -166,7 +166,7 @@ class SearchTask:
         Raises RecordError where there is none that fits, UsageError for another print_mode.
         """
         if print_mode == "schedule":
-            return str(self._first(log_file, self.compute_dag.print_python_code_from_state))
+            return str(self.apply_best(log_file)[0].trace)
         if print_mode != str(self.target.kind):
             raise UsageError(
                 f"the task is for {self.target.kind}",
@@ -175,7 +175,7 @@ class SearchTask:
             )
         s, args = self.apply_best(log_file)
         module = build(s, args, self.target)
-        return str((module.imported_modules or [module])[0].get_source())
+        return str((module.imported_modules[0] if module.imported_modules else module).get_source())
 
     def _first(self, log_file: str | PathLike[str], apply: Any, include_compatible: bool = False) -> Any:
         found = list(RecordReader(log_file))
