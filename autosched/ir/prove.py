@@ -416,6 +416,8 @@ class Prover(ABC):
         a, d = self.plain_poly(atom.args[0]), self.plain_poly(atom.args[1])
         if not self._nonneg(d, steps):  # everything below is turned around by a negative divisor
             return False
+        if self._by_another_quotient(atom, slope, rest, k, steps):
+            return True
         if self._nonneg(d - 1, steps) and self._by_the_quotient(a, d, slope, rest, k, steps):
             return True
         if k > 0 and self._nonneg(a, steps) and self._nonneg(rest, steps):
@@ -425,6 +427,22 @@ class Prover(ABC):
             top = self.extreme(a, tuple(v for v in a.variables if v in self._ranges), True)
             if top is not None and top != a:
                 return self._nonneg(slope * self.floordiv(top, d) + rest, steps)
+        return False
+
+    def _by_another_quotient(self, atom: Expr, slope: Poly, rest: Poly, k: int, steps: list[int]) -> bool:
+        """`slope*(a//d) + rest >= 0` by `a//(d*m) == (a//d)//m`, where another quotient of `a` is in the rest:
+        the middle digit of a fused loop, `(f//28) % 2`, is `f//28 - 2*(f//56)`."""
+        d = _divisor(atom)
+        for other in rest.atoms() if d else ():
+            by = _divisor(other) if other.op == "floordiv" and other.args[0] is atom.args[0] else 0
+            if by > d and by % d == 0:  # m*(a//(d*m)) <= a//d <= m*(a//(d*m)) + m - 1
+                m = by // d
+                found = self._nonneg(slope * (Poly.of(other) * m + (0 if k > 0 else m - 1)) + rest, steps)
+            else:
+                finer = 0 < by < d and d % by == 0
+                found = finer and self._by_the_quotient(Poly.of(other), Poly.of(d // by), slope, rest, k, steps)
+            if found:
+                return True
         return False
 
     def _by_the_quotient(self, a: Poly, d: Poly, slope: Poly, rest: Poly, k: int, steps: list[int]) -> bool:
@@ -528,6 +546,12 @@ class Prover(ABC):
         if self.prove_nonneg(p):
             return True
         return False if self.prove_nonneg(-p) else None
+
+
+def _divisor(atom: Expr) -> int:
+    """The divisor of a quotient, if it is a positive number, else 0."""
+    d = atom.args[1]
+    return max(0, int(d.value)) if d.op == "const" else 0
 
 
 def _inside_atoms(m: Monomial, v: Expr) -> frozenset[Expr]:

@@ -164,6 +164,11 @@ HOLDS = [
     cast("int32", k < 0) + cast("int32", k > 0) <= 2,
     W * H >= 1,
     W * H * 3 > 2,
+    # digits of a fused loop
+    f // 28 % 2 >= 0,
+    f // 28 % 2 <= 1,
+    f // 28 % 2 * 28 + f % 7 * 4 <= 52,
+    28 - f // 7 % 4 * 4 - f // 28 % 2 * 16 >= 0,
 ]
 
 MAY_FAIL = [
@@ -178,6 +183,9 @@ MAY_FAIL = [
     minimum(x, y) >= x,
     select(k < 0, x, W) < W,
     W > 1,
+    f // 28 % 2 < 1,
+    f // 28 % 2 * 28 + f % 7 * 4 <= 51,
+    f // 28 - f // 42 <= 1,
     x * x < W,
     k * k > 0,
 ]
