@@ -241,9 +241,14 @@ def split(r: Replay, stage_id: int, iter_id: int, extent: int, lengths: tuple[in
 
 def _split(r: Replay, stage: Stage, iter_id: int, lengths: Sequence[int], inner_to_outer: bool) -> None:
     loop = r.loop(stage, iter_id)
-    if lengths:
-        made = stage.split_into(loop, *((None, *lengths) if inner_to_outer else (*lengths, None)))
-        r.replace(stage, iter_id, 1, made, made[-1])
+    made = [loop]
+    if inner_to_outer:
+        for length in reversed(lengths):
+            made[:1] = stage.split(made[0], factor=length)
+    else:
+        for length in lengths:
+            made[-1:] = stage.split(made[-1], nparts=length)
+    r.replace(stage, iter_id, 1, made, made[-1])
 
 
 @_step("FSP", int, int, int, int)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ansor_logs import LOGS, Logged
@@ -57,3 +59,30 @@ def test_a_record_that_is_written_again_is_the_same(logged, tmp_path) -> None:
     assert (inp.state, result) == (inputs[0].state, results[0])
     assert [step.to_json() for step in inp.state.transform_steps] == logged.steps
     assert (inp.task.workload_key, str(inp.task.target)) == (logged.workload_key, str(inputs[0].task.target))
+
+
+def test_an_input_of_free_layout_is_copied_into_the_order_it_is_read_in(tmp_path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(LOGS[0].line())
+    task = LOGS[0].task()
+    (b,) = [i for i in task.apply_best(path)[0].trace if i.kind == "transform_layout"]
+    j, k = ["axis", "1"], ["axis", "0"]  # loops j.outer.outer.inner.., k.outer, j.outer.inner, k.inner, j.inner
+    digit = [["floordiv", j, 16], ["floordiv", k, 4], ["floormod", ["floordiv", j, 8], 2], ["floormod", k, 4]]
+    assert (b.stage, b.args[0]) == ("B.global", [*digit, ["floormod", j, 8]])
+    plain, _ = task.apply_best(path, layout_rewrite_option=auto_scheduler.LayoutRewriteOption.NO_REWRITE)
+    assert "B.global" not in plain
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ([["RE", 2, [0, 2, 1]]], "it is read in that order already"),
+        ([["FU", 2, [0, 1]]], "loops are fused"),
+        ([["CHR", 1, "shared", [2]], ["SP", 3, 1, 48, [8], 1]], "another stage reads it"),
+    ],
+)
+def test_an_input_of_free_layout_that_stays(steps: list, why: str, tmp_path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(replace(LOGS[0], steps=steps).line())
+    s, _ = LOGS[0].task().apply_best(path)
+    assert "transform_layout" not in [i.kind for i in s.trace], why
