@@ -133,6 +133,7 @@ class SketchPolicy(SearchPolicy):
                 asked="SketchPolicy(program_cost_model=..)",
                 legal='XGBModel(), RandomModel(); autosched.tune(.., model="FILE.py:CLASS") takes models of one\'s own',
             )
+        self.preloaded += map(PreloadMeasuredStates, model.logs)
         self.model, self.seed, self.verbose = model.name, seed or 0, verbose
         unknown = sorted(set(params or {}) - set(self.DEFAULT_PARAMS))
         if unknown:

@@ -15,7 +15,7 @@ from autosched.tvm.auto_scheduler.cost_model import XGBModel
 from autosched.tvm.auto_scheduler.loop_state import TraceState
 from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult, options_of
 from autosched.tvm.auto_scheduler.measure_record import RecordToFile
-from autosched.tvm.auto_scheduler.search_policy import SearchPolicy, SketchPolicy
+from autosched.tvm.auto_scheduler.search_policy import PreloadMeasuredStates, SearchPolicy, SketchPolicy
 
 if TYPE_CHECKING:
     from autosched.tvm.auto_scheduler.search_task import SearchTask, TuningOptions
@@ -26,8 +26,8 @@ _logger = logging.getLogger("auto_scheduler")
 
 
 def search(task: SearchTask, **options: Any) -> TuneResult:
-    """Tune one task. Which space is searched is said here and nowhere else."""
-    return tune(task.workload, task.target, inputs=task.inputs(), **options)
+    """Tune one task over the space that rules generate."""
+    return tune(task.workload, task.target, space="auto", inputs=task.inputs(), **options)
 
 
 def search_all(
@@ -51,7 +51,9 @@ def tune_task(task: SearchTask, options: TuningOptions, policy: SearchPolicy | N
         follower = _Follower(task, policy, options, earlier)
         result = search(
             task,
-            trials=len({r.id for r in earlier}) + options.num_measure_trials if policy.measured else 0,
+            trials=len({r.id for r in earlier if r.sketch != "default"}) + options.num_measure_trials
+            if policy.measured
+            else 0,
             patience=options.early_stopping,
             model=policy.model,
             seed=policy.seed,
@@ -65,7 +67,8 @@ def tune_task(task: SearchTask, options: TuningOptions, policy: SearchPolicy | N
 
 def _preload(task: SearchTask, policy: SearchPolicy, folder: str) -> list[Record]:
     """Put what was measured before into the run's log."""
-    found = [r for callback in policy.preloaded for r in callback.records(task.compute_dag.key)]
+    files = dict.fromkeys(callback.filename for callback in policy.preloaded)
+    found = [r for file in files for r in PreloadMeasuredStates(file).records(task.compute_dag.key)]
     log = RecordLog(default_path(task.workload.name, task.target.kind, Path(folder)))
     for r in found:
         log.append(r)
