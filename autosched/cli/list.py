@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autosched.cli import options
+
+if TYPE_CHECKING:
+    from autosched.space.workload import WorkloadFunction
 
 EXAMPLES = """\
 examples:
@@ -45,7 +48,9 @@ def _lines(listing: Listing) -> list[str]:
 
 def _spell(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{k}={v}" for k, v in value.items())
+        sentences = any(isinstance(v, str) and " " in v for v in value.values())
+        between, of = ("; ", " ") if sentences else (", ", "=")
+        return between.join(f"{k}{of}{v}" for k, v in value.items())
     return ", ".join(value) if isinstance(value, (list, tuple)) else str(value)
 
 
@@ -61,9 +66,42 @@ def _workloads() -> Listing:
             "about": _first_line(function.__doc__),
             "parameters": function.parameters,
             "templates for": [k for k in KINDS if any(t.fits(Target(k)) for t in function.templates)],
+            "points": _points(function),
             "kernel": "source by hand" if isinstance(function, RawKernelFunction) else "",
             "file": str(path),
         }
+    return found
+
+
+def _points(function: WorkloadFunction) -> dict[str, str]:
+    """What the templates leave to tuning, for each kind of target, at the workload's own parameters and sizes.
+
+    Nothing is lowered, which would take seconds for all workloads: of the valid points this is the most
+    that there may be; `show --space` counts them.
+    """
+    from autosched.errors import AutoschedError
+    from autosched.raw.kernel import RawKernelFunction
+    from autosched.report.text import plural, valid_of
+    from autosched.space.space import template_space
+    from autosched.target import KINDS, Target
+
+    found: dict[str, str] = {}
+    if isinstance(function, RawKernelFunction):
+        return found
+    for kind in KINDS:
+        templates = [t for t in function.templates if t.fits(Target(kind))]
+        if not templates:
+            continue
+        try:
+            workload = function()
+            sizes = workload.sizes_of(workload.sample_inputs()) if workload.size_names() else {}
+            space = template_space(workload, Target(kind), sizes, templates)
+        except AutoschedError as error:  # sizes that are asked for, a template that does not work here
+            found[kind] = f"none: {error.why}"
+            continue
+        most = sum(s.most_points for s in space.sketches)
+        points = plural(most, "point") if most == space.size else f"at most {valid_of(most, space.size)}"
+        found[kind] = f"{plural(len(space.sketches), 'sketch')} with {points}"
     return found
 
 

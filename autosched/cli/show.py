@@ -25,9 +25,10 @@ examples:
   %(prog)s box_blur --target opencl --source
   %(prog)s box_blur --asm | less
   %(prog)s box_blur --hot
+  %(prog)s matmul --space
 """
 
-WHAT = ("schedule", "loops", "source", "llvm", "asm", "hot", "passes", "records")
+WHAT = ("schedule", "loops", "source", "llvm", "asm", "hot", "passes", "space", "records")
 
 #: The pass after which loops are shown unless told otherwise: knobs bound, borders not yet cut off.
 _LOOPS_AFTER = "simplify"
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     sizes = sizes_of(args, workload) or None
     if what == "records":
         return _records(args, workload)
+    if what == "space":
+        return _space(args, workload, sizes)
     chosen = plan(workload, args.target, records=options.records_folder(args), sizes=sizes)
     content, more = _assembly(chosen, what) if what in ("asm", "hot") else (_text(chosen, what, args.after), {})
     if args.json:
@@ -112,6 +115,33 @@ def _assembly(chosen: Plan, what: str) -> tuple[str, dict[str, Any]]:
     hot = module.hot_loop()
     text = marked(module.assembly, module.artifact.machine, alone=what == "hot")
     return text, {"hot_loop": None if hot is None else hot.to_json()}
+
+
+def _space(args: argparse.Namespace, workload: Workload, sizes: dict[str, int] | None) -> int:
+    """The sketches that `tune` would search, and how many valid points each has."""
+    from autosched.building import search_space
+    from autosched.report.text import valid_of
+
+    space = search_space(workload, args.target, sizes=sizes)
+    found = [(s, s.valid_points) for s in space.sketches]
+    counted = [(s.name, v.count if v.exact else None, s.size, s.failure) for s, v in found]
+    known = [valid for _, valid, _, _ in counted if valid is not None]
+    valid = sum(known) if len(known) == len(counted) else None
+    if args.json:
+        options.emit(
+            {"workload": repr(workload), "target": str(space.target), "points": space.size, "valid": valid}
+            | {"sketches": [{"name": n, "points": p, "valid": v, "failure": why} for n, v, p, why in counted]}
+            | {"untraced": space.untraced}
+        )
+        return 0
+    width = max(len(name) for name, *_ in counted)
+    for name, some, points, why in counted:
+        print(f"{name:{width}}  {valid_of(some, points)}{f': {why}' if why else ''}")
+    for name, why in space.untraced.items():
+        print(f"{name:{width}}  left out: {' '.join(why.split())}")
+    if len(counted) > 1:
+        print(f"{'in all':{width}}  {valid_of(valid, space.size)}")
+    return 0
 
 
 def _check_cpu(chosen: Plan, what: str) -> None:

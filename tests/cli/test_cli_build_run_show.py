@@ -21,6 +21,25 @@ from autosched.target import Target
 Cli = Callable[..., Any]
 
 
+HALVES = """
+from autosched import te, template, workload
+
+
+@workload
+def double():
+    a = te.placeholder((64,), name="a")
+    return a, te.compute((64,), lambda i: a[i] * 2.0, name="b")
+
+
+@template(double, target="llvm")
+def halves(s):
+    way, width = s.choose("way", ["few", "all", "no"]), s.define_knob("width", [1, 2, 4, 8])
+    if way == "few":
+        s.constrain(width <= 2, "few")
+    s["b"].split("i" if way != "no" else "nothing", factor=width)
+"""
+
+
 def noise(*shape: int, dtype: str = "uint8") -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).integers(0, 250, shape).astype(dtype)
 
@@ -173,6 +192,20 @@ def test_show_records(cli: Cli, record: Record) -> None:
     assert record.id in done.out
     other = cli("show", "brighten", "--param", "channels=1", "--what", "records")
     assert other.out == "no records\n"
+
+
+def test_show_space(cli: Cli, tmp_path: Path) -> None:
+    assert cli("show", "brighten", "--space").out == "bands  4 valid of 4 points\n"
+    file = tmp_path / "halves.py"
+    file.write_text(HALVES)
+    done = cli("show", str(file), "--space")
+    few, all_, left_out, total = done.out.splitlines()
+    assert few == "halves[way=few]  2 valid of 4 points" and all_ == "halves[way=all]  4 valid of 4 points"
+    assert left_out.startswith("halves[way=no]") and "left out: " in left_out and "nothing" in left_out
+    assert total == "in all           6 valid of 8 points"
+    data = cli("show", str(file), "--space", "--json").data
+    assert (data["points"], data["valid"], len(data["sketches"]), len(data["untraced"])) == (8, 6, 2, 1)
+    assert data["sketches"][0] == {"name": "halves[way=few]", "points": 4, "valid": 2, "failure": ""}
 
 
 # -- run ------------------------------------------------------------------------------------------

@@ -230,4 +230,6 @@ def test_list_one_kind_as_json(cli: Cli) -> None:
     assert list(data) == ["workloads"]
     assert data["workloads"]["brighten"]["templates for"] == ["llvm"]
     assert data["workloads"]["total"]["templates for"] == []
+    assert data["workloads"]["brighten"]["points"] == {"llvm": "1 sketch with 4 points"}
+    assert data["workloads"]["total"]["points"] == {}
     assert set(cli("list", "--json").data) == {"workloads", "strategies", "models", "targets", "passes"}
