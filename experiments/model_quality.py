@@ -15,7 +15,9 @@ matmul 1024 from records of 512 and 2048, and of each workload from the five oth
 any trial of its own and after 16. Knobs of other workloads say nothing, so there features stand alone.
 
 What noise leaves to be learnt is shown beside it: the correlation between two halves of the samples of
-each point.
+each point, and how many points were measured at a bad moment. All samples of such a point have the same
+milliseconds on top, a time slice of the system's for each call whose threads waited for one another, so
+that the halves agree, and no feature can tell. A workload that has any is judged without them, too.
 
 Results go to `experiments/results/model_quality.json`.
 """
@@ -53,6 +55,8 @@ TRAINED = (32, 100)
 #: the fastest that should be found, and the first of the model among which they should be
 FASTEST, FIRST = 10, 20
 OWN = (0, 16)
+#: a point was measured at a bad moment that is so many times slower than a good quarter of them, and by so much
+DISTURBED, TIME_SLICE_S = 3.0, 4e-3
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,21 @@ class Points:
     knobs: np.ndarray
     seconds: np.ndarray
     agreement: float
+
+    @property
+    def disturbed(self) -> np.ndarray:
+        """Which points were measured at a bad moment: far from the others, and by a time slice or more.
+
+        Where a call takes longer than a time slice in any case, that cannot be told.
+        """
+        worked = np.isfinite(self.seconds)
+        usual = np.percentile(self.seconds[worked], 25)  # half of a space may be disturbed
+        far = (self.seconds > DISTURBED * usual) & (self.seconds > usual + TIME_SLICE_S)
+        return worked & far & (usual < TIME_SLICE_S)
+
+    def only(self, rows: np.ndarray) -> Points:
+        """Some of the points."""
+        return Points(self.features[rows], self.knobs[rows], self.seconds[rows], self.agreement)
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -154,8 +173,7 @@ def quality(points: Points, scorer: Scorer, trained: int, seeds: int) -> dict[st
 
 def some(points: Points, n: int) -> Points:
     """At most `n` points, drawn at random."""
-    rows = np.sort(np.random.default_rng(0).permutation(len(points))[:n])
-    return Points(points.features[rows], points.knobs[rows], points.seconds[rows], points.agreement)
+    return points.only(np.sort(np.random.default_rng(0).permutation(len(points))[:n]))
 
 
 def held_out(spaces: dict[str, Points], seeds: int) -> dict[str, dict[str, dict[str, float]]]:
@@ -207,7 +225,11 @@ def main() -> None:
     spaces = {name: read(name) for name in SPACES}
     agreement = {name: round(points.agreement, 2) for name, points in spaces.items()}
     print("Rank correlation of two halves of the samples:", ", ".join(f"{n} {r}" for n, r in agreement.items()))
-    within = held_out(spaces, args.seeds)
+    disturbed = {name: round(float(points.disturbed.mean()), 2) for name, points in spaces.items()}
+    told = [f"{name} {100 * share:.0f} %" for name, share in disturbed.items() if share]
+    print("Points measured at a bad moment:", ", ".join(told) or "none")
+    undisturbed = {f"{n}, undisturbed": spaces[n].only(~spaces[n].disturbed) for n, r in disturbed.items() if r}
+    within = held_out({**spaces, **undisturbed}, args.seeds)
     show("Held-out points", within)
     across = transferred(spaces, [read(name) for name in SHAPES], args.seeds)
     show("Transfer", across)
@@ -216,6 +238,7 @@ def main() -> None:
         {
             "features": FEATURE_VERSION,
             "agreement": agreement,
+            "disturbed": disturbed,
             "points": {name: len(points) for name, points in spaces.items()},
             "held_out": within,
             "transfer": across,
