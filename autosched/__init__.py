@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from autosched.schedule import Schedule, create_schedule
     from autosched.space.workload import Workload, template, workload
     from autosched.target import Target
-    from autosched.tuning import TuneResult, tune
+    from autosched.tuning import TuneResult, tune, tune_tasks
 
 __version__ = "0.1.0"
 
@@ -57,6 +57,7 @@ __all__ = [
     "topi",
     "tune",
     "tune_kernel",
+    "tune_tasks",
     "tvm",
     "workload",
 ]
@@ -82,6 +83,7 @@ _HOME = {
     "simplify": "autosched.explaining",
     "template": "autosched.space.workload",
     "tune": "autosched.tuning",
+    "tune_tasks": "autosched.tuning",
     "tune_kernel": "autosched.kernels",
     "workload": "autosched.space.workload",
 }

@@ -1,11 +1,22 @@
 """Tuning: `tune` and what it tells while it runs.
 
-`run` is the loop, `proposals` asks the strategy, `costs` is what is made small, `events` is what
-`progress` is called with.
+`run` is the loop, `tasks` shares one budget among several, `proposals` asks the strategy, `costs` is what is
+made small, `events` is what `progress` is called with.
 """
 
-from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
+from autosched.tuning.events import (
+    Event,
+    Note,
+    PlayoffDone,
+    Preflight,
+    Started,
+    TasksProgress,
+    TaskStanding,
+    TrialDone,
+    TuneResult,
+)
 from autosched.tuning.run import PLAYOFF_SHARE, tune
+from autosched.tuning.tasks import TasksResult, tune_tasks
 
 __all__ = [
     "PLAYOFF_SHARE",
@@ -14,7 +25,11 @@ __all__ = [
     "PlayoffDone",
     "Preflight",
     "Started",
+    "TaskStanding",
+    "TasksProgress",
+    "TasksResult",
     "TrialDone",
     "TuneResult",
     "tune",
+    "tune_tasks",
 ]

@@ -10,7 +10,17 @@ import numpy as np
 
 from autosched.records import Record
 
-__all__ = ["Event", "Note", "PlayoffDone", "Preflight", "Started", "TrialDone", "TuneResult"]
+__all__ = [
+    "Event",
+    "Note",
+    "PlayoffDone",
+    "Preflight",
+    "Started",
+    "TaskStanding",
+    "TasksProgress",
+    "TrialDone",
+    "TuneResult",
+]
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,30 @@ class TrialDone:
 
 
 @dataclass(frozen=True)
+class TaskStanding:
+    """Where one of several tasks stands."""
+
+    name: str
+    weight: float
+    rounds: int
+    trials: int
+    default_seconds: float
+    best_seconds: float
+
+
+@dataclass(frozen=True)
+class TasksProgress:
+    """A round of one of several tasks is over. `objective` is what the run minimises."""
+
+    tasks: list[TaskStanding]
+    default_objective: float
+    objective: float
+    elapsed_s: float
+    budget_s: float | None
+    trials: int | None
+
+
+@dataclass(frozen=True)
 class PlayoffDone:
     """The end."""
 
@@ -107,4 +141,4 @@ class Note:
     level: str = "info"
 
 
-Event = Started | Preflight | TrialDone | PlayoffDone | Note
+Event = Started | Preflight | TrialDone | PlayoffDone | TasksProgress | Note

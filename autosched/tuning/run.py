@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +50,7 @@ from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started
 from autosched.tuning.priming import REPLAY_S, prime
 from autosched.tuning.proposals import Proposals
 
-__all__ = ["PLAYOFF_SHARE", "tune"]
+__all__ = ["PLAYOFF_SHARE", "Run", "tune"]
 
 #: Name under which the default schedule is built, recorded and shown.
 DEFAULT = "default"
@@ -116,7 +117,7 @@ def tune(
         raise UsageError(f"{patience} is not a number of trials", asked="tune(patience=..)", legal="1 or more")
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
-    run = _Run(as_workload(what), resolve_target(target), trials, budget_s, progress or (lambda event: None))
+    run = Run(as_workload(what), resolve_target(target), trials, budget_s, progress or (lambda event: None))
     run.space_of = partial(run.workload.search_space, space=space, rules=rules)
     run.prepare(inputs, sizes, records, measure or MeasureOptions())
     run.ahead = run.options.overlap if ahead is None else ahead
@@ -125,7 +126,7 @@ def tune(
     return run.go()
 
 
-class _Run:
+class Run:
     """One call of `tune`."""
 
     def __init__(
@@ -152,6 +153,8 @@ class _Run:
         self.costs = Costs(workload.objective)
         self.patience: int | None = None
         self.ahead = False
+        self.primed: PrimedCostModel | None = None
+        self._batches = self.batches()
         self.in_vain = 0  # trials since the last that was the fastest so far
 
     # -- before the first trial -----------------------------------------------------------------
@@ -204,10 +207,8 @@ class _Run:
             make_strategy(
                 strategy, self.space, seed=seed, model=made, **options
             )  # what is wrong with it is told at once
-            seconds = min(REPLAY_S, REPLAY_SHARE * (self.budget_s or float("inf")))
-            said = prime(made, self.task, self.workload, self.space, records=self.records, seconds=seconds)
-            if said:
-                self.note(said)
+            self.primed = made
+            self.learn_from_others()
         self.strategy_name, self.seed = strategy, seed
         self.strategy = make_strategy(strategy, self.space, seed=seed, model=made, **options)
         self.proposals = Proposals(self.strategy, self.ahead)
@@ -216,6 +217,14 @@ class _Run:
         self.resumed = sum(r.sketch != DEFAULT for c, r in past if c is not None)
         if known:
             self.strategy.observe(known)
+
+    def learn_from_others(self) -> None:
+        """Let the model learn from what is recorded by now of other shapes, operators and devices."""
+        if self.primed is not None:
+            seconds = min(REPLAY_S, REPLAY_SHARE * (self.budget_s or float("inf")))
+            said = prime(self.primed, self.task, self.workload, self.space, records=self.records, seconds=seconds)
+            if said and said not in self.notes:
+                self.note(said)
 
     def _candidate(self, r: Record) -> Candidate | None:
         at = self.space.find(r.trace)
@@ -227,12 +236,10 @@ class _Run:
         """Pre-flight, trials, play-off."""
         self.tell(self._started())
         interrupted = False
-        with self._measurer() as self.measurer:
-            self.preflight()
-            self.remember()
+        with self.session():
             try:
-                for batch in self.batches():
-                    self.proposals.observe(list(self.measure(batch)))
+                while self.advance():
+                    pass
                 result = self.playoff()
             except KeyboardInterrupt:
                 interrupted = True
@@ -240,6 +247,33 @@ class _Run:
                 result = self.without_playoff()
             finally:
                 self.proposals.close()
+        return self.finish(result, interrupted)
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Workers for this run. Those of a run that goes on later may be dismissed in between."""
+        with self._measurer() as self.measurer:
+            if not np.isfinite(self.default_seconds):
+                self.preflight()
+            self.remember()
+            yield
+
+    def advance(self) -> bool:
+        """Propose, measure and learn from one batch. False when there is nothing left to do."""
+        batch = next(self._batches, None)
+        if batch is None:
+            return False
+        self.proposals.observe(list(self.measure(batch)))
+        return True
+
+    @property
+    def best_seconds(self) -> float:
+        """Of this run's trials and earlier ones; the default schedule's, where none is known."""
+        found = [x.seconds for x in (*self.measured, *self.earlier) if x.ok]
+        return min(found, default=self.default_seconds)
+
+    def finish(self, result: TuneResult, interrupted: bool = False) -> TuneResult:
+        """What is said at the end, and the result with all that is known by then."""
         self.note_faults(last=True)
         if self.taken_over:
             self.note(f"trials that took over the time of another, because their code is the same: {self.taken_over}")
@@ -341,7 +375,7 @@ class _Run:
         """Candidates with the code of an earlier record take over its time, where times are comparable:
         on the same device, with the same software. Not the default schedule's, which shows that all works.
         """
-        for r in latest(self.earlier):
+        for r in latest([*self.earlier, *self.measured]):
             trusted = r.verified != "no" or not self.options.verify
             if r.ok and r.code and trusted and (r.device, r.versions) == (self.device, self.versions):
                 self.measurer.remember(r.code, r.samples, verified=r.verified, raced=r.raced, name=f"record {r.id}")

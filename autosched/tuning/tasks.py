@@ -1,0 +1,340 @@
+"""`tune_tasks`: many workloads under one budget, the next round always for the one that it helps most.
+
+The scheduler is Ansor's (Zheng et al., OSDI 2020, section 6), with gains for each second of measuring in
+place of gains for each round: tasks whose candidates take long to build get no more than their share.
+
+    gradient_i = d objective / d time_i * (alpha * last change + (1 - alpha) * expected change)
+
+The expected change is the more optimistic of: as much again as it took so far (`best / rounds`), and
+what tasks of the same workload reach in operations for each second.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from autosched.building import as_workload
+from autosched.errors import UsageError
+from autosched.measure.protocol import MeasureOptions
+from autosched.runtime.device import resolve_target
+from autosched.search import DEFAULT as STRATEGY
+from autosched.space.tunable import Tunable
+from autosched.space.workload import Workload, WorkloadFunction
+from autosched.target import TargetLike
+from autosched.te.work import work_of
+from autosched.tuning.events import Event, Note, TasksProgress, TaskStanding, TuneResult
+from autosched.tuning.run import PLAYOFF_SHARE, Run
+
+__all__ = ["POLICIES", "TasksResult", "tune_tasks"]
+
+POLICIES = ("gradient", "round-robin")
+
+#: Ansor's weights: of what a task has just gained, and of the speed of tasks like it.
+ALPHA, BETA = 0.2, 2.0
+#: Rounds over which the last change of a task is averaged.
+WINDOW = 3
+#: Relative step of the objective's numeric derivative.
+STEP = 1e-4
+#: Trials of one round: enough to be worth starting the workers for.
+ROUND = 32
+#: Seconds that a play-off is expected to take where no better is known.
+PLAYOFF_S = 3.0
+
+
+@dataclass(frozen=True)
+class TasksResult:
+    """What `tune_tasks` found. `objective` is what was minimised, by default seconds, weighted."""
+
+    results: list[TuneResult]
+    weights: list[float]
+    rounds: list[int]
+    default_objective: float
+    objective: float
+    elapsed_s: float
+    interrupted: bool = False
+
+    @property
+    def trials(self) -> int:
+        return sum(r.trials for r in self.results)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "tasks": [
+                {**r.to_json(), "weight": w, "rounds": n}
+                for r, w, n in zip(self.results, self.weights, self.rounds, strict=True)
+            ],
+            "default_objective": self.default_objective,
+            "objective": self.objective,
+            "trials": self.trials,
+            "elapsed_s": self.elapsed_s,
+            "interrupted": self.interrupted,
+        }
+
+
+@dataclass
+class _Task:
+    """One workload on its way. `history` has its best time after each round, in seconds."""
+
+    run: Run
+    weight: float
+    limit: int | None
+    history: list[float] = field(default_factory=list)
+    measuring_s: float = 0.0
+    is_over: bool = False
+    result: TuneResult | None = None
+
+    @property
+    def name(self) -> str:
+        return repr(self.run.workload)
+
+    @property
+    def best(self) -> float:
+        return self.history[-1] if self.history else self.run.best_seconds
+
+    @property
+    def round_s(self) -> float:
+        """Seconds that one of its rounds has taken on average."""
+        return self.measuring_s / len(self.history) if self.history else 0.0
+
+    @property
+    def flops(self) -> float:
+        """Operations of one call; 0 where that is not known."""
+        w = self.run.workload
+        work = work_of(w.args, self.run.sizes) if isinstance(w, Workload) else None
+        return float(work.flops) if work is not None else 0.0
+
+    def standing(self) -> TaskStanding:
+        return TaskStanding(
+            self.name, self.weight, len(self.history), len(self.run.measured), self.run.default_seconds, self.best
+        )
+
+
+def tune_tasks(
+    tasks: Sequence[Tunable | WorkloadFunction],
+    target: TargetLike = None,
+    *,
+    weights: Sequence[float] | None = None,
+    objective: Callable[[list[float]], float] | None = None,
+    policy: str = "gradient",
+    trials: int | None = None,
+    budget_s: float | None = None,
+    round_trials: int = ROUND,
+    patience: int | None = None,
+    space: str = "",
+    rules: Sequence[Any] = (),
+    strategy: str = STRATEGY,
+    strategy_options: dict[str, Any] | None = None,
+    model: str = "xgb",
+    transfer: bool = True,
+    seed: int = 0,
+    records: str | Path | None = None,
+    measure: MeasureOptions | None = None,
+    progress: Callable[[Event], None] | None = None,
+) -> TasksResult:
+    """Tune several workloads under one budget, and record what is learnt.
+
+    weights:      how often each is run, for example in a model; by default once
+    objective:    the number to minimise, of the seconds of all tasks in order; by default their weighted sum
+    policy:       `gradient`: the next round is for the task that promises most for each second; `round-robin`
+    trials:       of all tasks together;  budget_s: seconds of the whole run; the first limit reached ends it
+    round_trials: candidates measured before the next decision
+    patience:     a task is over after so many trials in a row of which none was faster than its best before
+
+    The rest is as for `tune`. Every task first gets one round; with `transfer`, each learns from the records of the
+    others. Raises UsageError for arguments that cannot be meant, and what `tune` raises before it measures.
+    Ctrl-C ends the run with what was found so far, and `interrupted` set.
+    """
+    weights = _checked(tasks, weights, policy, trials, budget_s, round_trials)
+    tell = progress or (lambda event: None)
+    made = []
+    for what, weight in zip(tasks, weights, strict=True):
+        workload = as_workload(what)
+        run = Run(workload, resolve_target(target), None, None, partial(_told, tell, repr(workload)))
+        run.space_of = partial(workload.search_space, space=space, rules=rules)
+        run.prepare(None, None, records, measure or MeasureOptions())
+        run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
+        run.patience = patience
+        made.append(_Task(run, float(weight), round_trials))
+    return _Scheduler(made, policy, objective, trials, budget_s, tell, transfer).go()
+
+
+def _checked(
+    tasks: Sequence[Any],
+    weights: Sequence[float] | None,
+    policy: str,
+    trials: int | None,
+    budget_s: float | None,
+    round_trials: int,
+) -> Sequence[float]:
+    """The weights. Raises UsageError."""
+    if not tasks:
+        raise UsageError("there are no tasks", asked="tune_tasks([])", legal="workloads to tune")
+    if policy not in POLICIES:
+        raise UsageError("no such policy", asked=f"tune_tasks(policy={policy!r})", legal=", ".join(POLICIES))
+    if trials is None and budget_s is None:
+        raise UsageError("neither trials nor budget_s is limited", asked="tune_tasks", legal="give at least one")
+    for name, value in (("trials", trials), ("budget_s", budget_s), ("round_trials", round_trials)):
+        if value is not None and not value > 0:
+            raise UsageError(f"{value} is not more than 0", asked=f"tune_tasks({name}={value})", legal="more than 0")
+    weights = [1.0] * len(tasks) if weights is None else weights
+    if len(weights) != len(tasks) or not all(math.isfinite(w) and w > 0 for w in weights):
+        raise UsageError(
+            f"{list(weights)} are not the weights of {len(tasks)} tasks",
+            asked="tune_tasks(weights=..)",
+            legal="a number above 0 for each task",
+        )
+    return weights
+
+
+def _told(tell: Callable[[Event], None], name: str, event: Event) -> None:
+    """Pass on what one task says that its table does not."""
+    if isinstance(event, Note) and event.level == "warning":
+        tell(Note(f"{name}: {event.text}", event.level))
+
+
+class _Scheduler:
+    """One call of `tune_tasks`."""
+
+    def __init__(
+        self,
+        tasks: list[_Task],
+        policy: str,
+        objective: Callable[[list[float]], float] | None,
+        trials: int | None,
+        budget_s: float | None,
+        tell: Callable[[Event], None],
+        transfer: bool,
+    ) -> None:
+        self.tasks, self.policy, self.trials, self.budget_s = tasks, policy, trials, budget_s
+        self.tell, self.transfer = tell, transfer
+        self.begun = time.monotonic()
+        self._objective = objective
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.begun
+
+    def objective(self, seconds: list[float]) -> float:
+        """What is minimised."""
+        if self._objective is not None:
+            return float(self._objective(seconds))
+        return sum(t.weight * x for t, x in zip(self.tasks, seconds, strict=True))
+
+    def go(self) -> TasksResult:
+        """Rounds, then a play-off for each task."""
+        interrupted = False
+        try:
+            for task in self.tasks:
+                if self._goes_on() or not task.history:
+                    self.round(task)
+            while self._goes_on() and (task := self.choose()) is not None:
+                self.round(task)
+            for task in self.tasks:
+                self.decide(task)
+        except KeyboardInterrupt:
+            interrupted = True
+            self.tell(Note("interrupted: tasks that had no play-off keep their best measurement", "warning"))
+        finally:
+            for task in self.tasks:
+                task.run.proposals.close()
+        return self.result(interrupted)
+
+    def _goes_on(self) -> bool:
+        done = sum(len(t.run.measured) for t in self.tasks)
+        if self.trials is not None and done >= self.trials:
+            return False
+        if self.budget_s is None:
+            return True
+        each = max([PLAYOFF_S, *(t.round_s / 2 for t in self.tasks)])
+        reserve = max(PLAYOFF_SHARE * self.budget_s, min(each * len(self.tasks), self.budget_s / 2))
+        return self.elapsed + reserve < self.budget_s
+
+    def round(self, task: _Task) -> None:
+        """Measure some candidates of one task."""
+        begun, done, run = time.monotonic(), len(task.run.measured), task.run
+        left = None if self.trials is None else self.trials - sum(len(t.run.measured) for t in self.tasks)
+        most = task.limit if left is None else min(task.limit or left, left)
+        if self.transfer and task.history:
+            run.learn_from_others()
+        with run.session():
+            if math.isfinite(run.best_seconds):
+                run.measurer.best_s = run.best_seconds
+            while not task.is_over and (most is None or len(run.measured) - done < most):
+                task.is_over = not run.advance()
+                if self.budget_s is not None and not self._goes_on():
+                    break
+        task.measuring_s += time.monotonic() - begun
+        task.history.append(run.best_seconds)
+        self.tell(self._progress())
+
+    def _progress(self) -> TasksProgress:
+        known = [t.best for t in self.tasks]
+        defaults = [t.run.default_seconds for t in self.tasks]
+        ready = all(math.isfinite(x) for x in (*known, *defaults))
+        return TasksProgress(
+            [t.standing() for t in self.tasks],
+            self.objective(defaults) if ready else math.inf,
+            self.objective(known) if ready else math.inf,
+            self.elapsed,
+            self.budget_s,
+            self.trials,
+        )
+
+    def choose(self) -> _Task | None:
+        """The task that the next round is for."""
+        alive = [t for t in self.tasks if not t.is_over]
+        if not alive:
+            return None
+        if self.policy == "round-robin":
+            return min(alive, key=lambda t: len(t.history))
+        return min(alive, key=lambda t: self.gradient(t) / max(t.round_s, 1e-9))
+
+    def gradient(self, task: _Task) -> float:
+        """How the objective is expected to change with one more round of a task: 0 or less."""
+        best = [t.best for t in self.tasks]
+        at = self.tasks.index(task)
+        moved = [b * (1 - STEP) if i == at else b for i, b in enumerate(best)]
+        chain = (self.objective(best) - self.objective(moved)) / (STEP * best[at])
+        h, rounds = task.history, len(task.history)
+        window = min(WINDOW, rounds - 1)
+        backward = (h[-1] - h[-1 - window]) / window if window else 0.0
+        expected = best[at] - best[at] / max(rounds, 1)
+        fastest = max((t.flops / t.best for t in self.tasks if _alike(t, task)), default=0.0)
+        if task.flops and fastest > 0:
+            expected = min(expected, BETA * task.flops / fastest)
+        forward = min(expected - best[at], 0.0)
+        return chain * (ALPHA * backward + (1 - ALPHA) * forward)
+
+    def decide(self, task: _Task) -> None:
+        """The play-off of one task."""
+        with task.run.session():
+            task.result = task.run.finish(task.run.playoff())
+
+    def result(self, interrupted: bool) -> TasksResult:
+        for task in self.tasks:
+            if task.result is None and math.isfinite(task.run.default_seconds):
+                task.result = task.run.finish(task.run.without_playoff(), interrupted)
+        done = [t for t in self.tasks if t.result is not None]
+        complete = len(done) == len(self.tasks)
+        seconds = [t.result.seconds for t in done if t.result is not None]
+        return TasksResult(
+            [t.result for t in done if t.result is not None],
+            [t.weight for t in done],
+            [len(t.history) for t in done],
+            self.objective([t.run.default_seconds for t in done]) if complete else math.inf,
+            self.objective(seconds) if complete else math.inf,
+            self.elapsed,
+            interrupted,
+        )
+
+
+def _alike(a: _Task, b: _Task) -> bool:
+    """Of one workload, with other parameters."""
+    return a.run.workload.name == b.run.workload.name
