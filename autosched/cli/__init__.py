@@ -1,7 +1,7 @@
 """The command line: `autosched VERB ...`, or `python -m autosched VERB ...`.
 
     app.py      the parser, and `main`
-    tune.py build.py run.py show.py sketch.py list.py records.py doctor.py
+    tune.py tasks.py build.py run.py show.py sketch.py list.py records.py doctor.py
                 one verb each: `EXAMPLES`, `add_arguments(parser)`, and `run(args)`, which gives the exit status
     options.py  option values and options that verbs share
     workloads.py  from words to a workload

@@ -19,6 +19,7 @@ __all__ = ["VERBS", "main", "make_parser"]
 #: verb -> what it does, in the order of the help text
 VERBS = {
     "tune": "find the fastest schedule of a workload on this machine",
+    "tasks": "tune several workloads under one budget",
     "build": "compile a workload with the best schedule known",
     "run": "run a workload on an image",
     "show": "print a schedule, its loops, source or assembly",

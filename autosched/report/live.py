@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from autosched.report.progress import Display
-from autosched.report.state import TuningState, playoff_line, preflight_line, start_lines
+from autosched.report.state import TuningState, playoff_line, preflight_line, start_lines, tasks_lines
 from autosched.report.text import duration, ratio, seconds
-from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started
+from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started, TasksProgress
 
 __all__ = ["LiveDisplay"]
 
@@ -47,6 +47,8 @@ class LiveDisplay(Display):
                 self._say(*start_lines(event))
             case Preflight():
                 self._say(preflight_line(event))
+            case TasksProgress():
+                self._say(*tasks_lines(event))
             case PlayoffDone() if line := playoff_line(event):
                 self._say(line)
             case Note():

@@ -24,8 +24,18 @@ from typing import Any, Self, TextIO
 from autosched.errors import UsageError
 from autosched.records import Record
 from autosched.report import PROGRESS_MODES
-from autosched.report.state import TuningState, playoff_line, preflight_line, start_lines
-from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
+from autosched.report.state import TuningState, playoff_line, preflight_line, start_lines, tasks_lines
+from autosched.tuning import (
+    Event,
+    Note,
+    PlayoffDone,
+    Preflight,
+    Started,
+    TasksProgress,
+    TaskStanding,
+    TrialDone,
+    TuneResult,
+)
 
 __all__ = ["Display", "JsonlDisplay", "PlainDisplay", "QuietDisplay", "make_display"]
 
@@ -79,6 +89,9 @@ class PlainDisplay(Display):
                 self.write(preflight_line(event))
             case TrialDone() if improved or self._clock() - self._last >= self._every_s:
                 self.write(self._trial_line(improved))
+            case TasksProgress():
+                for line in tasks_lines(event):
+                    self.write(line)
             case PlayoffDone() if line := playoff_line(event):
                 self.write(line)
             case Note():
@@ -106,7 +119,7 @@ def _snake(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
 
-def _plain_fields(event: Event) -> dict[str, Any]:
+def _plain_fields(event: Event | TaskStanding) -> dict[str, Any]:
     return {f.name: _plain(getattr(event, f.name)) for f in fields(event)}
 
 
@@ -122,6 +135,8 @@ def _plain(value: Any) -> Any:
             "seconds": seconds if math.isfinite(seconds) else None,
             "error": value.error,
         }
+    if isinstance(value, TaskStanding):
+        return _plain_fields(value)
     if isinstance(value, TuneResult):
         return _plain(value.to_json())
     if isinstance(value, Path):

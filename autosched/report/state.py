@@ -7,9 +7,9 @@ from collections import Counter
 
 from autosched.records import Record
 from autosched.report import text
-from autosched.tuning import PLAYOFF_SHARE, Event, Note, PlayoffDone, Preflight, Started, TrialDone
+from autosched.tuning import PLAYOFF_SHARE, Event, Note, PlayoffDone, Preflight, Started, TasksProgress, TrialDone
 
-__all__ = ["TuningState", "first_line", "playoff_line", "preflight_line", "start_lines"]
+__all__ = ["TuningState", "first_line", "playoff_line", "preflight_line", "start_lines", "tasks_lines"]
 
 
 class TuningState:
@@ -38,7 +38,7 @@ class TuningState:
                 return self._trial(event)
             case PlayoffDone():
                 self.phase = "done"
-            case Note():
+            case Note() | TasksProgress():
                 pass
         return False
 
@@ -168,3 +168,22 @@ def playoff_line(event: PlayoffDone) -> str:
         return ""
     times = f"{text.ratio(event.result.speedup)} ({text.ratio(low)} to {text.ratio(high)})"
     return f"play-off: {text.seconds(event.result.seconds)}, {times} as fast as the default schedule"
+
+
+def tasks_lines(event: TasksProgress) -> list[str]:
+    """A table of how several tasks stand."""
+    rows = [
+        [
+            t.name,
+            f"{t.weight:g}",
+            str(t.trials),
+            text.seconds(t.default_seconds) if math.isfinite(t.default_seconds) else "",
+            text.seconds(t.best_seconds) if math.isfinite(t.best_seconds) else "",
+            text.ratio(t.default_seconds / t.best_seconds) if math.isfinite(t.best_seconds) else "",
+        ]
+        for t in event.tasks
+    ]
+    known = math.isfinite(event.objective)
+    total = f", all of them {text.seconds(event.objective)}" if known else ""
+    head = f"[{event.elapsed_s:6.1f} s] {text.plural(sum(t.trials for t in event.tasks), 'trial')}{total}"
+    return [head, *text.table(rows, ["task", "weight", "trials", "default", "best", "speed-up"], right=(1, 2, 3, 4, 5))]

@@ -153,6 +153,7 @@ class Run:
         self.costs = Costs(workload.objective)
         self.patience: int | None = None
         self.ahead = False
+        self.batch = BATCH
         self.primed: PrimedCostModel | None = None
         self._batches = self.batches()
         self.in_vain = 0  # trials since the last that was the fastest so far
@@ -388,7 +389,7 @@ class Run:
             if self.patience is not None and self.in_vain >= self.patience:
                 self.note(f"none of the last {self.in_vain} trials was faster than the best before")
                 return
-            n = BATCH if self.limit is None else min(BATCH, self.limit - done)
+            n = self.batch if self.limit is None else min(self.batch, self.limit - done)
             if self.trial_s:  # a batch is built before it runs: do not begin what cannot be finished
                 n = max(1, int(min(n, self.time_left / self.trial_s)))
             batch = self.proposals.take(n)
@@ -401,7 +402,7 @@ class Run:
                 self.note("every candidate of the space has been measured")
                 return
             done += len(batch)
-            self.proposals.prepare(BATCH if self.limit is None else min(BATCH, self.limit - done))
+            self.proposals.prepare(self.batch if self.limit is None else min(self.batch, self.limit - done))
             yield batch
 
     def note_faults(self, *, last: bool = False) -> None:

@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from autosched.building import as_workload
 from autosched.errors import UsageError
 from autosched.measure.protocol import MeasureOptions
@@ -135,8 +137,10 @@ def tune_tasks(
     transfer: bool = True,
     seed: int = 0,
     records: str | Path | None = None,
+    inputs: Sequence[Sequence[np.ndarray] | None] | None = None,
     measure: MeasureOptions | None = None,
     progress: Callable[[Event], None] | None = None,
+    watch: Callable[[int, Event], None] | None = None,
 ) -> TasksResult:
     """Tune several workloads under one budget, and record what is learnt.
 
@@ -146,6 +150,8 @@ def tune_tasks(
     trials:       of all tasks together;  budget_s: seconds of the whole run; the first limit reached ends it
     round_trials: candidates measured before the next decision
     patience:     a task is over after so many trials in a row of which none was faster than its best before
+    inputs:       for each task its arrays, or None for its own
+    progress:     is told how all of them stand;  watch: is called with a task's position and each event of its run
 
     The rest is as for `tune`. Every task first gets one round; with `transfer`, each learns from the records of the
     others. Raises UsageError for arguments that cannot be meant, and what `tune` raises before it measures.
@@ -154,13 +160,14 @@ def tune_tasks(
     weights = _checked(tasks, weights, policy, trials, budget_s, round_trials)
     tell = progress or (lambda event: None)
     made = []
-    for what, weight in zip(tasks, weights, strict=True):
+    for i, (what, weight) in enumerate(zip(tasks, weights, strict=True)):
         workload = as_workload(what)
-        run = Run(workload, resolve_target(target), None, None, partial(_told, tell, repr(workload)))
+        told = partial(_told, tell, repr(workload), partial(watch, i) if watch is not None else None)
+        run = Run(workload, resolve_target(target), None, None, told)
         run.space_of = partial(workload.search_space, space=space, rules=rules)
-        run.prepare(None, None, records, measure or MeasureOptions())
+        run.prepare(None if inputs is None else inputs[i], None, records, measure or MeasureOptions())
         run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
-        run.patience = patience
+        run.patience, run.batch = patience, min(run.batch, round_trials)
         made.append(_Task(run, float(weight), round_trials))
     return _Scheduler(made, policy, objective, trials, budget_s, tell, transfer).go()
 
@@ -193,8 +200,10 @@ def _checked(
     return weights
 
 
-def _told(tell: Callable[[Event], None], name: str, event: Event) -> None:
+def _told(tell: Callable[[Event], None], name: str, watch: Callable[[Event], None] | None, event: Event) -> None:
     """Pass on what one task says that its table does not."""
+    if watch is not None:
+        watch(event)
     if isinstance(event, Note) and event.level == "warning":
         tell(Note(f"{name}: {event.text}", event.level))
 
@@ -267,6 +276,7 @@ class _Scheduler:
             if math.isfinite(run.best_seconds):
                 run.measurer.best_s = run.best_seconds
             while not task.is_over and (most is None or len(run.measured) - done < most):
+                run.batch = min(run.batch, most - len(run.measured) + done) if most is not None else run.batch
                 task.is_over = not run.advance()
                 if self.budget_s is not None and not self._goes_on():
                     break

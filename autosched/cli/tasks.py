@@ -1,0 +1,133 @@
+"""Tune several workloads under one budget, the next round always for the one that it helps most.
+
+A task is a workload, with parameters and a weight where it has any: `softmax`, `matmul(m=512, n=512)`,
+`conv2d_nchw(cin=128)*4`. What is minimised is the time of all of them, each taken as often as its
+weight says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from autosched.cli import options
+from autosched.cli.signals import interrupted_status
+from autosched.errors import MeasureError, UsageError
+from autosched.report import PROGRESS_MODES
+from autosched.space.kinds import SPACES
+
+if TYPE_CHECKING:
+    from autosched.space.workload import Workload
+    from autosched.tuning import TasksResult
+
+EXAMPLES = """\
+examples:
+  %(prog)s matmul softmax layer_norm --budget 3m
+  %(prog)s "matmul(m=512, n=512, k=512)*8" "softmax(rows=512)*8" --space auto --trials 500
+"""
+
+#: Trials for each task when neither --trials nor --budget says how many.
+TRIALS = 100
+_TASK = re.compile(r"(?P<name>[^()*]+?)\s*(?:\((?P<params>.*)\))?\s*(?:\*\s*(?P<weight>[^()*]+))?")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("task", metavar="TASK", nargs="+", help="a workload, as in `matmul(m=512)*4`")
+    options.add_target(parser)
+    parser.add_argument(
+        "--trials", metavar="N", type=options.count("--trials"), help=f"trials of all tasks; default {TRIALS} for each"
+    )
+    parser.add_argument(
+        "--budget", metavar="TIME", type=options.duration("--budget"), help="time for all tasks, such as 5m"
+    )
+    parser.add_argument(
+        "--policy",
+        choices=("gradient", "round-robin"),
+        default="gradient",
+        help="whose turn it is: of the task that promises most for each second, or of all; default %(default)s",
+    )
+    parser.add_argument(
+        "--round", metavar="N", type=options.count("--round"), default=32, help="trials of a round; default %(default)s"
+    )
+    parser.add_argument("--space", choices=SPACES, default="", help="where schedules come from, as for `tune`")
+    parser.add_argument(
+        "--seed", metavar="N", type=options.count("--seed", 0), default=0, help="random seed; default %(default)s"
+    )
+    options.add_records(parser, "-o", "--output", help="folder to resume from and record to; default ./records")
+    parser.add_argument(
+        "--progress", choices=PROGRESS_MODES, default="auto", help="how to show progress on standard error"
+    )
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from autosched.report.progress import make_display
+    from autosched.tuning import tune_tasks
+
+    found = [_task(text) for text in args.task]
+    limited = args.trials is not None or args.budget is not None
+    with make_display(args.progress, sys.stderr) as display:
+        result = tune_tasks(
+            [w for w, _ in found],
+            args.target,
+            weights=[x for _, x in found],
+            policy=args.policy,
+            trials=args.trials if limited else TRIALS * len(found),
+            budget_s=args.budget,
+            round_trials=args.round,
+            space=args.space,
+            seed=args.seed,
+            records=args.records,
+            progress=display,
+        )
+    if args.json:
+        options.emit(result.to_json())
+    else:
+        print("\n".join(_lines(result)))
+    if result.interrupted:
+        return interrupted_status()
+    failed = result.results and all(r.trials and sum(r.failures.values()) == r.trials for r in result.results)
+    return MeasureError.exit_status if failed else 0
+
+
+def _task(text: str) -> tuple[Workload, float]:
+    """The workload and the weight that a word of the command line stands for."""
+    from autosched.space.loading import find_workload
+
+    parts = _TASK.fullmatch(text.strip())
+    if parts is None:
+        raise UsageError("it is no task", asked=f"task {text!r}", legal="NAME, NAME(parameter=value, ..), and *WEIGHT")
+    try:
+        weight = float(parts["weight"] or 1)
+    except ValueError:
+        raise UsageError("its weight is no number", asked=f"task {text!r}", legal="such as matmul*4") from None
+    return find_workload(parts["name"])(**_parameters(parts["params"] or "", text)), weight
+
+
+def _parameters(listed: str, text: str) -> dict[str, Any]:
+    """`m=512, dtype="int8"` as a dictionary; no code is run."""
+    try:
+        call = ast.parse(f"f({listed})", mode="eval").body
+        assert isinstance(call, ast.Call)
+        assert not call.args
+        return {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg is not None}
+    except (SyntaxError, ValueError, AssertionError):
+        raise UsageError(
+            "its parameters cannot be read", asked=f"task {text!r}", legal='such as matmul(m=512, dtype="int8")'
+        ) from None
+
+
+def _lines(result: TasksResult) -> list[str]:
+    """What was found, a line each, and the sum."""
+    from autosched.report.text import duration, plural, ratio, seconds, table
+
+    rows = [
+        [r.workload, f"{w:g}", str(r.trials), seconds(r.default_seconds), seconds(r.seconds), ratio(r.speedup)]
+        for r, w in zip(result.results, result.weights, strict=True)
+    ]
+    lines = table(rows, ["task", "weight", "trials", "default", "best", "speed-up"], right=(1, 2, 3, 4, 5))
+    total = f"all of them: {seconds(result.default_objective)} -> {seconds(result.objective)}"
+    return [*lines, f"{total}; {plural(result.trials, 'trial')} in {duration(result.elapsed_s)}"]

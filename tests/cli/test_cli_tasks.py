@@ -1,0 +1,37 @@
+"""The command line of several tasks: how they are written, and what is wrong with some."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched.cli.tasks import _task
+from autosched.errors import UsageError, WorkloadError
+
+
+def test_how_tasks_are_written() -> None:
+    plain, weight = _task("matmul")
+    assert (plain.params["m"], weight) == (1024, 1.0)
+    small, weight = _task(' matmul(m=64, dtype="int8") * 2.5')
+    assert (small.params["m"], small.params["dtype"], weight) == (64, "int8", 2.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("matmul(m=x)", "its parameters cannot be read"),
+        ("matmul(64)", "its parameters cannot be read"),
+        ("matmul(m=__import__('os'))", "its parameters cannot be read"),
+        ("matmul*often", "its weight is no number"),
+        ("(m=3)", "it is no task"),
+    ],
+)
+def test_what_is_no_task(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        _task(text)
+
+
+def test_unknown_workloads_and_parameters() -> None:
+    with pytest.raises(WorkloadError, match="no such workload"):
+        _task("matmull")
+    with pytest.raises(WorkloadError, match="matmul"):
+        _task("matmul(q=3)")

@@ -1,0 +1,121 @@
+"""Several tasks under one budget: whose turn it is, what is learnt, what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import autosched
+from autosched import te
+from autosched.errors import UsageError
+from autosched.measure.protocol import MeasureOptions
+from autosched.tuning import TasksProgress, tune_tasks
+from autosched.tuning.tasks import _Scheduler, _Task
+
+FAST = MeasureOptions(min_repeat_ms=0.2, builders=1)
+
+
+@autosched.workload
+def scaled(rows=32, columns=64):
+    x = te.placeholder((rows, columns), name="x")
+    return x, te.compute((rows, columns), lambda i, j: x[i, j] * 2.0, name="y")
+
+
+@autosched.workload
+def summed(rows=16, columns=80):
+    x = te.placeholder((rows, columns), name="x")
+    k = te.reduce_axis((0, columns), "k")
+    return x, te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), name="s")
+
+
+def test_tasks_share_the_trials(tmp_path) -> None:
+    told: list[TasksProgress] = []
+    watched: list[int] = []
+    result = tune_tasks(
+        [scaled, summed(rows=8)],
+        "llvm",
+        weights=[1, 3],
+        trials=10,
+        round_trials=4,
+        records=tmp_path,
+        measure=FAST,
+        progress=lambda e: told.append(e) if isinstance(e, TasksProgress) else None,
+        watch=lambda i, e: watched.append(i),
+    )
+    assert result.trials == 10
+    assert sum(result.rounds) == len(told) == 3
+    assert min(result.rounds) >= 1
+    assert [t.trials for t in told[0].tasks] == [4, 0]
+    assert not math.isfinite(told[0].objective)
+    assert math.isfinite(told[-1].objective)
+    assert told[-1].objective == pytest.approx(sum(t.weight * t.best_seconds for t in told[-1].tasks))
+    assert set(watched) == {0, 1}
+    assert {p.name for p in tmp_path.glob("*.jsonl")} == {"scaled.llvm.jsonl", "summed.llvm.jsonl"}
+    assert result.to_json()["trials"] == 10
+    again = tune_tasks([scaled], "llvm", trials=2, round_trials=2, records=tmp_path, measure=FAST)
+    assert again.results[0].resumed == result.results[0].trials
+
+
+class FakeRun:
+    """As much of a run as the scheduler's choice needs."""
+
+    def __init__(self, name: str, default_seconds: float) -> None:
+        self.workload = type("W", (), {"name": name})()
+        self.sizes: dict[str, int] = {}
+        self.default_seconds = default_seconds
+        self.measured: list[object] = []
+
+
+def task(name: str, history: list[float], weight: float = 1.0, seconds: float = 1.0) -> _Task:
+    made = _Task(FakeRun(name, history[0]), weight, 4)  # type: ignore[arg-type]
+    made.history = history
+    made.measuring_s = seconds * len(history)
+    return made
+
+
+def chosen(*tasks: _Task, policy: str = "gradient", objective=None) -> str:
+    scheduler = _Scheduler(list(tasks), policy, objective, 100, None, lambda e: None, False)
+    found = scheduler.choose()
+    assert found is not None
+    return found.run.workload.name
+
+
+def test_the_gradient_prefers_what_matters_most_for_each_second() -> None:
+    same = [8.0, 4.0]
+    assert chosen(task("small", [0.8, 0.4]), task("large", same)) == "large"
+    assert chosen(task("a", same), task("often", same, weight=3)) == "often"
+    assert chosen(task("slow", same, seconds=4), task("quick", same)) == "quick"
+    assert chosen(task("stuck", [8.0, 8.0, 8.0, 8.0, 8.0, 8.0]), task("moving", [16.0, 12.0, 8.0])) == "moving"
+
+
+def test_an_objective_of_ones_own() -> None:
+    def worst(seconds):
+        return max(seconds)
+
+    assert chosen(task("fast", [8.0, 1.0]), task("worst", [8.0, 7.9, 7.8]), objective=worst) == "worst"
+
+
+def test_round_robin_and_the_end() -> None:
+    a, b = task("a", [4.0, 2.0]), task("b", [4.0])
+    assert chosen(a, b, policy="round-robin") == "b"
+    a.is_over = b.is_over = True
+    assert _Scheduler([a, b], "gradient", None, 9, None, lambda e: None, False).choose() is None
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"trials": 1, "weights": [1, 2]}, "are not the weights of 1 tasks"),
+        ({"trials": 1, "weights": [0]}, "are not the weights"),
+        ({"trials": 1, "policy": "fair"}, "no such policy"),
+        ({}, "neither trials nor budget_s"),
+        ({"trials": 0}, "not more than 0"),
+        ({"budget_s": -1}, "not more than 0"),
+    ],
+)
+def test_what_is_refused(options, why) -> None:
+    with pytest.raises(UsageError, match=why):
+        tune_tasks([scaled], "llvm", **options)
+    with pytest.raises(UsageError, match="no tasks"):
+        tune_tasks([], "llvm", trials=1)
