@@ -97,7 +97,7 @@ def test_no_verb_prints_the_help_and_fails(cli: Cli) -> None:
     ("words", "parts"),
     [
         (["tun"], ["no such verb", "did you mean 'tune'?", "doctor"]),
-        (["xyzzy"], ["no such verb", "verbs: tune, build"]),
+        (["xyzzy"], ["no such verb", "verbs: tune, tasks, build"]),
         (["tune"], ["the following arguments are required: WORKLOAD", "see autosched tune --help"]),
         (["tune", "brighten", "--trails", "3"], ["'--trails' is not understood", "did you mean --trials?"]),
         (["tune", "brighten", "--trials"], ["--trials", "expected one argument"]),

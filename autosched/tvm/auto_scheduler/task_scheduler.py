@@ -82,6 +82,8 @@ class TaskScheduler:
         `search_policy`: "default" or "sketch.xgb", "sketch.random", or a policy for each task. Raises
         UsageError for others and for fewer trials than tasks, and what `autosched.tune` does.
         """
+        if len({str(t.target) for t in self.tasks}) > 1:
+            raise UsageError("tasks are for different targets", asked="TaskScheduler.tune", legal="tasks of one target")
         if tune_option.num_measure_trials < len(self.tasks):
             raise UsageError(
                 f"{tune_option.num_measure_trials} trials are not one for each of {len(self.tasks)} tasks",
@@ -92,7 +94,8 @@ class TaskScheduler:
             from dataclasses import replace
 
             tune_option = replace(tune_option, early_stopping=per_task_early_stopping)
-        self.results = search_all(self.tasks, tune_option, self._policies(search_policy, search_policy_params))
+        policies = self._policies(search_policy, search_policy_params)
+        self.results = search_all(self.tasks, tune_option, policies, self.weights, self.objective_func, self.strategy)
         self.best_costs = [r.seconds for r in self.results]
         self.task_cts = [r.trials for r in self.results]
         self.best_score = self.objective_func(self.best_costs)

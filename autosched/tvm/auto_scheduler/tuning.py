@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autosched.records import Record, RecordLog, default_path
-from autosched.tuning import Event, Note, TrialDone, TuneResult, tune
+from autosched.tuning import Event, Note, TrialDone, TuneResult, tune, tune_tasks
 from autosched.tvm.auto_scheduler.cost_model import XGBModel
 from autosched.tvm.auto_scheduler.loop_state import TraceState
 from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult, options_of
@@ -34,13 +33,36 @@ def search_all(
     tasks: Sequence[SearchTask],
     options: TuningOptions,
     policies: Sequence[SearchPolicy],
+    weights: Sequence[float],
+    objective: Callable[[Sequence[float]], float],
+    strategy: str,
 ) -> list[TuneResult]:
-    """Tune several tasks: each gets the same number of trials. How trials are shared out is said here."""
-    trials = options.num_measure_trials // len(tasks)
-    return [
-        tune_task(task, replace(options, num_measure_trials=trials), policy)
-        for task, policy in zip(tasks, policies, strict=True)
-    ]
+    """Tune several tasks, which share the trials as `autosched.tune_tasks` shares them out."""
+    with tempfile.TemporaryDirectory(prefix="auto_scheduler-") as folder:
+        followers = [
+            _Follower(task, policy, options, _preload(task, policy, folder))
+            for task, policy in zip(tasks, policies, strict=True)
+        ]
+        found = tune_tasks(
+            [task.workload for task in tasks],
+            tasks[0].target,
+            weights=weights,
+            objective=objective,
+            policy=strategy,
+            trials=options.num_measure_trials,
+            round_trials=min(options.num_measures_per_round, max(1, options.num_measure_trials // len(tasks))),
+            patience=options.early_stopping,
+            space="auto",
+            model=policies[0].model,
+            seed=policies[0].seed,
+            records=folder,
+            inputs=[task.inputs() for task in tasks],
+            measure=options_of(options.builder, options.runner),
+            watch=lambda i, event: followers[i](event),
+        )
+        for follower, result in zip(followers, found.results, strict=True):
+            follower.finish(result)
+    return found.results
 
 
 def tune_task(task: SearchTask, options: TuningOptions, policy: SearchPolicy | None) -> TuneResult:
