@@ -210,7 +210,9 @@ _STATUS = {
 
 def _in_few_words(status: str, error: str = "") -> str:
     """Why a variant does not work, on one line: without the call that it is about and what is legal instead."""
-    text = " ".join(error.split("\n")[0].split()) if status != "constraints" else error
-    why = text.split(": ", 1)[1] if status == "constraints" and ": " in text else text
+    why = " ".join(error.split("\n")[0].split())
+    if status == "constraints":
+        why = why.partition(": ")[2] or why
+        why = why.partition("; ")[0]
     why = why if len(why) <= 160 else why[:157] + "..."
     return _STATUS.get(status, f"{status}: ") + why

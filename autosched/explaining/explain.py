@@ -34,6 +34,9 @@ LIMIT = 0.02
 #: Rounds of a play-off; twice as many more where these do not decide.
 ROUNDS = 15
 
+#: What may be slower by so many times `LIMIT`, as far as the rounds tell, is not called as fast.
+_DOUBTFUL = 5
+
 #: what a row can say
 VERDICTS = {
     "keep": "slower without it",
@@ -232,7 +235,7 @@ def verdict(r: Result, limit: float) -> str:
         return "keep"
     if high < 1 - limit:
         return "in the way"
-    return "can go" if r.ratio <= 1 + limit else "not clear"
+    return "can go" if r.ratio <= 1 + limit and high <= 1 + _DOUBTFUL * limit else "not clear"
 
 
 def extents(s: Schedule) -> dict[Any, Any]:
@@ -272,8 +275,8 @@ def _cases(subject: Subject) -> Iterator[_Case]:
     for name, users in knobs_of(trace).items():
         if len(users) > 1 and knobs[name] != 1:
             u = undo_knob(trace, name, subject.args)
-            good = [] if u.trace is None else [variant_of(u.trace, knobs)]
-            yield _Case(f"{name} = {knobs[name]}", "knob", good, [()], u.refused, "1 instead", u.at)
+            variants = [] if u.trace is None else [variant_of(u.trace, knobs)]
+            yield _Case(f"{name} = {knobs[name]}", "knob", variants, [()], u.refused, "1 instead", u.at)
 
 
 def _cases_of_kernel(subject: Subject) -> Iterator[_Case]:

@@ -60,7 +60,7 @@ class Simplified:
         """As plain data."""
         numbers = {"ratio": self.ratio, "interval": list(self.interval), "seconds": self.seconds}
         schedule = {"schedule_python": self.schedule_python, "trace": self.trace, "knobs": self.knobs}
-        record = {"record": None, "written": None}
+        record: dict[str, str | None] = {"record": None, "written": None}
         if self.record is not None:
             record = {"record": self.record.id, "written": str(self.written)}
         original = self.explanation.to_json()
@@ -142,16 +142,15 @@ class _Search:
         self.states = [_State(Trace([i for _, i in kept]), tuple(p for p, _ in kept))]
 
     def run(self) -> tuple[list[_State], Result]:
-        idle = [r for r in self.rows if r.verdict in ("can go", "in the way")]
-        todo = sorted(idle, key=lambda r: (r.ratio, -r.at))
+        perhaps = [r for r in self.rows if r.verdict == "not alone" or r.ratio < _WORTH_A_TRY]
+        todo = sorted((r for r in perhaps if r.verdict not in ("not alone", "keep")), key=lambda r: (r.ratio, -r.at))
         for _ in range(_PASSES):
             before = len(self.states)
             for row in todo:
                 self._try(row)
             if len(self.states) == before:
                 break
-            left = [r for r in self.rows if r.verdict == "not alone" or r.ratio < _WORTH_A_TRY]
-            todo = sorted(left, key=lambda r: (r.ratio, -r.at))
+            todo = sorted(perhaps, key=lambda r: (r.ratio, -r.at))
         return self.states, self._confirm()
 
     def _try(self, row: Row) -> None:

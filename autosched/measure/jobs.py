@@ -46,7 +46,8 @@ class MismatchError(Exception):
 def describe(error: BaseException) -> str:
     """One line: our own errors in their words, others with their class and where they came from."""
     if isinstance(error, AutoschedError):
-        return _clip(" ".join(str(error).split()), _LINE)
+        head, _, legal = str(error).partition("\n")
+        return _clip("; ".join(" ".join(x.split()) for x in (head, legal) if x), _LINE)
     text = " ".join(str(error).split())
     name = type(error).__name__
     return _clip(f"{name}: {text}" if text else name, _LINE - 80) + _origin(error)

@@ -109,6 +109,8 @@ class Surgeon:
         self.grown: list[tuple[int, str, str]] = []  #: (position, stage, loop) of marks on loops that may be longer
         self.position = 0
         self.layout = _layout_of(trace, at) if not option else frozenset()
+        placed = (trace[p] for p in (at, *shunned) if not option)
+        self.moved = {i.stage for i in placed if i.kind == "compute_at"}  #: stages that may compute more at a time now
 
     def run(self) -> Undone:
         for position, i in enumerate(self.trace):
@@ -321,7 +323,7 @@ class Surgeon:
             if self.position in self.shunned:
                 self._lose()
                 return
-            if args[0] != i.args[0]:
+            if args[0] != i.args[0] or i.stage in self.moved:
                 self.grown.append((self.position, counterpart, args[0]))
         self._do(replace(i, stage=counterpart, args=tuple(args)))
 

@@ -23,6 +23,7 @@ schedule does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import RecordError, ScheduleError
@@ -71,27 +72,46 @@ def ways_to_undo(
     i = trace[at]
     both = not option and (i.kind in ("split", "split_into", "tile") or (i.kind == "fuse" and len(i.args) > 1))
     for way in ("outer", "inner") if both else ("",):
+        once = _Operation(trace, at, args, option, way, knobs or {}, extents or _whole_extents)
         try:
-            surgeon = Surgeon(trace, at, args, option, way)
-            found = surgeon.run()
-            too_long = surgeon.too_long(knobs or {}, extents or _whole_extents)
-            yield Surgeon(trace, at, args, option, way, too_long).run() if too_long else found
+            yield once.run()
         except RefusedError as no:
-            yield _with_producers(trace, at, args) or Undone(at, option, way, refused=str(no))
+            yield _with_producers(once) or Undone(at, option, way, refused=str(no))
 
 
-def _with_producers(trace: Trace, at: int, args: Sequence[Tensor]) -> Undone | None:
+@dataclass(frozen=True)
+class _Operation:
+    """One way of undoing something, with what it takes to see how long loops become."""
+
+    trace: Trace
+    at: int
+    args: Sequence[Tensor]
+    option: str
+    way: str
+    knobs: Mapping[str, int]
+    extents: Extents
+
+    def run(self, also: frozenset[int] = frozenset()) -> Undone:
+        """Let these positions go, too; then the marks on loops that have become too long. Raises RefusedError."""
+        surgeon = Surgeon(self.trace, self.at, self.args, self.option, self.way, also)
+        found = surgeon.run()
+        if not (too_long := surgeon.too_long(self.knobs, self.extents)):
+            return found
+        return Surgeon(self.trace, self.at, self.args, self.option, self.way, also | too_long).run()
+
+
+def _with_producers(once: _Operation) -> Undone | None:
     """A stage that is computed at the root needs others there, which were at its consumer, and so perhaps all
     that read what is prefetched."""
-    i = trace[at]
+    trace, i = once.trace, once.trace[once.at]
     if i.kind != "compute_at":
         return None
-    s = replay(Trace([x for x in trace if x.kind not in FOR_TUNING]), args)
+    s = replay(Trace([x for x in trace if x.kind not in FOR_TUNING]), once.args)
     needed = {x.name for x in s.stages if s.depends_on(s.stage(i.stage), x)}
     placed = frozenset(p for p, x in enumerate(trace) if x.kind in ("compute_at", "store_at") and x.stage in needed)
-    fetched = frozenset(p for p, x in enumerate(trace) if x.kind == "prefetch" and x.stage == i.args[0])
+    fetched = frozenset(p for p, x in enumerate(trace) if x.kind == "prefetch" and x.args[0] in needed)
     try:
-        return Surgeon(trace, at, args, "", "", placed | fetched).run()
+        return once.run(placed | fetched)
     except RefusedError:
         return None
 

@@ -182,7 +182,7 @@ def test_a_schedule_that_does_not_work_here(pretend: Callable[..., list[Any]]) -
 @pytest.mark.parametrize(
     ("status", "error", "words"),
     [
-        ("constraints", "c.split(y, factor=8): 8 does not divide 63", "8 does not divide 63"),
+        ("constraints", "c.split(y, factor=8): 8 does not divide 63; 7 or 9", "8 does not divide 63"),
         ("timeout", "no answer in 2.0 s while it was timed", "takes too long: no answer in 2.0 s while it was timed"),
         ("compile", "it went wrong\nin many lines", "does not compile: it went wrong"),
         ("new", "something", "new: something"),

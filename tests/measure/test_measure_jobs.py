@@ -136,7 +136,7 @@ def test_classes_of_errors(error: Exception, phase: str, status: str, recycle: b
 
 def test_errors_are_one_short_line() -> None:
     assert describe(LowerError("it does not fit", asked="split(y, 8)", legal="at most\n 4")) == (
-        "split(y, 8): it does not fit at most 4"
+        "split(y, 8): it does not fit; at most 4"
     )
     assert describe(ValueError("a\n  b")) == "ValueError: a b"
     assert describe(MemoryError()) == "MemoryError"
@@ -157,7 +157,7 @@ def test_an_unexpected_error_says_where_it_came_from(tmp_path: Path) -> None:
 def test_an_unknown_sketch_is_named(tmp_path: Path) -> None:
     backend = CompilerBackend({}, {"rows": []}, Target.parse("llvm"))
     answer = jobs.build(backend, Job(1, "cols"), tmp_path / "x")
-    assert (answer["status"], answer["error"]) == ("constraints", "sketch 'cols': no such sketch rows")
+    assert (answer["status"], answer["error"]) == ("constraints", "sketch 'cols': no such sketch; rows")
 
 
 def test_identity_covers_the_launch() -> None:

@@ -206,6 +206,17 @@ def test_what_was_computed_at_a_loop_that_is_gone_is_computed_around_it() -> Non
     assert lines(undo(s, args, "compute_at"))[-1] == 's["c"].reorder("y.outer", "x", "y.inner")'
 
 
+def test_what_moves_to_the_root_is_not_unrolled_there() -> None:
+    s, args = matmul(128)
+    s.cache_write("c", "local")
+    s["c"].split("i", factor=4)
+    s["c.local"].compute_at(s["c"], "i.outer")
+    s["c.local"].unroll("i.c")
+    at = next(p for p, i in enumerate(s.trace) if i.kind == "compute_at")
+    (u,) = ways_to_undo(s.trace, at, args, extents=extents)
+    assert lost(s, u) == ['s["c.local"].unroll("i.c")']
+
+
 def test_of_an_rfactor_the_partial_results_go() -> None:
     s, args = matmul()
     s["c"].split("k", factor=8)
