@@ -127,7 +127,7 @@ class GuidedSearch:
         rows = [tuple(row) for part in pool for row in part.tolist()]
         # Shuffled, so that equal scores favour nothing.
         order = self._rng.permutation(len(rows))
-        scores = self._judge.scores(pool)
+        scores = self._judge.predict(pool) if self._judge.learn() else None
         if scores is None:
             scores = np.zeros(len(rows))
         best = pick_best([rows[i] for i in order], sketches[order], scores[order], n)

@@ -14,7 +14,6 @@ import numpy as np
 from autosched.errors import UsageError
 from autosched.model.protocol import CostModel, FloatArray, IntArray, UncertainCostModel
 from autosched.search.history import History
-from autosched.search.moves import repeats
 from autosched.search.points import Points
 from autosched.search.protocol import SpaceLike
 
@@ -51,7 +50,6 @@ class Judge:
         self._space, self._points, self._history, self._model = space, points, history, model
         self._explore = explore
         self._fitted = 0
-        self._seen: FloatArray = np.empty((0, len(space.feature_names)))
         #: What the model last failed with, for reports; empty if it did not.
         self.error = ""
         #: Whether the model can be asked before anything was measured: it was primed with other trials.
@@ -75,22 +73,6 @@ class Judge:
 
     def predict(self, pool: Sequence[IntArray]) -> FloatArray | None:
         """Scores [n] of feasible points, a matrix for each sketch, in order; higher = faster."""
-        scored = self._predict(pool)
-        return None if scored is None else scored[0]
-
-    def scores(self, pool: Sequence[IntArray]) -> FloatArray | None:
-        """`predict` after `learn`, with points that look like known ones to the model put last.
-
-        They are most likely one program: one of them is worth a trial, the others when nothing
-        else is left.
-        """
-        scored = self._predict(pool) if self.learn() else None
-        if scored is None:
-            return None
-        scores, features = scored
-        return scores - repeats(self._seen, features) * (np.ptp(scores) + 1.0) if len(scores) else scores
-
-    def _predict(self, pool: Sequence[IntArray]) -> tuple[FloatArray, FloatArray] | None:
         assert self._model is not None
         try:
             features = self._features(pool)
@@ -101,7 +83,7 @@ class Judge:
                 scores = np.asarray(self._model.predict(features), dtype=np.float64)
             if scores.shape != (len(features),) or not np.isfinite(scores).all():
                 raise ValueError(f"predict gave shape {list(scores.shape)} or values that are not finite")
-            return scores, features
+            return scores
         except Exception as error:
             self._failed(error)
             return None
@@ -127,7 +109,7 @@ class Judge:
             times.append(np.array([seconds for _, seconds in mine], dtype=np.float64)[sound])
         features, seconds = self._features(rows), np.concatenate(times)
         model.fit(features, seconds, np.zeros(len(seconds), dtype=np.int64))
-        self._fitted, self._seen = self._history.version, features
+        self._fitted = self._history.version
 
     def _features(self, pool: Sequence[IntArray]) -> FloatArray:
         parts = [

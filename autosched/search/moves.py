@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autosched.model.protocol import FloatArray, IntArray
 
-__all__ = ["crossover", "distinct", "neighbours", "pick_best", "repeats", "spread"]
+__all__ = ["crossover", "distinct", "neighbours", "pick_best", "spread"]
 
 #: How many knobs a neighbour differs in -> how often.
 KNOBS_MOVED = ((1, 0.6), (2, 0.3), (3, 0.1))
@@ -53,17 +52,6 @@ def crossover(parents: IntArray, count: int, rng: np.random.Generator) -> IntArr
 def distinct(rows: IntArray) -> IntArray:
     """The rows [n, k] sorted, each once."""
     return np.unique(rows, axis=0) if rows.shape[1] else rows[:1]
-
-
-def repeats(known: FloatArray, rows: FloatArray) -> NDArray[np.bool_]:
-    """bool [n]: which rows [n, F] are equal to a row of `known` [m, F] or to an earlier one."""
-    seen = {row.tobytes() for row in known}
-    repeated = np.zeros(len(rows), dtype=np.bool_)
-    for i, row in enumerate(rows):
-        key = row.tobytes()
-        repeated[i] = key in seen
-        seen.add(key)
-    return repeated
 
 
 def spread(rows: IntArray, n: int, used: Sequence[IntArray]) -> list[int]:

@@ -112,8 +112,8 @@ def test_no_batch_is_larger_than_the_option_says():
     assert strategy.propose(0) == []
 
 
-def test_points_with_equal_features_are_tried_once_at_first():
-    """A knob that changes no feature makes copies of one program."""
+def test_points_that_look_like_the_best_are_tried_soon():
+    """A knob that changes no feature, as the distance of a prefetch, may change the time all the same."""
 
     class Blind(SyntheticSketch):
         def features(self, indices):
@@ -126,8 +126,8 @@ def test_points_with_equal_features_are_tried_once_at_first():
     batch = strategy.propose(24)
     strategy.observe(space.measure(batch))
     first = {space.sketches[0].features(np.array([c.indices])).tobytes() for c in batch}
-    second = [space.sketches[0].features(np.array([c.indices])).tobytes() for c in strategy.propose(16)]
-    assert len(set(second)) == 16 and not first & set(second)
+    second = {space.sketches[0].features(np.array([c.indices])).tobytes() for c in strategy.propose(16)}
+    assert first & second
 
 
 class _Fails(RandomCostModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched.search.moves import crossover, distinct, neighbours, pick_best, repeats, spread
+from autosched.search.moves import crossover, distinct, neighbours, pick_best, spread
 
 
 def rng(seed=0):
@@ -74,9 +74,3 @@ def test_distinct_rows_also_without_knobs():
     assert distinct(np.array([[2, 1], [0, 5], [2, 1]])).tolist() == [[0, 5], [2, 1]]
     assert distinct(np.empty((7, 0), dtype=np.int64)).shape == (1, 0)
     assert distinct(np.empty((0, 0), dtype=np.int64)).shape == (0, 0)
-
-
-def test_repeats_are_rows_known_or_given_before():
-    known = np.array([[1.0, 2.0]])
-    rows = np.array([[3.0, 4.0], [1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    assert repeats(known, rows).tolist() == [False, True, True, False]
