@@ -1,0 +1,243 @@
+"""A cost model that nobody trains: seconds on a CPU, worked out from features and a handful of constants.
+
+It adds up what a core does and waits for, as a person would on paper:
+
+    core     = max(arithmetic, loads, latency), beside it what caches fetch    (these overlap)
+             + loop iterations, entries into loops, spills, stores, gathers    (these do not)
+    seconds  = core * imbalance / units + what memory delivers + serial side work + parallel regions
+
+It is used before anything was measured: for `tune(trials=0)`, and as the prior of a learnt model, which
+corrects it as trials arrive. So it has to put candidates into about the right order, for programs that
+nobody has seen; its seconds are within a factor of two where features see what matters.
+
+Constants come from data sheets and were compared with `records/simulated`: freed, within a factor of two
+of what they are, and fitted to all spaces but those of one operator, they rank that one's points no better
+(`experiments/prior.py`). So they stayed as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from autosched.errors import UsageError
+from autosched.model.dataset import checked_features, checked_groups, checked_seconds
+from autosched.model.protocol import FloatArray
+
+__all__ = ["AnalyticalModel", "Core", "prior_for"]
+
+#: Features that are given as they are; the others are log2(1 + x).
+_PLAIN = frozenset({"main_stage_share", "vector_fill"})
+#: What the model looks at.
+NEEDED = (
+    "iterations", "main_stage_share", "lanes", "unrolled", "vector_bytes", "vector_fill", "accumulators",
+    "recomputation", "waste", "vector_arithmetic", "loads_for_each_store", "register_loads", "code_size",
+    "bytes_stored", "innermost_extent", "guards", "choices", "index_arithmetic", "spilled_vectors", "traffic",
+    "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
+    "strided_loads", "side_iterations", "side_task_iterations",
+)  # fmt: skip
+#: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
+DEEP = 6
+#: Nanoseconds that any call takes.
+LEAST = 100.0
+#: log2 of a feature above which it says nothing but "far too many".
+_MOST = 100.0
+
+
+@dataclass(frozen=True)
+class Core:
+    """What one core takes for things, in nanoseconds unless said otherwise, and what the machine has.
+
+    A cycle is a third of a nanosecond, as on servers of 2018 to 2024 under vector load. Throughputs are those of cores
+    with two vector pipes and two load ports (Fog, "Instruction tables", 2022: Skylake-X to Golden Cove, Zen 3).
+    """
+
+    #: One unit of arithmetic of a contraction in one register: a multiply-add is two, and two are begun each cycle.
+    multiply_add: float = 0.095
+    #: The same of other arithmetic, which has no partner to fuse with, but shares moves and shuffles with nobody.
+    arithmetic: float = 0.095
+    #: A load that hits the first-level cache; two are begun each cycle, and some cross a line.
+    load: float = 0.14
+    #: From a multiply-add to the next that adds to the same register: 4 cycles.
+    latency: float = 1.3
+    #: A round of the innermost loop: counting, comparing, jumping, addresses.
+    iteration: float = 0.19
+    #: Entering the innermost loop: set-up, and a branch predicted wrong at its end, 15 to 20 cycles.
+    entry: float = 5.5
+    #: A vector store; one is begun each cycle.
+    store: float = 0.38
+    #: Writing a register to the stack and reading it again.
+    spill: float = 0.35
+    #: A lane that is loaded for itself.
+    strided: float = 0.42
+    #: A condition, a choice, an index operation of the sketch: cutting and hoisting remove nearly all of them.
+    guard: float = 0.006
+    choice: float = 0.011
+    index: float = 0.0007
+    #: An element of what is done besides, such as packing, where one task waits for it.
+    side: float = 0.12
+    #: Bytes from the second-level cache, from the last-level one and from memory: 100, 33 and 12 GB/s for a core.
+    l1_byte: float = 0.010
+    l2_byte: float = 0.030
+    l3_byte: float = 0.083
+    #: Beginning a parallel loop and waiting for its end.
+    region: float = 4000.0
+    #: Taking a task from the counter that all threads share, and setting it up.
+    task: float = 120.0
+    #: Instructions whose decoded form the front end keeps, and what each doubling beyond costs, as a share.
+    kept_code: float = 1500.0
+    long_code: float = 0.3
+    #: Share that statements of 2 registers cost more than those of 1, of 4 more than of 2: temporaries are spilled.
+    wide: float = 0.22
+
+    units: int = 2
+    vector_bytes: int = 32
+    l2: float = 512 << 10
+    l3: float = 8 << 20
+
+    @staticmethod
+    def of(units: int, limits: Mapping[str, int]) -> Core:
+        """The core of a machine with so many units; `limits` are those of a target."""
+        return Core(
+            units=max(1, units),
+            vector_bytes=limits.get("vector_bytes", Core.vector_bytes),
+            l2=limits.get("l2_bytes", Core.l2),
+            l3=limits.get("l3_bytes", Core.l3),
+        )
+
+
+class AnalyticalModel:
+    """Seconds on a CPU from features, with no trial. It is always `ready`, and learns nothing.
+
+    Raises UsageError where `feature_names` lacks one that it needs, such as those of a space of one's own.
+    """
+
+    ready = True
+
+    def __init__(self, feature_names: Sequence[str], *, seed: int = 0, threads: int = 1, core: Core | None = None):
+        del seed, threads  # part of the constructor that all models share
+        self._names = tuple(feature_names)
+        missing = [name for name in NEEDED if name not in self._names]
+        if missing:
+            raise UsageError(
+                f"the space does not have the features it works from: {', '.join(missing[:4])}, ...",
+                asked="cost model 'analytical'",
+                legal="a space of schedules for a CPU, whose features are in docs/features.md",
+            )
+        self._at = {name: self._names.index(name) for name in NEEDED}
+        self.core = core or Core()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return self._names
+
+    def fit(self, features: ArrayLike, seconds: ArrayLike, groups: ArrayLike) -> None:
+        """Check the data and learn nothing. Raises UsageError as a model that learns would."""
+        rows = len(checked_features(features, self._names))
+        checked_seconds(seconds, rows)
+        checked_groups(groups, rows)
+
+    def predict(self, features: ArrayLike) -> FloatArray:
+        """Executions a second, float64 [n]. Raises UsageError for features of another width."""
+        return 1.0 / self.seconds(features)
+
+    def seconds(self, features: ArrayLike) -> FloatArray:
+        """How long candidates take, float64 [n]. Raises UsageError for features of another width."""
+        return self.parts(features)["total"] * 1e-9
+
+    def parts(self, features: ArrayLike) -> dict[str, FloatArray]:
+        """What the time of each candidate consists of: name -> nanoseconds float64 [n].
+
+        `total` is all of it. `arithmetic`, `loads`, `latency` and `fetches` overlap in a core; what else there is adds
+        up. Times are those of all units together, but for `side`, which all wait for. Raises UsageError as `predict`.
+        """
+        matrix = checked_features(features, self._names)
+        seen = {
+            name: matrix[:, at] if name in _PLAIN else np.exp2(np.minimum(matrix[:, at], _MOST)) - 1.0
+            for name, at in self._at.items()
+        }
+        body, core = _Body.of(seen, self.core), self.core
+        busy = _busy(seen, body, core) | _fetched(seen, core)
+        pipes = np.cbrt(busy["arithmetic"] ** 3 + busy["loads"] ** 3 + busy["latency"] ** 3)
+        pipes = pipes * (1.0 + core.long_code * np.log2(np.maximum(seen["code_size"] / core.kept_code, 1.0)))
+        overheads = _overheads(seen, body, core)
+        inside = np.hypot(pipes, busy["fetches"]) + np.sum(list(overheads.values()), axis=0)
+        inside = inside * (1.0 + core.wide * np.log2(body.registers))
+        outside = {
+            "memory": busy.pop("memory"),
+            "tasks": seen["tasks"] * core.task,
+            "side": np.maximum(seen["side_task_iterations"] - seen["side_iterations"] / core.units, 0.0) * core.side,
+            "regions": seen["regions"] * core.region,
+        }
+        shared = inside * np.maximum(seen["imbalance"], 1.0) + outside["memory"] + outside["tasks"]
+        total = shared / core.units + outside["side"] + outside["regions"]
+        return busy | overheads | outside | {"total": np.maximum(total, LEAST)}
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The straight-line code of the main store: how often it runs, and what is in it."""
+
+    times: FloatArray
+    vectors: FloatArray  #: registers that one run of it computes
+    registers: FloatArray  #: that one vector statement fills
+    accumulators: FloatArray
+    is_sum: np.ndarray  #: whether each run goes on with sums of the one before
+
+    @staticmethod
+    def of(f: Mapping[str, FloatArray], core: Core) -> _Body:
+        copies = np.maximum(f["unrolled"], 1.0)
+        registers = np.round(f["vector_bytes"] / np.maximum(f["vector_fill"], 1e-9) / core.vector_bytes)
+        registers = np.maximum(registers, 1.0)
+        times = f["iterations"] * f["main_stage_share"] / (copies * np.maximum(f["lanes"], 1.0))
+        is_sum = np.maximum(f["recomputation"], f["waste"]) > DEEP
+        return _Body(times, copies * registers, registers, np.maximum(f["accumulators"], 1.0), is_sum)
+
+
+def _busy(f: Mapping[str, FloatArray], body: _Body, core: Core) -> dict[str, FloatArray]:
+    """What the pipes of a core do: the longest of these is what counts."""
+    # Sums stay in registers: reading them again and again, as the sketch says, is not what the code does.
+    loads = f["loads_for_each_store"] * body.accumulators * body.times
+    others = np.maximum(f["register_loads"] - loads - np.where(body.is_sum, body.accumulators * body.times, 0.0), 0.0)
+    each = np.where(body.is_sum, core.multiply_add, core.arithmetic)
+    chain = np.where(body.is_sum, body.times * body.vectors / body.accumulators, 0.0)
+    return {
+        "arithmetic": f["vector_arithmetic"] * body.registers * each,
+        "loads": (loads + others) * core.load,
+        "latency": chain * core.latency,
+    }
+
+
+def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
+    """What caches and memory deliver."""
+    # Tasks meet in a second-level cache only if all they touch stays there: features take them for one loop.
+    by_tasks = np.where(f["traffic"] > core.l2, f["tasks"] * f["task_footprint"], 0.0)
+    fetches = f["bytes_into_l1"] * core.l1_byte + np.maximum(f["bytes_into_l2"], by_tasks) * core.l2_byte
+    # What fits into the last-level cache is still there from the call before.
+    return {"fetches": fetches, "memory": np.where(f["bytes_into_l3"] > core.l3, f["bytes_into_l3"], 0) * core.l3_byte}
+
+
+def _overheads(f: Mapping[str, FloatArray], body: _Body, core: Core) -> dict[str, FloatArray]:
+    """What a core does besides, one after the other."""
+    stored = np.where(body.is_sum, 1.0 - f["main_stage_share"], 1.0 / np.maximum(f["vector_fill"], 1e-9))
+    return {
+        "iterations": body.times * core.iteration,
+        "entries": body.times / np.maximum(f["innermost_extent"], 1.0) * core.entry,
+        "stores": f["bytes_stored"] * stored / core.vector_bytes * core.store,
+        "spills": body.times * f["spilled_vectors"] * core.spill,
+        "strided": f["strided_loads"] * core.strided,
+        "control": f["guards"] * core.guard + f["choices"] * core.choice + f["index_arithmetic"] * core.index,
+    }
+
+
+def prior_for(
+    feature_names: Sequence[str], *, is_gpu_style: bool, units: int, limits: Mapping[str, int]
+) -> AnalyticalModel | None:
+    """The model of a target; None where it says nothing: of kernels for GPUs, and of spaces with other features."""
+    if is_gpu_style or not set(NEEDED) <= set(feature_names):
+        return None
+    return AnalyticalModel(feature_names, core=Core.of(units, limits))
