@@ -57,31 +57,31 @@ class Core:
 
     #: One unit of arithmetic of a contraction in one register: a multiply-add is two, and two are begun each cycle.
     multiply_add: float = 0.095
-    #: The same of other arithmetic, which has no partner to fuse with, but shares moves and shuffles with nobody.
-    arithmetic: float = 0.095
-    #: A load that hits the first-level cache; two are begun each cycle, and some cross a line.
-    load: float = 0.14
+    #: The same of other arithmetic: half of it finds a partner to fuse with.
+    arithmetic: float = 0.09
+    #: A load that hits the first-level cache; two are begun each cycle, if none crosses a line.
+    load: float = 0.13
     #: From a multiply-add to the next that adds to the same register: 4 cycles.
-    latency: float = 1.3
+    latency: float = 1.25
     #: A round of the innermost loop: counting, comparing, jumping, addresses.
     iteration: float = 0.19
-    #: Entering the innermost loop: set-up, and a branch predicted wrong at its end, 15 to 20 cycles.
-    entry: float = 5.5
-    #: A vector store; one is begun each cycle.
-    store: float = 0.38
+    #: Entering the innermost loop: set-up, and a branch predicted wrong at its end, about 15 cycles.
+    entry: float = 4.5
+    #: A vector store; one is begun each cycle, and a line is fetched for it.
+    store: float = 0.5
     #: Writing a register to the stack and reading it again.
     spill: float = 0.35
     #: A lane that is loaded for itself.
     strided: float = 0.42
     #: A condition, a choice, an index operation of the sketch: cutting and hoisting remove nearly all of them.
-    guard: float = 0.006
-    choice: float = 0.011
-    index: float = 0.0007
+    guard: float = 0.0015
+    choice: float = 0.003
+    index: float = 0.0001
     #: An element of what is done besides, such as packing, where one task waits for it.
     side: float = 0.12
-    #: Bytes from the second-level cache, from the last-level one and from memory: 100, 33 and 12 GB/s for a core.
+    #: Bytes from the second-level cache, from the last-level one and from memory: 100, 30 and 12 GB/s for a core.
     l1_byte: float = 0.010
-    l2_byte: float = 0.030
+    l2_byte: float = 0.033
     l3_byte: float = 0.083
     #: Beginning a parallel loop and waiting for its end.
     region: float = 4000.0
@@ -91,7 +91,7 @@ class Core:
     kept_code: float = 1500.0
     long_code: float = 0.3
     #: Share that statements of 2 registers cost more than those of 1, of 4 more than of 2: temporaries are spilled.
-    wide: float = 0.22
+    wide: float = 0.20
 
     units: int = 2
     vector_bytes: int = 32
