@@ -19,7 +19,7 @@ from autosched.building import Plan, as_workload
 from autosched.errors import UsageError
 from autosched.lower.pipeline import lower_structure
 from autosched.model import make_model
-from autosched.records import Record, RecordLog, Task, new_id
+from autosched.records import PREDICTED, Record, RecordLog, Task, new_id
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import replay
@@ -161,7 +161,7 @@ class Study:
         for r in records:
             at = self.space.find(r.trace) if Task.of(r) == task else None
             indices = None if at is None else self.space.sketches[at].indices_of(r.knobs)
-            if at is not None and indices is not None:
+            if at is not None and indices is not None and r.status != PREDICTED:
                 known.append(Trial(Candidate(at, indices), r.status, r.seconds, r.samples))
         if known:
             self._observe(known)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from autosched.errors import AutoschedError, UsageError
 from autosched.ir.stmt import Buffer, Function
 from autosched.lower.pipeline import Structure, lower_structure
-from autosched.records import ranked, read_workload
+from autosched.records import predicted, ranked, read_workload
 from autosched.runtime.device import describe_device, resolve_target, with_machine
 from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.schedule import Schedule, replay
@@ -200,12 +200,13 @@ def _plan_schedule(
 def _plans(
     w: Workload, target: Target, records: str | None, sizes: dict[str, int] | None, name: str | None
 ) -> Iterator[Plan]:
-    """Plans to try in order: records from the best down, then the default schedule."""
+    """Plans to try in order: records from the best down, what a model predicted, then the default schedule."""
     called = name or w.name
     contents = read_workload(w.name, target.kind, records)
     device = describe_device(target)["name"]
     note = "no record of this workload: the default schedule"
-    for choice in ranked(contents.records, key=w.key, target=target, device=device, sizes=sizes):
+    asked: dict[str, Any] = {"key": w.key, "target": target, "device": device, "sizes": sizes}
+    for choice in [*ranked(contents.records, **asked), *predicted(contents.records, **asked)]:
         r = choice.record
         try:
             s = replay(r.trace, w.args)
@@ -216,11 +217,11 @@ def _plans(
             note = "no record of this workload could be applied: the default schedule"
             continue
         provenance = {
-            "kind": "record",
+            "kind": "record" if r.ok else r.status,
             "record": r.id,
             "sketch": r.sketch,
             "knobs": dict(r.knobs),
-            "seconds": r.seconds,
+            "seconds": r.seconds if r.ok else r.predicted_s,
             "sizes": dict(r.sizes),
             "device": r.device_name,
             "exact": choice.exact,

@@ -160,14 +160,17 @@ def summarise(
 
 
 def _group_lines(group: _Group, top: int) -> list[str]:
+    from autosched.records import PREDICTED
     from autosched.report.text import census, knobs, plural, table
 
     statuses = group.statuses()
+    predicted = statuses.pop(PREDICTED, 0)
     good, failed = statuses.pop("ok", 0), census(statuses)
     where = f"{group.name} for {group.target} on {group.device or 'an unnamed device'}"
     sizes = f", {knobs(group.sizes)}" if group.sizes else ""
     trials = plural(good + sum(statuses.values()), "trial")
     lines = [f"{where}{sizes}: {trials}, {good} ok{f'; failed: {failed}' if failed else ''}"]
+    lines[0] += f"; {plural(predicted, 'prediction')} by a model" if predicted else ""
     order = group.ranked()
     shown = order[: top or None]
     if shown:

@@ -168,9 +168,9 @@ def provenance_line(workload: str, target: str, provenance: dict[str, Any]) -> s
 
     head = f"{workload} for {target}: "
     note = provenance.get("note") or ""
-    if provenance.get("kind") != "record":
+    if provenance.get("kind") not in ("record", "predicted"):
         return head + (note or str(provenance.get("kind")))
     values = knobs(provenance.get("knobs", {}))
     line = f"record {provenance['record']}, {provenance['sketch']}{f' at {values}' if values else ''}"
-    line += f", {seconds(provenance['seconds'])} when measured"
+    line += f", {seconds(provenance['seconds'])} {'when measured' if provenance['kind'] == 'record' else 'expected'}"
     return head + line + (f"; {note}" if note else "")

@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trials",
         metavar="N",
         type=options.count("--trials", 0),
-        help=f"stop at N trials, those of earlier runs included; default {TRIALS}, or no limit with --budget",
+        help=f"stop at N trials, those of earlier runs included; 0 for a model's choice, with nothing timed; default "
+        f"{TRIALS}, or no limit with --budget",
     )
     parser.add_argument(
         "--budget", metavar="TIME", type=options.duration("--budget"), help="stop after this time, such as 60s or 5m"
@@ -166,7 +167,8 @@ def run(args: argparse.Namespace) -> int:
         )
     near: Standing | str = ""
     if isinstance(workload, Workload):
-        near = standing(workload.args, target, result.sizes, result.seconds if result.best else result.default_seconds)
+        found = result.best or result.predicted
+        near = standing(workload.args, target, result.sizes, result.seconds if found else result.default_seconds)
     if args.json:
         options.emit({**result.to_json(), "roofline": near.to_json() if isinstance(near, Standing) else None})
     else:

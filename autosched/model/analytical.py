@@ -35,12 +35,14 @@ _PLAIN = frozenset({"main_stage_share", "vector_fill"})
 NEEDED = (
     "iterations", "main_stage_share", "lanes", "unrolled", "vector_bytes", "vector_fill", "accumulators",
     "recomputation", "waste", "vector_arithmetic", "loads_for_each_store", "register_loads", "code_size",
-    "bytes_stored", "innermost_extent", "guards", "choices", "index_arithmetic", "spilled_vectors", "traffic",
-    "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
+    "bytes_loaded", "bytes_stored", "innermost_extent", "guards", "choices", "index_arithmetic", "spilled_vectors",
+    "traffic", "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
     "strided_loads", "side_iterations", "side_task_iterations",
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
 DEEP = 6
+#: Bytes that caches fetch at once.
+LINE = 64
 #: Nanoseconds that any call takes.
 LEAST = 100.0
 #: log2 of a feature above which it says nothing but "far too many".
@@ -214,11 +216,19 @@ def _busy(f: Mapping[str, FloatArray], body: _Body, core: Core) -> dict[str, Flo
 
 def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
     """What caches and memory deliver."""
+    # Footprints are hulls: of a fused loop that is taken apart again they are far too large.
+    # No more comes than is read.
+    read = f["bytes_loaded"] + f["bytes_stored"] + LINE * f["strided_loads"]
+    into_l1 = np.minimum(f["bytes_into_l1"], read)
     # Tasks meet in a second-level cache only if all they touch stays there: features take them for one loop.
     by_tasks = np.where(f["traffic"] > core.l2, f["tasks"] * f["task_footprint"], 0.0)
-    fetches = f["bytes_into_l1"] * core.l1_byte + np.maximum(f["bytes_into_l2"], by_tasks) * core.l2_byte
-    # What fits into the last-level cache is still there from the call before.
-    return {"fetches": fetches, "memory": np.where(f["bytes_into_l3"] > core.l3, f["bytes_into_l3"], 0) * core.l3_byte}
+    into_l2 = np.minimum(np.maximum(f["bytes_into_l2"], by_tasks), into_l1)
+    into_l3 = np.minimum(f["bytes_into_l3"], into_l2)
+    return {
+        "fetches": into_l1 * core.l1_byte + into_l2 * core.l2_byte,
+        # What fits into the last-level cache is still there from the call before.
+        "memory": np.where(into_l3 > core.l3, into_l3, 0.0) * core.l3_byte,
+    }
 
 
 def _overheads(f: Mapping[str, FloatArray], body: _Body, core: Core) -> dict[str, FloatArray]:

@@ -7,9 +7,6 @@ of the run's own. Scores are throughput up to a factor, on both sides, so no sca
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -94,11 +91,3 @@ class ModelWithPrior:
         speed = self._prior.predict(features)
         matrix = np.asarray(features, dtype=np.float64)
         return np.column_stack([matrix, matrix[:, self._arithmetic] + np.log2(speed)]), speed
-
-
-def with_prior(make: Any, feature_names: Sequence[str], prior: AnalyticalModel | None) -> Any:
-    """What `make(feature_names)` makes, with the prior where there is one and it is an ensemble."""
-    if prior is None:
-        return make(feature_names)
-    made = make((*feature_names, PREDICTED_RATE))
-    return ModelWithPrior(made, prior) if isinstance(made, EnsembleModel) else make(feature_names)

@@ -13,14 +13,15 @@ one checks it again.
 
 from __future__ import annotations
 
-from autosched.records.best import Choice, best, latest, ranked, trials
+from autosched.records.best import Choice, best, latest, predicted, ranked, trials
 from autosched.records.folders import find_files, find_folder, find_folders, read_workload
 from autosched.records.frame import RecordWarning, load, to_frame
 from autosched.records.log import LogContents, Place, Problem, RecordLog, default_path, read_files
-from autosched.records.record import VERSION, Record, decode, encode, new_id, timestamp
+from autosched.records.record import PREDICTED, VERSION, Record, decode, encode, new_id, timestamp
 from autosched.records.transfer import Task, Transfer, read_transfer
 
 __all__ = [
+    "PREDICTED",
     "VERSION",
     "Choice",
     "LogContents",
@@ -41,6 +42,7 @@ __all__ = [
     "latest",
     "load",
     "new_id",
+    "predicted",
     "ranked",
     "read_files",
     "read_transfer",

@@ -16,9 +16,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from autosched.records.record import Record
+from autosched.records.record import PREDICTED, Record
 
-__all__ = ["Choice", "best", "latest", "ranked", "trials"]
+__all__ = ["Choice", "best", "latest", "predicted", "ranked", "trials"]
 
 #: Values of `verified` that say that the output was compared with the reference.
 VERIFIED = ("full", "sampled")
@@ -84,6 +84,28 @@ def ranked(
     return choices
 
 
+def predicted(
+    records: Iterable[Record],
+    *,
+    key: str,
+    target: object,
+    device: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> list[Choice]:
+    """What a model chose for a workload and nobody timed, verified all the same: for `device` first, then for the
+    nearest sizes, then the latest. To be used where `ranked` finds nothing."""
+    kind = (str(target).split() or [""])[0]
+    current = latest(r for r in records if r.key == key and r.target_kind == kind)
+    wrong = {_schedule(r) for r in current if r.status == "correctness"}
+    found = [r for r in current if r.status == PREDICTED and r.verified in VERIFIED and _schedule(r) not in wrong]
+    found.sort(key=lambda r: (r.device_name != device, _distance(r.sizes, sizes or {}), -r.moment, r.id))
+    choices = []
+    for r in found:
+        notes = _inexact(r.device_name, tuple(sorted(r.sizes.items())), device, sizes or {}, "predicted")
+        choices.append(Choice(r, not notes, "; ".join(["chosen by a model, not measured", *notes])))
+    return choices
+
+
 def latest(records: Iterable[Record]) -> list[Record]:
     """One record per `id`, its latest line, in the order in which the ids first occur."""
     found: dict[str, Record] = {}
@@ -95,9 +117,11 @@ def latest(records: Iterable[Record]) -> list[Record]:
 
 
 def trials(records: Iterable[Record]) -> list[Record]:
-    """One record per `id`, its first line: what a resumed search has already seen."""
+    """One record per `id`, its first line: what a resumed search has already seen. Predictions are none."""
     found: dict[str, Record] = {}
     for record in records:
+        if record.status == PREDICTED:
+            continue
         known = found.get(record.id)
         if known is None or _age(record) < _age(known):
             found[record.id] = record
@@ -163,13 +187,13 @@ def _distance(sizes: Mapping[str, int], asked: Mapping[str, int]) -> float:
     return math.fsum(abs(math.log(max(sizes[n], 1) / max(v, 1))) for n, v in sorted(asked.items()))
 
 
-def _inexact(name: str, of: _Sizes, device: str | None, asked: Mapping[str, int]) -> list[str]:
+def _inexact(name: str, of: _Sizes, device: str | None, asked: Mapping[str, int], verb: str = "measured") -> list[str]:
     notes = []
     if device is not None and name != device:
-        notes.append(f"measured on {name or 'an unnamed device'}, not on {device}")
+        notes.append(f"{verb} on {name or 'an unnamed device'}, not on {device}")
     tuned = dict(of)
     if any(tuned.get(n) != v for n, v in asked.items()):
-        notes.append(f"measured at {_spell(tuned) or 'no sizes'}, not at {_spell(asked)}")
+        notes.append(f"{verb} at {_spell(tuned) or 'no sizes'}, not at {_spell(asked)}")
     return notes
 
 

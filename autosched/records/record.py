@@ -28,6 +28,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_ERROR",
     "MAX_LINE",
+    "PREDICTED",
     "VERSION",
     "Record",
     "decode",
@@ -38,6 +39,8 @@ __all__ = [
 
 #: Version of the line's format. A reader takes this one and refuses newer ones.
 VERSION = 1
+#: Status of what a model chose and nobody timed; `extra["predicted_s"]` has the seconds that it predicts.
+PREDICTED = "predicted"
 #: Bytes of a line, its line end not counted.
 MAX_LINE = 64 * 1024
 #: Levels of nesting inside a line.
@@ -156,6 +159,12 @@ class Record:
         """What the play-off that re-measured this record found; None when none did."""
         found = self.extra.get("playoff")
         return found if isinstance(found, dict) else None
+
+    @property
+    def predicted_s(self) -> float:
+        """Seconds that a model predicted for what nobody timed (status `predicted`); NaN where none did."""
+        found = self.extra.get("predicted_s")
+        return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else math.nan
 
     @property
     def raced(self) -> bool:

@@ -19,7 +19,7 @@ from autosched.errors import RecordError
 from autosched.records.best import latest
 from autosched.records.folders import find_folders
 from autosched.records.log import RecordLog, default_path
-from autosched.records.record import Record, decode
+from autosched.records.record import PREDICTED, Record, decode
 
 __all__ = ["Replay", "Task", "Transfer", "read_transfer"]
 
@@ -127,7 +127,7 @@ def _of_others(lines: Iterable[bytes], task: Task) -> list[Record]:
     for line in lines:
         with suppress(RecordError):  # whoever builds with it will be told
             records.append(decode(line))
-    return [r for r in latest(records) if r.status != "lost" and Task.of(r) != task]
+    return [r for r in latest(records) if r.status not in ("lost", PREDICTED) and Task.of(r) != task]
 
 
 def _lines(workload: str, target_kind: str, folder: str | os.PathLike[str] | None) -> Iterator[bytes]:

@@ -21,12 +21,13 @@ def summary_lines(result: TuneResult, *, build: str, resume: str, standing: str 
     time stands below the roofline."""
     lines = [_outcome(result), *([standing] if standing else []), *_ties(result), _effort(result)]
     lines += [f"note: {note}" for note in result.notes]
-    if result.best is not None and result.schedule_python:
-        values = text.knobs(result.best.knobs)
-        lines += ["", f"schedule {result.best.sketch}{f' at {values}' if values else ''}:", ""]
+    chosen = result.best or result.predicted
+    if chosen is not None and result.schedule_python:
+        values = text.knobs(chosen.knobs)
+        lines += ["", f"schedule {chosen.sketch}{f' at {values}' if values else ''}:", ""]
         lines += [f"    {line}".rstrip() for line in result.schedule_python.rstrip().splitlines()]
     lines += ["", f"records  {result.log}"]
-    if result.best is not None:
+    if chosen is not None:
         lines.append(f"build    {build}")
     lines.append(f"resume   {resume}")
     return lines
@@ -34,6 +35,13 @@ def summary_lines(result: TuneResult, *, build: str, resume: str, standing: str 
 
 def _outcome(result: TuneResult) -> str:
     where = f"{result.workload} for {result.target} on {result.device}"
+    if result.predicted is not None:
+        compared = "compared with the reference" if result.predicted.verified != "no" else "not verified"
+        return (
+            f"{where}: about {text.seconds(result.seconds)} expected of the model's choice; its output was {compared}"
+        )
+    if math.isnan(result.default_seconds):
+        return f"{where}: no choice of the model works"
     default = text.seconds(result.default_seconds)
     if result.best is None:
         return f"{where}: no schedule is known to be faster than the default, {default}"

@@ -20,7 +20,7 @@ from autosched.search.moves import crossover, neighbours
 from autosched.search.points import Points, SketchPoints
 from autosched.search.protocol import Candidate, SpaceLike
 
-__all__ = ["Predicted", "best_predicted"]
+__all__ = ["Outlook", "Predicted", "look_ahead"]
 
 #: Points drawn at random in a sketch, the best that have children, and children in a generation.
 DRAWN, PARENTS, CHILDREN = 1024, 64, 512
@@ -32,11 +32,17 @@ FINALISTS = 3
 
 @dataclass(frozen=True)
 class Predicted:
-    """A choice: the candidate, the seconds predicted for it, and how many sketches and points were looked at."""
+    """A candidate and the seconds that are predicted for it."""
 
     candidate: Candidate
     seconds: float
-    sketches: int
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The best point of each sketch that was looked at, the best first, and how many points were scored in all."""
+
+    choices: tuple[Predicted, ...]
     points: int
 
 
@@ -54,17 +60,17 @@ class _Look:
         return float(self.seconds[0]) if len(self.seconds) else np.inf
 
 
-def best_predicted(
+def look_ahead(
     space: SpaceLike,
     seconds: Callable[[FloatArray], FloatArray],
     *,
     seed: int = 0,
     sketches: int = 16,
     patience_s: float = 8.0,
-) -> Predicted | None:
-    """The point for which `seconds` of its features, float64 [n, F] -> [n], is least; None if there is no point.
+) -> Outlook:
+    """Points for which `seconds` of their features, float64 [n, F] -> [n], are least.
 
-    At most so many `sketches` are looked at that have points, and none is begun after `patience_s` seconds of work. The
+    At most so many `sketches` that have points are looked at, and none is begun after `patience_s` seconds of work. The
     answer depends on the seed, and on the speed of this machine only where that ends it.
     """
     begun, rng = time.thread_time(), np.random.default_rng(seed)
@@ -72,21 +78,18 @@ def best_predicted(
     words = [_words(sketch.name) for sketch in space.sketches]
     looks: dict[int, _Look] = {}
     left = set(range(len(points)))
-    while left and sum(len(x.rows) > 0 for x in looks.values()) < sketches:
-        if looks and time.thread_time() - begun > patience_s and any(len(x.rows) for x in looks.values()):
-            break
+    while left and len(looks) < sketches and not (looks and time.thread_time() - begun > patience_s):
         number = _next(left, looks, words)
         left.remove(number)
-        looks[number] = _begin(points[number], rng)
-        _evolve(looks[number], seconds, FIRST, rng)
-    ranked = sorted((x.best, number) for number, x in looks.items() if len(x.rows))
-    for _, number in ranked[:FINALISTS]:
+        look = _Look(points[number], points[number].find(DRAWN, rng), np.empty(0))
+        _evolve(look, seconds, FIRST, rng)
+        if len(look.rows):
+            looks[number] = look
+    for number in sorted(looks, key=lambda number: (looks[number].best, number))[:FINALISTS]:
         _evolve(looks[number], seconds, SECOND, rng)
-    if not ranked:
-        return None
-    best = min((x.best, number) for number, x in looks.items() if len(x.rows))[1]
-    row = tuple(int(i) for i in looks[best].rows[0])
-    return Predicted(Candidate(best, row), looks[best].best, len(ranked), sum(len(x.met) for x in looks.values()))
+    ranked = sorted(looks, key=lambda number: (looks[number].best, number))
+    chosen = [Predicted(Candidate(n, tuple(looks[n].rows[0].tolist())), looks[n].best) for n in ranked]
+    return Outlook(tuple(chosen), sum(len(look.met) for look in looks.values()))
 
 
 def _words(name: str) -> frozenset[str]:
@@ -96,40 +99,33 @@ def _words(name: str) -> frozenset[str]:
 
 def _next(left: set[int], looks: dict[int, _Look], words: Sequence[frozenset[str]]) -> int:
     """The sketch to look at next: the one most like the best so far, and of those the first."""
-    known = [(x.best, number) for number, x in looks.items() if len(x.rows)]
-    if not known:
+    if not looks:
         return min(left)
-    best = min(known)[1]
+    best = min(looks, key=lambda number: (looks[number].best, number))
     return min(left, key=lambda number: (len(words[number] ^ words[best]), number))
 
 
-def _begin(points: SketchPoints, rng: np.random.Generator) -> _Look:
-    return _Look(points, points.find(DRAWN, rng), np.empty(0))
-
-
-def _evolve(look: _Look, seconds: Callable[[FloatArray], FloatArray], generations: int, rng: np.random.Generator) -> None:
-    """Score what was not scored yet, and let the best have children, until no child is among the best any more."""
-    idle = 0
+def _evolve(
+    look: _Look, seconds: Callable[[FloatArray], FloatArray], generations: int, rng: np.random.Generator
+) -> None:
+    """Score points and let the best have children, until there are no new ones any more."""
     for _ in range(generations):
-        if len(look.seconds):
-            parents = look.rows[:PARENTS]
-            # Squared, so that the better ones, which come first, have more children.
-            picked = parents[(len(parents) * rng.random(CHILDREN) ** 2).astype(np.int64)]
-            mixed = crossover(parents, CHILDREN // 2, rng)
-            new = np.concatenate([neighbours(picked, look.points.radices, rng), mixed])
-            new = look.points.fresh(new)
-        else:
-            new = look.rows
-        new = look.points.as_rows([row for row in map(tuple, new.tolist()) if row not in look.met])
-        look.met.update(map(tuple, new.tolist()))
+        children = look.rows if not len(look.seconds) else _children(look, rng)
+        new = look.points.as_rows([row for row in map(tuple, children.tolist()) if row not in look.met])
         if not len(new):
-            if not len(look.seconds) or idle:
-                break
-            idle += 1
-            continue
-        idle = 0
+            return
+        look.met.update(map(tuple, new.tolist()))
         found = np.asarray(seconds(look.points.sketch.features(new)), dtype=np.float64)
-        old = look.rows[: len(look.seconds)]
-        rows, times = np.concatenate([old, new]), np.concatenate([look.seconds, found])
+        rows = np.concatenate([look.rows[: len(look.seconds)], new])
+        times = np.concatenate([look.seconds, found])
         order = np.argsort(times, kind="stable")[: 2 * PARENTS]
         look.rows, look.seconds = rows[order], times[order]
+
+
+def _children(look: _Look, rng: np.random.Generator) -> IntArray:
+    """Feasible neighbours and mixtures of the best points."""
+    parents = look.rows[:PARENTS]
+    # Squared, so that the better ones, which come first, have more children.
+    picked = parents[(len(parents) * rng.random(CHILDREN) ** 2).astype(np.int64)]
+    mixed = crossover(parents, CHILDREN // 2, rng)
+    return look.points.fresh(np.concatenate([neighbours(picked, look.points.radices, rng), mixed]))

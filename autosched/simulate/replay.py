@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import UsageError
-from autosched.model import make_model
+from autosched.model import AnalyticalModel, make_model, prior_for
 from autosched.model.protocol import FloatArray
 from autosched.search import make_strategy
 from autosched.simulate.recorded import RecordedSpace
+from autosched.target import Target
 
 __all__ = ["BATCH", "Contender", "Run", "replay_run", "runs"]
 
@@ -30,12 +31,13 @@ class Contender:
     """A strategy with its options and its cost model.
 
     `prime` names recorded spaces whose points the model is shown before the first trial, `prime_trials`
-    how many of each, drawn by the seed.
+    how many of each, drawn by the seed. Without `prior` the model begins with nothing.
     """
 
     strategy: str
     options: Mapping[str, Any] = field(default_factory=dict)
     model: str = "xgb"
+    prior: bool = True
     prime: tuple[str, ...] = ()
     prime_trials: int = 100
 
@@ -93,7 +95,7 @@ def replay_run(
     `seed` decides on the strategy's choices, the model's, and on the noise. Raises UsageError for an
     unknown strategy or model, and for a plug-in that does not keep to the protocol.
     """
-    model = make_model(contender.model, space.feature_names, seed=seed, threads=1)
+    model = make_model(contender.model, space.feature_names, seed=seed, threads=1, prior=_prior(contender, space))
     if primes:
         _prime(model, contender, space, primes, seed)
     strategy = make_strategy(contender.strategy, space, seed=seed, model=model, **contender.options)
@@ -105,6 +107,16 @@ def replay_run(
         seconds += [space.seconds(candidate) for candidate in proposed]
         strategy.observe(space.measure(proposed, seed))
     return Run(space.name, contender.label, seed, tuple(seconds))
+
+
+def _prior(contender: Contender, space: RecordedSpace) -> AnalyticalModel | None:
+    """What knows the machine that was recorded, as in `tune`."""
+    if not contender.prior:
+        return None
+    target, device = Target.parse(str(space.facts["target"])), space.facts["device"]
+    units = int(device.get("threads", target.num_threads))
+    limits = space.facts.get("limits", {})
+    return prior_for(space.feature_names, is_gpu_style=target.is_gpu_style, units=units, limits=limits)
 
 
 def runs(

@@ -27,7 +27,8 @@ __all__ = [
 class TuneResult:
     """What a run found. Times are seconds; `interval` encloses the speed-up with 95 % confidence.
 
-    With an objective other than the time, the speed-up is how much better that is.
+    With an objective other than the time, the speed-up is how much better that is. With no trials, `predicted` is what
+    the analytical model chose and `seconds` what it expects; nothing was timed, and what was not is NaN.
     """
 
     workload: str
@@ -51,13 +52,18 @@ class TuneResult:
     notes: list[str] = field(default_factory=list)
     points: int = 0  #: of the space, feasible or not
     valid: int | None = None  #: those that are feasible, where that was counted
+    predicted: Record | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         data = asdict(self)
+        chosen = self.best or self.predicted
         data["best"] = None if self.best is None else self.best.id
-        data["knobs"] = None if self.best is None else dict(self.best.knobs)
-        data["sketch"] = None if self.best is None else self.best.sketch
+        data["predicted"] = None if self.predicted is None else self.predicted.id
+        data["knobs"] = None if chosen is None else dict(chosen.knobs)
+        data["sketch"] = None if chosen is None else chosen.sketch
+        for name in ("default_seconds", "seconds", "speedup"):
+            data[name] = data[name] if np.isfinite(data[name]) else None
         data["log"] = str(self.log)
         data["interval"] = [v if np.isfinite(v) else None for v in self.interval]
         return data

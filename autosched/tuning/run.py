@@ -27,6 +27,7 @@ from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.measure.stats import PlayoffResult, judge, ratio_interval
 from autosched.model import PrimedCostModel, make_model
 from autosched.records import (
+    PREDICTED,
     Record,
     RecordLog,
     Task,
@@ -47,6 +48,7 @@ from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning.costs import Costs
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
+from autosched.tuning.predict import predict, prior_of
 from autosched.tuning.priming import REPLAY_S, prime
 from autosched.tuning.proposals import Proposals
 
@@ -95,7 +97,8 @@ def tune(
     space:    `templates` that someone wrote, `auto` for sketches that rules generate, or `all`; by default
               templates, and rules where the workload has none for the target
     rules:    sketch rules (`docs/rules.md`) that are asked before the built-in ones
-    trials:   candidates to have measured in all, those in earlier records included; None for no limit
+    trials:   candidates to have measured in all, those in earlier records included; None for no limit, 0 for the
+              choice of a model, of which nothing is timed (`docs/search.md`)
     budget_s: seconds this run may take; the first limit reached ends it
     patience: end after so many trials in a row of which none is faster than the best before
     strategy_options: see `docs/search.md`
@@ -121,6 +124,8 @@ def tune(
     run.space_of = partial(run.workload.search_space, space=space, rules=rules)
     run.prepare(inputs, sizes, records, measure or MeasureOptions())
     run.ahead = run.options.overlap if ahead is None else ahead
+    if trials == 0 and (prior := prior_of(run)) is not None:
+        return predict(run, prior, seed)
     run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
     run.patience = patience
     return run.go()
@@ -191,7 +196,7 @@ class Run:
             )
         self.records = explicit
         self.task = Task(w.name, w.key, tuple(sorted(self.sizes.items())), str(self.target), self.device["name"])
-        self.earlier = [r for r in contents.records if Task.of(r) == self.task]
+        self.earlier = [r for r in contents.records if Task.of(r) == self.task and r.status != PREDICTED]
         before = time.monotonic()
         try:
             self.expected = w.reference(self.inputs)
@@ -203,7 +208,7 @@ class Run:
         """The strategy, told of every earlier trial of a sketch that is still in the space."""
         # One thread: on some hundred rows more of them mostly wait for each other, spinning. On a machine
         # where others are at work, too, training took 20 s instead of 0.1 s.
-        made = make_model(model, self.space.feature_names, seed=seed, threads=1)
+        made = make_model(model, self.space.feature_names, seed=seed, threads=1, prior=prior_of(self))
         if transfer and self.costs.objective is None and isinstance(made, PrimedCostModel):  # it learns of times
             make_strategy(
                 strategy, self.space, seed=seed, model=made, **options
@@ -235,7 +240,7 @@ class Run:
     # -- the run ----------------------------------------------------------------------------------
     def go(self) -> TuneResult:
         """Pre-flight, trials, play-off."""
-        self.tell(self._started())
+        self.tell(self.started())
         interrupted = False
         with self.session():
             try:
@@ -285,7 +290,7 @@ class Run:
         self.tell(PlayoffDone(result))
         return result
 
-    def _started(self) -> Started:
+    def started(self) -> Started:
         return Started(
             repr(self.workload),
             str(self.target),
@@ -300,7 +305,7 @@ class Run:
             self.space.valid,
         )
 
-    def _measurer(self) -> Measurer:
+    def open_measurer(self) -> Measurer:
         self.default_trace, self.defaults = self.workload.defaults(self.target, self.space)
         self.default_knobs = self.defaults[0]
         sketches = {s.name: s.trace for s in self.space.sketches}

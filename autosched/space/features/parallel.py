@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched.ir.expr import Expr, compare, const, floordiv, floormod, maximum, minimum, select, variables
 from autosched.ir.stmt import Allocate, Stmt, children
-from autosched.ir.visit import substitute
+from autosched.ir.visit import post_order, substitute
 from autosched.space.features.footprint import Footprints
 from autosched.space.features.machine import Machine
 from autosched.space.features.memory import buffer_bytes
@@ -66,6 +66,7 @@ def _reached(site: Site) -> list[tuple[Expr, Expr]]:
     for index, extent in zip(site.store.indices, site.store.buffer.shape, strict=True):
         reached = substitute(index, last) - substitute(index, first) + 1
         known = all(v.value.role in ("size", "knob") for v in variables(reached))
+        known = known and not any(e.op == "load" for e in post_order(reached))
         found.append((maximum(reached, 1) if known else extent, extent))
     return found
 
