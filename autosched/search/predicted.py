@@ -8,6 +8,7 @@ neighbours and mixtures of two, and all are scored in one batch.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ from autosched.model.protocol import FloatArray, IntArray
 from autosched.search.moves import crossover, neighbours
 from autosched.search.points import Points, SketchPoints
 from autosched.search.protocol import Candidate, SpaceLike
+
+log = logging.getLogger("autosched.search")
 
 __all__ = ["Outlook", "Predicted", "look_ahead"]
 
@@ -82,8 +85,11 @@ def look_ahead(
         number = _next(left, looks, words)
         left.remove(number)
         look = _Look(points[number], points[number].find(DRAWN, rng), np.empty(0))
-        _evolve(look, seconds, FIRST, rng)
-        if len(look.rows):
+        try:
+            _evolve(look, seconds, FIRST, rng)
+        except Exception as error:  # a program that has no features: other sketches may do
+            log.warning("sketch %s is passed over: %s", space.sketches[number].name, error)
+        if len(look.seconds):
             looks[number] = look
     for number in sorted(looks, key=lambda number: (looks[number].best, number))[:FINALISTS]:
         _evolve(looks[number], seconds, SECOND, rng)

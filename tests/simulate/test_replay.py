@@ -181,9 +181,19 @@ def test_wrong_words_are_errors(words, message, capsys):
 def test_a_primed_run_begins_better():
     """Half of the points of matmul 512 say where those of 1024 are fast: 8 trials are then better than 8 at random."""
     space, other = load(SPACES["matmul-1024"]), load(SPACES["matmul-512"])
-    primed = Contender("guided", prime=("matmul-512",))
+    alone, primed = Contender("guided", prior=False), Contender("guided", prior=False, prime=("matmul-512",))
     first = [
         [replay_run(space, c, seed, 8, 8, known).best[-1] for seed in range(6)]
-        for c, known in ((Contender("guided"), ()), (primed, (other,)))
+        for c, known in ((alone, ()), (primed, (other,)))
     ]
     assert np.median(first[1]) < 0.9 * np.median(first[0]), first
+
+
+def test_a_run_with_the_analytical_model_as_prior_begins_better():
+    """Four trials that it chose are better than sixteen spread over the space."""
+    space = load(SPACES["matmul-1024"])
+    alone, prior = (
+        [replay_run(space, Contender("guided", prior=given), seed, 16, 16).best for seed in range(4)]
+        for given in (False, True)
+    )
+    assert np.median([best[3] for best in prior]) < np.median([best[15] for best in alone])

@@ -1,0 +1,140 @@
+"""How good the analytical model is: at ranking the recorded spaces, and as what a search begins with.
+
+    python experiments/prior.py                       # both sections
+    python experiments/prior.py ranks                 # against the recorded spaces, with constants fitted, too
+    python experiments/prior.py replay --seeds 10     # the default strategy with and without it
+
+Nothing is measured. A space of which single points were measured while the machine did something else says
+little by its slow half, so correlation is taken over the faster half.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+from scipy.stats import spearmanr
+
+from autosched.model.analytical import AnalyticalModel, Core
+from autosched.simulate.recorded import RecordedSpace, find_space, list_spaces
+from autosched.simulate.replay import Contender, replay_run
+
+#: What is fitted: all constants that are times, each within about a factor of two.
+FREE = [f.name for f in fields(Core) if f.name not in ("units", "vector_bytes", "l2", "l3", "kept_code", "long_code")]
+#: Points of a space that take part in a fit, and trials of a replay.
+POINTS, TRIALS = 200, 96
+AT = (1, 4, 16, 32, 64, 96)
+
+
+def table_of(space: RecordedSpace) -> tuple[np.ndarray, np.ndarray]:
+    """Features and seconds of the points that run."""
+    features = np.concatenate([s.table for s in space.sketches])
+    seconds = np.concatenate([s.seconds for s in space.sketches])
+    good = np.isfinite(seconds)
+    return features[good], seconds[good]
+
+
+def core_of(space: RecordedSpace) -> Core:
+    return Core.of(int(space.facts["device"].get("threads", 2)), space.facts["limits"])
+
+
+def operator(name: str) -> str:
+    return name.partition("-")[0]
+
+
+def fitted(spaces: Mapping[str, RecordedSpace]) -> dict[str, float]:
+    """Factors of the constants that explain these spaces best; times much above the prediction count little."""
+    rng = np.random.default_rng(0)
+    data = []
+    for space in spaces.values():
+        features, seconds = table_of(space)
+        chosen = rng.permutation(len(seconds))[:POINTS]
+        features, seconds = features[chosen], seconds[chosen]
+        weights = seconds.min() / seconds
+        data.append((space, features, seconds, np.sqrt(20 * weights / weights.sum())))
+
+    def residuals(logs: np.ndarray) -> np.ndarray:
+        parts = [logs]  # a factor of e costs as much as one point that is off by a third
+        for space, features, seconds, weights in data:
+            core = scaled(core_of(space), dict(zip(FREE, np.exp(logs), strict=True)))
+            off = np.log(AnalyticalModel(space.feature_names, core=core).seconds(features) / seconds)
+            parts.append(weights * np.sign(off) * np.sqrt(np.log1p((off / 0.3) ** 2)))
+        return np.concatenate(parts)
+
+    found = least_squares(residuals, np.zeros(len(FREE)), max_nfev=20)
+    return dict(zip(FREE, np.exp(found.x).tolist(), strict=True))
+
+
+def scaled(core: Core, factors: Mapping[str, float]) -> Core:
+    return replace(core, **{name: getattr(core, name) * factor for name, factor in factors.items()})
+
+
+def quality(space: RecordedSpace, core: Core) -> tuple[float, float, float, float]:
+    """Correlation over the faster half; regret of the first choice, the first three (median), the best of 16."""
+    features, seconds = table_of(space)
+    said = AnalyticalModel(space.feature_names, core=core).seconds(features)
+    fast = seconds <= np.median(seconds)
+    ordered = seconds[np.argsort(said, kind="stable")] / seconds.min()
+    rho = float(spearmanr(said[fast], seconds[fast])[0])
+    return rho, float(ordered[0]), float(np.median(ordered[:3])), float(ordered[:16].min())
+
+
+def ranks(spaces: Mapping[str, RecordedSpace]) -> None:
+    print(
+        "| space | points | median point | correlation | first | first 3 | best of 16 "
+        "| fitted to others: first 3 | best of 16 |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    others = {
+        one: fitted({n: s for n, s in spaces.items() if operator(n) != one}) for one in {operator(n) for n in spaces}
+    }
+    for name, space in spaces.items():
+        _, seconds = table_of(space)
+        rho, first, three, sixteen = quality(space, core_of(space))
+        _, _, three_f, sixteen_f = quality(space, scaled(core_of(space), others[operator(name)]))
+        numbers = f"{rho:.2f} | {first:.2f} | {three:.2f} | {sixteen:.2f} | {three_f:.2f} | {sixteen_f:.2f}"
+        print(f"| {name} | {len(seconds)} | {np.median(seconds) / seconds.min():.2f} | {numbers} |", flush=True)
+
+
+def replay(spaces: Mapping[str, RecordedSpace], seeds: int) -> None:
+    print(f"| best so far after | {' | '.join(map(str, AT))} | to 10 % | to 5 % |")
+    print("|---" * (len(AT) + 3) + "|")
+    for prior in (False, True):
+        curves: list[Any] = []
+        for space in spaces.values():
+            for seed in range(seeds):
+                best = replay_run(space, Contender("bandit", prior=prior), seed, TRIALS).best
+                padded = np.pad(best, (0, TRIALS - len(best)), mode="edge") / space.best_seconds
+                curves.append(np.minimum(padded, space.worst_seconds / space.best_seconds))
+            mine = np.array(curves[-seeds:])
+            print(
+                f"  {space.name} {prior}: {np.exp(np.log(mine).mean(axis=0))[[a - 1 for a in AT]].round(3)}", flush=True
+            )
+        every = np.array(curves)
+        means = np.exp(np.log(every).mean(axis=0))
+        within = [
+            np.median([np.argmax(c <= limit) + 1 if (c <= limit).any() else TRIALS for c in every])
+            for limit in (1.1, 1.05)
+        ]
+        shown = [f"{means[a - 1]:.3f}" for a in AT] + [f"{w:.0f}" for w in within]
+        print(f"| {'with' if prior else 'without'} the prior | {' | '.join(shown)} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", metavar="ranks|replay")
+    parser.add_argument("--seeds", type=int, default=10)
+    args = parser.parse_args()
+    spaces = {name: find_space(name) for name in list_spaces()}
+    if not args.sections or "ranks" in args.sections:
+        ranks(spaces)
+    if not args.sections or "replay" in args.sections:
+        replay(spaces, args.seeds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""`tune(trials=0)`: a model's choice, verified and recorded, with nothing timed."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import autosched
+from autosched import te, template, workload
+from autosched.cli.app import main
+from autosched.measure.protocol import MeasureOptions
+from autosched.records import PREDICTED, RecordLog, default_path, predicted, ranked, read_transfer
+from autosched.tuning.run import Task
+
+FAST = MeasureOptions(min_repeat_ms=0.2, repeat=2, builders=1)
+
+
+@workload
+def dense(n=64):
+    a, b = (te.placeholder((n, n), "float32", name=x) for x in "ab")
+    k = te.reduce_axis((0, n), name="k")
+    return a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+
+
+@template(dense, target="llvm")
+def tiles(s):
+    c = s["c"]
+    i, j = c.op.axis
+    (k,) = c.op.reduce_axis
+    row, inner = c.split(i, factor=s.define_knob("rows", [1, 2, 4]))
+    column, lane = c.split(j, factor=s.define_knob("lanes", [1, 4, 16]))
+    c.reorder(row, column, k, inner, lane)
+    c.unroll(inner)
+    if s.choose("vectors", [False, True]):
+        c.vectorize(lane)
+
+
+@pytest.fixture
+def chosen(tmp_path):
+    result = autosched.tune(dense(), "llvm", trials=0, records=tmp_path, measure=FAST)
+    return tmp_path, result, RecordLog(default_path("dense", "llvm", tmp_path)).read().records
+
+
+def test_nothing_is_timed_and_the_choice_is_recorded(chosen):
+    _, result, (record,) = chosen
+    assert result.best is None and result.predicted == record
+    assert (record.status, record.samples, record.verified) == (PREDICTED, (), "full")
+    assert 0 < record.predicted_s == result.seconds < 1
+    assert result.trials == 0 and math.isnan(result.default_seconds) and math.isnan(result.speedup)
+    assert record.knobs["lanes"] == 16 and "vectors=True" in record.sketch
+    assert ".vectorize(" in result.schedule_python and "nothing was timed" in " ".join(result.notes)
+    data = result.to_json()
+    assert json.loads(json.dumps(data, allow_nan=False))["predicted"] == record.id
+    assert (data["best"], data["speedup"], data["knobs"]) == (None, None, record.knobs)
+
+
+def test_build_uses_it_until_something_was_measured(chosen):
+    folder, result, (record,) = chosen
+    module = autosched.build(dense(), "llvm", records=str(folder))
+    assert module.provenance["kind"] == PREDICTED and module.provenance["record"] == record.id
+    assert module.provenance["seconds"] == result.seconds
+    assert module.provenance["note"] == "chosen by a model, not measured"
+    a, b = dense().sample_inputs()
+    assert np.allclose(module(a, b), a @ b)
+    measured = autosched.tune(dense(), "llvm", trials=1, records=folder, measure=FAST)
+    assert measured.resumed == 0, "a prediction is no trial"
+    provenance = autosched.build(dense(), "llvm", records=str(folder)).provenance
+    assert provenance["kind"] == "record" and provenance["record"] != record.id
+    again = autosched.tune(dense(), "llvm", trials=0, records=folder, measure=FAST)
+    assert any("`build` prefers those" in note for note in again.notes)
+
+
+def test_predictions_are_never_taken_for_measurements(chosen):
+    folder, _, (record,) = chosen
+    asked = {"key": record.key, "target": "llvm"}
+    assert ranked([record], **asked) == []
+    (choice,) = predicted([record], device=record.device_name, **asked)
+    assert choice.exact and choice.record == record
+    (far,) = predicted([record], device="another", **asked)
+    assert not far.exact and "predicted on" in far.note
+    wrong = replace(record, id="0" * 16, status="correctness", verified="no", extra={})
+    assert predicted([record, wrong], **asked) == []
+    assert predicted([replace(record, verified="no")], **asked) == []
+    later = replace(record, id="1" * 16, at="2999-01-01T00:00:00+00:00")
+    assert [c.record for c in predicted([record, later], **asked)] == [later, record]
+    task = Task("other", "key", (), "llvm", record.device_name)
+    assert not len(read_transfer(task, "llvm", version="none", width=1, folder=folder).seconds)
+
+
+def test_a_choice_that_does_not_work_is_passed_over(tmp_path, monkeypatch):
+    from autosched.measure import measurer
+
+    real = measurer.Measurer.measure
+
+    def broken(self, jobs, quiet=None):
+        for m in real(self, jobs, quiet):
+            yield replace(m, status="correctness", error="wrong", samples=()) if "True" in m.job.sketch else m
+
+    monkeypatch.setattr(measurer.Measurer, "measure", broken)
+    result = autosched.tune(dense(), "llvm", trials=0, records=tmp_path, measure=FAST)
+    assert result.predicted is not None and "vectors=False" in result.predicted.sketch
+    assert any("fails (correctness): wrong" in note for note in result.notes)
+    statuses = [r.status for r in RecordLog(default_path("dense", "llvm", tmp_path)).read().records]
+    assert statuses == ["correctness", PREDICTED]
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    file = tmp_path / "op.py"
+    file.write_text(
+        "from autosched import te, workload\n"
+        "@workload\ndef twice(n=64):\n"
+        "    a = te.placeholder((n, n), name='a')\n"
+        "    return a, te.compute((n, n), lambda i, j: a[i, j] * 2.0, name='b')\n"
+    )
+    words = [f"{file}:twice", "--records", str(tmp_path)]
+    assert main(["tune", *words, "--trials", "0", "--progress", "none"]) == 0
+    out = capsys.readouterr().out
+    assert "expected of the model's choice; its output was compared with the reference" in out
+    assert "schedule auto" in out and "nothing was timed" in out
+    assert main(["show", *words]) == 0
+    assert "expected; chosen by a model, not measured" in capsys.readouterr().err
+    assert main(["records", str(default_path("twice", "llvm", tmp_path))]) == 0
+    assert "1 prediction by a model" in capsys.readouterr().out
