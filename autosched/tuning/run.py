@@ -258,7 +258,7 @@ class Run:
     @contextmanager
     def session(self) -> Iterator[None]:
         """Workers for this run. Those of a run that goes on later may be dismissed in between."""
-        with self._measurer() as self.measurer:
+        with self.open_measurer() as self.measurer:
             if not np.isfinite(self.default_seconds):
                 self.preflight()
             self.remember()
