@@ -120,7 +120,7 @@ def test_on_the_command_line(tmp_path, capsys):
     assert main(["tune", *words, "--trials", "0", "--progress", "none"]) == 0
     out = capsys.readouterr().out
     assert "expected of the model's choice; its output was compared with the reference" in out
-    assert "nothing was timed" in out and "schedule " in out and "s[\"b\"].vectorize(" in out, out
+    assert "nothing was timed" in out and "schedule " in out and 's["b"].vectorize(' in out, out
     assert main(["show", *words]) == 0
     assert "expected; chosen by a model, not measured" in capsys.readouterr().err
     assert main(["records", str(default_path("twice", "llvm", tmp_path))]) == 0
