@@ -37,9 +37,9 @@ class Contender:
     strategy: str
     options: Mapping[str, Any] = field(default_factory=dict)
     model: str = "xgb"
-    prior: bool = True
     prime: tuple[str, ...] = ()
     prime_trials: int = 100
+    prior: bool = True
 
     @property
     def label(self) -> str:
@@ -111,9 +111,9 @@ def replay_run(
 
 def _prior(contender: Contender, space: RecordedSpace) -> AnalyticalModel | None:
     """What knows the machine that was recorded, as in `tune`."""
-    if not contender.prior:
+    if not contender.prior or "target" not in space.facts:
         return None
-    target, device = Target.parse(str(space.facts["target"])), space.facts["device"]
+    target, device = Target.parse(str(space.facts["target"])), space.facts.get("device", {})
     units = int(device.get("threads", target.num_threads))
     limits = space.facts.get("limits", {})
     return prior_for(space.feature_names, is_gpu_style=target.is_gpu_style, units=units, limits=limits)
