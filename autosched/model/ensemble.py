@@ -10,8 +10,7 @@ Three things are learnt of a candidate, and multiplied or kept apart:
 * how likely it is to work at all, by one classifier of trials that failed and those that did not.
 
 Trials of other shapes, operators or devices (`prime`) are learnt from together with the model's own,
-and count the less the more there are of those: 2^(-n / 64) each, as AutoTVM discounts its base model, and
-never more than the model's own altogether.
+and count the less the more there are of those: 2^(-n / 64) each, as AutoTVM discounts its base model.
 """
 
 from __future__ import annotations
@@ -212,7 +211,7 @@ class EnsembleModel:
         _, others = np.unique(primed.groups, return_inverse=True)
         _, mine = np.unique(own.groups, return_inverse=True)
         groups = np.concatenate([others, mine + len(others)]).astype(np.int64)
-        discount = self._discount(len(primed.labels), len(own.labels))
+        discount = 2.0 ** (-len(own.labels) / HALF_LIFE)
         weights = np.concatenate([np.full(len(primed.labels), discount), np.ones(len(own.labels))])
         order = np.argsort(groups, kind="stable")
         everything = Rows(features[order], labels[order], weights[order], groups[order])
@@ -227,12 +226,6 @@ class EnsembleModel:
         if len(rows) >= MIN_ROWS and np.ptp(rows.labels) > 0:
             members = tuple(self._member(rows, self._seed * self._count + number) for number in range(self._count))
         return _Fit(members, feasible, rows)
-
-    @staticmethod
-    def _discount(others: int, own: int) -> float:
-        """The weight of one of the others' trials: it halves with each 64 of our own, and all together never
-        weigh more than ours, once there are some. Whether others are like us is for our own trials to say."""
-        return 2.0 ** (-own / HALF_LIFE) * (min(1.0, own / others) if own and others else 1.0)
 
     def _member(self, rows: Rows, seed: int) -> _Member:
         rng = np.random.default_rng(seed)
