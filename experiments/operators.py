@@ -31,6 +31,7 @@ from autosched import build, tune
 from autosched.cli.options import duration
 from autosched.report.standing import Standing, standing
 from autosched.space.loading import find_workload
+from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target
 from autosched.te.work import work_of
 
@@ -49,12 +50,17 @@ class Row:
     integer output may be from ours (OpenCV rounds where we cut off)."""
 
     title: str
-    workload: str
+    workload: str | WorkloadFunction
     peers: Peers
     aim: float
     args: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     off: int = 1
+
+    def work(self) -> Workload:
+        """The workload with its parameters."""
+        function = find_workload(self.workload) if isinstance(self.workload, str) else self.workload
+        return function(**self.args)
 
 
 # -- peers ----------------------------------------------------------------------------------------
@@ -297,13 +303,13 @@ def result_of(call: Call, out: np.ndarray, channels_last: bool) -> np.ndarray:
     return np.ascontiguousarray(returned)
 
 
-def measure(row: Row, target: Target) -> dict[str, Any]:
+def measure(row: Row, target: Target, records: str | None = None) -> dict[str, Any]:
     """One row: seconds of ours and of each peer that is there, and where ours stands."""
-    work = find_workload(row.workload)(**row.args)
+    work = row.work()
     inputs = work.sample_inputs(row.sizes)
     (expected,) = work.reference(inputs)
     sizes = work.sizes_of(inputs)
-    module = build(work, target, sizes=sizes)
+    module = build(work, target, sizes=sizes, records=records)
     out = np.zeros_like(expected)
     module(*inputs, out)
     if not agree(out, expected, 0):
@@ -352,7 +358,7 @@ def show(result: dict[str, Any]) -> None:
 
 def tune_row(row: Row, target: Target, budget_s: float) -> None:
     """Search within the budget; what is learnt goes to `records/`."""
-    work = find_workload(row.workload)(**row.args)
+    work = row.work()
     found = tune(work, target, trials=None, budget_s=budget_s, sizes=row.sizes or None)
     best = found.best.knobs if found.best is not None else "the default schedule"
     print(f"{row.title:32s} {found.seconds * 1e3:9.3f} ms after {found.trials} trials: {best}", flush=True)
