@@ -79,7 +79,7 @@ def calibrate(measure: Callable[[int], float], min_s: float, best_s: float | Non
     """The first sample, with as many calls as make it last `min_s`.
 
     `measure(number)` is seconds per call over `number` calls. With `best_s` the race may end here:
-    a reading that looks lost is taken again, as short as it was, before a longer one is.
+    what looks lost is read once more, no longer than it takes to trust a reading, before a longer one is.
     Raises ClockError.
     """
     number = 1
@@ -88,11 +88,14 @@ def calibrate(measure: Callable[[int], float], min_s: float, best_s: float | Non
         following = next_number(number, seconds, min_s)
         if following is None:
             return Samples([seconds], number, raced=has_lost([seconds], best_s))
-        if best_s is not None and number * seconds >= _TRUSTED * min_s and seconds > SLOWER * best_s:
+        looks_lost = best_s is not None and seconds > SLOWER * best_s
+        if looks_lost and number * seconds >= _TRUSTED * min_s:
             readings = [seconds, check_time(measure(number))]
             if has_lost(readings, best_s):
                 return Samples(readings, number, raced=True)
             following = next_number(number, min(readings), min_s) or number
+        elif looks_lost:  # a reading just long enough to be trusted will do to be sure
+            following = next_number(number, seconds, _TRUSTED * min_s / _FULL) or following
         number = following
 
 
