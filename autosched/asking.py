@@ -18,7 +18,7 @@ import numpy as np
 from autosched.building import Plan, as_workload
 from autosched.errors import UsageError
 from autosched.lower.pipeline import lower_structure
-from autosched.model import make_model
+from autosched.model import make_model, prior_for
 from autosched.records import PREDICTED, Record, RecordLog, Task, new_id
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
 from autosched.runtime.module import Module
@@ -87,7 +87,9 @@ def ask_and_tell(
     study = Study(
         workload, resolve_target(target), sizes, seed, log, partial(workload.search_space, space=space, rules=rules)
     )
-    made = make_model(model, study.space.feature_names, seed=seed)
+    names, to = study.space.feature_names, with_machine(study.target)
+    prior = prior_for(names, is_gpu_style=to.is_gpu_style, units=to.num_threads, limits=to.limits)
+    made = make_model(model, names, seed=seed, prior=prior)
     study.strategy_name = strategy
     study.strategy = make_strategy(strategy, study.space, seed=seed, model=made, **(strategy_options or {}))
     study.learn(warm_start.read().records if isinstance(warm_start, RecordLog) else warm_start)

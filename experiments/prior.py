@@ -1,17 +1,22 @@
-"""How good the analytical model is: at ranking the recorded spaces, and as what a search begins with.
+"""How good the analytical model is: at ranking the recorded spaces, as what a search begins with, and alone.
 
-    python experiments/prior.py                       # both sections
+    python experiments/prior.py                       # all sections
     python experiments/prior.py ranks                 # against the recorded spaces, with constants fitted, too
     python experiments/prior.py replay --seeds 10     # the default strategy with and without it
+    python experiments/prior.py choices               # `--trials 0 --space auto`, against the default schedule
 
-Nothing is measured. A space of which single points were measured while the machine did something else says
-little by its slow half, so correlation is taken over the faster half.
+The first two sections measure nothing. A space of which single points were measured while the machine did something
+else says little by its slow half, so correlation is taken over the faster half.
+
+Choices are run by one thread and timed in CPU time, from which the machine's other work takes little. Half of it is
+shown: what two threads would take that share it evenly. The default schedule is serial.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -19,10 +24,23 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 
-from autosched.model.analytical import AnalyticalModel, Core
+from autosched import build
+from autosched.codegen import compile_function
+from autosched.model.analytical import AnalyticalModel, Core, prior_for
+from autosched.runtime.device import with_machine
+from autosched.runtime.module import Module
+from autosched.search.predicted import look_ahead
 from autosched.simulate.recorded import RecordedSpace, find_space, list_spaces
 from autosched.simulate.replay import Contender, replay_run
+from autosched.space.default import default_schedule
+from autosched.space.loading import find_workload
+from autosched.target import Target
 
+WORKLOADS = (
+    "matmul", "batched_matmul", "conv2d_nchw", "conv2d_nhwc", "depthwise_conv2d", "gemv", "softmax", "layer_norm",
+    "row_sum", "column_sum", "max_pool", "box_blur", "gaussian_blur", "sobel", "resize", "add", "exp_chain",
+    "tanh_chain", "cumsum", "histogram",
+)  # fmt: skip
 #: What is fitted: all constants that are times, each within about a factor of two.
 FREE = [f.name for f in fields(Core) if f.name not in ("units", "vector_bytes", "l2", "l3", "kept_code", "long_code")]
 #: Points of a space that take part in a fit, and trials of a replay.
@@ -124,9 +142,43 @@ def replay(spaces: Mapping[str, RecordedSpace], seeds: int) -> None:
         print(f"| {'with' if prior else 'without'} the prior | {' | '.join(shown)} |", flush=True)
 
 
+def cpu_seconds(module: Any, inputs: Sequence[np.ndarray]) -> float:
+    """The least of some calls, in seconds of this thread."""
+    best, spent = np.inf, 0.0
+    while spent < 0.3 or best is np.inf:
+        begun = time.thread_time()
+        module(*inputs)
+        best, spent = min(best, time.thread_time() - begun), spent + time.thread_time() - begun
+    return float(best)
+
+
+def choices(names: Sequence[str]) -> None:
+    two, one = with_machine(Target("llvm -threads=2")), with_machine(Target("llvm -threads=1"))
+    print("| workload | sketches | chosen in | expected | measured | default, serial | ratio |")
+    print("|---|---|---|---|---|---|---|")
+    for name in names:
+        workload = find_workload(name)()
+        inputs = workload.sample_inputs(None)
+        space = workload.search_space(two, workload.sizes_of(inputs), "auto")
+        prior = prior_for(space.feature_names, is_gpu_style=False, units=2, limits=two.limits)
+        assert prior is not None
+        begun = time.thread_time()
+        outlook = look_ahead(space, prior.seconds)
+        took = time.thread_time() - begun
+        best = outlook.choices[0]
+        sketch = space.sketches[best.candidate.sketch]
+        chosen = Module(compile_function(sketch.structure.bind(sketch.values(best.candidate.indices)), one), one)
+        plain = build(default_schedule(workload.args, one), one, args=workload.args)
+        mine, other = cpu_seconds(chosen, inputs) / 2, cpu_seconds(plain, inputs)
+        times = " | ".join(f"{1e6 * t:.0f} µs" for t in (best.seconds, mine, other))
+        looked = f"{len(outlook.choices)} of {len(space.sketches)}"
+        print(f"| {name} | {looked} | {took:.1f} s | {times} | {other / mine:.1f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sections", nargs="*", metavar="ranks|replay")
+    parser.add_argument("sections", nargs="*", metavar="ranks|replay|choices")
+    parser.add_argument("--workload", action="append", default=[], help="for choices; may be repeated")
     parser.add_argument("--seeds", type=int, default=10)
     args = parser.parse_args()
     spaces = {name: find_space(name) for name in list_spaces()}
@@ -134,6 +186,8 @@ def main() -> None:
         ranks(spaces)
     if not args.sections or "replay" in args.sections:
         replay(spaces, args.seeds)
+    if not args.sections or "choices" in args.sections:
+        choices(args.workload or WORKLOADS)
 
 
 if __name__ == "__main__":
