@@ -21,14 +21,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosched.ir.expr import is_const
+from autosched.ir.expr import floordiv, is_const
 from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look
 from autosched.space.rules.look import Access, length
 from autosched.space.rules.plan import Plan, rule
-from autosched.space.rules.values import lanes, powers, tiles
+from autosched.space.rules.values import divisors, lanes, powers, tiles
 from autosched.te.tensor import IterVar
 
 __all__ = ["best_rows", "fuse_epilogue", "multi_level_tiling"]
@@ -178,14 +178,19 @@ class _Tiling:
         stage, machine = self.stage, self.plan.machine
         n = length(self.register.row)
         rows = [r for r in ROWS if n is None or r <= n] or [1]
-        self.lanes = self.knob("lanes", lanes(machine, stage.tensor.dtype, self.register.vector))
+        whole = max(1, machine.vector_bytes // stage.tensor.dtype.bytes)
+        widths = lanes(machine, stage.tensor.dtype, self.register.vector)
+        if self._tail(self.register.vector) != "guard":  # nothing is filled up: lines that the length divides into
+            widths += divisors(self.register.vector, whole // 2, 4 * whole)
+        self.lanes = self.knob("lanes", widths)
         self.vectors = self.knob("vectors", VECTORS)
         self.rows = self.knob("rows", rows)
-        sums = self.rows * self.vectors  # type: ignore[operator]
+        vectors = self.vectors
+        if max(widths) > whole:
+            vectors = vectors * floordiv(self.lanes + (whole - 1), whole)  # type: ignore[operator]
+        sums = self.rows * vectors  # type: ignore[operator]
         if not is_const(sums):
-            self.s.constrain(
-                sums + self.vectors + 1 <= machine.registers, "the sums of a tile do not fit into registers"
-            )
+            self.s.constrain(sums + vectors + 1 <= machine.registers, "the sums of a tile do not fit into registers")
             if n is None or n * VECTORS[-1] >= 2 * FEW_SUMS:
                 self.s.constrain(sums >= FEW_SUMS, "too few sums to keep the multipliers busy")
         self.width = self.vectors * self.lanes  # type: ignore[operator]

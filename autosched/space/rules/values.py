@@ -9,7 +9,7 @@ from autosched.space.features.machine import Machine
 from autosched.space.rules.look import length
 from autosched.te.tensor import IterVar
 
-__all__ = ["lanes", "long_lanes", "powers", "tiles"]
+__all__ = ["divisors", "lanes", "long_lanes", "powers", "tiles"]
 
 #: Bytes that the lanes of one statement may have: more would not stay in registers.
 MOST_BYTES = 512
@@ -26,6 +26,12 @@ def lanes(machine: Machine, of: DType, axis: IterVar) -> list[int]:
     """Lanes of one vector register, and of half and a quarter of one, as far as an axis is that long."""
     whole = max(1, machine.vector_bytes // of.bytes)
     return _fitting([whole, whole // 2, whole // 4], length(axis))
+
+
+def divisors(axis: IterVar, first: int, last: int) -> list[int]:
+    """The numbers from first to last that an axis of known length divides into."""
+    n = length(axis)
+    return [] if n is None else [d for d in range(max(first, 2), last + 1) if n % d == 0]
 
 
 def long_lanes(machine: Machine, types: Sequence[DType], n: int | None = None) -> list[int]:
