@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from autosched import records, te, tir, topi, tvm
     from autosched.asking import ask_and_tell
     from autosched.building import build, plan, search_space
-    from autosched.explaining import explain, simplify
+    from autosched.explaining.explanation import explain
+    from autosched.explaining.simplified import simplify
     from autosched.kernels import build_kernel, run_kernel, tune_kernel
     from autosched.lower import lower
     from autosched.raw.kernel import raw_kernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.explaining.explain import Explanation, Row, explain
-from autosched.explaining.simplify import Simplified, simplify
+from autosched.explaining.explanation import Explanation, Row, explain
+from autosched.explaining.simplified import Simplified, simplify
 
 __all__ = ["Explanation", "Row", "Simplified", "explain", "simplify"]

@@ -243,8 +243,8 @@ class _Scheduler:
             for task in self.tasks:
                 if self._goes_on() or not task.history:
                     self.round(task)
-            while self._goes_on() and (task := self.choose()) is not None:
-                self.round(task)
+            while self._goes_on() and (chosen := self.choose()) is not None:
+                self.round(chosen)
             for task in self.tasks:
                 self.decide(task)
         except KeyboardInterrupt:

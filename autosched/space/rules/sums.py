@@ -9,6 +9,8 @@ bands_of_rows           the same for each band of rows, bands in parallel, then 
 
 from __future__ import annotations
 
+from typing import Any
+
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look
 from autosched.space.rules.plan import Plan, rule
@@ -200,6 +202,6 @@ def _in_lanes(plan: Plan, stage: Stage) -> Stage:
     return partial
 
 
-def _single(made: object) -> object:
+def _single(made: Any) -> Any:
     """The stage of the first of several results: all are one stage."""
     return made[0] if isinstance(made, (list, tuple)) else made

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.explaining.bench import Bench, Result
-from autosched.explaining.explain import LIMIT, ROUNDS, Explanation, Row, explain_on, undoings_of, variant_of
+from autosched.explaining.explanation import LIMIT, ROUNDS, Explanation, Row, explain_on, undoings_of, variant_of
 from autosched.explaining.subject import Explainable, Subject, subject_of
 from autosched.measure.protocol import MeasureOptions
 from autosched.records import Record, RecordLog, default_path, find_folder, new_id
