@@ -57,6 +57,12 @@ def two_layers():
     return a, b, w, te.compute((24, 16), lambda i, j: te.sum(act[i, q] * w[q, j], axis=q), name="d")
 
 
+def convolution(channels=6, size=13, filters=18):
+    image = te.placeholder((1, channels, size, size), name="image")
+    weight = te.placeholder((filters, channels, 3, 3), name="weight")
+    return image, weight, nn.conv2d_nchw(image, weight, 1, 1, 1)
+
+
 def normalized(rows=12, columns=50):
     x = te.placeholder((rows, columns), name="x")
     return x, nn.softmax(x)
@@ -128,6 +134,7 @@ PROGRAMS = {
     "matrix product": product,
     "epilogue": with_epilogue,
     "two layers": two_layers,
+    "convolution": convolution,
     "softmax": normalized,
     "attention": attention,
     "ten stencils": pipeline,
@@ -150,6 +157,14 @@ def test_every_stage_is_settled_by_the_rule_that_fits_it() -> None:
     assert by_name(planned(*row_sums(), sums_by="lanes_of_sums"))["sums"] == "lanes_of_sums"
     assert by_name(planned(*column_maxima(), most_by="sums_of_columns"))["most"] == "sums_of_columns"
     assert by_name(planned(*running_sum()))["sums"] == "leave_opaque"
+
+
+def test_vectors_of_a_convolution_run_along_pixels_or_along_filters() -> None:
+    names = {
+        s.name.split("tile=")[1].split(",")[0]
+        for s in Workload("w", convolution()).search_space(LLVM, {}).sketches[:-1]
+    }
+    assert len(names) == 2
 
 
 def test_finished_sums_are_stored_by_the_epilogue() -> None:

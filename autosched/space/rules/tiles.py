@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from autosched.ir.expr import floordiv, is_const
 from autosched.ir.visit import post_order
@@ -221,44 +222,15 @@ class _Tiling:
     def _host_loops(self) -> None:
         """Tasks, tiles in a task, and the elements of a tile."""
         host, plan = self.host, self.plan
-        axes = list(host.axis)
-        column_axis, row_axis = axes[self.vector], axes[self.row]
-        panel, column = host.split(column_axis, factor=self.width, tail=self._tail(self.register.vector))
-        inner_rows = self.rows
-        self.blocked = self._may_block() and plan.choose(self.stage, "levels", ["SSRRS", "SSRSRS"]) == "SSRSRS"
-        if self.blocked:
-            self.inner = self.knob("inner", powers(2, 16))
-            inner_rows = self.rows * self.inner  # type: ignore[operator]
-        tile, row = host.split(row_axis, factor=inner_rows, tail=self._tail(self.register.row))
-        outer: list[Loop] = []
-        middle: dict[str, Loop] = {}
-        others = [i for i, a in enumerate(axes) if i not in (self.vector, self.row) and length(a) != 1]
-        for i, axis in enumerate(axes):
-            if i == self.row:
-                blocks, tile = host.split(tile, factor=self.knob("tiles", powers(1, 64)))
-                outer.append(blocks)
-                middle["row"] = tile
-            elif i == self.vector:
-                blocks, panel = host.split(panel, factor=self.knob("panels", (1, 2, 4, 8, 16)))
-                outer.append(blocks)
-                middle["vector"] = panel
-            elif others and i == others[-1]:
-                blocks, line = host.split(axis, factor=self.knob("lines", tiles(axis)))
-                outer.append(blocks)
-                middle["line"] = line
-            else:
-                outer.append(host.roots[axis])
-        order = (
-            ["line", "row", "vector"]
-            if plan.choose(self.stage, "inside", ["rows", "vectors"]) == "vectors"
-            else ["line", "vector", "row"]
-        )
+        outer, middle, row, column = self._cut_axes()
+        inside = plan.choose(self.stage, "inside", ["rows", "vectors"])
+        order = ("line", "vector", "row") if inside == "rows" else ("line", "row", "vector")
         walked = [middle[x] for x in order if x in middle]
         vector, lane = host.split(column, factor=self.lanes)
-        if self.vector == len(axes) - 1 or self.row != len(axes) - 1:
-            body = [row, vector, lane]
-        else:
-            body = [vector, lane, row]
+        transposed = (
+            self.row == len(host.axis) - 1
+        )  # neighbours in memory are rows: sums are transposed on their way out
+        body = [vector, lane, row] if transposed else [row, vector, lane]
         host.reorder(*outer, *walked, *body)
         task = host.fuse(*outer) if len(outer) > 1 else outer[0]
         host.parallel(task)
@@ -270,9 +242,35 @@ class _Tiling:
             host.unroll(x)
         host.vectorize(last)
         self.sums.compute_at(host, walked[-1])
-        self.task = task
-        places = dict(zip(("task", "line", "block", "tile"), (task, *walked), strict=False))
-        plan.offer(host, task=task, tile=places[max(places, key=lambda n: host.loops.index(places[n]))])
+        plan.offer(host, task=task, tile=walked[-1])
+
+    def _cut_axes(self) -> tuple[list[Loop], dict[str, Loop], Loop, Loop]:
+        """The loops of the host that tasks are made of, those over the tiles of a task, and the rows and columns of
+        a tile. Of the axes that a tile does not have, the innermost is cut, too."""
+        host, axes = self.host, list(self.host.axis)
+        panel, column = host.split(axes[self.vector], factor=self.width, tail=self._tail(self.register.vector))
+        rows = self.rows
+        self.blocked = self._may_block() and self.plan.choose(self.stage, "levels", ["SSRRS", "SSRSRS"]) == "SSRSRS"
+        if self.blocked:
+            rows = self.rows * self.knob("inner", powers(2, 16))  # type: ignore[operator]
+        tile, row = host.split(axes[self.row], factor=rows, tail=self._tail(self.register.row))
+        cut: dict[int, tuple[str, Any, Any]] = {
+            self.row: ("row", tile, self.knob("tiles", powers(1, 64))),
+            self.vector: ("vector", panel, self.knob("panels", (1, 2, 4, 8, 16))),
+        }
+        others = [i for i, a in enumerate(axes) if i not in cut and length(a) != 1]
+        if others:
+            cut[others[-1]] = ("line", axes[others[-1]], self.knob("lines", tiles(axes[others[-1]])))
+        outer: list[Loop] = []
+        middle: dict[str, Loop] = {}
+        for i, axis in enumerate(axes):
+            if i in cut:
+                name, loop, factor = cut[i]
+                blocks, middle[name] = host.split(loop, factor=factor)
+                outer.append(blocks)
+            else:
+                outer.append(host.roots[axis])
+        return outer, middle, row, column
 
     def _tail(self, axis: IterVar) -> str:
         """Whole tiles where every operand can be filled up; else the last tile moves back to end at the edge."""
