@@ -12,7 +12,7 @@ from autosched.target import Target
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
 
-__all__ = ["bind_free_loops", "default_schedule"]
+__all__ = ["bind_free_loops", "by_default", "default_schedule"]
 
 #: Work-items in a work-group of the default schedule: a multiple of every device's preferred one.
 WORK_GROUP = 64
@@ -22,17 +22,22 @@ def default_schedule(args: Sequence[Tensor], target: Target) -> Schedule:
     """Every stage whole, one after the other, walking along rows. On a GPU-style target, one work-item
     per element."""
     s = create_schedule(list(args))
+    by_default(s, target)
+    return s
+
+
+def by_default(s: Schedule, target: Target) -> None:
+    """Do to a schedule what the default one is."""
     if not target.is_gpu_style:
         for stage in s.stages:
             if not s.scans.part(stage):
                 _walk_along_rows(stage)
-        return s
+        return
     for stage in s.stages:
         if s.scans.step_of(stage) and not s.scans.part(stage) and not stage.reduce_axis:
             stage.compute_inline()  # a step inside a kernel has no memory of a size known at run time only
         if not stage.is_placeholder and stage.attach.kind == "root":
             bind_free_loops(stage)
-    return s
 
 
 def bind_free_loops(stage: Stage) -> None:

@@ -165,7 +165,7 @@ def test_head_ends_a_long_output_quietly(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_grow_is_an_error() -> None:
-    command = f"ulimit -f 0; exec {sys.executable} -m autosched list > listing"
+    command = f"ulimit -f 0; exec {sys.executable} -m autosched list strategies > listing"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     assert done.stderr.startswith("error: [Errno 27]")

@@ -141,7 +141,7 @@ def test_empty_arrays_run_nothing(kernel: OpenCLKernel) -> None:
     call = kernel.bind([np.zeros(0, np.float32), np.zeros(0, np.float32)])
     call.run()
     call.fetch()
-    assert call.time(10) == 0
+    assert 0 < call.time(10) < 1  # what it takes to find out that there is nothing to do
 
 
 def test_calls_are_independent_and_reusable(kernel: OpenCLKernel) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autosched.records import Record, RecordLog, default_path
+from autosched.schedule.stage import Stage
+from autosched.space.default import by_default
+from autosched.space.rules import Plan, rule
 from autosched.tuning import Event, Note, TrialDone, TuneResult, tune, tune_tasks
 from autosched.tvm.auto_scheduler.cost_model import XGBModel
 from autosched.tvm.auto_scheduler.loop_state import TraceState
@@ -71,11 +74,11 @@ def tune_task(task: SearchTask, options: TuningOptions, policy: SearchPolicy | N
     with tempfile.TemporaryDirectory(prefix="auto_scheduler-") as folder:
         earlier = _preload(task, policy, folder)
         follower = _Follower(task, policy, options, earlier)
+        known = len({r.id for r in earlier if r.sketch != "default"})
         result = search(
             task,
-            trials=len({r.id for r in earlier if r.sketch != "default"}) + options.num_measure_trials
-            if policy.measured
-            else 0,
+            trials=known + options.num_measure_trials if policy.measured else known + 1,
+            rules=[] if policy.measured else [as_it_is],
             patience=options.early_stopping,
             model=policy.model,
             seed=policy.seed,
@@ -85,6 +88,13 @@ def tune_task(task: SearchTask, options: TuningOptions, policy: SearchPolicy | N
         )
         follower.finish(result)
     return result
+
+
+@rule(when=lambda plan, stage: True)
+def as_it_is(plan: Plan, stage: Stage) -> None:
+    """The default schedule, which leaves nothing to try."""
+    by_default(plan.s, plan.target)
+    plan.done.update(dict.fromkeys(plan.s.stages, "as_it_is"))
 
 
 def _preload(task: SearchTask, policy: SearchPolicy, folder: str) -> list[Record]:
@@ -134,6 +144,6 @@ class _Follower:
         """Give the files what no trial told: the default schedule, and who won the play-off."""
         files = [c for c in self.options.callbacks if isinstance(c, RecordToFile)]
         for r in RecordLog(result.log).read().records if files else ():
-            if (r.id, r.at) not in self.told:
+            if r.status != "predicted" and (r.id, r.at) not in self.told:
                 for file in files:
                     file.callback(self.policy, [MeasureInput(self.task, TraceState(r))], [MeasureResult.of(r)])
