@@ -144,6 +144,7 @@ def _from_entry_point(kind: PluginKind, name: str) -> Any:
     near = difflib.get_close_matches(name, names, n=3)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     listing = ", ".join(n if origin == "built in" else f"{n} ({origin})" for n, origin in names.items())
+    listing = listing or "none installed"
     raise UsageError(
         f"no such {kind.noun}",
         asked=f"{kind.noun} {name!r}",

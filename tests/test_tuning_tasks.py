@@ -86,6 +86,8 @@ def test_the_gradient_prefers_what_matters_most_for_each_second() -> None:
     assert chosen(task("small", [0.8, 0.4]), task("large", same)) == "large"
     assert chosen(task("a", same), task("often", same, weight=3)) == "often"
     assert chosen(task("slow", same, seconds=4), task("quick", same)) == "quick"
+    late, early = [8.0, 8.0, 8.0, 8.0, 4.0], [8.0, 4.0, 4.0, 4.0, 4.0]
+    assert chosen(task("early", early), task("late", late)) == "late"
     assert chosen(task("stuck", [8.0, 8.0, 8.0, 8.0, 8.0, 8.0]), task("moving", [16.0, 12.0, 8.0])) == "moving"
 
 

@@ -138,6 +138,13 @@ class RawKernel:
     def search_space(
         self, target: Target, sizes: dict[str, int], space: str = "", rules: Sequence[Any] = ()
     ) -> RawSpace:
+        """Its configurations. Raises WorkloadError where schedules are asked for, and as `sketch` does."""
+        if space in ("auto", "all") or rules:
+            raise WorkloadError(
+                "it is a kernel that somebody wrote, which has no schedule to generate",
+                asked=f"tune {self.name}, space {space!r}",
+                legal="no space and no rules: its parameters are tuned",
+            )
         return RawSpace(self.sketch(target))
 
     def defaults(self, target: Target, space: RawSpace) -> tuple[list[Any], list[dict[str, int]]]:

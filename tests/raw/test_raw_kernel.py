@@ -194,3 +194,8 @@ def test_a_parameter_that_the_source_sets_itself_is_noticed():
     with pytest.warns(UserWarning, match="hides the value that is tuned"):
         kernel(add_words(source="#define tile 4\n" + ADD))
     kernel(add_words(source="#ifndef tile\n#define tile 4\n#endif\n" + ADD))
+
+
+def test_a_kernel_has_no_schedule_to_generate() -> None:
+    with pytest.raises(WorkloadError, match="no schedule to generate"):
+        kernel(add_words()).search_space(OPENCL, {}, "auto")

@@ -167,6 +167,15 @@ def test_vectors_of_a_convolution_run_along_pixels_or_along_filters() -> None:
     assert len(names) == 2
 
 
+def test_what_is_used_once_is_inlined_and_what_is_dear_and_used_twice_is_not() -> None:
+    x = te.placeholder((20, 30), name="x")
+    power = te.compute((20, 30), lambda i, j: te.exp(x[i, j]), name="power")
+    once = te.compute((20, 30), lambda i, j: power[i, j] * 2.0, name="once")
+    twice = te.compute((20, 29), lambda i, j: power[i, j] + power[i, j + 1], name="twice")
+    assert by_name(planned(x, once))["power"] == "always_inline"
+    assert by_name(planned(x, twice))["power"] == "compute_location"
+
+
 def test_finished_sums_are_stored_by_the_epilogue() -> None:
     plan = planned(*with_epilogue())
     assert plan.s["c"].scope == "local"
@@ -268,7 +277,7 @@ def test_a_rule_from_a_file(tmp_path: Path) -> None:
         w.search_space(LLVM, {}, "auto", [f"{file}:Rows"])
     with pytest.raises(UsageError, match="write it under @rule"):
         w.search_space(LLVM, {}, "auto", [f"{file}:other"])
-    with pytest.raises(UsageError, match="no such rule"):
+    with pytest.raises(UsageError, match=r"no such rule\n  there are: none installed"):
         w.search_space(LLVM, {}, "auto", ["nosuch"])
 
 
