@@ -109,15 +109,16 @@ def _task(text: str) -> tuple[Workload, float]:
 
 def _parameters(listed: str, text: str) -> dict[str, Any]:
     """`m=512, dtype="int8"` as a dictionary; no code is run."""
+    refused = UsageError(
+        "its parameters cannot be read", asked=f"task {text!r}", legal='such as matmul(m=512, dtype="int8")'
+    )
     try:
         call = ast.parse(f"f({listed})", mode="eval").body
-        assert isinstance(call, ast.Call)
-        assert not call.args
-        return {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg is not None}
-    except (SyntaxError, ValueError, AssertionError):
-        raise UsageError(
-            "its parameters cannot be read", asked=f"task {text!r}", legal='such as matmul(m=512, dtype="int8")'
-        ) from None
+        if not isinstance(call, ast.Call) or call.args or any(k.arg is None for k in call.keywords):
+            raise refused
+        return {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        raise refused from None
 
 
 def _lines(result: TasksResult) -> list[str]:
