@@ -108,7 +108,7 @@ def test_the_winner_is_confirmed_against_the_default_schedule(tuned):
 
 def test_a_hopeless_default_schedule_stays_away_from_the_play_off(blur, tmp_path, monkeypatch):
     """Its one measurement is compared: the speed-up is exact, where two runs would differ."""
-    monkeypatch.setattr("autosched.tuning.run.BEYOND_DOUBT", 0.0)
+    monkeypatch.setattr("autosched.tuning.playoff.BEYOND_DOUBT", 0.0)
     result = autosched.tune(
         blur, "llvm", trials=3, sizes=SIZES, records=tmp_path, strategy="random", measure=FAST, seed=1
     )

@@ -1,7 +1,7 @@
 """Tuning: `tune` and what it tells while it runs.
 
-`run` is the loop, `tasks` shares one budget among several, `proposals` asks the strategy, `costs` is what is
-made small, `events` is what `progress` is called with.
+`run` is the loop, `playoff` its end, `tasks` shares one budget among several, `proposals` asks the strategy,
+`costs` is what is made small, `events` is what `progress` is called with.
 """
 
 from autosched.tuning.events import (

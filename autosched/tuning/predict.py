@@ -20,6 +20,7 @@ from autosched.records import PREDICTED, Record
 from autosched.runtime.device import with_machine
 from autosched.search.predicted import Predicted, look_ahead
 from autosched.tuning.events import PlayoffDone, TuneResult
+from autosched.tuning.playoff import DEFAULT, Outcome
 
 if TYPE_CHECKING:
     from autosched.tuning.run import Run
@@ -50,7 +51,7 @@ def predict(run: Run, prior: AnalyticalModel, seed: int) -> TuneResult:
         raise impossible
     looked = f"{outlook.points} points of {len(outlook.choices)} of {len(run.space.sketches)} sketches"
     run.note(f"chosen by the analytical model from {looked} in {time.monotonic() - begun:.1f} s; nothing was timed")
-    measured = sum(r.ok and r.sketch != "default" for r in run.earlier)
+    measured = sum(r.ok and r.sketch != DEFAULT for r in run.earlier)
     if measured:
         run.note(f"{measured} measured records are there, and `build` prefers those to a prediction")
     run.options = replace(run.options, repeat=1, number=1, race=False)
@@ -60,7 +61,7 @@ def predict(run: Run, prior: AnalyticalModel, seed: int) -> TuneResult:
             found = _checked(run, measurer, choice)
             if found is not None:
                 break
-    result = run.result(None, math.nan, math.nan, (0.0, math.inf), [])
+    result = run.result(Outcome(None, math.nan, math.nan, (0.0, math.inf)))
     result = replace(result, default_seconds=math.nan, points=run.space.size, notes=list(run.notes))
     if found is not None:
         text = run.workload.as_text(found.trace, found.knobs)

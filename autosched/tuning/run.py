@@ -24,7 +24,6 @@ from autosched.building import as_workload
 from autosched.errors import MeasureError, RecordError, UsageError
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
-from autosched.measure.stats import PlayoffResult, judge, ratio_interval
 from autosched.model import PrimedCostModel, make_model
 from autosched.records import (
     PREDICTED,
@@ -46,25 +45,20 @@ from autosched.search.guard import GuardedStrategy
 from autosched.space.tunable import Tunable
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
+from autosched.tuning import playoff
 from autosched.tuning.costs import Costs
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
+from autosched.tuning.playoff import DEFAULT, FINALISTS, Outcome, label
 from autosched.tuning.predict import predict, prior_of
 from autosched.tuning.priming import REPLAY_S, prime
 from autosched.tuning.proposals import Proposals
 
 __all__ = ["PLAYOFF_SHARE", "Run", "tune"]
 
-#: Name under which the default schedule is built, recorded and shown.
-DEFAULT = "default"
-#: The default schedule stays away from the play-off when it is this many times slower than the best.
-BEYOND_DOUBT = 20.0
 #: How many times the time limit the default schedule may take.
 PATIENCE = 6.0
 #: Candidates built together: enough to keep all builders busy, few enough to learn between them.
 BATCH = 16
-#: The play-off: how many of the best take part, and how many rounds they run.
-FINALISTS = 5
-ROUNDS = 15
 #: Part of a budget in seconds that is kept for the play-off, at least.
 PLAYOFF_SHARE = 0.1
 #: Part of a budget in seconds that computing features of old records may take, at most.
@@ -218,7 +212,7 @@ class Run:
         self.strategy_name, self.seed = strategy, seed
         self.strategy = make_strategy(strategy, self.space, seed=seed, model=made, **options)
         self.proposals = Proposals(self.strategy, self.ahead)
-        past = [(self._candidate(r), r) for r in trials(self.earlier)]
+        past = [(self.candidate_of(r), r) for r in trials(self.earlier)]
         known = [self.costs.trial(c, r) for c, r in past if c is not None]
         self.resumed = sum(r.sketch != DEFAULT for c, r in past if c is not None)
         if known:
@@ -232,7 +226,8 @@ class Run:
             if said and said not in self.notes:
                 self.note(said)
 
-    def _candidate(self, r: Record) -> Candidate | None:
+    def candidate_of(self, r: Record) -> Candidate | None:
+        """The point of the space that a record is of; None where the space has it no more."""
         at = self.space.find(r.trace)
         indices = None if at is None else self.space.sketches[at].indices_of(r.knobs)
         return None if at is None or indices is None else Candidate(at, indices)
@@ -312,7 +307,7 @@ class Run:
         sketches[DEFAULT] = self.default_trace
         self.veteran = self._veteran()
         if self.veteran is not None:
-            sketches[self._veteran_name] = self.veteran.trace
+            sketches[self.name_of(self.veteran)] = self.veteran.trace
         options = replace(self.options, imports=(*self.options.imports, *self.workload.files))
         w = self.workload
         return Measurer(
@@ -324,12 +319,12 @@ class Run:
         """The best earlier record, if its sketch is in the space no more: it still plays off."""
         choices = ranked(self.earlier, key=self.workload.key, target=self.target, device=self.device["name"])
         best = choices[0].record if choices else None
-        return best if best is not None and best.sketch != DEFAULT and self._candidate(best) is None else None
+        return best if best is not None and best.sketch != DEFAULT and self.candidate_of(best) is None else None
 
-    @property
-    def _veteran_name(self) -> str:
-        assert self.veteran is not None
-        return f"{self.veteran.sketch} (record {self.veteran.id})"
+    def name_of(self, r: Record) -> str:
+        """The name under which the measurer knows the sketch of a candidate's record, or of the veteran's."""
+        candidate = self.candidate_of(r)
+        return f"{r.sketch} (record {r.id})" if candidate is None else self.space.sketches[candidate.sketch].name
 
     @property
     def elapsed(self) -> float:
@@ -368,12 +363,12 @@ class Run:
                 legal="`autosched doctor` says what is found on this machine",
             )
         if failed:
-            self.note(f"{_label(failed[0].job)} fails ({failed[0].status}): {failed[0].error}", "warning")
+            self.note(f"{label(failed[0].job)} fails ({failed[0].status}): {failed[0].error}", "warning")
         self.default_knobs = dict(m.job.knobs)
         self.default_seconds = float(np.median(m.samples))
         r = self.record(m, self.default_trace, self.default_knobs, trial=0)
         self.save(r)
-        if (candidate := self._candidate(r)) is not None:  # a point of the space: it need not be tried again
+        if (candidate := self.candidate_of(r)) is not None:  # a point of the space: it need not be tried again
             self.proposals.observe([self.costs.trial(candidate, r)])
         self.tell(Preflight(self.default_seconds, self.reference_s))
 
@@ -506,93 +501,17 @@ class Run:
             self.unsaved += 1
 
     # -- the end ----------------------------------------------------------------------------------
-    def finalists(self) -> list[Record]:
-        """The best of this run and of earlier ones, each schedule once."""
-        ours = ranked(
-            [*self.earlier, *self.measured], key=self.workload.key, target=self.target, device=self.device["name"]
-        )
-        found: list[Record] = []
-        seen: set[str] = set()
-        for record in sorted((c.record for c in ours), key=self.costs.of):
-            label = _label(record)
-            playable = self._candidate(record) is not None or record is self.veteran
-            if record.sketch != DEFAULT and playable and label not in seen and self.costs.of(record) < float("inf"):
-                seen.add(label)
-                found.append(record)
-        return found[:FINALISTS]
-
     def playoff(self) -> TuneResult:
         """The best against the default schedule, interleaved, before anyone is called a winner."""
-        finalists = self.finalists()
-        if not finalists:
-            self.note("no candidate could be measured: the default schedule stays", "warning")
-            return self.result(None, self.default_seconds, 1.0, (1.0, 1.0), [])
-        jobs = [] if self._is_hopeless(finalists[0]) else [Job(0, DEFAULT, self.default_knobs)]
-        for i, r in enumerate(finalists):
-            name = self._veteran_name if r is self.veteran else self.space.sketches[self._at(r)].name
-            jobs.append(Job(i + 1, name, r.knobs))
-        samples = [s for _, s in self.measurer.playoff(jobs, ROUNDS)]
-        if jobs[0].sketch != DEFAULT:
-            samples.insert(0, [self.default_seconds] * ROUNDS)
-        names = {job.id: job.sketch for job in jobs}
-        for job, why in self.measurer.playoff_errors.items():
-            self.note(f"{names[job]} left the play-off: {why}", "warning")
-        knobs = [self.default_knobs, *(r.knobs for r in finalists)]
-        costs = [self.costs.samples(k, s) for k, s in zip(knobs, samples, strict=True)]
-        verdict = judge(costs)
-        if verdict.winner is None or not samples[0]:
-            self.note("the play-off could not be held", "warning")
-            return self.without_playoff()
-        return self.decide(finalists, samples, costs, verdict)
-
-    def _is_hopeless(self, best: Record) -> bool:
-        """Whether the default schedule is so slow that its one measurement will do."""
-        return self.default_cost > BEYOND_DOUBT * self.costs.of(best)
-
-    @property
-    def default_cost(self) -> float:
-        return self.costs.samples(self.default_knobs, [self.default_seconds])[0]
-
-    def _at(self, r: Record) -> int:
-        c = self._candidate(r)
-        assert c is not None
-        return c.sketch
-
-    def decide(
-        self, finalists: list[Record], samples: list[list[float]], costs: list[list[float]], verdict: PlayoffResult
-    ) -> TuneResult:
-        """The verdict, written to the log for every finalist."""
-        assert verdict.winner is not None
-        speedups = [verdict.medians[0] / m for m in verdict.medians]
-        for i, r in enumerate(finalists, start=1):
-            if samples[i]:
-                won = i == verdict.winner
-                line = r.with_playoff(tuple(samples[i]), run=self.run_id, winner=won, speedup=round(speedups[i], 4))
-                self.save(line)
-                finalists[i - 1] = line
-        tied = [_label(finalists[i - 1]) if i else DEFAULT for i in verdict.tied_with_best if i != verdict.winner]
-        if verdict.winner == 0:
-            self.note("no candidate is faster than the default schedule, beyond doubt")
-            return self.result(None, float(np.median(samples[0])), 1.0, (1.0, 1.0), tied)
-        if self.costs.objective is not None:
-            best, default = (self.costs.objective.describe(verdict.medians[i]) for i in (verdict.winner, 0))
-            self.note(f"what was searched for: {best}, against {default}")
-        interval = ratio_interval(costs[0], costs[verdict.winner])
-        winner = finalists[verdict.winner - 1]
-        seconds = float(np.median(samples[verdict.winner]))
-        return self.result(winner, seconds, speedups[verdict.winner], interval, tied)
+        return self.result(playoff.hold(self))
 
     def without_playoff(self) -> TuneResult:
         """The best single measurement, for what it is worth."""
-        finalists = self.finalists()
-        if not finalists:
-            return self.result(None, self.default_seconds, 1.0, (1.0, 1.0), [])
-        best = finalists[0]
-        return self.result(best, best.seconds, self.default_cost / self.costs.of(best), (0.0, float("inf")), [])
+        return self.result(playoff.without(self))
 
-    def result(
-        self, best: Record | None, seconds: float, speedup: float, interval: tuple[float, float], tied: list[str]
-    ) -> TuneResult:
+    def result(self, outcome: Outcome) -> TuneResult:
+        """What is known of the run at this moment, and who won."""
+        best = outcome.best
         trace, knobs = (self.default_trace, self.default_knobs) if best is None else (best.trace, best.knobs)
         return TuneResult(
             repr(self.workload),
@@ -601,10 +520,10 @@ class Run:
             self.sizes,
             self.default_seconds,
             best,
-            seconds,
-            speedup,
-            interval,
-            tied,
+            outcome.seconds,
+            outcome.speedup,
+            outcome.interval,
+            list(outcome.tied),
             len(self.measured),
             self.resumed,
             dict(self.failures),
@@ -614,11 +533,6 @@ class Run:
             self.workload.as_text(trace, knobs),
             dict(knobs),
         )
-
-
-def _label(r: Record | Job) -> str:
-    knobs = ", ".join(f"{k}={v}" for k, v in r.knobs.items())
-    return f"{r.sketch}({knobs})"
 
 
 def _plain(value: Any) -> Any:
