@@ -1,7 +1,7 @@
 """`build`: from a workload or a schedule to a module that can be called.
 
-A workload is built with the best record of its key on this target and device; without one, with the
-default schedule. A record is data: its trace is replayed on the graph, and one that no longer
+A workload is built with the best record of its key on this target and device; with several, each for
+some sizes, where `tune_sizes` chose them; without one, with the default schedule. A record is data: its trace is replayed on the graph, and one that no longer
 replays is passed over with a warning that names it.
 """
 
@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from autosched.errors import AutoschedError, UsageError
+from autosched.ir.expr import Expr, const, logical_and, logical_or
 from autosched.ir.stmt import Buffer, Function
-from autosched.lower.pipeline import Structure, lower_structure
-from autosched.records import predicted, ranked, read_workload
+from autosched.lower.guarded import guarded
+from autosched.lower.pipeline import PASSES, Structure, lower_structure
+from autosched.records import Box, Member, Record, describe, family, predicted, ranked, read_workload
 from autosched.runtime.device import describe_device, resolve_target, with_machine
 from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.schedule import Schedule, replay
@@ -48,14 +50,19 @@ class Plan:
     structure: Structure
     target: Target
     provenance: dict[str, Any]
+    #: plans for sizes that meet a condition: the first that holds is taken, and this one where none does
+    versions: tuple[tuple[Expr, Plan], ...] = ()
+
+    def after(self, name: str) -> Function:
+        """The loops as the pass of that name leaves them, of all versions. Raises LowerError."""
+        return guarded([(c, p.after(name)) for c, p in self.versions], self.structure.after(name, self.knobs))
 
     def compile(self) -> Module:
         """The module. Raises LowerError or BuildError."""
         from autosched.codegen import compile_function
         from autosched.runtime.module import Module
 
-        artifact = compile_function(self.structure.bind(self.knobs), self.target)
-        return Module(artifact, self.target, provenance=self.provenance)
+        return Module(compile_function(self.after(PASSES[-1]), self.target), self.target, provenance=self.provenance)
 
 
 def as_workload(what: T | WorkloadFunction) -> T | Workload:
@@ -204,33 +211,78 @@ def _plans(
     called = name or w.name
     contents = read_workload(w.name, target.kind, records)
     device = describe_device(target)["name"]
+    if not sizes and (chosen := family(contents.records, key=w.key, target=target, device=device)):
+        yield from _family(w, target, called, chosen)
     note = "no record of this workload: the default schedule"
     asked: dict[str, Any] = {"key": w.key, "target": target, "device": device, "sizes": sizes}
     for choice in [*ranked(contents.records, **asked), *predicted(contents.records, **asked)]:
-        r = choice.record
-        try:
-            s = replay(r.trace, w.args)
-            structure = lower_structure(s, w.args, target, called)
-            _check_knobs(s, r.knobs)
-        except AutoschedError as error:
-            _pass_over(r.id, error)
+        found = _replayed(w, target, called, choice.record)
+        if found is None:
             note = "no record of this workload could be applied: the default schedule"
             continue
-        provenance = {
-            "kind": "record" if r.ok else r.status,
-            "record": r.id,
-            "sketch": r.sketch,
-            "knobs": dict(r.knobs),
-            "seconds": r.seconds if r.ok else r.predicted_s,
-            "sizes": dict(r.sizes),
-            "device": r.device_name,
-            "exact": choice.exact,
-            "note": choice.note,
-        }
-        yield Plan(called, w.args, s, dict(r.knobs), structure, target, provenance)
+        found.provenance.update(exact=choice.exact, note=choice.note)
+        yield found
+    yield _default(w, target, called, note)
+
+
+def _replayed(w: Workload, target: Target, called: str, r: Record) -> Plan | None:
+    """What a record says; None, and a warning, for one that does not apply any more."""
+    try:
+        s = replay(r.trace, w.args)
+        structure = lower_structure(s, w.args, target, called)
+        _check_knobs(s, r.knobs)
+    except AutoschedError as error:
+        _pass_over(r.id, error)
+        return None
+    provenance = {
+        "kind": "record" if r.ok else r.status,
+        "record": r.id,
+        "sketch": r.sketch,
+        "knobs": dict(r.knobs),
+        "seconds": r.seconds if r.ok else r.predicted_s,
+        "sizes": dict(r.sizes),
+        "device": r.device_name,
+    }
+    return Plan(called, w.args, s, dict(r.knobs), structure, target, provenance)
+
+
+def _default(w: Workload, target: Target, called: str, note: str) -> Plan:
     s = default_schedule(w.args, target)
     structure = lower_structure(s, w.args, target, called)
-    yield Plan(called, w.args, s, {}, structure, target, {"kind": "default", "record": None, "note": note})
+    return Plan(called, w.args, s, {}, structure, target, {"kind": "default", "record": None, "note": note})
+
+
+def _family(w: Workload, target: Target, called: str, members: Sequence[Member]) -> Iterator[Plan]:
+    """One plan whose versions share the sizes among them; none where no member applies any more.
+
+    Sizes of a member that is passed over go to the one that takes what is left, which requires nothing of
+    sizes: the default schedule, where all members require something.
+    """
+    variables = w.size_variables()
+    found = [(m, p) for m in members if (p := _replayed(w, target, called, m.record)) is not None]
+    if not found:
+        return
+    free = [x for x in found if not x[1].structure.function.requires]
+    last = max(free, key=lambda x: len(x[0].records), default=None)
+    versions = [x for x in found if x is not last]
+    base = last[1] if last is not None else _default(w, target, called, "")
+    kernels = [
+        {**p.provenance, "when": " or ".join(map(describe, m.boxes)), "served": [dict(r.sizes) for r in m.records]}
+        for m, p in found
+    ]
+    note = f"{len(found)} kernels, of which sizes choose" if len(found) > 1 else "one kernel for all sizes"
+    provenance = {"kind": "family", "record": found[0][1].provenance["record"], "kernels": kernels, "note": note}
+    conditions = [(logical_or(*(_inside(box, variables) for box in m.boxes)), p) for m, p in versions]
+    yield replace(base, provenance=provenance, versions=tuple(conditions))
+
+
+def _inside(box: Box, variables: Mapping[str, Expr]) -> Expr:
+    """That sizes lie within a box."""
+    found = [const(True)]
+    for name, (low, high) in box.items():
+        found += [variables[name] >= low] if low is not None else []
+        found += [variables[name] < high] if high is not None else []
+    return logical_and(*found)
 
 
 def _check_knobs(s: Schedule, knobs: dict[str, int]) -> None:

@@ -2,6 +2,7 @@
 
     Launch          one kernel: arguments, thread indices, body
     Allocate        outside a launch: a buffer on the device that launches share
+    If              outside a launch: a condition on sizes, which the host asks
     everything else inside a launch: statements of C (`c_statements`)
 
 The dialect (`dialects`) says how one language spells the rest.
@@ -22,12 +23,13 @@ from autosched.codegen.dialects import OPENCL, Dialect
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.signature import Dim, Signature, dim_of
 from autosched.errors import BuildError
-from autosched.ir.expr import Expr, const
+from autosched.ir.expr import Expr, const, logical_and, logical_not
 from autosched.ir.stmt import (
     THREAD_TAGS,
     Allocate,
     Buffer,
     Function,
+    If,
     Launch,
     Produce,
     Seq,
@@ -50,7 +52,7 @@ class Program:
 
     `launches`, in order: `name`, `grid` and `block` (three dimensions each, in work-groups and
     work-items), `shared_bytes` of each work-group, and `args`: `["param", i]`, `["device", i]`,
-    `["size", name]` or `["shared", bytes]`. `device` buffers: `name`, `dtype`, `elements`.
+    `["size", name]` or `["shared", bytes]`; one with `when` is for calls whose sizes make that 1. `device` buffers: `name`, `dtype`, `elements`.
     `index_bound`: below 2^31, `index_t` may be 32 bits wide.
     """
 
@@ -104,6 +106,11 @@ def emit_program(function: Function, dialect: Dialect, native_half: bool = False
     return _Emitter(function, dialect, native_half).program()
 
 
+def _if_any(when: tuple[Expr, ...], elements: Dim) -> Dim:
+    """No elements where nothing runs that would use them."""
+    return ["mul", dim_of(logical_and(*when)), elements] if when else elements
+
+
 def _check_limits(launch: dict[str, Any], target: Target) -> None:
     threads = 1
     for extent in launch["block"]:
@@ -129,7 +136,7 @@ class _Emitter:
     ranges: IndexRanges = field(init=False)
     kernels: list[str] = field(default_factory=list)
     launches: list[dict[str, Any]] = field(default_factory=list)
-    device: list[Buffer] = field(default_factory=list)
+    device: dict[Buffer, tuple[Expr, ...]] = field(default_factory=dict)  #: and when there are launches that use it
     names: Names = field(init=False)
     x: Expressions = field(init=False)
 
@@ -143,25 +150,32 @@ class _Emitter:
             self.ranges.note_product(buffer.shape)
             for extent, stride in zip(buffer.shape, buffer.strides, strict=False):  # their sum is an offset
                 self.ranges.note_product([const(buffer.ndim), extent, stride])
-        for launch in self._launches(self.function.body):
-            self._kernel(launch)
-        device = [{"name": b.name, "dtype": str(b.dtype), "elements": _elements(b)} for b in self.device]
+        for launch, when in self._launches(self.function.body, ()):
+            self._kernel(launch, when)
+        device = [
+            {"name": b.name, "dtype": str(b.dtype), "elements": _if_any(when, _elements(b))}
+            for b, when in self.device.items()
+        ]
         return Program(self._source(), self.launches, device, self.ranges.peak_dim())
 
-    def _launches(self, s: Stmt) -> Iterator[Launch]:
-        """The launches in order; device buffers are noted on the way."""
+    def _launches(self, s: Stmt, when: tuple[Expr, ...]) -> Iterator[tuple[Launch, tuple[Expr, ...]]]:
+        """The launches in order, with the conditions they are under; device buffers are noted on the way."""
         match s:
             case Launch():
-                yield s
+                yield s, when
             case Seq(stmts=stmts):
                 for child in stmts:
-                    yield from self._launches(child)
+                    yield from self._launches(child, when)
             case Produce(body=body):
-                yield from self._launches(body)
+                yield from self._launches(body, when)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yield from self._launches(then, (*when, condition))
+                if otherwise is not None:
+                    yield from self._launches(otherwise, (*when, logical_not(condition)))
             case Allocate(buffer=buffer, body=body) if buffer.scope == "global":
-                self.device.append(buffer)
+                self.device[buffer] = when
                 self.ranges.note_product(buffer.shape)
-                yield from self._launches(body)
+                yield from self._launches(body, when)
             case _:
                 what = f"buffer {s.buffer.name!r}" if isinstance(s, Allocate | Store) else type(s).__name__
                 raise BuildError(
@@ -171,7 +185,7 @@ class _Emitter:
                 )
 
     # -- one kernel ---------------------------------------------------------------------------
-    def _kernel(self, launch: Launch) -> None:
+    def _kernel(self, launch: Launch, when: tuple[Expr, ...]) -> None:
         name = self.names.declare(launch.name)
         names = Names(self.dialect)  # a parameter may hide its kernel: `y` computes y
         self.x.variables.clear()
@@ -200,6 +214,7 @@ class _Emitter:
                 "block": block,
                 "shared_bytes": _shared_bytes(launch),
                 "args": args,
+                **({"when": dim_of(logical_and(*when))} if when else {}),
             }
         )
 

@@ -1,7 +1,8 @@
 """What a compiled function expects of its arguments, as plain data.
 
 A dimension is an int, or a prefix expression over the names of size variables:
-`["size", "height"]`, `["add", ["size", "height"], 2]`. Nothing here needs the IR at run time.
+`["size", "height"]`, `["add", ["size", "height"], 2]`; conditions are 1 or 0. Nothing here needs the IR
+at run time.
 """
 
 from __future__ import annotations
@@ -26,6 +27,16 @@ def _truncdiv(a: int, b: int) -> int:
     return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
+#: what a call's sizes may have to satisfy
+_COMPARE: dict[str, tuple[Callable[[int, int], bool], str]] = {
+    "eq": (operator.eq, "=="),
+    "ne": (operator.ne, "!="),
+    "lt": (operator.lt, "<"),
+    "le": (operator.le, "<="),
+    "gt": (operator.gt, ">"),
+    "ge": (operator.ge, ">="),
+}
+
 #: operator -> (arity, how Python computes it, how it is printed)
 _DIM_OPS: dict[str, tuple[int, Callable[..., int], str]] = {
     "add": (2, operator.add, "{} + {}"),
@@ -38,6 +49,10 @@ _DIM_OPS: dict[str, tuple[int, Callable[..., int], str]] = {
     "min": (2, min, "min({}, {})"),
     "max": (2, max, "max({}, {})"),
     "neg": (1, operator.neg, "-{}"),
+    **{op: (2, holds, f"{{}} {sign} {{}}") for op, (holds, sign) in _COMPARE.items()},
+    "and": (2, operator.and_, "{} and {}"),
+    "or": (2, operator.or_, "{} or {}"),
+    "not": (1, operator.not_, "not {}"),
 }
 
 
@@ -64,7 +79,7 @@ def evaluate_dim(dim: Dim, sizes: Mapping[str, int]) -> int:
         return dim
     if dim[0] == "size":
         return sizes[dim[1]]
-    return _DIM_OPS[dim[0]][1](*(evaluate_dim(d, sizes) for d in dim[1:]))
+    return int(_DIM_OPS[dim[0]][1](*(evaluate_dim(d, sizes) for d in dim[1:])))
 
 
 def format_dim(dim: Dim) -> str:
@@ -78,17 +93,6 @@ def format_dim(dim: Dim) -> str:
     if "(" not in template:
         parts = [f"({p})" if isinstance(d, list) and d[0] != "size" else p for d, p in zip(dim[1:], parts, strict=True)]
     return template.format(*parts)
-
-
-#: what a call's sizes may have to satisfy
-_COMPARE: dict[str, tuple[Callable[[int, int], bool], str]] = {
-    "eq": (operator.eq, "=="),
-    "ne": (operator.ne, "!="),
-    "lt": (operator.lt, "<"),
-    "le": (operator.le, "<="),
-    "gt": (operator.gt, ">"),
-    "ge": (operator.ge, ">="),
-}
 
 
 def _check_dim(dim: object, sizes: Sequence[str]) -> Dim:

@@ -4,6 +4,7 @@
     log.py      files of lines
     folders.py  where the files are
     best.py     which record to build with
+    family.py   several records to build with, each for some sizes
     frame.py    records as a pandas table
     transfer.py what a cost model may learn from records of other tasks
 
@@ -14,6 +15,7 @@ one checks it again.
 from __future__ import annotations
 
 from autosched.records.best import Choice, best, latest, predicted, ranked, trials
+from autosched.records.family import Box, Member, describe, family, regions
 from autosched.records.folders import find_files, find_folder, find_folders, read_workload
 from autosched.records.frame import RecordWarning, load, to_frame
 from autosched.records.log import LogContents, Place, Problem, RecordLog, default_path, read_files
@@ -23,8 +25,10 @@ from autosched.records.transfer import Task, Transfer, read_transfer
 __all__ = [
     "PREDICTED",
     "VERSION",
+    "Box",
     "Choice",
     "LogContents",
+    "Member",
     "Place",
     "Problem",
     "Record",
@@ -35,7 +39,9 @@ __all__ = [
     "best",
     "decode",
     "default_path",
+    "describe",
     "encode",
+    "family",
     "find_files",
     "find_folder",
     "find_folders",
@@ -47,6 +53,7 @@ __all__ = [
     "read_files",
     "read_transfer",
     "read_workload",
+    "regions",
     "timestamp",
     "to_frame",
     "trials",

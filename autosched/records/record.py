@@ -161,6 +161,14 @@ class Record:
         return found if isinstance(found, dict) else None
 
     @property
+    def family(self) -> tuple[str, int, str] | None:
+        """The run that chose it for its sizes, the number of its kernel there, and when; None for others."""
+        match self.extra.get("family"):
+            case {"run": str(run), "kernel": int(kernel), "at": str(at)}:
+                return run, kernel, at
+        return None
+
+    @property
     def predicted_s(self) -> float:
         """Seconds that a model predicted for what nobody timed (status `predicted`); NaN where none did."""
         found = self.extra.get("predicted_s")
@@ -210,9 +218,15 @@ class Record:
         extra.pop("raced", None)  # the new samples are all there
         return replace(self, samples=samples, at=timestamp(), extra=extra)
 
+    def with_family(self, run: str, kernel: int, at: str) -> Record:
+        """The line that says that this schedule is for its sizes: kernel number `kernel` of those that `run` chose
+        at `at`. Records of one run, and kernels of one number, belong together."""
+        extra = {**self.extra, "family": {"run": run, "kernel": int(kernel), "at": at}}
+        return replace(self, at=timestamp(), extra=extra)
+
     def as_failed(self, status: str, error: str) -> Record:
         """The line that withdraws this record: the same `id`, found not to work when it was applied."""
-        extra = {name: value for name, value in self.extra.items() if name not in ("playoff", "raced")}
+        extra = {name: value for name, value in self.extra.items() if name not in ("playoff", "raced", "family")}
         return replace(self, status=status, samples=(), error=error, verified="no", at=timestamp(), extra=extra)
 
 

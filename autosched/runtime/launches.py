@@ -25,10 +25,11 @@ class Launch:
     block: tuple[Dim, ...]
     shared_bytes: Dim
     args: tuple[tuple[str, Any], ...]
+    when: Dim = 1
 
     def runs(self, sizes: Mapping[str, int]) -> bool:
-        """Whether there is anything to run: drivers call an empty grid an error."""
-        return all(evaluate_dim(d, sizes) > 0 for d in (*self.grid, *self.block))
+        """Whether it is for these sizes, and there is anything to run: drivers call an empty grid an error."""
+        return evaluate_dim(self.when, sizes) > 0 and all(evaluate_dim(d, sizes) > 0 for d in (*self.grid, *self.block))
 
     def extents(self, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Work-groups along x, y and z, and work-items of each."""
@@ -74,6 +75,7 @@ class LaunchPlan:
                     _three(launch["block"]),
                     launch["shared_bytes"],
                     tuple((str(kind), value) for kind, value in launch["args"]),
+                    launch.get("when", 1),
                 )
                 for launch in meta["launches"]
             )

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import AutoschedError, WorkloadError
-from autosched.ir.expr import variables
+from autosched.ir.expr import Expr, variables
 from autosched.schedule.trace import Trace
 from autosched.space.kinds import SPACES
 from autosched.target import KINDS, Target
@@ -151,9 +151,13 @@ class Workload:
         """Name, shape (as text) and dtype of each argument, as records keep them."""
         return [{"name": t.name, "shape": [repr(d) for d in t.shape], "dtype": str(t.dtype)} for t in self.args]
 
-    def size_names(self) -> tuple[str, ...]:
+    def size_variables(self) -> dict[str, Expr]:
+        """What its shapes leave open, by name."""
         found = {v for t in self.args for d in t.shape for v in variables(d)}
-        return tuple(v.name for v in sorted(found, key=lambda v: v.serial))
+        return {v.name: v for v in sorted(found, key=lambda v: v.serial)}
+
+    def size_names(self) -> tuple[str, ...]:
+        return tuple(self.size_variables())
 
     def sizes_of(self, inputs: Sequence[np.ndarray]) -> dict[str, int]:
         """The symbolic sizes that these input arrays stand for."""
