@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from autosched.schedule import Schedule, create_schedule
     from autosched.space.workload import Workload, template, workload
     from autosched.target import Target
-    from autosched.tuning import TuneResult, tune, tune_tasks
+    from autosched.tuning import TuneResult, tune, tune_sizes, tune_tasks
 
 __version__ = "0.1.0"
 
@@ -58,6 +58,7 @@ __all__ = [
     "topi",
     "tune",
     "tune_kernel",
+    "tune_sizes",
     "tune_tasks",
     "tvm",
     "workload",
@@ -84,6 +85,7 @@ _HOME = {
     "simplify": "autosched.explaining",
     "template": "autosched.space.workload",
     "tune": "autosched.tuning",
+    "tune_sizes": "autosched.tuning",
     "tune_tasks": "autosched.tuning",
     "tune_kernel": "autosched.kernels",
     "workload": "autosched.space.workload",

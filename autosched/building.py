@@ -1,8 +1,8 @@
 """`build`: from a workload or a schedule to a module that can be called.
 
 A workload is built with the best record of its key on this target and device; with several, each for
-some sizes, where `tune_sizes` chose them; without one, with the default schedule. A record is data: its trace is replayed on the graph, and one that no longer
-replays is passed over with a warning that names it.
+some sizes, where `tune_sizes` chose them; without one, with the default schedule. A record is data: its
+trace is replayed on the graph, and one that no longer replays is passed over with a warning that names it.
 """
 
 from __future__ import annotations
@@ -57,12 +57,16 @@ class Plan:
         """The loops as the pass of that name leaves them, of all versions. Raises LowerError."""
         return guarded([(c, p.after(name)) for c, p in self.versions], self.structure.after(name, self.knobs))
 
+    def lowered(self) -> Function:
+        """What code is generated from. Raises LowerError."""
+        return self.after(PASSES[-1])
+
     def compile(self) -> Module:
         """The module. Raises LowerError or BuildError."""
         from autosched.codegen import compile_function
         from autosched.runtime.module import Module
 
-        return Module(compile_function(self.after(PASSES[-1]), self.target), self.target, provenance=self.provenance)
+        return Module(compile_function(self.lowered(), self.target), self.target, provenance=self.provenance)
 
 
 def as_workload(what: T | WorkloadFunction) -> T | Workload:

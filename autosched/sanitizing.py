@@ -52,8 +52,7 @@ def sanitize(
     elif isinstance(what, Function):
         function = what
     else:
-        chosen = plan(what, to, args=args)
-        function = chosen.structure.bind(chosen.knobs)
+        function = plan(what, to, args=args).lowered()
     signature = Signature.of(function)
     if len(inputs) != len(signature.inputs):
         raise BuildError(

@@ -11,7 +11,7 @@ from autosched import te
 from autosched.errors import UsageError
 from autosched.measure.protocol import MeasureOptions
 from autosched.tuning import TasksProgress, tune_tasks
-from autosched.tuning.tasks import _Scheduler, _Task
+from autosched.tuning.tasks import Scheduler, TaskRun
 
 FAST = MeasureOptions(min_repeat_ms=0.2, builders=1)
 
@@ -53,6 +53,8 @@ def test_tasks_share_the_trials(tmp_path) -> None:
     assert set(watched) == {0, 1}
     assert {p.name for p in tmp_path.glob("*.jsonl")} == {"scaled.llvm.jsonl", "summed.llvm.jsonl"}
     assert result.to_json()["trials"] == 10
+    few = tune_tasks([scaled, summed], "llvm", trials=4, records=tmp_path / "few", measure=FAST)
+    assert [r.trials for r in few.results] == [2, 2]  # the first task does not use up what all have
     again = tune_tasks([scaled], "llvm", trials=2, round_trials=2, records=tmp_path, measure=FAST)
     assert again.results[0].resumed == result.results[0].trials
 
@@ -67,15 +69,15 @@ class FakeRun:
         self.measured: list[object] = []
 
 
-def task(name: str, history: list[float], weight: float = 1.0, seconds: float = 1.0) -> _Task:
-    made = _Task(FakeRun(name, history[0]), weight, 4)  # type: ignore[arg-type]
+def task(name: str, history: list[float], weight: float = 1.0, seconds: float = 1.0) -> TaskRun:
+    made = TaskRun(FakeRun(name, history[0]), weight, 4)  # type: ignore[arg-type]
     made.history = history
     made.measuring_s = seconds * len(history)
     return made
 
 
-def chosen(*tasks: _Task, policy: str = "gradient", objective=None) -> str:
-    scheduler = _Scheduler(list(tasks), policy, objective, 100, None, lambda e: None, False)
+def chosen(*tasks: TaskRun, policy: str = "gradient", objective=None) -> str:
+    scheduler = Scheduler(list(tasks), policy, objective, 100, None, lambda e: None, False)
     found = scheduler.choose()
     assert found is not None
     return found.run.workload.name
@@ -102,7 +104,7 @@ def test_round_robin_and_the_end() -> None:
     a, b = task("a", [4.0, 2.0]), task("b", [4.0])
     assert chosen(a, b, policy="round-robin") == "b"
     a.is_over = b.is_over = True
-    assert _Scheduler([a, b], "gradient", None, 9, None, lambda e: None, False).choose() is None
+    assert Scheduler([a, b], "gradient", None, 9, None, lambda e: None, False).choose() is None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Without a record of this workload the default schedule is compiled, and the outp
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 import time
@@ -56,11 +57,18 @@ def run(args: argparse.Namespace) -> int:
     build_s = time.perf_counter() - begun
     if args.output is not None:
         _save(module, Path(args.output).expanduser())
-    measured = _time(module, workload, sizes or module.provenance.get("sizes") or {})
+    measured = _time(module, workload, sizes or _sizes_of_record(module.provenance))
     near = standing(workload.args, module.target, measured["sizes"], measured["seconds"] or 0.0)
     measured["roofline"] = near.to_json() if isinstance(near, Standing) else None
     _tell(args, workload, module, build_s, measured, near)
     return 0
+
+
+def _sizes_of_record(provenance: dict[str, Any]) -> dict[str, int]:
+    """Sizes at which what was built was measured: the largest, of several."""
+    served = [at for kernel in provenance.get("kernels", ()) for at in kernel["served"]]
+    found: dict[str, int] = max(served, key=lambda at: math.prod(at.values()), default=provenance.get("sizes") or {})
+    return found
 
 
 def _check_folder(file: Path) -> None:

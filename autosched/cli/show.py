@@ -84,11 +84,13 @@ def _standing(chosen: Plan) -> str:
 
 def _text(chosen: Plan, what: str, after: str | None) -> str:
     if what == "schedule":
-        return chosen.schedule.trace.as_python(knobs=chosen.knobs)
+        versions = [*chosen.versions, ("all other sizes", chosen)]
+        texts = [(f"# for {sizes!s}\n", p.schedule.trace.as_python(knobs=p.knobs)) for sizes, p in versions]
+        return "\n".join(head + text for head, text in texts) if chosen.versions else texts[0][1]
     if what == "loops":
         from autosched.ir.printer import format_function
 
-        return format_function(chosen.structure.after(after or _LOOPS_AFTER, chosen.knobs))
+        return format_function(chosen.after(after or _LOOPS_AFTER))
     if what == "passes":
         return _passes(chosen)
     if what == "llvm":
@@ -102,7 +104,7 @@ def _passes(chosen: Plan) -> str:
 
     timing = PassTimingInstrument()
     with PassContext(instruments=[timing]):
-        chosen.structure.bind(chosen.knobs)
+        chosen.lowered()
     return timing.render()
 
 
@@ -163,14 +165,21 @@ def _records(args: argparse.Namespace, workload: Workload) -> int:
 
 
 def provenance_line(workload: str, target: str, provenance: dict[str, Any]) -> str:
-    """Where a schedule came from, in one line."""
-    from autosched.report.text import knobs, seconds
-
+    """Where a schedule came from, in one line; of several for different sizes, a line each."""
     head = f"{workload} for {target}: "
     note = provenance.get("note") or ""
+    if provenance.get("kind") == "family":
+        return "\n".join([head + note, *(f"  {k['when']}: {_record(k)}" for k in provenance["kernels"])])
     if provenance.get("kind") not in ("record", "predicted"):
         return head + (note or str(provenance.get("kind")))
-    values = knobs(provenance.get("knobs", {}))
+    return head + _record(provenance) + (f"; {note}" if note else "")
+
+
+def _record(provenance: dict[str, Any]) -> str:
+    from autosched.report.text import knobs, seconds
+
+    values, at = knobs(provenance.get("knobs", {})), knobs(provenance.get("sizes", {}))
+    expected = "when measured" if provenance["kind"] == "record" else "expected"
+    at = f" at {at}" if at and "served" in provenance else ""
     line = f"record {provenance['record']}, {provenance['sketch']}{f' at {values}' if values else ''}"
-    line += f", {seconds(provenance['seconds'])} {'when measured' if provenance['kind'] == 'record' else 'expected'}"
-    return head + line + (f"; {note}" if note else "")
+    return f"{line}, {seconds(provenance['seconds'])} {expected}{at}"

@@ -3,6 +3,8 @@
 Candidates are built, compared with the NumPy reference, timed and recorded, until the trials or the
 time are used up. The same command goes on where an earlier one stopped. Ctrl-C ends it with the best
 so far.
+
+With --at, several times, the same schedule has to serve several sizes, or a few schedules share them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from autosched.cli import options
+from autosched.cli import options, tune_sizes
 from autosched.cli.signals import interrupted_status
 from autosched.cli.workloads import check_image, choose_tunable, choose_workload, command, sizes_of
 from autosched.errors import MeasureError, UsageError
@@ -27,6 +29,7 @@ examples:
   %(prog)s box_blur --budget 60s
   %(prog)s box_blur --target opencl --trials 500 --input holiday.jpg
   %(prog)s box_blur --param channels=1 --size height=1280 --size width=1920
+  %(prog)s box_blur --at height=240,width=320 --at height=1280,width=1920 --budget 3m
 """
 
 #: Trials when neither --trials nor --budget says how long.
@@ -36,12 +39,13 @@ TRIALS = 200
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_workload(parser)
     options.add_target(parser)
+    tune_sizes.add_arguments(parser)
     parser.add_argument(
         "--trials",
         metavar="N",
         type=options.count("--trials", 0),
         help=f"stop at N trials, those of earlier runs included; 0 for a model's choice, with nothing timed; default "
-        f"{TRIALS}, or no limit with --budget",
+        f"{TRIALS}, or no limit with --budget; with --at, of all sizes together, by default 100 for each",
     )
     parser.add_argument(
         "--budget", metavar="TIME", type=options.duration("--budget"), help="stop after this time, such as 60s or 5m"
@@ -131,7 +135,6 @@ def _add_measuring(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from autosched.cli.images import read_image
-    from autosched.measure import MeasureOptions
     from autosched.report.progress import make_display
     from autosched.report.standing import Standing, standing
     from autosched.report.summary import summary_lines
@@ -141,6 +144,12 @@ def run(args: argparse.Namespace) -> int:
 
     if args.input is not None and args.size:
         raise UsageError("the image decides on the sizes", asked="--input and --size", legal="leave one of them out")
+    if not args.at and (args.kernels or args.tolerance):
+        raise UsageError(
+            "there are no sizes to share", asked="--kernels, --tolerance", legal="with --at, several times"
+        )
+    if args.at:
+        return tune_sizes.run(args, _common(args))
     image = read_image(args.input) if args.input is not None else None
     workload = choose_tunable(args, image) if image is None else choose_workload(args, image)
     target = Target.parse(args.target)
@@ -150,19 +159,10 @@ def run(args: argparse.Namespace) -> int:
         result = tune(
             workload,
             target,
-            space=args.space,
-            rules=args.rule,
+            **_common(args),
             trials=_limit(args),
-            budget_s=args.budget,
-            strategy=args.strategy,
-            strategy_options=dict(args.strategy_option),
-            model=args.model,
-            transfer=not args.no_transfer,
-            seed=args.seed,
-            records=args.records,
             inputs=None if image is None else [image],
             sizes=sizes_of(args, workload) or None,
-            measure=MeasureOptions(**_measuring(args)),
             progress=display,
         )
     near: Standing | str = ""
@@ -175,6 +175,24 @@ def run(args: argparse.Namespace) -> int:
         resume = _resume(args, result)
         print("\n".join(summary_lines(result, build=command("build", args), resume=resume, standing=str(near))))
     return _status(result)
+
+
+def _common(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `tune` that `tune_sizes` has, too."""
+    from autosched.measure import MeasureOptions
+
+    return {
+        "space": args.space,
+        "rules": args.rule,
+        "budget_s": args.budget,
+        "strategy": args.strategy,
+        "strategy_options": dict(args.strategy_option),
+        "model": args.model,
+        "transfer": not args.no_transfer,
+        "seed": args.seed,
+        "records": args.records,
+        "measure": MeasureOptions(**_measuring(args)),
+    }
 
 
 def _measuring(args: argparse.Namespace) -> dict[str, Any]:

@@ -52,7 +52,8 @@ class Program:
 
     `launches`, in order: `name`, `grid` and `block` (three dimensions each, in work-groups and
     work-items), `shared_bytes` of each work-group, and `args`: `["param", i]`, `["device", i]`,
-    `["size", name]` or `["shared", bytes]`; one with `when` is for calls whose sizes make that 1. `device` buffers: `name`, `dtype`, `elements`.
+    `["size", name]` or `["shared", bytes]`; one with `when` is for calls whose sizes make that 1.
+    `device` buffers: `name`, `dtype`, `elements`.
     `index_bound`: below 2^31, `index_t` may be 32 bits wide.
     """
 

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from autosched.records.best import ranked
 from autosched.records.record import Record
@@ -83,7 +84,7 @@ def _cut(points: list[tuple[Sizes, int]]) -> tuple[str, int]:
     cuts = []
     for name in sorted({n for sizes, _ in points for n in sizes}):
         values = sorted({sizes[name] for sizes, _ in points})
-        for a, b in zip(values, values[1:], strict=False):
+        for a, b in pairwise(values):
             at = min(max(round(math.sqrt(a * b)), a + 1), b)
             mixed = sum(_mixed([k for s, k in points if (s[name] < at) is part]) for part in (True, False))
             cuts.append((mixed, -b / max(a, 1), name, at))

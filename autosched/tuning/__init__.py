@@ -16,6 +16,7 @@ from autosched.tuning.events import (
     TuneResult,
 )
 from autosched.tuning.run import PLAYOFF_SHARE, tune
+from autosched.tuning.sizes import SizesResult, tune_sizes
 from autosched.tuning.tasks import TasksResult, tune_tasks
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Note",
     "PlayoffDone",
     "Preflight",
+    "SizesResult",
     "Started",
     "TaskStanding",
     "TasksProgress",
@@ -31,5 +33,6 @@ __all__ = [
     "TrialDone",
     "TuneResult",
     "tune",
+    "tune_sizes",
     "tune_tasks",
 ]

@@ -41,6 +41,8 @@ class Outcome:
     speedup: float = 1.0
     interval: tuple[float, float] = (1.0, 1.0)
     tied: tuple[str, ...] = ()
+    played: tuple[Record, ...] = ()  #: those who took part, with the samples of the play-off
+    default_samples: tuple[float, ...] = ()  #: seconds of the default schedule, where it took part, too
 
 
 def label(r: Record | Job) -> str:
@@ -62,9 +64,9 @@ def finalists_of(run: Run) -> list[Record]:
     return found[:FINALISTS]
 
 
-def hold(run: Run) -> Outcome:
-    """Measure the best and the default schedule in turns, and say who won."""
-    finalists = finalists_of(run)
+def hold(run: Run, finalists: list[Record] | None = None) -> Outcome:
+    """Measure the best, or other finalists, and the default schedule in turns, and say who won."""
+    finalists = finalists_of(run) if finalists is None else sorted(finalists, key=run.costs.of)
     if not finalists:
         run.note("no candidate could be measured: the default schedule stays", "warning")
         return Outcome(None, run.default_seconds)
@@ -112,12 +114,15 @@ def _decide(
             line = r.with_playoff(tuple(samples[i]), run=run.run_id, winner=won, speedup=speedup)
             run.save(line)
             finalists[i - 1] = line
+    played = tuple(r for r, own in zip(finalists, samples[1:], strict=True) if own)
     tied = tuple(label(finalists[i - 1]) if i else DEFAULT for i in verdict.tied_with_best if i != winner)
     seconds = float(np.median(samples[winner]))
     if winner == 0:
         run.note("no candidate is faster than the default schedule, beyond doubt")
-        return Outcome(None, seconds, tied=tied)
+        return Outcome(None, seconds, tied=tied, played=played, default_samples=tuple(samples[0]))
     if run.costs.objective is not None:
         best, default = (run.costs.objective.describe(verdict.medians[i]) for i in (winner, 0))
         run.note(f"what was searched for: {best}, against {default}")
-    return Outcome(finalists[winner - 1], seconds, speedups[winner], ratio_interval(costs[0], costs[winner]), tied)
+    interval = ratio_interval(costs[0], costs[winner])
+    won_by = finalists[winner - 1]
+    return Outcome(won_by, seconds, speedups[winner], interval, tied, played, tuple(samples[0]))

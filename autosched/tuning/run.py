@@ -149,6 +149,7 @@ class Run:
         self.taken_over = 0  # trials that have the time of another with the same code
         self.trials_begun = 0.0
         self.default_seconds = float("inf")
+        self.default_record: Record | None = None
         self.costs = Costs(workload.objective)
         self.patience: int | None = None
         self.ahead = False
@@ -368,6 +369,7 @@ class Run:
         self.default_seconds = float(np.median(m.samples))
         r = self.record(m, self.default_trace, self.default_knobs, trial=0)
         self.save(r)
+        self.default_record = r
         if (candidate := self.candidate_of(r)) is not None:  # a point of the space: it need not be tried again
             self.proposals.observe([self.costs.trial(candidate, r)])
         self.tell(Preflight(self.default_seconds, self.reference_s))

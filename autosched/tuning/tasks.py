@@ -28,12 +28,12 @@ from autosched.runtime.device import resolve_target
 from autosched.search import DEFAULT as STRATEGY
 from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
-from autosched.target import TargetLike
+from autosched.target import Target, TargetLike
 from autosched.te.work import work_of
 from autosched.tuning.events import Event, Note, TasksProgress, TaskStanding, TuneResult
 from autosched.tuning.run import PLAYOFF_SHARE, Run
 
-__all__ = ["POLICIES", "TasksResult", "tune_tasks"]
+__all__ = ["POLICIES", "ROUND", "Scheduler", "Search", "TaskRun", "TasksResult", "pass_on", "tune_tasks"]
 
 POLICIES = ("gradient", "round-robin")
 
@@ -45,7 +45,7 @@ WINDOW = 3
 STEP = 1e-4
 #: Trials of one round: enough to be worth starting the workers for.
 ROUND = 32
-#: Seconds that a play-off is expected to take where no better is known.
+#: Seconds that the play-off of a task is expected to take where no better is known.
 PLAYOFF_S = 3.0
 
 
@@ -81,7 +81,7 @@ class TasksResult:
 
 
 @dataclass
-class _Task:
+class TaskRun:
     """One workload on its way. `history` has its best time after each round, in seconds."""
 
     run: Run
@@ -94,7 +94,8 @@ class _Task:
 
     @property
     def name(self) -> str:
-        return repr(self.run.workload)
+        at = ", ".join(f"{name}={n}" for name, n in self.run.sizes.items())
+        return f"{self.run.workload!r}{f' at {at}' if at else ''}"
 
     @property
     def best(self) -> float:
@@ -159,17 +160,45 @@ def tune_tasks(
     """
     weights = _checked(tasks, weights, policy, trials, budget_s, round_trials)
     tell = progress or (lambda event: None)
+    search = Search(
+        resolve_target(target), round_trials, patience, space, rules, strategy, strategy_options or {}, model, transfer,
+        seed, records, measure or MeasureOptions(),
+    )  # fmt: skip
     made = []
     for i, (what, weight) in enumerate(zip(tasks, weights, strict=True)):
         workload = as_workload(what)
-        told = partial(_told, tell, repr(workload), partial(watch, i) if watch is not None else None)
-        run = Run(workload, resolve_target(target), None, None, told)
-        run.space_of = partial(workload.search_space, space=space, rules=rules)
-        run.prepare(None if inputs is None else inputs[i], None, records, measure or MeasureOptions())
-        run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
-        run.patience, run.batch = patience, min(run.batch, round_trials)
-        made.append(_Task(run, float(weight), round_trials))
-    return _Scheduler(made, policy, objective, trials, budget_s, tell, transfer).go()
+        told = partial(pass_on, tell, repr(workload), partial(watch, i) if watch is not None else None)
+        made.append(search.begin(workload, None if inputs is None else inputs[i], float(weight), told))
+    return Scheduler(made, policy, objective, trials, budget_s, tell, transfer).go()
+
+
+@dataclass(frozen=True)
+class Search:
+    """How each task is searched: the arguments of `tune_tasks` that are of one task."""
+
+    target: Target
+    round_trials: int
+    patience: int | None
+    space: str
+    rules: Sequence[Any]
+    strategy: str
+    strategy_options: dict[str, Any]
+    model: str
+    transfer: bool
+    seed: int
+    records: str | Path | None
+    measure: MeasureOptions
+
+    def begin(
+        self, workload: Tunable, inputs: Sequence[np.ndarray] | None, weight: float, tell: Callable[[Event], None]
+    ) -> TaskRun:
+        """A task with its strategy, of which nothing is measured yet."""
+        run = Run(workload, self.target, None, None, tell)
+        run.space_of = partial(workload.search_space, space=self.space, rules=self.rules)
+        run.prepare(inputs, None, self.records, self.measure)
+        run.choose_strategy(self.strategy, self.strategy_options, self.model, self.seed, self.transfer)
+        run.patience, run.batch = self.patience, min(run.batch, self.round_trials)
+        return TaskRun(run, weight, self.round_trials)
 
 
 def _checked(
@@ -200,7 +229,7 @@ def _checked(
     return weights
 
 
-def _told(tell: Callable[[Event], None], name: str, watch: Callable[[Event], None] | None, event: Event) -> None:
+def pass_on(tell: Callable[[Event], None], name: str, watch: Callable[[Event], None] | None, event: Event) -> None:
     """Pass on what one task says that its table does not."""
     if watch is not None:
         watch(event)
@@ -208,12 +237,12 @@ def _told(tell: Callable[[Event], None], name: str, watch: Callable[[Event], Non
         tell(Note(f"{name}: {event.text}", event.level))
 
 
-class _Scheduler:
+class Scheduler:
     """One call of `tune_tasks`."""
 
     def __init__(
         self,
-        tasks: list[_Task],
+        tasks: list[TaskRun],
         policy: str,
         objective: Callable[[list[float]], float] | None,
         trials: int | None,
@@ -224,6 +253,7 @@ class _Scheduler:
         self.tasks, self.policy, self.trials, self.budget_s = tasks, policy, trials, budget_s
         self.tell, self.transfer = tell, transfer
         self.begun = time.monotonic()
+        self.playoff_s = PLAYOFF_S
         self._objective = objective
 
     @property
@@ -240,20 +270,26 @@ class _Scheduler:
         """Rounds, then a play-off for each task."""
         interrupted = False
         try:
-            for task in self.tasks:
-                if self._goes_on() or not task.history:
-                    self.round(task)
-            while self._goes_on() and (chosen := self.choose()) is not None:
-                self.round(chosen)
+            self.rounds()
             for task in self.tasks:
                 self.decide(task)
         except KeyboardInterrupt:
             interrupted = True
             self.tell(Note("interrupted: tasks that had no play-off keep their best measurement", "warning"))
+        return self.result(interrupted)
+
+    def rounds(self) -> None:
+        """One round of each task, then of the one that promises most, until a limit is reached."""
+        share = None if self.trials is None else max(1, self.trials // len(self.tasks))
+        try:
+            for task in self.tasks:
+                if self._goes_on() or not task.history:
+                    self.round(task, share)
+            while self._goes_on() and (chosen := self.choose()) is not None:
+                self.round(chosen)
         finally:
             for task in self.tasks:
                 task.run.proposals.close()
-        return self.result(interrupted)
 
     def _goes_on(self) -> bool:
         done = sum(len(t.run.measured) for t in self.tasks)
@@ -261,15 +297,16 @@ class _Scheduler:
             return False
         if self.budget_s is None:
             return True
-        each = max([PLAYOFF_S, *(t.round_s / 2 for t in self.tasks)])
+        each = max([self.playoff_s, *(t.round_s / 2 for t in self.tasks)])
         reserve = max(PLAYOFF_SHARE * self.budget_s, min(each * len(self.tasks), self.budget_s / 2))
         return self.elapsed + reserve < self.budget_s
 
-    def round(self, task: _Task) -> None:
-        """Measure some candidates of one task."""
+    def round(self, task: TaskRun, share: int | None = None) -> None:
+        """Measure some candidates of one task, `share` at most."""
         begun, done, run = time.monotonic(), len(task.run.measured), task.run
         left = None if self.trials is None else self.trials - sum(len(t.run.measured) for t in self.tasks)
-        most = task.limit if left is None else min(task.limit or left, left)
+        known = [n for n in (task.limit, left, share) if n is not None]
+        most = min(known, default=None)
         if self.transfer and task.history:
             run.learn_from_others()
         with run.session():
@@ -297,7 +334,7 @@ class _Scheduler:
             self.trials,
         )
 
-    def choose(self) -> _Task | None:
+    def choose(self) -> TaskRun | None:
         """The task that the next round is for."""
         alive = [t for t in self.tasks if not t.is_over]
         if not alive:
@@ -306,7 +343,7 @@ class _Scheduler:
             return min(alive, key=lambda t: len(t.history))
         return min(alive, key=lambda t: self.gradient(t) / max(t.round_s, 1e-9))
 
-    def gradient(self, task: _Task) -> float:
+    def gradient(self, task: TaskRun) -> float:
         """How the objective is expected to change with one more round of a task: 0 or less."""
         best = [t.best for t in self.tasks]
         at = self.tasks.index(task)
@@ -322,7 +359,7 @@ class _Scheduler:
         forward = min(expected - best[at], 0.0)
         return chain * (ALPHA * backward + (1 - ALPHA) * forward)
 
-    def decide(self, task: _Task) -> None:
+    def decide(self, task: TaskRun) -> None:
         """The play-off of one task."""
         with task.run.session():
             task.result = task.run.finish(task.run.playoff())
@@ -345,6 +382,6 @@ class _Scheduler:
         )
 
 
-def _alike(a: _Task, b: _Task) -> bool:
+def _alike(a: TaskRun, b: TaskRun) -> bool:
     """Of one workload, with other parameters."""
     return a.run.workload.name == b.run.workload.name

@@ -1,0 +1,322 @@
+"""`tune_sizes`: one workload whose sizes are open, for many sizes at once.
+
+    each size is a task of one search -> what was best anywhere is measured everywhere
+          -> table of schedules x sizes -> as few schedules as lose little at any size -> guards between them
+
+How many kernels there are is decided by what was measured: one more is taken only while the worst size
+loses more than the tolerance. `build` then makes one function of them, whose guards ask for the sizes of a call.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autosched.building import as_workload
+from autosched.errors import UsageError
+from autosched.measure.protocol import MeasureOptions
+from autosched.records import Member, Record, describe, latest, new_id, regions, timestamp
+from autosched.runtime.device import resolve_target
+from autosched.search import DEFAULT as STRATEGY
+from autosched.space.workload import Workload, WorkloadFunction
+from autosched.target import TargetLike
+from autosched.tuning import playoff
+from autosched.tuning.events import Event, Note, TuneResult
+from autosched.tuning.portfolio import Portfolio, choose
+from autosched.tuning.run import Run
+from autosched.tuning.tasks import ROUND, Scheduler, Search, TaskRun, pass_on
+
+__all__ = ["SizesResult", "tune_sizes"]
+
+#: So many of the best of each size are measured at all the others.
+SHARED = 3
+#: Seconds that measuring at one size what was good at the others takes, and the play-off there, for a start.
+MEETING_S = 12.0
+
+Sizes = dict[str, int]
+
+
+@dataclass(frozen=True)
+class SizesResult:
+    """What `tune_sizes` found. Times are seconds, regrets shares: 0.03 is 3 % slower than the best at that size.
+
+    `kernels`: their records and regions, in the order of their numbers; empty when the run was interrupted.
+    `serves`: which kernel is for each of `sizes`; `seconds` and `regrets`: its time there, and what it loses;
+    `worst`: the largest regret of the best choice of 1, 2, .. kernels, up to as many as were taken.
+    """
+
+    workload: str
+    target: str
+    sizes: list[Sizes]
+    results: list[TuneResult]
+    kernels: list[Member]
+    serves: list[int]
+    seconds: list[float]
+    regrets: list[float]
+    worst: list[float]
+    elapsed_s: float
+    interrupted: bool = False
+
+    @property
+    def trials(self) -> int:
+        return sum(r.trials for r in self.results)
+
+    def guard(self, kernel: int) -> str:
+        """The sizes that a kernel is for, in words."""
+        return " or ".join(map(describe, self.kernels[kernel].boxes))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "workload": self.workload,
+            "target": self.target,
+            "sizes": self.sizes,
+            "results": [r.to_json() for r in self.results],
+            "kernels": [
+                {"record": m.record.id, "sketch": m.record.sketch, "knobs": m.record.knobs, "when": self.guard(i)}
+                for i, m in enumerate(self.kernels)
+            ],
+            "serves": self.serves,
+            "seconds": self.seconds,
+            "regrets": self.regrets,
+            "worst": self.worst,
+            "trials": self.trials,
+            "elapsed_s": self.elapsed_s,
+            "interrupted": self.interrupted,
+        }
+
+
+def tune_sizes(
+    what: Workload | WorkloadFunction,
+    sizes: Sequence[Mapping[str, int]],
+    target: TargetLike = None,
+    *,
+    kernels: int = 4,
+    tolerance: float = 0.05,
+    weights: Sequence[float] | None = None,
+    trials: int | None = None,
+    budget_s: float | None = None,
+    round_trials: int = ROUND,
+    patience: int | None = None,
+    space: str = "",
+    rules: Sequence[Any] = (),
+    strategy: str = STRATEGY,
+    strategy_options: dict[str, Any] | None = None,
+    model: str = "xgb",
+    transfer: bool = True,
+    seed: int = 0,
+    records: str | Path | None = None,
+    measure: MeasureOptions | None = None,
+    progress: Callable[[Event], None] | None = None,
+    watch: Callable[[int, Event], None] | None = None,
+) -> SizesResult:
+    """Find one kernel, or a few, for a workload whose sizes are open, and record which is for which sizes.
+
+    sizes:     representative ones, each a value for every size: `[{"n": 64}, {"n": 4096}]`
+    kernels:   as many at most
+    tolerance: a kernel more is taken while some size is slower by more than this share than it could be
+    weights:   how much each size counts; by default all alike
+    trials:    of all sizes together, 100 for each where neither this nor `budget_s` (seconds) is given. Measuring at
+               all sizes what was found at one comes on top
+
+    The rest is as for `tune_tasks`; what is minimised is the geometric mean. `build(what)` without sizes then makes
+    one function with all kernels, on the device they were measured on; `build(what, sizes=..)` takes the record of
+    the nearest sizes alone, as ever.
+
+    Raises UsageError for arguments that cannot be meant, and what `tune` raises before it measures. Ctrl-C
+    ends the run with what was found at each size, no kernels chosen, and `interrupted` set.
+    """
+    w = as_workload(what)
+    asked = f"tune_sizes({getattr(w, 'name', w)})"
+    if not isinstance(w, Workload):
+        raise UsageError("it has no sizes to tune over", asked=asked, legal="a workload, with symbolic shapes")
+    inputs, weights = _checked(w, sizes, weights, kernels, tolerance, asked)
+    limit = 100 * len(sizes) if trials is None and budget_s is None else trials
+    for name, value in (("trials", limit), ("budget_s", budget_s), ("round_trials", round_trials)):
+        if value is not None and not value > 0:
+            raise UsageError(f"{value} is not more than 0", asked=f"tune_sizes({name}={value})", legal="more than 0")
+    tell = progress or (lambda event: None)
+    search = Search(
+        resolve_target(target), round_trials, patience, space, rules, strategy, strategy_options or {}, model, transfer,
+        seed, records, measure or MeasureOptions(),
+    )  # fmt: skip
+    tasks = []
+    for i, (arrays, weight) in enumerate(zip(inputs, weights, strict=True)):
+        at = partial(pass_on, tell, f"{w!r} at {_spell(sizes[i])}", partial(watch, i) if watch is not None else None)
+        tasks.append(search.begin(w, arrays, weight, at))
+    total = sum(weights)
+
+    def mean(seconds: list[float]) -> float:
+        return math.exp(sum(x * math.log(s) for x, s in zip(weights, seconds, strict=True)) / total)
+
+    scheduler = Scheduler(tasks, "gradient", mean, limit, budget_s, tell, transfer)
+    scheduler.playoff_s = MEETING_S
+    meeting = _Meeting(tasks, weights, kernels, tolerance)
+    try:
+        scheduler.rounds()
+        meeting.hold()
+    except KeyboardInterrupt:
+        tell(Note("interrupted: no kernels were chosen; what was found at each size is recorded", "warning"))
+        return meeting.result(scheduler.result(True).results, scheduler.elapsed)
+    return meeting.result(scheduler.result(False).results, scheduler.elapsed)
+
+
+def _checked(
+    w: Workload,
+    sizes: Sequence[Mapping[str, int]],
+    weights: Sequence[float] | None,
+    kernels: int,
+    tolerance: float,
+    asked: str,
+) -> tuple[list[list[np.ndarray]], list[float]]:
+    """The inputs and weights of all sizes. Raises UsageError."""
+    names = w.size_names()
+    if not names:
+        raise UsageError("its shapes are fixed", asked=asked, legal="a workload with a `te.var` in its shapes")
+    if not sizes:
+        raise UsageError("there are no sizes", asked=asked, legal=f"values for {', '.join(names)}, once or more")
+    for at in sizes:
+        right = set(at) == set(names) and all(isinstance(n, int) and n > 0 for n in at.values())
+        if not right:
+            legal = f"a number from 1 for each of {', '.join(names)}"
+            raise UsageError(f"{dict(at)} are not its sizes", asked=asked, legal=legal)
+    if len({tuple(sorted(at.items())) for at in sizes}) < len(sizes):
+        raise UsageError("the same sizes occur twice", asked=asked, legal="weights=.. says what counts more")
+    if kernels < 1 or not tolerance >= 0:
+        raise UsageError(f"kernels={kernels}, tolerance={tolerance}", asked=asked, legal="kernels >= 1, tolerance >= 0")
+    weights = [1.0] * len(sizes) if weights is None else [float(x) for x in weights]
+    if len(weights) != len(sizes) or not all(math.isfinite(x) and x > 0 for x in weights):
+        raise UsageError(f"{weights} do not weigh {len(sizes)} sizes", asked=asked, legal="a number above 0 for each")
+    inputs = [w.sample_inputs(dict(at)) for at in sizes]
+    for at, arrays in zip(sizes, inputs, strict=True):
+        if (made := w.sizes_of(arrays)) != dict(at):
+            raise UsageError(
+                f"its inputs for {_spell(at)} have {_spell(made)}",
+                asked=asked,
+                legal="inputs(..) that follow the sizes",
+            )
+    return inputs, weights
+
+
+def _spell(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={n}" for name, n in sizes.items())
+
+
+class _Meeting:
+    """What was found at each size, measured at all of them: a table whose rows are schedules."""
+
+    def __init__(self, tasks: list[TaskRun], weights: Sequence[float], kernels: int, tolerance: float) -> None:
+        self.tasks, self.weights, self.most, self.tolerance = tasks, weights, kernels, tolerance
+        self.runs = [t.run for t in tasks]
+        self.found: list[Portfolio] = []
+        self.kernels: list[Member] = []
+        self.seconds: list[float] = []
+
+    def hold(self) -> None:
+        """Every candidate at every size once; those that a choice could fall on in a play-off of each size; the
+        choice, and a line in the log for each size that says which kernel is its own."""
+        rows = self._exchange()
+        seconds = np.array([[self._seconds(cell) for cell in row.values()] for row in rows.values()])
+        keys = list(rows)
+        likely = {int(i) for i in seconds.argmin(axis=0)}
+        for p in choose(seconds, self.weights, most=self.most, tolerance=0.0):
+            likely.update(p.chosen)
+        rows = self._play([keys[i] for i in sorted(likely)], rows)
+        seconds = np.array([[self._seconds(cell) for cell in row.values()] for row in rows.values()])
+        self.found = choose(seconds, self.weights, most=self.most, tolerance=self.tolerance)
+        self._settle(list(rows.values()))
+
+    @staticmethod
+    def _seconds(record: Record | None) -> float:
+        return math.inf if record is None else record.seconds
+
+    def _exchange(self) -> dict[str, dict[int, Record | None]]:
+        """Schedule -> size -> its record there, None where it does not run."""
+        known = [{_key(r): r for r in latest([*run.earlier, *run.measured]) if r.ok} for run in self.runs]
+        wanted = {_key(r): r for run in self.runs for r in playoff.finalists_of(run)[:SHARED]}
+        for run, mine in zip(self.runs, known, strict=True):
+            run.patience = None
+            new = [c for key, r in wanted.items() if key not in mine and (c := _valid(run, r)) is not None]
+            with run.session():
+                for trial in run.measure(new):
+                    del trial  # the run has its record
+            mine.update({_key(r): r for r in run.measured if r.ok and _key(r) in wanted})
+        return {key: {j: mine.get(key) for j, mine in enumerate(known)} for key in wanted}
+
+    def _play(
+        self, keys: Sequence[str], rows: dict[str, dict[int, Record | None]]
+    ) -> dict[str, dict[int, Record | None]]:
+        """The same for these schedules and the default one, by the samples of a play-off at each size."""
+        table: dict[str, dict[int, Record | None]] = {key: {} for key in keys}
+        default: dict[int, Record | None] = {}
+        for j, task in enumerate(self.tasks):
+            run = task.run
+            entrants = [r for key in keys if (r := rows[key][j]) is not None]
+            with run.session():
+                outcome = playoff.hold(run, entrants)
+                task.result = run.finish(run.result(outcome))
+            played = {_key(r): r for r in outcome.played or entrants}
+            for key in keys:
+                table[key][j] = played.get(key)
+            default[j] = _default_of(run, outcome)
+        return {**table, playoff.DEFAULT: default}
+
+    def _settle(self, rows: list[dict[int, Record | None]]) -> None:
+        """Write down whose each size is."""
+        chosen = self.found[-1]
+        run_id, at = new_id(), timestamp()
+        mine: list[list[Record]] = [[] for _ in chosen.chosen]
+        for j, (run, kernel) in enumerate(zip(self.runs, chosen.serves, strict=True)):
+            record = rows[chosen.chosen[kernel]][j]
+            assert record is not None
+            line = record.with_family(run_id, kernel, at)
+            run.save(line)
+            mine[kernel].append(line)
+            self.seconds.append(record.seconds)
+        boxes = regions([(r.sizes, k) for k, rs in enumerate(mine) for r in rs])
+        self.kernels = [Member(tuple(rs), tuple(boxes[k])) for k, rs in enumerate(mine)]
+
+    def result(self, results: list[TuneResult], elapsed_s: float) -> SizesResult:
+        """What is known, also where nothing was chosen."""
+        run = self.runs[0]
+        chosen = self.found[-1] if self.kernels else None
+        return SizesResult(
+            repr(run.workload),
+            str(run.target),
+            [r.sizes for r in self.runs],
+            results,
+            self.kernels,
+            list(chosen.serves) if chosen else [],
+            self.seconds,
+            list(chosen.regrets) if chosen else [],
+            [p.worst for p in self.found] if chosen else [],
+            elapsed_s,
+            chosen is None,
+        )
+
+
+def _key(r: Record) -> str:
+    """One for each schedule, whatever the sizes."""
+    return playoff.DEFAULT if r.sketch == playoff.DEFAULT else json.dumps([r.trace, r.knobs], sort_keys=True)
+
+
+def _default_of(run: Run, outcome: playoff.Outcome) -> Record | None:
+    """The default schedule's record, by the samples of the play-off where it took part."""
+    r = run.default_record
+    return r if r is None or not outcome.default_samples else replace(r, samples=outcome.default_samples)
+
+
+def _valid(run: Run, r: Record) -> Any:
+    """The candidate that a record of other sizes is in this run; None where its knobs break a constraint here."""
+    found = run.candidate_of(r)
+    if found is None:
+        return None
+    sketch = run.space.sketches[found.sketch]
+    return found if sketch.mask(np.array([found.indices], dtype=np.int64).reshape(1, -1))[0] else None
