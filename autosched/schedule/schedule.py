@@ -108,6 +108,7 @@ class Schedule:
         self.definitions: dict[str, Any] = {}  #: of those, to tell another one of the same name
         self._choices: dict[str, Any] = {}
         self.choices_seen: dict[str, tuple[Any, ...]] = {}
+        self.remarks: list[tuple[str, str, str]] = []  #: stage, sketch rule, why; where rules made it
         for op in Graph.of(outputs).ops:
             self._add(op.output_tensor, len(self.stages), any(t in self.outputs for t in op.outputs))
         self.scans = Scans(self)

@@ -53,6 +53,7 @@ class Sketch:
     sizes: dict[str, int]
     declared: tuple[Constraint, ...] = field(default=(), repr=False)  #: constraints known before lowering
     counted: dict[Any, int] = field(default_factory=dict, repr=False)  #: `most_points`, shared by sketches alike
+    remarks: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)  #: stage, rule, why; where rules made it
 
     @cached_property
     def _lowered(self) -> Structure | Exception:
@@ -398,4 +399,6 @@ def _sketch(
     if missing:
         raise WorkloadError(f"the size {missing[0]} is not known", asked=f"tune {workload.name}")
     knobs, declared = tuple(s.knobs.values()), tuple(s.constraints)
-    return Sketch(name, workload, s.trace.to_json(), knobs, again, target, dict(sizes), declared, counted)
+    return Sketch(
+        name, workload, s.trace.to_json(), knobs, again, target, dict(sizes), declared, counted, tuple(s.remarks)
+    )

@@ -49,7 +49,7 @@ SHORT = 7
 LONG = 32
 
 
-@rule(when=lambda plan, stage: look.is_opaque(stage))
+@rule(when=lambda plan, stage: look.is_opaque(stage), because=lambda plan, stage: look.why_opaque(stage))
 def opaque_kernels(plan: Plan, stage: Stage) -> None:
     """Scans and scatters: a work-item for each element that is computed by itself."""
     if stage.attach.kind == "root":

@@ -38,7 +38,7 @@ ROOT, SLIDING = "root", "sliding"
 CONSTANT_INDICES = "auto_scheduler_simplify_const_tensor_indices"
 
 
-@rule(when=lambda plan, stage: look.is_opaque(stage))
+@rule(when=lambda plan, stage: look.is_opaque(stage), because=lambda plan, stage: look.why_opaque(stage))
 def leave_opaque(plan: Plan, stage: Stage) -> None:
     """Scans, scatters and code from outside keep their loops."""
 

@@ -15,6 +15,7 @@ from autosched.ir.visit import post_order, substitute
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
+from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
@@ -31,8 +32,10 @@ __all__ = [
     "is_window",
     "length",
     "long_axes",
+    "missing_types",
     "readers",
     "uses_each_once",
+    "why_opaque",
 ]
 
 #: Points of a window of reductions that is written out: 7 x 7 at most.
@@ -89,9 +92,34 @@ def long_axes(stage: Stage) -> list[IterVar]:
 
 def is_opaque(stage: Stage) -> bool:
     """Rules leave it alone: a scan or a part of one, a scatter, code from outside."""
-    op = stage.op
-    opaque = isinstance(op, (ScanOp, ExternOp)) or not isinstance(op, ComputeOp) or bool(stage.scatter_axes)
-    return opaque or bool(stage.schedule.scans.part(stage))
+    return bool(why_opaque(stage))
+
+
+def why_opaque(stage: Stage) -> str:
+    """Why rules leave a stage alone; empty where they do not."""
+    op, scans = stage.op, stage.schedule.scans
+    if isinstance(op, ScanOp):
+        return "a scan: its steps follow each other"
+    if isinstance(op, ExternOp):
+        called = op.single_call
+        return (
+            "statements that somebody wrote: they stay as they are"
+            if called is None
+            else (f"code from outside ({called.value.name}): nothing is known of its loops")
+        )
+    if stage.scatter_axes:
+        return "a scatter: its places come from data"
+    if not isinstance(op, ComputeOp):
+        return f"{type(op).__name__}: no rule knows such an operation"
+    return "a part of a scan: its steps follow each other" if scans.part(stage) else ""
+
+
+def missing_types(target: Target, stage: Stage) -> str:
+    """What the device of a target cannot compute with, of what the stage does; empty where it can do all."""
+    if target.limits.get("fp64") != 0:
+        return ""
+    found = {str(e.dtype) for e in post_order(stage.body)} | {str(t.dtype) for t in stage.op.outputs}
+    return "float64 is not supported by this device" if "float64" in found else ""
 
 
 def _reads(body: tuple[Expr, ...]) -> Iterator[Expr]:

@@ -3,21 +3,32 @@
 A rule is a plain function that calls schedule primitives, and a condition. Where several rules fit a
 stage, which of them is applied is a `choose`; what a rule leaves open are knobs. So all rules together
 are one template, and what they make is what a person would have written.
+
+Stages are decided one by one as long as that makes few sketches. From `MOST_FORKS` on a stage does as the one
+before it did where it had the same decision to take: of a chain of like layers the last ones are varied, and
+the others follow. In the end the schedule has a remark on each stage: which rule settled it, and why.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autosched.errors import AutoschedError, WorkloadError, raised_at
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.machine import Machine
+from autosched.space.rules import look
 from autosched.target import Target
 
-__all__ = ["Place", "Plan", "Rule", "apply_rules", "rule"]
+__all__ = ["MOST_FORKS", "Place", "Plan", "Rule", "apply_rules", "rule"]
+
+#: Sketches that come from deciding stage by stage.
+MOST_FORKS = 128
+#: Who settles a stage that no rule is for.
+NOBODY = "left as it is"
 
 
 @dataclass(frozen=True)
@@ -31,16 +42,20 @@ class Place:
 
 @dataclass
 class Plan:
-    """One schedule on its way: `done` has the rule that each stage was settled by."""
+    """One schedule on its way: `done` has the rule that each stage was settled by, `why` what speaks for it."""
 
     s: Schedule
     target: Target
     structure: str  #: of tiles: S for a level of all spatial loops, R for one of all reduce loops, outermost first
     done: dict[Stage, str] = field(default_factory=dict)
+    why: dict[Stage, str] = field(default_factory=dict)
     hosts: dict[Stage, Stage] = field(default_factory=dict)  #: a contraction -> the stage its tiles are stored to
     places: dict[Stage, list[Place]] = field(default_factory=dict)  #: outermost first
     items: dict[Stage, dict[str, Any]] = field(default_factory=dict)  #: work-items of a kernel along each axis
     decided: dict[str, Any] = field(default_factory=dict)  #: name of a decision -> what was chosen
+    forks: int = 1  #: combinations of the decisions so far
+    usual: dict[tuple[str, int], Any] = field(default_factory=dict)  #: what the n-th decision of a kind was last
+    follows: set[Stage] = field(default_factory=set)  #: stages that did as others before them
     is_long: bool | None = None  #: whether too many stages are left to choose the place of each by itself
     passed: int = 0  #: stages of a long pipeline that were placed so far
 
@@ -59,10 +74,21 @@ class Plan:
         return None if found is None else found.var
 
     def choose(self, stage: Stage, what: str, options: Sequence[Any]) -> Any:
-        """A decision named after the stage, taken once; none where there is one option only."""
+        """A decision named after the stage, taken once; none where there is one option only, or where there are
+        enough sketches: then it is what a stage before decided, or the first option. Alike are decisions whose
+        names begin with the same word."""
         name, listed = f"{_word(stage.name)}_{what}", list(dict.fromkeys(options))
         if name not in self.decided:
-            self.decided[name] = listed[0] if len(listed) == 1 else self.s.choose(name, listed)
+            kind, before = what.partition("_")[0], f"{_word(stage.name)}_"
+            nth = sum(n.startswith(f"{before}{kind}") for n in self.decided)
+            if len(listed) > 1 and self.forks * len(listed) > MOST_FORKS:
+                self.follows.add(stage)
+                usual = self.usual.get((kind, nth))
+                self.decided[name] = usual if usual in listed else listed[0]
+            else:
+                self.forks *= len(listed)
+                self.decided[name] = listed[0] if len(listed) == 1 else self.s.choose(name, listed)
+            self.usual[kind, nth] = self.decided[name]
         return self.decided[name]
 
     def offer(self, stage: Stage, **loops: Loop) -> None:
@@ -77,12 +103,14 @@ def _word(name: str) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """What may be done with a stage, and when. With `last`, later rules are not asked where this one fits."""
+    """What may be done with a stage, and when. With `last`, later rules are not asked where this one fits.
+    `because` says what speaks for it at a stage, where there is more to say than what the rule does."""
 
     name: str
     when: Callable[[Plan, Stage], bool]
     apply: Callable[[Plan, Stage], None]
     last: bool = True
+    because: Callable[[Plan, Stage], str] | None = None
 
     def __call__(self, plan: Plan, stage: Stage) -> None:
         self.apply(plan, stage)
@@ -93,21 +121,27 @@ class Rule:
         return (self.apply.__doc__ or "").strip().partition("\n")[0]
 
 
-def rule(when: Callable[[Plan, Stage], bool], last: bool = True) -> Callable[[Callable[[Plan, Stage], None]], Rule]:
+def rule(
+    when: Callable[[Plan, Stage], bool], last: bool = True, because: Callable[[Plan, Stage], str] | None = None
+) -> Callable[[Callable[[Plan, Stage], None]], Rule]:
     """Make a function `fn(plan, stage)` a rule for the stages for which `when(plan, stage)` is true.
 
     It calls primitives on `stage` and `plan.s`, and leaves to tuning what it gets from `plan.knob` and
-    `plan.choose`. With `last=False` it is one way besides those of the rules after it.
+    `plan.choose`. With `last=False` it is one way besides those of the rules after it. Why a stage was
+    settled by it is the first line of its docstring, or what `because(plan, stage)` says.
     """
 
     def made(fn: Callable[[Plan, Stage], None]) -> Rule:
-        return Rule(fn.__name__, when, fn, last)
+        return Rule(fn.__name__, when, fn, last, because)
 
     return made
 
 
 def apply_rules(plan: Plan, rules: Sequence[Rule]) -> None:
-    """Settle every stage, outputs first. Stages that a rule adds are settled by it, or come next."""
+    """Settle every stage, outputs first. Stages that a rule adds are settled by it, or come next.
+
+    Raises WorkloadError, or what a primitive raised, naming the rule and the stage.
+    """
     while (stage := _next(plan)) is not None:
         fitting: list[Rule] = []
         for r in rules:
@@ -116,11 +150,39 @@ def apply_rules(plan: Plan, rules: Sequence[Rule]) -> None:
                 if r.last:
                     break
         if not fitting:
-            plan.done[stage] = "left as it is"
+            plan.done[stage] = NOBODY
+            plan.why[stage] = "no rule is for it" if stage.loops else "a single value: it has no loops"
             continue
         name = plan.choose(stage, "by", [r.name for r in fitting])
+        chosen = next(r for r in fitting if r.name == name)
         plan.done[stage] = name
-        next(r for r in fitting if r.name == name)(plan, stage)
+        plan.why[stage] = chosen.because(plan, stage) if chosen.because is not None else chosen.about
+        before = set(plan.done)
+        _apply(chosen, plan, stage)
+        plan.why.update(dict.fromkeys(set(plan.done) - before, f"made for {stage.name}"))
+    plan.s.remarks = list(_remarks(plan))
+
+
+def _apply(chosen: Rule, plan: Plan, stage: Stage) -> None:
+    at = f"rule {chosen.name} at stage {stage.name}"
+    try:
+        chosen(plan, stage)
+    except AutoschedError as error:
+        error.located("raised", call=f"{at}, {error.asked}" if error.asked else at, where=raised_at(error))
+        raise
+    except Exception as error:
+        raise WorkloadError(
+            f"it raised {type(error).__name__}: {error}", asked=f"{at}  at {raised_at(error)}"
+        ) from error
+
+
+def _remarks(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """(stage, rule, why) of every stage that is computed."""
+    for stage in plan.s.stages:
+        if stage.is_placeholder:
+            continue
+        said = [plan.why.get(stage, ""), "decided as stages before it" if stage in plan.follows else ""]
+        yield stage.name, plan.done[stage], "; ".join(x for x in [*said, look.missing_types(plan.target, stage)] if x)
 
 
 def _next(plan: Plan) -> Stage | None:
