@@ -176,6 +176,7 @@ C = Dialect(
     vector_store="",
     vector_aligned="",
     alignment_attribute="",
+    widest_access=16,
     vector_half_load="",
     vector_half_store="",
     vector_splat="",

@@ -9,7 +9,7 @@ from autosched.codegen.c_lanes import as_ramp, lane_of
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_temporaries import guarded_arguments, has_load, planned
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
-from autosched.codegen.c_vector import WIDEST_ACCESS, NotVector, Vectors
+from autosched.codegen.c_vector import NotVector, Vectors, array_alignment
 from autosched.errors import BuildError
 from autosched.ir.dtype import INT64, DType
 from autosched.ir.expr import (
@@ -37,9 +37,11 @@ from autosched.ir.stmt import (
     Stmt,
     Store,
     While,
+    expressions,
     load,
     seq,
     substitute_stmt,
+    walk,
 )
 from autosched.ir.visit import post_order
 
@@ -77,11 +79,14 @@ class Statements:
             self.depth -= 1
         self.line("}")
 
-    def array(self, buffer: Buffer, name: str, elements: int) -> str:
-        """The declaration of on-chip memory; a half that the device cannot compute with is its bits."""
+    def array(self, buffer: Buffer, name: str, elements: int, vectors: bool = True) -> str:
+        """The declaration of on-chip memory; a half that the device cannot compute with is its bits.
+
+        It is aligned, unless no `vectors` are read or written there.
+        """
         d = self.x.dialect
         packed = self.x.is_packed_half(buffer)
-        aligned = d.alignment_attribute.format(bytes=WIDEST_ACCESS) if buffer.scope == "shared" else ""
+        aligned = d.alignment_attribute.format(bytes=array_alignment(buffer, d)) if vectors else ""
         return f"{d.types['uint16'] if packed else d.storage_name(buffer.dtype)} {name}[{max(elements, 1)}]{aligned}"
 
     # -- statements ---------------------------------------------------------------------------
@@ -193,12 +198,12 @@ class Statements:
                         legal="split by a constant before computing it here, or use the scope 'shared' or 'global'",
                     )
                 elements *= int(extent.value)
-            self.declare_array(buffer, elements)
+            self.declare_array(buffer, elements, _has_vectors(s.body, buffer))
         self.emit(s.body)
 
-    def declare_array(self, buffer: Buffer, elements: int) -> None:
+    def declare_array(self, buffer: Buffer, elements: int, vectors: bool = False) -> None:
         name = self.x.buffers[buffer] = self.names.declare(buffer.name)
-        self.line(f"{self.array(buffer, name, elements)};")
+        self.line(f"{self.array(buffer, name, elements, vectors)};")
 
     # -- stores -------------------------------------------------------------------------------
     def _store(self, s: Store) -> None:
@@ -354,6 +359,14 @@ def _end(start: Expr, extent: Expr) -> Expr:
     if extent.op == "sub" and extent.args[1] is start and is_index(extent):
         return extent.args[0]
     return binary("add", start, extent)
+
+
+def _has_vectors(s: Stmt, buffer: Buffer) -> bool:
+    """Whether vectors of a buffer are read or written."""
+    if any(x.buffer is buffer and x.indices[0].dtype.lanes > 1 for x in walk(s) if isinstance(x, Store)):
+        return True
+    nodes = post_order([e for x in walk(s) for e in expressions(x)])
+    return any(e.op == "load" and e.value is buffer and e.args[0].dtype.lanes > 1 for e in nodes)
 
 
 def _reads(e: Expr, buffer: Buffer) -> bool:

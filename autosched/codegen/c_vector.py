@@ -16,6 +16,8 @@ from autosched.codegen.c_helpers import unsigned
 from autosched.codegen.c_lanes import as_ramp
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, SYMBOLS, UNARY, Code, infix, literal
+from autosched.codegen.dialects import Dialect
+from autosched.codegen.storage import constant_bytes
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, is_const, is_index
 from autosched.ir.simplify import Analyzer
@@ -25,8 +27,15 @@ from autosched.ir.visit import post_order
 __all__ = ["NotVector", "Vectors"]
 
 
-#: Bytes that a device reads or writes at once: four floats.
-WIDEST_ACCESS = 16
+#: Bytes to whose multiple shared arrays are aligned at least: four floats.
+SHARED_ALIGNMENT = 16
+
+
+def array_alignment(buffer: Buffer, dialect: Dialect) -> int:
+    """Bytes that the memory of a shared or private array begins at a multiple of: never more than it would waste."""
+    size = constant_bytes(buffer)
+    whole = min(dialect.widest_access, size & -size) if size else 1
+    return max(whole, SHARED_ALIGNMENT) if buffer.scope == "shared" else whole
 
 
 class NotVector(Exception):
@@ -58,9 +67,15 @@ class Vectors:
 
     def aligned(self, buffer: Buffer, index: Expr, lanes: int) -> str:
         """A template for the whole vector as one access of memory, or nothing where its address may not be a
-        multiple of its width. Devices have such accesses up to `WIDEST_ACCESS` bytes."""
+        multiple of its width.
+
+        `vload` and `vstore` promise nothing of alignment: PoCL makes an access of each lane of them, and arrays of
+        sums that are accessed so stay in memory.
+        """
         width = lanes * buffer.dtype.bytes
-        if lanes & (lanes - 1) or width > WIDEST_ACCESS or buffer.scope == "local":
+        on_chip = buffer.scope in ("shared", "local")
+        most = array_alignment(buffer, self.d) if on_chip else self.d.widest_access
+        if lanes & (lanes - 1) or width > most:
             return ""
         ramp = as_ramp(index)
         if ramp is None or any(c % lanes for c in Analyzer().poly(ramp[0]).terms.values()):
@@ -68,8 +83,8 @@ class Vectors:
         if buffer.scope == "shared" and any(d.op != "const" for d in buffer.shape):
             return ""  # an argument of the kernel: the host says where it lies
         of = dtype("uint8" if buffer.dtype.is_bool else buffer.dtype).with_lanes(lanes)
-        scope = self.d.shared_scope if buffer.scope == "shared" else self.d.global_scope
-        return self.d.vector_aligned.replace("{scope}", scope).replace("{type}", self.d.type_name(of))
+        scope = {"shared": f"{self.d.shared_scope} ", "local": ""}.get(buffer.scope, f"{self.d.global_scope} ")
+        return self.d.vector_aligned.replace("{scope} ", scope).replace("{type}", self.d.type_name(of))
 
     def pointer(self, buffer: Buffer, index: Expr, lanes: int) -> str:
         ramp = as_ramp(index)

@@ -173,6 +173,7 @@ CUDA = Dialect(
     vector_store="store_vector({x}, {pointer})",
     vector_aligned="*({type}*)({pointer})",
     alignment_attribute=" __attribute__((aligned({bytes})))",
+    widest_access=16,
     vector_half_load="load_half_vector<{lanes}, vec<float, {lanes}>>({pointer})",
     vector_half_store="store_half_vector<{lanes}>({x}, {pointer})",
     vector_splat="{type}({x})",

@@ -71,6 +71,7 @@ class Dialect:
     #: where the address is a multiple of the vector's width, which this attribute gives an array
     vector_aligned: str  #: the vector at {pointer} in memory qualified {scope}, to read or assign
     alignment_attribute: str
+    widest_access: int  #: bytes of the widest such vector; memory of arguments begins at a multiple of it
     vector_half_load: str
     vector_half_store: str
     vector_splat: str
@@ -194,6 +195,7 @@ OPENCL = Dialect(
     vector_store="vstore{lanes}({x}, 0, {pointer})",
     vector_aligned="*({scope} {type}*)({pointer})",
     alignment_attribute=" __attribute__((aligned({bytes})))",
+    widest_access=128,  # CL_DEVICE_MEM_BASE_ADDR_ALIGN is that of long16 at least
     vector_half_load="vload_half{lanes}(0, {pointer})",
     vector_half_store="vstore_half{lanes}_rte({x}, 0, {pointer})",
     vector_splat="({type})({x})",

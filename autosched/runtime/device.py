@@ -131,11 +131,13 @@ def with_machine(target: Target) -> Target:
     """A CPU's target with the caches and vector registers of this machine as limits; others as they are.
 
     They are what a cost model compares a candidate with, and change no code: `l1_bytes` to `l3_bytes`, a
-    thread's share where several CPUs have one cache, `vector_bytes` and `vector_registers`.
+    thread's share where several CPUs have one cache, `vector_bytes` and `vector_registers`. An OpenCL device may be
+    a CPU, too: its limits say so.
     """
-    if target.kind not in ("llvm", "c"):
+    if target.is_gpu_style and not target.limits.get("is_cpu"):
         return target
-    levels = {c.level: c.size // min(c.shared_by, target.num_threads) for c in data_caches()}
+    threads = target.limits.get("compute_units", 1) if target.is_gpu_style else target.num_threads
+    levels = {c.level: c.size // min(c.shared_by, threads) for c in data_caches()}
     sizes = {f"l{level}_bytes": size for level, size in levels.items() if level <= 3}
     sizes.setdefault("l3_bytes", max(levels.values()))
     width, count = _vector_registers(target)

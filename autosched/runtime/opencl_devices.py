@@ -183,6 +183,7 @@ def device_limits(target: Target) -> dict[str, int]:
         "shared_memory_bytes": info.shared_memory,
         "work_group_multiple": info.preferred_multiple or kernel_multiple(open_session(info)),
         "compute_units": info.compute_units,
+        "is_cpu": int(info.is_cpu),
         "fp16": int(info.fp16),
         "fp64": int(info.fp64),
     }

@@ -164,16 +164,19 @@ def test_golden_vectors() -> None:
         ("float32", 4, THREAD * 8 + 4, "shared", "*(__local float4*)(a + threadIdx_x * 8 + 4)"),
         ("float32", 4, THREAD * 4 + 1, "global", "vload4(0, a + threadIdx_x * 4 + 1)"),
         ("float32", 4, THREAD * 2, "global", "vload4(0, a + threadIdx_x * 2)"),
-        ("float32", 8, THREAD * 8, "global", "vload8(0, a + threadIdx_x * 8)"),
+        ("float32", 8, THREAD * 8, "global", "*(__global float8*)(a + threadIdx_x * 8)"),
+        ("float64", 16, THREAD * 16, "global", "*(__global double16*)(a + threadIdx_x * 16)"),
+        ("float32", 16, THREAD * 16, "shared", "*(__local float16*)(a + threadIdx_x * 16)"),
         ("float32", 3, THREAD * 3, "global", "vload3(0, a + threadIdx_x * 3)"),
         ("uint8", 16, THREAD * 16, "global", "*(__global uchar16*)(a + threadIdx_x * 16)"),
-        ("float32", 4, THREAD * 4, "local", "vload4(0, a + threadIdx_x * 4)"),
+        ("float32", 4, THREAD * 4, "local", "*(float4*)(a + threadIdx_x * 4)"),
+        ("float32", 4, THREAD * 4 + 2, "local", "vload4(0, a + threadIdx_x * 4 + 2)"),
     ],
 )
 def test_a_vector_that_lies_at_a_multiple_of_its_width_is_one_access(
     of: str, lanes: int, base: Expr, scope: str, text: str
 ) -> None:
-    """Devices have accesses of up to 16 bytes; `vload` promises the compiler no alignment. Registers have none."""
+    """`vload` promises the compiler no alignment. On-chip arrays are aligned to what their size is a multiple of."""
     a, b = array("a", of, 64, scope), array("b", of)
     copy: Stmt = Store(b, (ramp(THREAD + 1, 1, lanes),), load(a, ramp(base, 1, lanes)))
     found = source(copy, a, b) if scope == "global" else source(Allocate(a, copy), b)
@@ -194,7 +197,7 @@ def test_golden_shared_memory() -> None:
     read = Store(b, (THREAD,), load(tile, 7 - THREAD))
     text = emit_kernels(kernel(Allocate(tile, seq(fill, Barrier("shared"), read)), a, b), OPENCL)
     assert text.partition("{\n  __local")[2] == (
-        " float tile[8] __attribute__((aligned(16)));\n"
+        " float tile[8] __attribute__((aligned(32)));\n"
         "  const index_t threadIdx_x = get_local_id(0);\n"
         "  tile[threadIdx_x] = a[threadIdx_x];\n"
         "  barrier(CLK_LOCAL_MEM_FENCE);\n"

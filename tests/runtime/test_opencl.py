@@ -108,7 +108,7 @@ def test_a_missing_pyopencl_is_no_exception(monkeypatch: pytest.MonkeyPatch) -> 
 def test_limits_of_the_device() -> None:
     limits = device_limits(TARGET)
     assert set(limits) == {
-        "max_threads_per_block", "shared_memory_bytes", "work_group_multiple", "compute_units", "fp16", "fp64",
+        "max_threads_per_block", "shared_memory_bytes", "work_group_multiple", "compute_units", "is_cpu", "fp16", "fp64",
     }  # fmt: skip
     assert all(isinstance(v, int) for v in limits.values())
     assert limits["work_group_multiple"] > 0
