@@ -10,7 +10,7 @@ Knobs keep their names, so blocks that a template uses twice share them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autosched.schedule.schedule import Schedule
@@ -24,14 +24,14 @@ def item_knob(s: Schedule, name: str = "items") -> Any:
     return s.define_knob(name, [16, 32, 64, 128, 256])
 
 
-def bind_elements(s: Schedule, stage: Stage) -> Loop:
+def bind_elements(s: Schedule, stage: Stage, lanes: Sequence[int] = (1, 2, 4)) -> Loop:
     """All spatial loops of a stage as one: blocks of work-items, each with a vector of neighbours.
 
     Neighbouring work-items read neighbouring addresses, which the memory serves at once. Returns the
     loop of work-items; reduce loops, if there are any, stay inside it.
     """
     row = stage.fuse(*(x for x in stage.loops if not x.is_reduce))
-    vectors, lane = stage.split(row, factor=s.define_knob("lanes", [1, 2, 4]))
+    vectors, lane = stage.split(row, factor=s.define_knob("lanes", lanes))
     block, item = stage.split(vectors, factor=item_knob(s))
     stage.bind(block, "blockIdx.x")
     stage.bind(item, "threadIdx.x")

@@ -14,6 +14,7 @@ from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.trace import Trace
 from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION, FEATURES, Machine
 from autosched.space.features.names import PLAIN
+from autosched.space.gpu import share
 from autosched.space.loading import find_workload
 from autosched.space.space import Sketch, make_sketch, template_space
 from autosched.space.workload import Workload
@@ -264,3 +265,31 @@ def test_this_machine() -> None:
     narrow = with_machine(Target.parse("llvm -mattr=-avx512f"))
     assert Machine.of(narrow).vector_bytes <= 32
     assert with_machine(GPU) is GPU
+
+
+def test_operands_that_a_group_fetches_together_count_once() -> None:
+    """The loops over work-items of a copy to shared memory stand inside those of the sums, and are the same ones."""
+
+    def tiles(s: Schedule) -> None:
+        c = s["c"]
+        sums = s[s.cache_write("c", "local")]
+        by, ty = c.split("i", factor=8)
+        bx, tx = c.split("j", factor=8)
+        c.reorder(by, bx, ty, tx)
+        for loop, tag in ((by, "blockIdx.y"), (bx, "blockIdx.x"), (ty, "threadIdx.y"), (tx, "threadIdx.x")):
+            c.bind(loop, tag)
+        sums.compute_at(c, tx)
+        outer, inner = sums.split(sums.reduce_axis[0], factor=16)
+        sums.reorder(outer, inner, *(sums.roots[a] for a in sums.axis))
+        for name in ("a", "b"):
+            copy = s[s.cache_read(name, "shared", [sums])]
+            copy.compute_at(sums, outer)
+            share(copy, {"threadIdx.x": 8, "threadIdx.y": 8})
+
+    found = features(sketch_of(matmul(64), tiles, GPU))
+    assert found["threads"] == 64 and found["tasks"] == 64
+    products, copied, started = 64**3, 2 * 64 * 4 * 8 * 16, 2 * 64 * 64
+    assert found["iterations"] == pytest.approx(products + copied + started)
+    assert found["bytes_loaded"] == pytest.approx(4 * (3 * products + copied + 64 * 64))
+    assert found["shared_bytes"] == pytest.approx(4 * 2 * 8 * 16)
+    assert found["bytes_into_l1"] <= found["bytes_loaded"] + found["bytes_stored"]

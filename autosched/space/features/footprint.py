@@ -71,7 +71,7 @@ class Footprints:
             apart = apart + (
                 self.traffic(x, capacity) if isinstance(x, Nest) else self.fetched(x.accesses, frozenset())
             )
-        again = apart if nest.loop is None else nest.loop.extent * apart
+        again = nest.times * apart
         return select(self.fetched(accesses, nest.loops) <= capacity, compulsory, again)
 
     def _boxes(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> list[tuple[Buffer, list[Expr]]]:

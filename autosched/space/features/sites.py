@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from autosched.ir.expr import Expr, const, divide, make, maximum, select
@@ -56,10 +56,11 @@ class Site:
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """A loop with what is in it, in order; the root has no loop."""
+    """A loop with what is in it, in order; the root has no loop. `times` is how often it runs what is in it."""
 
     loop: For | None
     inside: tuple[Nest | Site, ...]
+    times: Expr = field(default_factory=lambda: const(1))
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:
@@ -85,8 +86,11 @@ def _inside(s: Stmt, loops: tuple[For, ...], guards: int) -> list[Nest | Site]:
         case Let():
             return _inside(substitute_stmt(s.body, {s.var: s.value}), loops, guards)
         case For():
-            inside = _inside(s.body, (*loops, s), guards)
-            return [Nest(s, tuple(inside))] if inside else []
+            # A work-item has one place along an axis: a loop over it inside of another does not run again for each.
+            same = [x for x in loops if s.thread.startswith("threadIdx") and x.thread == s.thread]
+            inside = _inside(s.body, (*(x for x in loops if x not in same), s), guards)
+            times = ratio(s.extent, product(same)) if same else s.extent
+            return [Nest(s, tuple(inside), times)] if inside else []
         case If():
             loops, guards = _loops_that_run(s, loops), guards + 1
     return [found for c in children(s) for found in _inside(c, loops, guards)]

@@ -41,12 +41,25 @@ __all__ = [
     "shared_tiles",
 ]
 
-#: Sums that one work-item may have in registers.
-MOST_SUMS = 64
+#: Sums that one work-item may have in registers, and of those that are CPUs vectors of sums.
+MOST_SUMS, MOST_VECTORS = 64, 16
+#: The longest vector type of OpenCL.
+MOST_LANES = 16
 #: Reduce loops this short are written out, all together or not at all.
 SHORT = 7
 #: A reduction this long is worth a work-group.
 LONG = 32
+
+
+def _is_cpu(plan: Plan) -> bool:
+    """Whether the device is a CPU: a work-group is a task then, and its work-items a loop."""
+    return bool(plan.target.limits.get("is_cpu"))
+
+
+def _lanes(plan: Plan, stage: Stage) -> tuple[int, ...]:
+    """Vectors of a work-item: four elements are what a GPU reads at once; a CPU has vector registers."""
+    whole = plan.machine.vector_bytes // stage.tensor.dtype.bytes if _is_cpu(plan) else 4
+    return tuple(n for n in (1, 2, 4, 8, 16) if n <= min(max(4, whole), MOST_LANES))
 
 
 @rule(when=lambda plan, stage: look.is_opaque(stage), because=lambda plan, stage: look.why_opaque(stage))
@@ -64,10 +77,12 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     row = stage.axis.index(best_rows(plan, stage, stage.axis[vector]))
     sources = list(dict.fromkeys(plan.s.stage(a.tensor) for a in look.accesses(s, stage)))
     long = max(range(len(stage.reduce_axis)), key=lambda i: length(stage.reduce_axis[i]) or 1 << 30)
-    rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", (1, 2, 4))
+    widths = _lanes(plan, stage)
+    rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", widths)
     items_y, items_x = plan.knob(stage, "items_y", (4, 8, 16)), plan.knob(stage, "items_x", (8, 16, 32))
     apart, steps = plan.knob(stage, "apart", (1, 2)), plan.knob(stage, "steps", (4, 8, 16, 32))
-    s.constrain(rows * lanes * apart * apart <= MOST_SUMS, "the sums do not fit into registers")
+    most = max(MOST_SUMS, MOST_VECTORS * widths[-1] if _is_cpu(plan) else 0)
+    s.constrain(rows * lanes * apart * apart <= most, "the sums do not fit into registers")
 
     sums, host = _register_sums(plan, stage)
     axes = list(host.axis)
@@ -204,7 +219,7 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
         elif _reduces_rows(plan, stage):
             group_reduction(plan, stage)
         else:
-            bind_elements(plan.s, stage)
+            _own_kernel(plan, stage)
         return
     ways = ["inline"] if _taps(plan, stage) <= MAX_TAPS else []
     ways += [name for name in places if name == "patch"]
@@ -226,7 +241,7 @@ def _taps(plan: Plan, stage: Stage) -> int:
 
 
 def _own_kernel(plan: Plan, stage: Stage) -> None:
-    bind_elements(plan.s, stage) if stage.axis else _one_item(stage)
+    bind_elements(plan.s, stage, _lanes(plan, stage)) if stage.axis else _one_item(stage)
 
 
 def _one_item(stage: Stage) -> None:
