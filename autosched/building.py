@@ -89,7 +89,7 @@ def search_space(
     Raises WorkloadError where there is no sketch.
     """
     workload = as_workload(what)
-    asked = workload.sizes_of(workload.sample_inputs(sizes))
+    asked = workload.sizes_at(sizes)
     found: SearchSpace = workload.search_space(with_machine(resolve_target(target)), asked, space, rules)
     return found
 

@@ -1,12 +1,14 @@
 """Print the sketches of a workload: what tuning searches, as templates to read, copy and change.
 
 Each sketch is a Python function with its knobs. Pasted into a file of search spaces, next to the
-workload, it is a template with the same points.
+workload, it is a template with the same points. Before them is said which rule settled each stage, and why.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autosched.cli import options
@@ -46,15 +48,35 @@ def run(args: argparse.Namespace) -> int:
     sizes = sizes_of(args, workload) or None
     space = search_space(workload, args.target, sizes=sizes, space=args.space, rules=args.rule)
     numbers = range(len(space.sketches)) if args.only is None else [_number(space, args.only) - 1]
+    shown = replace(space, sketches=tuple(space.sketches[i] for i in numbers))
     if args.json:
-        options.emit(
-            {"workload": repr(workload), "target": str(space.target), "sketches": [_facts(space, i) for i in numbers]}
-        )
+        options.emit(_all_facts(space, shown, numbers))
     elif args.names:
-        print("\n".join(f"{i + 1:4}  {space.sketches[i].name}" for i in numbers))
+        print("\n".join([*(f"{i + 1:4}  {space.sketches[i].name}" for i in numbers), *_account(shown)]))
     else:
-        print("\n\n".join(_as_template(space, i) for i in numbers))
+        account = "\n".join(f"# {line}".rstrip() for line in _account(shown)[1:])
+        print("\n\n".join([*([account] if account else []), *(_as_template(space, i) for i in numbers)]))
     return 0
+
+
+def _account(space: SearchSpace) -> list[str]:
+    """An empty line, and what settled each stage; combinations that the schedule refused, and why."""
+    from autosched.report.text import table
+
+    rows = [[stage, by, str(count), why] for stage, by, why, count in space.remarks]
+    lines = table(rows, ["stage", "rule", "sketches", "why"], right=(2,)) if rows else []
+    lines += [f"left out: {name}: {' '.join(why.split())}" for name, why in space.untraced.items()]
+    return ["", *lines] if lines else []
+
+
+def _all_facts(space: SearchSpace, shown: SearchSpace, numbers: Sequence[int]) -> dict[str, Any]:
+    return {
+        "workload": repr(space.workload),
+        "target": str(space.target),
+        "stages": [{"stage": s, "rule": by, "why": why, "sketches": n} for s, by, why, n in shown.remarks],
+        "left_out": dict(space.untraced),
+        "sketches": [_facts(space, i) for i in numbers],
+    }
 
 
 def _number(space: SearchSpace, number: int) -> int:
@@ -66,7 +88,9 @@ def _number(space: SearchSpace, number: int) -> int:
 
 
 def _points(sketch: Sketch) -> str:
-    return sketch.failure or f"{sketch.valid_points.count} points"
+    from autosched.report.text import plural
+
+    return sketch.failure or plural(sketch.valid_points.count, "point")
 
 
 def _facts(space: SearchSpace, i: int) -> dict[str, Any]:
@@ -77,6 +101,7 @@ def _facts(space: SearchSpace, i: int) -> dict[str, Any]:
         "points": sketch.valid_points.count,
         "failure": sketch.failure,
         "knobs": {k.name: list(k.values) for k in sketch.knobs},
+        "stages": {stage: by for stage, by, _ in sketch.remarks},
         "python": _source(sketch, f"sketch_{i + 1}"),
         "trace": sketch.trace,
     }

@@ -69,6 +69,7 @@ def compile_opencl(function: Function, target: Target) -> Artifact:
     Raises BuildError for what cannot be expressed, and for a constant work-group or shared memory
     beyond the limits of `target`, as far as those are known.
     """
+    _check_types(function, target)
     return _artifact(function, target, emit_program(function, OPENCL, native_half=bool(target.limits.get("fp16", 0))))
 
 
@@ -110,6 +111,21 @@ def emit_program(function: Function, dialect: Dialect, native_half: bool = False
 def _if_any(when: tuple[Expr, ...], elements: Dim) -> Dim:
     """No elements where nothing runs that would use them."""
     return ["mul", dim_of(logical_and(*when)), elements] if when else elements
+
+
+def _check_types(function: Function, target: Target) -> None:
+    """Raise BuildError for float64 on a device that has none, naming what holds or computes it."""
+    if target.limits.get("fp64") != 0:
+        return
+    for s in walk(function.body):
+        holds = isinstance(s, Store | Allocate) and s.buffer.dtype.scalar == "float64"
+        if holds or any(e.dtype.scalar == "float64" for e in post_order(expressions(s))):
+            where = f" for {s.buffer.name}" if isinstance(s, Store | Allocate) else ""
+            raise BuildError(
+                f"it computes in float64{where}, which the device does not have",
+                asked=f"{function.name} for {target}",
+                legal="float32 or integers, or a device with fp64: `autosched doctor` lists them",
+            )
 
 
 def _check_limits(launch: dict[str, Any], target: Target) -> None:

@@ -28,8 +28,10 @@ from autosched.space.valid import ValidPoints, valid_points
 from autosched.space.workload import MAX_FORKS, Template, Workload
 from autosched.target import Target
 
-__all__ = ["MAX_FORKS", "SearchSpace", "Sketch", "make_sketch", "template_space", "with_default"]
+__all__ = ["DEFAULT", "MAX_FORKS", "SearchSpace", "Sketch", "make_sketch", "template_space", "with_default"]
 
+#: Name of the sketch that is the default schedule.
+DEFAULT = "default"
 #: Sketches that are all lowered to count the feasible points of a space.
 FEW = 16
 #: Different reasons that the error of an impossible space lists.
@@ -207,6 +209,29 @@ class SearchSpace:
         found = [s.valid_points for s in self.sketches]
         return sum(v.count for v in found) if all(v.exact for v in found) else None
 
+    @cached_property
+    def remarks(self) -> list[tuple[str, str, str, int]]:
+        """Where rules made it: (stage, rule, why, in how many sketches), stages in the order of the program."""
+        order: list[str] = []
+        found: dict[str, dict[str, tuple[str, int]]] = {}
+        for sketch in self.sketches:
+            at = 0
+            for stage, by, why in sketch.remarks:
+                if stage not in found:
+                    order.insert(at, stage)
+                at = order.index(stage) + 1
+                rules = found.setdefault(stage, {})
+                first, count = rules.get(by, (why, 0))
+                rules[by] = first, count + 1
+        return [(stage, by, why, count) for stage in order for by, (why, count) in found[stage].items()]
+
+    @property
+    def is_default_alone(self) -> bool:
+        """Whether there is nothing but the default schedule, under whatever name."""
+        if len(self.sketches) != 1 or self.sketches[0].knobs:
+            return False
+        return self.sketches[0].trace == default_schedule(self.workload.args, self.target).trace.to_json()
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         return FEATURE_NAMES
@@ -293,14 +318,13 @@ def template_space(
     return space
 
 
-def with_default(space: SearchSpace) -> SearchSpace:
+def with_default(space: SearchSpace, sizes: dict[str, int]) -> SearchSpace:
     """The space with the default schedule as one more sketch, which has one point: what there is at least."""
     w, target = space.workload, space.target
     s = default_schedule(w.args, target)
     if space.find(s.trace.to_json()) is not None:
         return space
-    sizes = space.sketches[0].sizes if space.sketches else {}
-    return replace(space, sketches=(*space.sketches, make_sketch("default", w, s, target, sizes)))
+    return replace(space, sketches=(*space.sketches, make_sketch(DEFAULT, w, s, target, sizes)))
 
 
 def _forks(workload: Workload, t: Template, target: Target) -> Iterator[tuple[str, dict[str, Any], Any]]:

@@ -22,6 +22,7 @@ from autosched.errors import AutoschedError, WorkloadError
 from autosched.ir.expr import Expr, variables
 from autosched.schedule.trace import Trace
 from autosched.space.kinds import SPACES
+from autosched.space.samples import random_inputs
 from autosched.target import KINDS, Target
 from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
@@ -168,12 +169,21 @@ class Workload:
                     sizes[d.name] = int(n)
         return sizes
 
+    def sizes_at(self, sizes: dict[str, int] | None = None) -> dict[str, int]:
+        """The symbolic sizes that it is tuned at: those given, or of its own inputs; no array is made for nothing."""
+        given, names = sizes or {}, self.size_names()
+        own = self.function is not None and self.function.inputs is not None
+        if names and (own or any(n not in given for n in names)):
+            return self.sizes_of(self.sample_inputs(sizes))
+        return {n: given[n] for n in names}
+
     def sample_inputs(self, sizes: dict[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
-        """Arrays to tune on: the workload's own `inputs`, or small random integers of these sizes."""
+        """Arrays to tune on: the workload's own `inputs`, or small random integers of these sizes; what is used as
+        an index is one of what it looks up. Raises WorkloadError for a size that is not known, and MemoryError."""
         if self.function is not None and self.function.inputs is not None:
             arrays = list(self.function.inputs(**self.params, **(sizes or {})))
         else:
-            arrays = [_random_array(t, sizes or {}, seed + i, self.name) for i, t in enumerate(self.inputs)]
+            arrays = random_inputs(self.args, sizes or {}, seed, self.name)
         return [np.asarray(a, order="C") for a in arrays]  # unlike ascontiguousarray, keeps zero dimensions
 
     def reference(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -207,18 +217,23 @@ class Workload:
 
         `space` is one of `SPACES`; by default the workload's templates, or rules where it has none for the
         target. `rules` are asked before the built-in ones. What rules generate has the default schedule among
-        it, so that there is something even where no rule can do anything. Raises WorkloadError where there
-        is no sketch, and what `rules` raise.
+        it, so that there is something even where no rule can do anything, or one of the built-in rules fails.
+        Raises WorkloadError where there is no sketch, and what `rules` raise.
         """
         from autosched.space.rules import generated
-        from autosched.space.space import template_space, with_default
+        from autosched.space.space import SearchSpace, template_space, with_default
 
         if space and space not in SPACES:
             raise WorkloadError(f"there is no space {space!r}", asked=f"tune {self.name}", legal=", ".join(SPACES))
         own = [t for t in self.templates if t.fits(target)]
         auto = [generated(target, rules)] if space in ("auto", "all") or not (own or space) else []
-        found = template_space(self, target, sizes, (own if space != "auto" else []) + auto)
-        return with_default(found) if auto else found
+        try:
+            found = template_space(self, target, sizes, (own if space != "auto" else []) + auto)
+        except AutoschedError as error:
+            if rules or not auto or (own and space != "auto"):
+                raise
+            found = SearchSpace(self, target, (), {auto[0].name: str(error)})
+        return with_default(found, sizes) if auto else found
 
     def defaults(self, target: Target, space: Any) -> tuple[list[Any], list[dict[str, int]]]:
         """The trace of the default schedule, which has no knobs."""
@@ -232,27 +247,6 @@ class Workload:
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.params.items())})"
-
-
-def _random_array(t: Tensor, sizes: dict[str, int], seed: int, workload_name: str) -> np.ndarray:
-    """Small integers, so that float sums come out exact in any order."""
-    shape = []
-    for d in t.shape:
-        if d.op == "const":
-            shape.append(int(d.value))
-        elif d.op == "var" and d.name in sizes:
-            shape.append(sizes[d.name])
-        else:
-            raise WorkloadError(
-                f"the size {d!r} of {t.name} is not known",
-                asked=workload_name,
-                legal=f"give sizes, for example --size {d!r}=1024, or write @workload(inputs=...)",
-            )
-    rng = np.random.default_rng(seed)
-    if t.dtype.is_bool:
-        return rng.integers(0, 2, shape).astype(bool)
-    low, high = (0, 255) if t.dtype.kind == "uint" else (-4, 4)
-    return rng.integers(low, high, shape, endpoint=True).astype(t.dtype.numpy)
 
 
 def workload(fn: Callable[..., Any] | None = None, *, inputs: Callable[..., Sequence[np.ndarray]] | None = None) -> Any:

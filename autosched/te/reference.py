@@ -364,7 +364,8 @@ def _checked(indices: list[Any], shape: tuple[int, ...], where: np.ndarray | Non
             raise BuildError(
                 f"index {int(low) if low < 0 else int(high)} of dimension {axis} is outside 0..{length - 1}",
                 asked=f"read of {name}",
-                legal="guard the read with te.if_then_else, or clamp the index with te.min and te.max",
+                legal="guard the read with te.if_then_else, clamp the index with te.min and te.max, or give inputs "
+                "whose elements are places in it",
             )
     return grids
 

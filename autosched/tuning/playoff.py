@@ -16,14 +16,13 @@ import numpy as np
 from autosched.measure.protocol import Job
 from autosched.measure.stats import PlayoffResult, judge, ratio_interval
 from autosched.records import Record, ranked
+from autosched.space.space import DEFAULT
 
 if TYPE_CHECKING:
     from autosched.tuning.run import Run
 
 __all__ = ["DEFAULT", "FINALISTS", "Outcome", "finalists_of", "hold", "label", "without"]
 
-#: Name under which the default schedule is built, recorded and shown.
-DEFAULT = "default"
 #: How many of the best take part, and how many rounds they run.
 FINALISTS = 5
 ROUNDS = 15
@@ -68,7 +67,8 @@ def hold(run: Run, finalists: list[Record] | None = None) -> Outcome:
     """Measure the best, or other finalists, and the default schedule in turns, and say who won."""
     finalists = finalists_of(run) if finalists is None else sorted(finalists, key=run.costs.of)
     if not finalists:
-        run.note("no candidate could be measured: the default schedule stays", "warning")
+        if not run.is_settled:
+            run.note("no candidate could be measured: the default schedule stays", "warning")
         return Outcome(None, run.default_seconds)
     is_hopeless = _default_cost(run) > BEYOND_DOUBT * run.costs.of(finalists[0])  # its one measurement will do
     jobs = [] if is_hopeless else [Job(0, DEFAULT, run.default_knobs)]

@@ -42,6 +42,7 @@ from autosched.runtime.device import describe_device, resolve_target, versions, 
 from autosched.search import DEFAULT as STRATEGY
 from autosched.search import Candidate, Trial, make_strategy
 from autosched.search.guard import GuardedStrategy
+from autosched.space.space import SearchSpace
 from autosched.space.tunable import Tunable
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
@@ -156,6 +157,7 @@ class Run:
         self.batch = BATCH
         self.primed: PrimedCostModel | None = None
         self._batches = self.batches()
+        self.is_settled = False  # there is no choice but the default schedule
         self.in_vain = 0  # trials since the last that was the fastest so far
 
     # -- before the first trial -----------------------------------------------------------------
@@ -387,6 +389,11 @@ class Run:
         """What to measure next, until a limit is reached or the space is exhausted."""
         done = self.resumed
         self.trials_begun = self.elapsed
+        if (why := self._nothing_to_search()) is not None:
+            self.is_settled = True
+            self.note_failures()
+            self.note(why)
+            return
         while self.time_left > 0 and (self.limit is None or done < self.limit):
             if self.patience is not None and self.in_vain >= self.patience:
                 self.note(f"none of the last {self.in_vain} trials was faster than the best before")
@@ -406,6 +413,15 @@ class Run:
             done += len(batch)
             self.proposals.prepare(self.batch if self.limit is None else min(self.batch, self.limit - done))
             yield batch
+
+    def _nothing_to_search(self) -> str | None:
+        """Why no schedule can be better than the default one, where that is so."""
+        if self.expected and all(x is not None and x.size == 0 for x in self.expected):
+            return "its outputs have no elements at these sizes: there is nothing to make faster"
+        if not (isinstance(self.space, SearchSpace) and self.space.is_default_alone):
+            return None
+        reasons = [f"{stage}: {why}" for stage, _, why, _ in self.space.remarks]
+        return f"there is nothing to search but the default schedule{''.join(f'; {x}' for x in reasons)}"
 
     def note_faults(self, *, last: bool = False) -> None:
         """Tell what a strategy that is not ours did wrong; at the end, how often."""

@@ -118,7 +118,7 @@ class Rule:
     @property
     def about(self) -> str:
         """The first line of what the function says of itself."""
-        return (self.apply.__doc__ or "").strip().partition("\n")[0]
+        return (self.apply.__doc__ or "").strip().partition("\n")[0].rstrip(".")
 
 
 def rule(

@@ -1,0 +1,81 @@
+"""Arrays to tune on, for workloads that bring none: small integers, so that float sums come out exact in any order.
+
+Where the elements of an input say which element of another tensor is read, or where a scatter puts a value, they
+are places in that tensor: random integers of any size would mostly point beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from autosched.errors import WorkloadError
+from autosched.ir.expr import Expr
+from autosched.ir.visit import post_order
+from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
+
+__all__ = ["random_inputs"]
+
+#: Bytes that no machine can address.
+TOO_MANY = 1 << 47
+
+
+def random_inputs(args: Sequence[Tensor], sizes: dict[str, int], seed: int, name: str) -> list[np.ndarray]:
+    """One array for each placeholder, at these sizes. Raises WorkloadError for a size that is not known, and
+    MemoryError."""
+    ends = _places(args, sizes)
+    inputs = [t for t in args if isinstance(t.op, PlaceholderOp)]
+    return [_random_array(t, sizes, seed + i, name, ends.get(t)) for i, t in enumerate(inputs)]
+
+
+def _random_array(t: Tensor, sizes: dict[str, int], seed: int, name: str, end: int | None) -> np.ndarray:
+    shape = []
+    for d in t.shape:
+        length = _length(d, sizes)
+        if length is None:
+            raise WorkloadError(
+                f"the size {d!r} of {t.name} is not known",
+                asked=name,
+                legal=f"give sizes, for example --size {d!r}=1024, or write @workload(inputs=...)",
+            )
+        shape.append(length)
+    if math.prod(shape) * t.dtype.bytes >= TOO_MANY:
+        raise MemoryError(f"{t.name} has {' x '.join(map(str, shape))} elements of {t.dtype}")
+    rng = np.random.default_rng(seed)
+    if t.dtype.is_bool:
+        return rng.integers(0, 2, shape).astype(bool)
+    low, high = (0, 255) if t.dtype.kind == "uint" else (-4, 4)
+    if end is not None:
+        low, high = 0, min(max(end - 1, 0), int(t.dtype.max))
+    return rng.integers(low, high, shape, endpoint=True).astype(t.dtype.numpy)
+
+
+def _length(d: Expr, sizes: dict[str, int]) -> int | None:
+    if d.op == "const":
+        return int(d.value)
+    return sizes.get(d.name) if d.op == "var" else None
+
+
+def _places(args: Sequence[Tensor], sizes: dict[str, int]) -> dict[Tensor, int]:
+    """Inputs whose elements are indices as they are -> the length of the shortest dimension they index."""
+    found: dict[Tensor, int] = {}
+    for op in Graph.of(args).ops:
+        for e in post_order(op.body) if isinstance(op, ComputeOp) else ():
+            for index, dimension in _indices(op, e):
+                while index.op == "cast":
+                    index = index.args[0]
+                length = _length(dimension, sizes)
+                if index.op == "read" and length is not None and index.dtype.is_integer:
+                    found[index.value] = min(length, found.get(index.value, length))
+    return found
+
+
+def _indices(op: ComputeOp, e: Expr) -> Iterator[tuple[Expr, Expr]]:
+    """(index, length of the dimension) for what a read looks up, or a scatter stores to."""
+    if e.op == "read":
+        yield from zip(e.args, e.value.shape, strict=True)
+    elif e.op == "scatter":
+        _, _, *place = e.args
+        yield from zip(place, op.shape[len(op.shape) - len(place) :], strict=True)
