@@ -37,7 +37,8 @@ NEEDED = (
     "recomputation", "waste", "vector_arithmetic", "loads_for_each_store", "register_loads", "code_size",
     "bytes_loaded", "bytes_stored", "innermost_extent", "guards", "choices", "index_arithmetic", "spilled_vectors",
     "traffic", "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
-    "strided_loads", "side_iterations", "side_task_iterations",
+    "strided_loads", "gathered_loads", "masked_loads", "streamed_bytes", "vector_stores", "independent_sums",
+    "side_iterations", "side_task_iterations",
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
 DEEP = 6
@@ -73,8 +74,14 @@ class Core:
     store: float = 0.5
     #: Writing a register to the stack and reading it again.
     spill: float = 0.35
-    #: A lane that is loaded for itself.
-    strided: float = 0.42
+    #: A lane that comes with a wide load and a shuffle, and one that is loaded for itself.
+    strided: float = 0.06
+    gathered: float = 2.0
+    #: A lane that asks whether it is there: at borders they are computed one after the other.
+    masked: float = 0.4
+    #: A byte that is written past the caches, and what one costs that a cache sends on later.
+    streamed: float = 0.05
+    sent_on: float = 0.03
     #: A condition, a choice, an index operation of the sketch: cutting and hoisting remove nearly all of them.
     guard: float = 0.0015
     choice: float = 0.003
@@ -189,6 +196,7 @@ class _Body:
     registers: FloatArray  #: that one vector statement fills
     accumulators: FloatArray
     is_sum: np.ndarray  #: whether each run goes on with sums of the one before
+    found: FloatArray  #: lanes of the vectors that LLVM makes of a scalar loop; 1 where there are vectors already
 
     @staticmethod
     def of(f: Mapping[str, FloatArray], core: Core) -> _Body:
@@ -197,19 +205,25 @@ class _Body:
         registers = np.maximum(registers, 1.0)
         times = f["iterations"] * f["main_stage_share"] / (copies * np.maximum(f["lanes"], 1.0))
         is_sum = np.maximum(f["recomputation"], f["waste"]) > DEEP
-        return _Body(times, copies * registers, registers, np.maximum(f["accumulators"], 1.0), is_sum)
+        accumulators = np.maximum(f["accumulators"], 1.0)
+        # one long loop over neighbours without a chain: half of a register is what comes of it
+        plain = (f["lanes"] <= 1) & (copies <= 1) & (f["strided_loads"] < 1)
+        plain &= ~is_sum | (f["independent_sums"] > accumulators)
+        half = core.vector_bytes / np.maximum(f["vector_bytes"], 1.0) / 2
+        found = np.where(plain & (f["innermost_extent"] >= half), np.maximum(half, 1.0), 1.0)
+        return _Body(times / found, copies * registers, registers, accumulators, is_sum, found)
 
 
 def _busy(f: Mapping[str, FloatArray], body: _Body, core: Core) -> dict[str, FloatArray]:
     """What the pipes of a core do: the longest of these is what counts."""
     # Sums stay in registers: reading them again and again, as the sketch says, is not what the code does.
     loads = f["loads_for_each_store"] * body.accumulators * body.times
-    others = np.maximum(f["register_loads"] - loads - np.where(body.is_sum, body.accumulators * body.times, 0.0), 0.0)
+    others = f["register_loads"] / body.found - loads - np.where(body.is_sum, body.accumulators * body.times, 0.0)
     each = np.where(body.is_sum, core.multiply_add, core.arithmetic)
-    chain = np.where(body.is_sum, body.times * body.vectors / body.accumulators, 0.0)
+    chain = np.where(body.is_sum, body.times * body.vectors / np.maximum(f["independent_sums"], 1.0), 0.0)
     return {
-        "arithmetic": f["vector_arithmetic"] * body.registers * each,
-        "loads": (loads + others) * core.load,
+        "arithmetic": f["vector_arithmetic"] / body.found * each,
+        "loads": (loads + np.maximum(others, 0.0)) * core.load,
         "latency": chain * core.latency,
     }
 
@@ -219,13 +233,15 @@ def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
     # Footprints are hulls: of a fused loop that is taken apart again they are far too large.
     # No more comes than is read.
     read = f["bytes_loaded"] + f["bytes_stored"] + LINE * f["strided_loads"]
-    into_l1 = np.minimum(f["bytes_into_l1"], read)
+    into_l1 = np.maximum(np.minimum(f["bytes_into_l1"], read) - f["streamed_bytes"], 0.0)
     # Tasks meet in a second-level cache only if all they touch stays there: features take them for one loop.
     by_tasks = np.where(f["traffic"] > core.l2, f["tasks"] * f["task_footprint"], 0.0)
     into_l2 = np.minimum(np.maximum(f["bytes_into_l2"], by_tasks), into_l1)
     into_l3 = np.minimum(f["bytes_into_l3"], into_l2)
+    results = np.maximum(f["bytes_stored"] / (1.0 + f["recomputation"]) - f["streamed_bytes"], 0.0)
+    sent_on = np.where(into_l2 > core.l2, np.minimum(results, into_l2), 0.0)
     return {
-        "fetches": into_l1 * core.l1_byte + into_l2 * core.l2_byte,
+        "fetches": into_l1 * core.l1_byte + into_l2 * core.l2_byte + sent_on * core.sent_on,
         # What fits into the last-level cache is still there from the call before.
         "memory": np.where(into_l3 > core.l3, into_l3, 0.0) * core.l3_byte,
     }
@@ -233,13 +249,17 @@ def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
 
 def _overheads(f: Mapping[str, FloatArray], body: _Body, core: Core) -> dict[str, FloatArray]:
     """What a core does besides, one after the other."""
-    stored = np.where(body.is_sum, 1.0 - f["main_stage_share"], 1.0 / np.maximum(f["vector_fill"], 1e-9))
+    # sums stay in registers: what is stored for good is what other stages store
+    stored = f["vector_stores"] * np.where(body.is_sum, 1.0 - f["main_stage_share"], 1.0) / body.found
+    near = np.where(f["lanes"] > 1, np.maximum(f["strided_loads"] - f["gathered_loads"], 0.0), 0.0)
     return {
         "iterations": body.times * core.iteration,
         "entries": body.times / np.maximum(f["innermost_extent"], 1.0) * core.entry,
-        "stores": f["bytes_stored"] * stored / core.vector_bytes * core.store,
+        "stores": stored * core.store,
         "spills": body.times * f["spilled_vectors"] * core.spill,
-        "strided": f["strided_loads"] * core.strided,
+        "strided": near * core.strided + f["gathered_loads"] * core.gathered,
+        "masked": f["masked_loads"] * core.masked,
+        "streamed": f["streamed_bytes"] * core.streamed,
         "control": f["guards"] * core.guard + f["choices"] * core.choice + f["index_arithmetic"] * core.index,
     }
 

@@ -17,9 +17,9 @@ from autosched.space.features.names import PLAIN
 #: A product of 512 x 512 x 512 floats: 12 vectors of 16 sums in registers, both operands packed.
 PRODUCT = {
     "iterations": 2.0**27, "arithmetic": 2.0**28, "vector_arithmetic": 2.0**24, "main_stage_share": 0.99,
-    "lanes": 16, "unrolled": 12, "vector_bytes": 64, "vector_fill": 1, "accumulators": 12, "recomputation": 512,
+    "lanes": 16, "unrolled": 12, "vector_bytes": 64, "vector_fill": 1, "accumulators": 12, "independent_sums": 12, "recomputation": 512,
     "waste": 1, "loads_for_each_store": 0.67, "register_loads": 2.0**23 * 1.67, "code_size": 100,
-    "bytes_loaded": 2.0**31, "bytes_stored": 2.0**29, "innermost_extent": 512, "traffic": 2.0**21,
+    "bytes_loaded": 2.0**31, "bytes_stored": 2.0**29, "vector_stores": 2.0**23, "innermost_extent": 512, "traffic": 2.0**21,
     "tasks": 64, "task_footprint": 2.0**18, "imbalance": 1, "regions": 2, "bytes_into_l1": 1e8, "bytes_into_l2": 5e6,
     "bytes_into_l3": 3e6,
 }  # fmt: skip
@@ -48,13 +48,16 @@ def test_seconds_are_those_of_a_good_product_on_two_cores():
 @pytest.mark.parametrize(
     "worse",
     [
-        {"accumulators": 2, "unrolled": 2},  # multiply-adds wait for each other
+        {"accumulators": 2, "independent_sums": 2, "unrolled": 2},  # multiply-adds wait for each other
         {"lanes": 4, "vector_bytes": 16, "vector_fill": 0.25, "vector_arithmetic": 2.0**26},
         {"imbalance": 1.5},
         {"tasks": 1, "imbalance": 2},
         {"bytes_into_l1": 2e9},
         {"spilled_vectors": 12},
-        {"strided_loads": 1e7},
+        {"strided_loads": 2e7},
+        {"strided_loads": 1e6, "gathered_loads": 1e6},
+        {"masked_loads": 1e7},
+        {"streamed_bytes": 2e7},
         {"regions": 500},
         {"side_iterations": 1e7, "side_task_iterations": 1e7},
         {"traffic": 2.0**24, "tasks": 4096},  # every task fetches its operands again
@@ -112,7 +115,7 @@ def test_where_it_says_nothing():
     assert found is not None and (found.core.units, found.core.vector_bytes) == (4, 16)
     with pytest.raises(UsageError, match=f"does not have the features .*{NEEDED[0]}"):
         make_model("analytical", ["tile"])
-    with pytest.raises(UsageError, match="2 features|57 features|shape"):
+    with pytest.raises(UsageError, match="2 features|65 features|shape"):
         found.seconds(np.zeros((1, 2)))
     with pytest.raises(UsageError, match="positive"):
         found.fit(row(), [0.0], [0])

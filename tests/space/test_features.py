@@ -78,12 +78,13 @@ def with_numbers(w: Workload, sketch: Sketch, knobs: dict[str, int], target: Tar
 
 
 #: Upper bounds while knobs are open: a number may resolve a clamp or a guard for good.
-BOUNDS = {"index_arithmetic", "choices", "guards"}
+BOUNDS = {"index_arithmetic", "choices", "guards", "masked_loads"}
 #: Bounds, too, and quotients of such, but close ones on a CPU: where a sketch divides or fuses by a knob.
 CLOSE = {
     "traffic", "task_footprint", "inner_footprint", "row_footprint", "reuse", "reuse_distance",
     "bytes_into_l1", "bytes_into_l2", "bytes_into_l3", "l1_reuse", "l2_reuse", "l3_reuse", "l2_intensity",
-    "memory_intensity", "private_bytes", "strided_loads", "side_strided_loads", "uncoalesced_loads", "bank_conflicts",
+    "memory_intensity", "private_bytes", "strided_loads", "gathered_loads", "side_strided_loads", "uncoalesced_loads",
+    "bank_conflicts", "row_pages", "crowded_lines",
 }  # fmt: skip
 
 
@@ -183,6 +184,85 @@ def elementwise(apply, shape=(100, 60), target: Target = CPU) -> dict[str, float
     a = te.placeholder(shape, name="a")
     w = Workload("twice", (a, te.compute(shape, lambda i, j: a[i, j] * 2.0, name="b")))
     return features(sketch_of(w, apply, target))
+
+
+def test_lanes_that_are_loaded_for_themselves() -> None:
+    """Strides up to 4 come as wide loads and shuffles, columns of a matrix and looked-up elements do not."""
+    a, at = te.placeholder((64, 64), name="a"), te.placeholder((16,), "int32", name="at")
+
+    def gathered(read) -> float:
+        w = Workload("t", (a, at, te.compute((16, 16), read, name="b")))
+        return features(sketch_of(w, lambda s: s["b"].vectorize("j")))["gathered_loads"]
+
+    assert gathered(lambda i, j: a[i, j] + at[i]) == gathered(lambda i, j: a[i, j * 4]) == 0
+    assert gathered(lambda i, j: a[i, j * 5]) == gathered(lambda i, j: a[j, i]) == pytest.approx(256)
+    assert gathered(lambda i, j: a[i, te.max(te.min(at[j], 63), 0)]) == pytest.approx(256)
+    assert gathered(lambda i, j: a[i, j * 3 // 2]) == 0  # the same pattern in every vector
+
+
+def test_lanes_with_a_condition_of_their_own() -> None:
+    a = te.placeholder((64, 64), name="a")
+
+    def masked(holds) -> float:
+        w = Workload(
+            "t", (a, te.compute((64, 64), lambda i, j: te.if_then_else(holds(i, j), a[i, j], te.const(0)), name="b"))
+        )
+        return features(sketch_of(w, lambda s: s["b"].vectorize(s["b"].split("j", factor=16)[1])))["masked_loads"]
+
+    assert masked(lambda i, j: j > 3) == pytest.approx(64 * 64)
+    assert masked(lambda i, j: i > 3) == 0
+
+
+def test_what_is_written_past_the_caches() -> None:
+    def apply(s: Schedule) -> None:
+        s["b"].vectorize("j")
+        s["b"].pragma("j", "streaming_store")
+
+    assert elementwise(apply)["streamed_bytes"] == pytest.approx(100 * 60 * 4)
+    assert elementwise(lambda s: s["b"].vectorize("j"))["streamed_bytes"] == 0
+
+
+def test_rows_far_apart() -> None:
+    """A column of a matrix: a page for each element, and where rows are whole pages, one place for all of them."""
+    wide = elementwise(lambda s: s["b"].reorder("j", "i"), shape=(32, 1024))
+    assert wide["row_pages"] == wide["crowded_lines"] == pytest.approx(2 * 32)
+    odd = elementwise(lambda s: s["b"].reorder("j", "i"), shape=(32, 1040))
+    assert odd["row_pages"] == pytest.approx(2 * 32) and odd["crowded_lines"] == 0
+    near = elementwise(lambda s: s["b"].reorder("j", "i"), shape=(32, 16))
+    assert near["row_pages"] == pytest.approx(2)
+    assert elementwise(lambda s: None, shape=(32, 1024))["crowded_lines"] == 0
+
+
+def test_what_is_asked_for_ahead() -> None:
+    def ahead(by: int) -> float:
+        return elementwise(lambda s: s["b"].prefetch("a", "i", by))["prefetch_distance"]
+
+    assert ahead(3) == pytest.approx(3 * 60 * 4) and ahead(1) < ahead(2) < ahead(3)
+    assert elementwise(lambda s: None)["prefetch_distance"] == 0
+
+
+def test_sums_that_do_not_wait_for_each_other() -> None:
+    """A column at a time is one chain; with columns inside, each element has a sum of its own."""
+    a, k = te.placeholder((64, 48), name="a"), te.reduce_axis((0, 64), "k")
+    w = Workload("t", (a, te.compute((48,), lambda j: te.sum(a[k, j], axis=k), name="b")))
+    assert features(sketch_of(w, lambda s: s["b"].reorder("j", "k")))["independent_sums"] == pytest.approx(1)
+    assert features(sketch_of(w, lambda s: s["b"].reorder("k", "j")))["independent_sums"] == pytest.approx(48)
+
+
+def test_windows_of_neighbouring_copies_share_loads() -> None:
+    """Four rows with windows of three: six different ones."""
+    a, k = te.placeholder((66, 64), name="a"), te.reduce_axis((0, 3), "k")
+    w = Workload("t", (a, te.compute((64, 64), lambda i, j: te.sum(a[i + k, j], axis=k), name="b")))
+
+    def apply(s: Schedule) -> None:
+        b = s["b"]
+        tile, row = b.split("i", factor=4)
+        b.reorder(tile, "k", row, "j")
+        b.unroll("k")
+        b.unroll(row)
+        b.vectorize(b.split("j", factor=16)[1])
+
+    assert features(sketch_of(w, apply))["loads_for_each_store"] == pytest.approx(6 / 4)
 
 
 def test_tails_and_tasks() -> None:

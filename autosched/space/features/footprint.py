@@ -15,17 +15,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from autosched.ir.expr import Expr, compare, const, floordiv, logical_and, maximum, minimum, select, variables
+from autosched.ir.expr import (
+    Expr,
+    compare,
+    const,
+    floordiv,
+    floormod,
+    logical_and,
+    maximum,
+    minimum,
+    select,
+    variables,
+)
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer
 from autosched.lower.bounds import interval
 from autosched.space.features.sites import Access, Nest
 
-__all__ = ["CACHE_LINE", "Footprints"]
+__all__ = ["CACHE_LINE", "PAGE", "Footprints"]
 
 #: Bytes that caches fetch at once.
 CACHE_LINE = 64
+#: Bytes of a page of memory; and addresses so far apart share a place in a first-level cache.
+PAGE = 4096
 
 _Box = list[tuple[Poly, Poly]]  # low and width along each dimension
 
@@ -60,6 +73,31 @@ class Footprints:
                     size = size * side
                 total = total + size
         return total
+
+    def pages(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
+        """Pages of memory that the boxes lie in."""
+        total: Expr = const(0)
+        for buffer, sides in self._boxes(accesses, relaxed):
+            if buffer.scope in ("global", ""):
+                total = total + floordiv(_in_units(buffer, sides, PAGE), PAGE)
+        return total
+
+    def crowded(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
+        """Cache lines of those boxes whose rows lie whole pages apart."""
+        total: Expr = const(0)
+        for buffer, sides in self._boxes(accesses, relaxed):
+            if buffer.scope not in ("global", "") or len(sides) < 2:
+                continue
+            rows, size = sides[-2], buffer.dtype.bytes
+            lines = rows * floordiv(_whole(sides[-1] * size, CACHE_LINE), CACHE_LINE)
+            meet = compare("eq", floormod(buffer.shape[-1] * size, PAGE), 0)
+            total = total + select(logical_and(rows > 1, meet), lines, 0)
+        return total
+
+    def sides(self, access: Access, relaxed: frozenset[Expr]) -> list[Expr]:
+        """Elements along each dimension that an access reaches as the relaxed variables run."""
+        buffer, indices = access
+        return self._box(buffer, (indices,), relaxed)
 
     def traffic(self, nest: Nest, capacity: int) -> Expr:
         """Bytes that a cache of `capacity` bytes fetches while a nest runs."""
@@ -120,15 +158,22 @@ def _is_open(length: Poly) -> bool:
 
 def _in_lines(buffer: Buffer, sides: list[Expr]) -> Expr:
     """Bytes of the cache lines that a box of a row-major buffer lies in, if its rows begin at a line."""
+    return _in_units(buffer, sides, CACHE_LINE)
+
+
+def _in_units(buffer: Buffer, sides: list[Expr], unit: int) -> Expr:
+    """The same for units of any size, such as pages."""
     held: Expr = const(buffer.dtype.bytes)  # bytes of the box, the outer dimensions aside
-    fetched: Expr = _whole_lines(held)
+    apart = held  # bytes from one element of a dimension to the next
+    fetched: Expr = _whole(held, unit)
     covered = const(True)  # whether the inner dimensions are covered from end to end
     for side, extent in zip(reversed(sides), reversed(buffer.shape), strict=True):
         held = held * side
-        fetched = select(covered, _whole_lines(held), side * fetched)
+        fetched = select(covered, _whole(held, unit), minimum(side * fetched, _whole(side * apart, unit)))
+        apart = apart * extent
         covered = logical_and(covered, side is extent or compare("eq", side, extent))
     return fetched
 
 
-def _whole_lines(size: Expr) -> Expr:
-    return floordiv(size + (CACHE_LINE - 1), CACHE_LINE) * CACHE_LINE
+def _whole(size: Expr, unit: int) -> Expr:
+    return floordiv(size + (unit - 1), unit) * unit

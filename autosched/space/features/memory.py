@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from autosched.ir.expr import Expr, const, maximum, select, variables
-from autosched.ir.stmt import Allocate, Buffer, For, Stmt, children
+from autosched.ir.stmt import Allocate, Buffer, For, Prefetch, Stmt, children
+from autosched.ir.visit import substitute
 from autosched.space.features.footprint import Footprints
 from autosched.space.features.machine import Machine
-from autosched.space.features.sites import Nest, Site, of_the_last, ratio
+from autosched.space.features.sites import Access, Nest, Site, of_the_last, ratio
 
 __all__ = ["buffer_bytes", "memory_features"]
 
@@ -30,6 +31,7 @@ def memory_features(
     }
     found |= _main_footprints(main, prints)
     found["reuse"] = ratio(work["bytes_loaded"], found["traffic"])
+    found["prefetch_distance"] = _asked_ahead(body)
     return found | _intermediates(body)
 
 
@@ -47,13 +49,42 @@ def _main_footprints(main: Site, prints: Footprints) -> dict[str, Expr]:
     for load in main.loads:
         repeats = [x for x in main.loops if x.kind != "vectorize" and not _moves(load, x)]
         distance = maximum(distance, of_the_last(repeats, lambda at, r=repeats: inside(r[at]), const(0)))  # type: ignore[misc]
+
+    def of_a_row(of: Callable[[Iterable[Access], frozenset[Expr]], Expr]) -> Expr:
+        def value(at: int) -> Expr:
+            return of(main.accesses, frozenset(x.var for x in main.loops[main.loops.index(serial[at]) :]))
+
+        return of_the_last(serial, value, of(main.accesses, frozenset(x.var for x in main.loops)))
+
     return {
         "traffic": whole,
         "task_footprint": of([x for x in main.loops if x not in main.outer]),
         "inner_footprint": of_the_last(serial, lambda at: inside(serial[at]), whole),
         "row_footprint": of_the_last(serial, lambda at: inside(serial[at], 1), whole),
         "reuse_distance": distance,
+        "row_pages": of_a_row(prints.pages),
+        "crowded_lines": of_a_row(prints.crowded),
     }
+
+
+def _asked_ahead(body: Stmt) -> Expr:
+    """How many bytes prefetches run ahead of where the loops around them are, at most."""
+    most: Expr = const(0)
+
+    def visit(s: Stmt, first: dict[Expr, Expr]) -> None:
+        nonlocal most
+        if isinstance(s, For):
+            first = {**first, s.var: const(0)}
+        if isinstance(s, Prefetch):
+            distance: Expr = const(0)
+            for index, extent in zip(s.indices, s.buffer.shape, strict=True):
+                distance = distance * extent + substitute(index, first)
+            most = maximum(most, distance * s.buffer.dtype.bytes)
+        for c in children(s):
+            visit(c, first)
+
+    visit(body, {})
+    return most
 
 
 def _moves(load: Expr, loop: For) -> bool:

@@ -16,14 +16,18 @@ FEATURES = {
     # work.py: arithmetic and accesses
     "iterations": "store executions, all stores",
     "arithmetic": "arithmetic on values, in units of one add",
-    "vector_arithmetic": "the same, where one vector instruction counts once",
+    "vector_arithmetic": "the same in instructions: a vector counts as often as it fills registers",
     "index_arithmetic": "index operations that are left in the innermost body",
     "choices": "selects and clamps evaluated",
     "guards": "conditions tested",
     "bytes_loaded": "bytes read, counting every access",
     "bytes_stored": "bytes written",
     "vector_loads": "load instructions, where one vector access counts once",
+    "vector_stores": "store instructions: a vector counts as often as it fills registers",
     "strided_loads": "loads whose vector lanes are not contiguous",
+    "gathered_loads": "of a vector's lanes, those that are loaded one at a time: far apart, or anywhere",
+    "masked_loads": "of a vector's lanes, those that are loaded if a condition of their own holds",
+    "streamed_bytes": "bytes written past the caches",
     "recomputation": "stores to intermediates for each store to an output",
     "main_stage_share": "share of all store executions that the main store has",
     "side_iterations": "store executions outside the main store's nest, such as packing and padding",
@@ -45,6 +49,9 @@ FEATURES = {
     "l2_intensity": "arithmetic for each byte that the second-level caches fetch",
     "memory_intensity": "arithmetic for each byte from memory",
     "reuse_distance": "bytes touched until a value of the main store is read again, the farthest of its loads",
+    "row_pages": "pages of 4 KiB touched by one whole innermost serial loop, main store",
+    "crowded_lines": "cache lines there that lie whole pages apart, so that they compete for places in a cache",
+    "prefetch_distance": "bytes from where reading is to where it is asked for ahead, the farthest",
     "private_bytes": "bytes of intermediates in one task",
     "global_intermediate_bytes": "bytes of intermediates in main memory",
     # registers.py: vectors and written-out code
@@ -53,6 +60,7 @@ FEATURES = {
     "vector_fill": "share of the machine's vector registers that its vectors fill",
     "unrolled": "copies of the main store that are written out",
     "accumulators": "vector registers that the copies of the main store write",
+    "independent_sums": "the same for all iterations of the innermost serial loop: none waits for another",
     "live_vectors": "vector registers that the written-out body of the main store needs at once, at least",
     "spilled_vectors": "how many of them the machine does not have",
     "register_loads": "load instructions, where copies that read the same vector share one",
@@ -80,4 +88,4 @@ FEATURE_NAMES = tuple(FEATURES)
 #: Given as they are, not as log2(1 + x).
 PLAIN = frozenset({"main_stage_share", "loops", "vector_fill", "warp_fill"})
 #: Changes with the names, and by hand when a column of the same name begins to mean something else.
-FEATURE_VERSION = hashlib.sha256("\n".join(("3", *FEATURE_NAMES)).encode()).hexdigest()[:12]
+FEATURE_VERSION = hashlib.sha256("\n".join(("4", *FEATURE_NAMES)).encode()).hexdigest()[:12]

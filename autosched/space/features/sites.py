@@ -39,6 +39,11 @@ class Site:
         """How often the store is executed."""
         return product(self.loops)
 
+    @cached_property
+    def vectorized(self) -> frozenset[Expr]:
+        """The variables of its vector loops."""
+        return frozenset(x.var for x in self.loops if x.kind == "vectorize")
+
     @property
     def lanes(self) -> Expr:
         return product(x for x in self.loops if x.kind == "vectorize")

@@ -7,22 +7,31 @@ from collections.abc import Sequence
 from autosched.ir.expr import (
     OPS,
     Expr,
+    ceildiv,
     compare,
     const,
     is_index,
     logical_and,
+    logical_not,
+    maximum,
     select,
     variables,
 )
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer
 from autosched.ir.visit import post_order, rebuild
+from autosched.space.features.machine import Machine
 from autosched.space.features.sites import Site, of_the_last, product, ratio
 
-__all__ = ["is_arithmetic", "step", "work_features"]
+__all__ = ["is_arithmetic", "step", "unclamped", "work_features"]
+
+#: Lanes no further apart than this come as wide loads and shuffles.
+WIDEST_STRIDE = 4
 
 
-def work_features(sites: Sequence[Site], main: Site, outputs: set[Buffer], an: Analyzer) -> dict[str, Expr]:
+def work_features(
+    sites: Sequence[Site], main: Site, outputs: set[Buffer], an: Analyzer, machine: Machine
+) -> dict[str, Expr]:
     """The columns of this file."""
     sums: dict[str, Expr] = {}
 
@@ -34,7 +43,7 @@ def work_features(sites: Sequence[Site], main: Site, outputs: set[Buffer], an: A
     for name in ("side_iterations", "side_bytes", "side_strided_loads", "side_task_iterations"):
         sums[name] = const(0)
     for site in sites:
-        costs = _costs(site, an)
+        costs = _costs(site, an, machine)
         for name, amount in costs.items():
             add(name, amount)
         if site.store.buffer in outputs:
@@ -51,26 +60,38 @@ def work_features(sites: Sequence[Site], main: Site, outputs: set[Buffer], an: A
     return sums
 
 
-def _costs(site: Site, an: Analyzer) -> dict[str, Expr]:
+def _costs(site: Site, an: Analyzer, machine: Machine) -> dict[str, Expr]:
     times = site.iterations
     vector_times = ratio(times, site.lanes)
     nodes, loads = post_order(site.store.value), site.loads
-    arithmetic = sum(0.5 if e.op == "cast" else OPS[e.op].flops for e in nodes if is_arithmetic(e))
+    by_width: dict[int, float] = {}
+    for e in nodes:
+        if is_arithmetic(e):
+            by_width[e.dtype.bytes] = by_width.get(e.dtype.bytes, 0.0) + (0.5 if e.op == "cast" else OPS[e.op].flops)
+    arithmetic = sum(by_width.values())
+    instructions: Expr = const(0.0, "float64")
+    for width, flops in by_width.items():
+        instructions = instructions + const(flops, "float64") * ceildiv(site.lanes * width, machine.vector_bytes)
     index_nodes = [e for i in (*site.store.indices, *(a for e in loads for a in e.args)) for e in post_order(i)]
     choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
     fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
     strided = of_the_last(fast, lambda at: _strided(loads, fast[at].var, an), const(0))
+    masked = sum(_is_masked(e, site) for e in nodes) if site.vectorized else 0
     return {
         "iterations": times,
         "arithmetic": times * const(arithmetic, "float64"),
-        "vector_arithmetic": vector_times * const(arithmetic, "float64"),
+        "vector_arithmetic": vector_times * instructions,
         "index_arithmetic": vector_times * const(float(sum(OPS[e.op].flops for e in index_nodes)), "float64"),
         "choices": vector_times * const(float(len(choices)), "float64"),
         "guards": vector_times * const(float(site.guards), "float64"),
         "bytes_loaded": times * const(sum(e.dtype.bytes for e in loads)),
         "bytes_stored": times * const(site.store.buffer.dtype.bytes),
         "vector_loads": vector_times * const(float(len(loads)), "float64"),
+        "vector_stores": vector_times * ceildiv(site.lanes * site.store.buffer.dtype.bytes, machine.vector_bytes),
         "strided_loads": times * strided,
+        "gathered_loads": times * _gathered(loads, site, an),
+        "masked_loads": select(site.lanes > 1, times, 0) * const(float(masked), "float64"),
+        "streamed_bytes": times * const(site.store.buffer.dtype.bytes if site.store.streaming else 0),
     }
 
 
@@ -89,11 +110,42 @@ def _strided(loads: Sequence[Expr], v: Expr, an: Analyzer) -> Expr:
     return count
 
 
+def _gathered(loads: Sequence[Expr], site: Site, an: Analyzer) -> Expr:
+    """Of some loads, those of which each lane of a vector is loaded for itself."""
+    count: Expr = const(0)
+    for load in loads:
+        for loop in (x for x in site.loops if x.kind == "vectorize"):
+            by = step(load, loop.var, an)
+            near = const(_is_pattern(load, site, an)) if by is None else compare("le", maximum(by, -by), WIDEST_STRIDE)
+            count = count + select(logical_and(loop.extent > 1, logical_not(near)), 1, 0)
+    return count
+
+
+def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
+    """Whether lanes lie equally in every vector, however unevenly: wide loads and shuffles bring them."""
+    fixed = site.vectorized | {x.var for x in site.copies}
+    for index in load.args:
+        for v in site.vectorized & variables(index):
+            index = unclamped(index, v)
+        for monomial in an.poly(index).terms:
+            known = frozenset(v for atom in monomial for v in variables(atom) if v.value.role not in ("size", "knob"))
+            if not known.isdisjoint(site.vectorized) and not known <= fixed:
+                return False
+    return not any(e.op == "load" for index in load.args for e in post_order(index))
+
+
+def _is_masked(e: Expr, site: Site) -> int:
+    """How many loads of a choice between values run only for the lanes for which its condition holds."""
+    if e.op != "if_then_else" or is_index(e) or site.vectorized.isdisjoint(variables(e.args[0])):
+        return 0
+    return sum(x.op == "load" for x in post_order(e.args[1:]))
+
+
 def step(access: Expr, v: Expr, an: Analyzer) -> Expr | None:
     """Elements from what one iteration of a loop reads to what the next one does, clamps aside; None if it varies."""
     offset: Expr = const(0)
     for index, extent in zip(access.args, access.value.shape, strict=True):
-        offset = offset * extent + _unclamped(index, v)
+        offset = offset * extent + unclamped(index, v)
     linear = an.poly(offset).linear_in(v)
     if linear is None or any(v in variables(atom) for atom in linear[1].atoms()):
         return None
@@ -101,7 +153,7 @@ def step(access: Expr, v: Expr, an: Analyzer) -> Expr | None:
     return by if all(x.value.role in ("size", "knob") for x in variables(by)) else None
 
 
-def _unclamped(index: Expr, v: Expr) -> Expr:
+def unclamped(index: Expr, v: Expr) -> Expr:
     """An index as it is away from the borders: of a clamp, the side that moves with `v`."""
     done: dict[Expr, Expr] = {}
     for e in post_order(index):

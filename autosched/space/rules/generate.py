@@ -51,6 +51,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         sums.bands_of_rows,
         sums.sums_of_columns,
         sums.reduction_in_place,
+        rows.whole_pixels,
         rows.whole_rows,
     )
 

@@ -12,11 +12,14 @@ same elements as their neighbours are written out together, so that those are lo
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autosched.ir.dtype import DType
 from autosched.ir.expr import is_const, is_index, variables
 from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
+from autosched.space.features.work import unclamped
 from autosched.space.rules import look, sums
 from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.values import long_lanes, powers
@@ -26,6 +29,8 @@ __all__ = ["fill", "neighbours_share", "whole_rows"]
 
 #: A row of fewer elements than this is one axis with the axis outside it.
 SHORT = 16
+#: Channels of a pixel.
+MOST_CHANNELS = 4
 #: Vectors of results that are written out; each comes with all that it is computed from.
 MOST_VECTORS = 32
 #: Rows that are written out together.
@@ -34,6 +39,29 @@ ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 def _is_map(plan: Plan, stage: Stage) -> bool:
     return is_injective(stage) and not look.is_opaque(stage) and bool(stage.axis)
+
+
+def _steps_over_pixels(plan: Plan, stage: Stage) -> bool:
+    """Whether neighbouring pixels of several channels are made of pixels that are no neighbours."""
+    if (
+        not _is_map(plan, stage)
+        or len(stage.axis) < 3
+        or not 1 < (look.length(stage.axis[-1]) or SHORT) <= MOST_CHANNELS
+    ):
+        return False
+    return any(any(step not in (0, 1) for step in steps) for steps in _steps_of_pixels(plan, stage))
+
+
+def _steps_of_pixels(plan: Plan, stage: Stage) -> list[tuple[int | None, ...]]:
+    """How far indices move from a pixel to the next, for each read of channels; clamps aside."""
+    x, c = stage.axis[-2:]
+    reads = [a for a in look.accesses(plan.s, stage) if a.mentions(x) and a.mentions(c)]
+    return [replace(a, indices=tuple(unclamped(i, x.var) for i in a.indices)).steps(x) for a in reads]
+
+
+def _has_pattern(plan: Plan, stage: Stage) -> bool:
+    """Whether pixels lie equally far apart wherever one is."""
+    return all(step is not None for steps in _steps_of_pixels(plan, stage) for step in steps)
 
 
 @rule(when=_is_map)
@@ -46,27 +74,59 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
     outer, row = _row(stage)
     n = _length(stage, len(outer))
     block, lane = stage.split(row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types, n)))
+    stage.vectorize(lane)
+    past_the_caches(plan, stage, lane)
     if not outer:
         task, block = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
         stage.reorder(task, block, lane)
         stage.parallel(task)
-        stage.vectorize(lane)
         plan.offer(stage, task=task, block=block)
         return
+    _strips(plan, stage, outer, block, [lane])
+
+
+@rule(when=_steps_over_pixels)
+def whole_pixels(plan: Plan, stage: Stage) -> None:
+    """Pixels of few channels that are made of pixels elsewhere: vectors that end where a pixel does, as many as there
+    are channels, or pixel after pixel, which reads its places once for all channels.
+
+    for x: for c: C[x, c] = A[2*x, c]   ->   for x.o: unroll p in 3: C[x.o*192 + p*64 : .. + 64] = A[the same pattern]
+                                             for x: unroll c: C[x, c] = A[2*x, c]
+    """
+    types = _types(plan, stage)
+    *outer, x, c = (stage.roots[a] for a in stage.axis)
+    channels, n = look.length(stage.axis[-1]), _length(stage, len(outer))
+    ways = ["vectors"] if _has_pattern(plan, stage) else ["one by one", "vectors"]
+    if plan.choose(stage, "pixels", ways) == "vectors":
+        lanes = plan.knob(stage, "lanes", long_lanes(plan.machine, types, n))
+        block, part = stage.split(stage.fuse(x, c), factor=lanes * channels)
+        inside = [*stage.split(part, factor=lanes)]
+        stage.unroll(inside[0])
+        stage.vectorize(inside[1])
+    else:
+        block, near = stage.split(x, factor=plan.knob(stage, "near", (1, 2, 4, 8)))
+        inside = [near, c]
+        stage.unroll(near)
+        stage.unroll(c)
+    _strips(plan, stage, outer, block, inside)
+
+
+def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: list[Loop]) -> None:
+    """Tasks of strips of rows, each walked block after block; `inside` is a block."""
     *outer, y = outer
     shares = neighbours_share(plan, stage, stage.axis[len(outer)])
     strip, line = stage.split(y, factor=plan.knob(stage, "rows", ROWS if shares else (1, 2, 4)))
     task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 32)))
     if shares:
-        _keep_short(plan, stage, types)
-        stage.reorder(*outer, task, strip, block, line, lane)
+        _keep_short(plan, stage, _types(plan, stage))
+        stage.reorder(*outer, task, strip, block, line, *inside)
         stage.unroll(line)
     else:
-        stage.reorder(*outer, task, strip, line, block, lane)
+        stage.reorder(*outer, task, strip, line, block, *inside)
     task = stage.fuse(*outer, task) if outer else task
     stage.parallel(task)
-    stage.vectorize(lane)
-    plan.offer(stage, task=task, strip=strip, **({"block": block} if shares else {}))
+    is_long = shares and inside[-1].kind == "vectorize"
+    plan.offer(stage, task=task, strip=strip, **({"block": block} if is_long else {}))
 
 
 def _keep_short(plan: Plan, stage: Stage, types: list[DType]) -> None:
@@ -85,6 +145,23 @@ def flat(plan: Plan, stage: Stage, types: list[DType]) -> None:
     task, _ = stage.split(vectors, factor=plan.knob(stage, "vectors", powers(16, 4096)))
     stage.parallel(task)
     stage.vectorize(lane)
+    past_the_caches(plan, stage, lane)
+
+
+def past_the_caches(plan: Plan, stage: Stage, lane: Loop) -> None:
+    """Results that nothing reads again, and that a thread's caches do not hold, may go straight to memory.
+
+    for x: B[x] = f(x)   ->   for x: stream B[x] = f(x)     the lines of B are not read before they are written
+    """
+    is_last = stage.is_output and not plan.s.consumers(stage)
+    ways = ["kept", "streamed"] if is_last and _bytes(stage) > plan.machine.l2 else ["kept"]
+    if plan.choose(stage, "stores", ways) == "streamed":
+        stage.pragma(lane, "streaming_store")
+
+
+def _bytes(stage: Stage) -> int:
+    """Bytes of a result; 0 where its size is not known."""
+    return (_length(stage, 0) or 0) * stage.tensor.dtype.bytes
 
 
 def fill(plan: Plan, stage: Stage) -> None:
@@ -102,12 +179,18 @@ def fill(plan: Plan, stage: Stage) -> None:
     outer, row = _row(stage)
     if at_root and outer:
         stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
-    vector, lane = stage.split(
-        row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types, _length(stage, len(outer))))
-    )
+    widths = long_lanes(plan.machine, types, _length(stage, len(outer)))
+    # the interior of a row that is copied as it is, its borders aside, is best left to LLVM as one loop
+    widths = [1, *widths] if _is_padding(stage) else widths
+    vector, lane = stage.split(row, factor=plan.knob(stage, "lanes", widths))
     stage.vectorize(lane)
     if at_root and not outer:
         stage.parallel(vector)
+
+
+def _is_padding(stage: Stage) -> bool:
+    """Whether elements are copied, or filled in, as a condition says."""
+    return look.flops(stage) == 0 and any(e.op == "if_then_else" for e in post_order(stage.body))
 
 
 def _row(stage: Stage) -> tuple[list[Loop], Loop]:

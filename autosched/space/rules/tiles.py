@@ -158,8 +158,9 @@ class _Tiling:
         self.vector, self.row = (stage.axis.index(a) for a in (self.register.vector, self.register.row))
         self.reads = look.accesses(plan.s, stage)
         self.axis = stage.axis  # which `cache_write` replaces
-        self.long = max(range(len(stage.reduce_axis)), key=lambda i: length(stage.reduce_axis[i]) or 1 << 30)
         self.depth = max(length(a) or LONG for a in stage.reduce_axis)
+        found = [length(a) or LONG for a in stage.reduce_axis]
+        self.long = found.index(self.depth) if self.depth > SHORT else None  #: the reduce axis that stays a loop
         self.packs = [(a, axis) for a in self.reads if (axis := self._packed_along(a)) is not None]
         self.blocked = False
 
@@ -182,7 +183,8 @@ class _Tiling:
         whole = max(1, machine.vector_bytes // stage.tensor.dtype.bytes)
         widths = lanes(machine, stage.tensor.dtype, self.register.vector)
         if self._tail(self.register.vector) != "guard":  # nothing is filled up: lines that the length divides into
-            widths += divisors(self.register.vector, whole // 2, 4 * whole)
+            fits = divisors(self.register.vector, whole // 2, 4 * whole)
+            widths += [w for w in fits if w <= whole or w % whole == 0]  # registers that are filled in part spill
         self.lanes = self.knob("lanes", widths)
         self.vectors = self.knob("vectors", VECTORS)
         self.rows = self.knob("rows", rows)
@@ -288,27 +290,30 @@ class _Tiling:
         vector_axis, row_axis = axes[self.order.index(self.vector)], axes[self.order.index(self.row)]
         vector, lane = sums.split(vector_axis, factor=self.lanes)
         others = [sums.roots[a] for a in axes if a is not vector_axis and a is not row_axis]
-        long = sums.reduce_axis[self.long]
+        long = None if self.long is None else sums.reduce_axis[self.long]
         short = [a for a in sums.reduce_axis if a is not long and (length(a) or SHORT + 1) <= SHORT]
         slow = [a for a in sums.reduce_axis if a is not long and a not in short]
         written: list[Loop] = []
+        steps: list[Loop] = []
+        reduce: list[Loop] = []
         row: Loop = sums.roots[row_axis]
         if self.blocked:
             block, k = sums.split(long, factor=self.knob("depth", powers(64, 512)))
-            k, step = sums.split(k, factor=self.knob("steps", (1, 2, 4)))
+            k, *steps = sums.split(k, factor=self.knob("steps", (1, 2, 4)))
             tile, row = sums.split(row, factor=self.rows)
             reduce = [*map(sums.roots.get, slow), block, *others, tile, k]
             others = []
-        else:
-            k, step = sums.split(long, factor=self.knob("steps", (1, 2, 4)))
+        elif long is not None:
+            k, *steps = sums.split(long, factor=self.knob("steps", (1, 2, 4)))
             reduce = [*map(sums.roots.get, slow), k]
         window = [sums.roots[a] for a in short]
         if window:
-            way = self.plan.choose(self.stage, "window", ["loops", "one loop", "written out"])
+            ways = ["loops", "one loop", "written out"] if len(window) > 1 else ["loops", "written out"]
+            way = self.plan.choose(self.stage, "window", ways)
             written = {"loops": [], "one loop": window[-1:], "written out": window}[way]
         loops = [x for x in window if x not in written]
-        sums.reorder(*reduce, *loops, *written, step, *others, row, vector, lane)
-        for x in (*written, step, row, vector):
+        sums.reorder(*reduce, *loops, *written, *steps, *others, row, vector, lane)
+        for x in (*written, *steps, row, vector):
             sums.unroll(x)
         sums.vectorize(lane)
 

@@ -1,0 +1,143 @@
+"""Rules for CPUs that fit few programs: whole pixels, stores past the caches, borders, windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched import te
+from autosched.codegen import compile_function
+from autosched.measure.verify import allowed_error, compare
+from autosched.runtime.module import Module
+from autosched.schedule.schedule import create_schedule
+from autosched.space.rules import Plan, cpu_rules
+from autosched.space.rules.plan import apply_rules
+from autosched.space.workload import Workload
+from autosched.target import Target
+
+LLVM = Target.parse("llvm -threads=2").with_limits(
+    vector_bytes=32, vector_registers=16, l1_bytes=32 << 10, l2_bytes=512 << 10, l3_bytes=8 << 20
+)
+
+
+def planned(*args, **choices):
+    plan = Plan(create_schedule(list(args)).with_choices(choices), LLVM, "SSRSRS")
+    apply_rules(plan, cpu_rules())
+    return plan
+
+
+def check(args, most=6, sizes=None):
+    """Some points of every sketch, against the reference."""
+    w = Workload("w", args)
+    inputs = w.sample_inputs(sizes or {})
+    wanted = w.reference(inputs)
+    space = w.search_space(LLVM, sizes or {})
+    assert not space.untraced
+    rng = np.random.default_rng(3)
+    for sketch in (space.sketches[i] for i in rng.permutation(len(space.sketches))[:most]):
+        assert not sketch.failure, sketch.failure
+        points = sketch.valid_points
+        assert points.count, sketch.name
+        knobs = sketch.values(points.rows([int(rng.integers(points.count))])[0])
+        got = Module(compile_function(sketch.structure.bind(knobs), LLVM), LLVM)(*inputs)
+        for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
+            wrong = compare(a, b, *allowed_error(b, None, None))
+            assert not wrong, f"{sketch.name} with {knobs}: {wrong}"
+    return space
+
+
+def smaller(height=11, width=34, times=2, channels=3):
+    """Every `times`-th pixel of every `times`-th row, the last ones repeated; 3/2 is `times=1.5`."""
+    n, d = (3, 2) if times == 1.5 else (int(times), 1)
+    x = te.placeholder((height, width, channels), "uint8", name="x")
+
+    def pixel(i, j, c):
+        return x[te.min(i * n // d, height - 1), te.min(j * n // d + 1, width - 1), c] // te.const(2, "uint8")
+
+    return x, te.compute((height * d // n + 1, width * d // n + 1, channels), pixel, name="y")
+
+
+@pytest.mark.parametrize(("times", "ways"), [(2, ["vectors"]), (1.5, ["one by one", "vectors"])])
+def test_pixels_of_elsewhere(times, ways):
+    args = smaller(times=times)
+    plan = planned(*args)
+    assert plan.done[plan.s["y"]] == "whole_pixels"
+    assert list(plan.s.choices_seen.get("y_pixels", ways)) == ways
+    check(args)
+
+
+def test_vectors_of_whole_pixels_are_loaded_in_a_pattern():
+    """No lane is loaded for itself where pixels lie equally far apart; where they do not, each is."""
+    from autosched.space.features import FEATURE_NAMES
+
+    def gathered(times):
+        sketch = Workload("w", smaller(width=1200, times=times)).search_space(LLVM, {}).sketches
+        found = next(s for s in sketch if "one by one" not in s.name)
+        return found.features(np.zeros((1, len(found.knobs)), dtype=np.int64))[0][FEATURE_NAMES.index("gathered_loads")]
+
+    assert gathered(2) == 0 < gathered(1.5)
+
+
+def test_pixels_in_place_are_whole_rows():
+    plan = planned(*smaller(times=1))
+    assert plan.done[plan.s["y"]] == "whole_rows"
+    plan = planned(*smaller(channels=16))
+    assert plan.done[plan.s["y"]] == "whole_rows"
+
+
+def scaled(rows, columns=512, twice=False):
+    x = te.placeholder((rows, columns), name="x")
+    y = te.compute((rows, columns), lambda i, j: x[i, j] * 2.0, name="y")
+    return (x, y, te.compute((rows, columns), lambda i, j: y[i, j] + 1.0, name="z")) if twice else (x, y)
+
+
+def streamed(plan):
+    return {x.name for x in plan.s.stages if any("streaming_store" in loop.pragmas for loop in x.loops)}
+
+
+def test_large_results_may_go_past_the_caches():
+    """Those of more than a second-level cache, which nothing reads again."""
+    assert streamed(planned(*scaled(300), y_stores="streamed")) == {"y"}
+    assert not streamed(planned(*scaled(300), y_stores="kept"))
+    assert "y_stores" not in planned(*scaled(200)).s.choices_seen
+    both = planned(*scaled(300, twice=True), z_stores="streamed")
+    assert streamed(both) == {"z"} and "y_stores" not in both.s.choices_seen
+    check(scaled(300, 513))
+
+
+def window(pad=1, kernel=3, channels=2, size=18):
+    x = te.placeholder((channels, size, size), name="x")
+    w = te.placeholder((channels, kernel, kernel), name="w")
+    padded = te.compute(
+        (channels, size + 2 * pad, size + 2 * pad),
+        lambda c, i, j: te.if_then_else(
+            te.all(i >= pad, i < size + pad, j >= pad, j < size + pad), x[c, i - pad, j - pad], te.const(0, "float32")
+        ),
+        name="padded",
+    )
+    a, b = te.reduce_axis((0, kernel), "a"), te.reduce_axis((0, kernel), "b")
+    return (
+        x,
+        w,
+        te.compute(
+            (channels, size, size), lambda c, i, j: te.sum(padded[c, i + a, j + b] * w[c, a, b], axis=[a, b]), "y"
+        ),
+    )
+
+
+def test_a_border_may_be_filled_in_without_vectors():
+    plan = planned(*window(), padded_at="task")
+    assert 1 in plan.s.knobs["padded_lanes"].values
+    check(window())
+
+
+def test_a_small_window_is_written_out_as_a_whole():
+    """No loop over it is left, nor a knob that cuts one."""
+    plan = planned(*window(), y_window="written out")
+    sums = plan.s["y.local"]
+    assert [x.kind for x in sums.loops if x.is_reduce] == ["unroll", "unroll"]
+    assert "y_steps" not in plan.s.knobs
+    assert [x.kind for x in planned(*window(), y_window="one loop").s["y.local"].loops if x.is_reduce] == [
+        "serial",
+        "unroll",
+    ]
