@@ -1,7 +1,7 @@
 """Say what each call of a schedule is worth: undo it, measure again, interleaved with the schedule as it is.
 
-RECORD is a workload, for its best record on the target, or FILE.jsonl:LINE; FILE.jsonl is the best in that
-file. A call that cannot be undone alone says why. See docs/explain.md.
+RECORD is a workload, for its best record on the target; an id that `records` shows, or the beginning of one; or
+FILE.jsonl:LINE, or FILE.jsonl for the best in it. A call that cannot be undone alone says why. See docs/explain.md.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ EXAMPLES = """\
 examples:
   %(prog)s box_blur
   %(prog)s matmul --param dtype=int8
+  %(prog)s 47068b8e
   %(prog)s records/conv2d_nchw.llvm.jsonl:14 --rounds 31
 """
 
@@ -36,12 +37,12 @@ def add_record(parser: argparse.ArgumentParser) -> None:
     named = parser._positionals._group_actions[-1]
     named.metavar, named.help = (
         "RECORD",
-        "a workload (its best record), FILE.jsonl:LINE, or FILE.jsonl (the best in it)",
+        "a workload (its best record), the id of a record, FILE.jsonl:LINE, or FILE.jsonl (the best in it)",
     )
     parser.add_argument(
         "--target", metavar="TARGET", default=None, help="what to run on; default: what the record is for, or llvm"
     )
-    options.add_records(parser, help="look for the workload's records in this folder only")
+    options.add_records(parser, help="look for records in this folder only")
     parser.add_argument(
         "--rounds",
         metavar="N",
@@ -53,8 +54,10 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 def chosen(args: argparse.Namespace) -> tuple[Explainable, dict[str, Any]]:
     """What is meant, and the arguments of `explain` and `simplify`. Raises UsageError and WorkloadError."""
+    from autosched.explaining.subject import means_record
+
     more = {"records": options.records_folder(args), "rounds": args.rounds, "progress": _tell}
-    if ".jsonl" in args.workload:
+    if means_record(args.workload):
         for option in ("param", "size"):
             if getattr(args, option):
                 raise UsageError(

@@ -152,10 +152,10 @@ def explain(
 ) -> Explanation:
     """Undo each primitive of a schedule in turn, measure what is left, and say what each is worth.
 
-    what:    a workload, for its best record on the target and this device; a record, or where one is,
-             `"FILE.jsonl:LINE"` (`"FILE.jsonl"`: the best in it); or a schedule of your own
+    what:    a workload, for its best record on the target and this device; a record, its id or the beginning of
+             that, or where it is, `"FILE.jsonl:LINE"` (`"FILE.jsonl"`: the best in it); or a schedule of your own
     target:  what to run on; by default what the record is for
-    records: a folder to look for the workload's records in, instead of the usual ones
+    records: a folder to look for records in, instead of the usual ones
     sizes:   of symbolic dimensions; by default those that the record was measured at
     knobs:   for a schedule with open knobs, their values
     args:    for a schedule, the tensors of the function in calling order
@@ -185,6 +185,8 @@ def explain_on(bench: Bench, tell: Callable[[str], None]) -> Explanation:
     rows.sort(key=lambda r: (r.verdict == "not alone", -r.ratio if math.isfinite(r.ratio) else 0.0, r.at))
     w, seconds = subject.workload, bench.seconds
     near = standing(w.args, subject.target, bench.sizes, seconds) if isinstance(w, Workload) else ""
+    if isinstance(near, str) and near:
+        tell(near)
     return Explanation(
         repr(w),
         str(subject.target),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -12,21 +13,24 @@ from typing import Any
 from autosched.building import as_workload
 from autosched.errors import AutoschedError, RecordError, UsageError
 from autosched.raw.kernel import RawKernel
-from autosched.records import LogContents, Place, Record, RecordLog, decode, latest, ranked, read_workload
+from autosched.records import LogContents, Place, Record, RecordLog, decode, find_folders, latest, ranked, read_workload
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.schedule.schedule import Schedule, replay
-from autosched.space.loading import find_workload
+from autosched.space.loading import find_workload, list_workloads
 from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.tensor import Tensor
 
-__all__ = ["Explainable", "Subject", "subject_of"]
+__all__ = ["Explainable", "Subject", "means_record", "subject_of"]
 
-#: what can be explained: a record, a place of one (`FILE.jsonl`, `FILE.jsonl:LINE`), a workload or its name,
-#: for its best record, or a schedule
+#: what can be explained: a record, its id or the beginning of it, its place (`FILE.jsonl`, `FILE.jsonl:LINE`), a
+#: workload or its name, for its best record, or a schedule
 Explainable = Record | Workload | WorkloadFunction | RawKernel | Schedule | str | os.PathLike[str]
 
+#: Records that an error lists.
+_LISTED = 10
+_ID = re.compile(r"[0-9a-f]{4,16}")
 _PLACE = re.compile(r"(?P<file>.+\.jsonl)(?::(?P<line>\d+))?")
 
 
@@ -81,19 +85,55 @@ def subject_of(
     if isinstance(what, Schedule):
         return _of_schedule(what, target, sizes, knobs or {}, args)
     if isinstance(what, (str, os.PathLike)):
-        place = _PLACE.fullmatch(os.fspath(what))
-        if place is None:
-            what = find_workload(os.fspath(what))
-        else:
+        text = os.fspath(what)
+        if (place := _PLACE.fullmatch(text)) is not None:
             what = _recorded(Path(place["file"]).expanduser(), place["line"], target)
+        else:
+            what = _with_id(text, records) if means_record(text) else find_workload(text)
     if isinstance(what, Record):
         return _of_record(what, target, sizes)
     w = as_workload(what)
     if not isinstance(w, (Workload, RawKernel)):
         raise UsageError(
-            f"{w!r} is nothing to explain", asked="explain", legal="a workload, a record, FILE.jsonl:LINE or a schedule"
+            f"{w!r} is nothing to explain",
+            asked="explain",
+            legal="a workload, a record, its id, FILE.jsonl:LINE or a schedule",
         )
     return _best_of(w, target, None if records is None else os.fspath(records), sizes)
+
+
+def means_record(text: str) -> bool:
+    """Whether the words for a subject name one record: its place, or its id or the beginning of it. What is the
+    name of a workload, too, means that."""
+    if _PLACE.fullmatch(text) is not None:
+        return True
+    return _ID.fullmatch(text) is not None and text not in list_workloads()
+
+
+def _with_id(prefix: str, records: str | os.PathLike[str] | None) -> Record:
+    """The latest line of the record whose id begins so, in all the logs that are looked at. Raises RecordError."""
+    begins = re.compile(rf'"id"\s*:\s*"{prefix}'.encode())
+    found: dict[str, tuple[Record, Place]] = {}
+    folders = find_folders(records)
+    for file in (f for folder in folders for f in sorted(folder.glob("*.jsonl"))):
+        for place, line in RecordLog(file).lines():
+            if begins.search(line):
+                with contextlib.suppress(RecordError):  # a damaged line
+                    r = decode(line)
+                    if r.id.startswith(prefix):
+                        found[r.id] = r, place
+    if len(found) == 1:
+        return next(iter(found.values()))[0]
+    listing = [f"{id}  {place}  {_headline(r)}" for id, (r, place) in found.items()]
+    more = [f"and {len(listing) - _LISTED} more"] if len(listing) > _LISTED else []
+    where = ", ".join(map(str, folders)) or "no folder"
+    raise RecordError(
+        f"{len(found)} records have ids that begin so" if found else "no record has an id that begins so",
+        asked=f"record {prefix}",
+        legal="one of them:\n  " + "\n  ".join(listing[:_LISTED] + more)
+        if found
+        else f"an id that `autosched records` shows (looked in {where}), a workload, or FILE.jsonl:LINE",
+    )
 
 
 def _of_schedule(

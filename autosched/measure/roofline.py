@@ -74,10 +74,12 @@ class Roofline:
         """The least time of a call that does this work, its data where a repeated call finds them.
 
         The smallest level that holds all arguments counts. Bytes that are read cost what they cost
-        when reading alone; bytes written what they cost beyond that in a copy.
+        when reading alone; bytes written what they cost beyond that in a copy. A level is at least as fast
+        as those further away, and threads as fewer of them: what was measured to be slower was disturbed.
         """
-        level = next(x for x in self.levels if x.holds(work.moved, threads))
-        read, copy = _at(level.read, threads), _at(level.copy, threads)
+        at = next(k for k, x in enumerate(self.levels) if x.holds(work.moved, threads))
+        level, further = self.levels[at], self.levels[at:]
+        read, copy = max(_at(x.read, threads) for x in further), max(_at(x.copy, threads) for x in further)
         memory = work.loaded / read + work.stored * max(2 / copy - 1 / read, 0.5 / copy)
         arithmetic = work.flops / _at(self.fma["float64" if work.wide else "float32"], threads)
         return Bound(arithmetic, "FMA") if arithmetic > memory else Bound(memory, level.name)
@@ -112,9 +114,9 @@ def _numbers(by_threads: Mapping[Any, Any]) -> dict[int, float]:
 
 
 def _at(rates: dict[int, float], threads: int) -> float:
-    """The rate for a number of threads, between those measured where it was not."""
+    """The rate for a number of threads, between those measured where it was not; never less than for fewer."""
     known = sorted(rates)
-    return float(np.interp(threads, known, [rates[t] for t in known]))
+    return float(np.interp(threads, known, np.maximum.accumulate([rates[t] for t in known])))
 
 
 # -- the cache ------------------------------------------------------------------------------------

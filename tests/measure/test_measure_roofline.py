@@ -36,6 +36,20 @@ ROOF = Roofline(
 )
 
 
+#: two threads, while something else ran
+DISTURBED = Roofline(
+    cpu="a CPU",
+    cores=2,
+    measured="2026-01-01",
+    levels=(
+        Level("L1", 16 * KIB, True, KIB, {1: 100 * GB, 2: 1 * GB}, {1: 100 * GB, 2: 1 * GB}),
+        Level("L2", 1 * MIB, True, MIB // 2, {1: 40 * GB, 2: 1 * GB}, {1: 20 * GB, 2: 1 * GB}),
+        Level("memory", None, False, 256 * MIB, {1: 10 * GB, 2: 60 * GB}, {1: 10 * GB, 2: 30 * GB}),
+    ),
+    fma={"float32": {1: 100 * GB, 2: 7 * GB}, "float64": {1: 50 * GB, 2: 100 * GB}},
+)
+
+
 # -- bounds -----------------------------------------------------------------------------------------
 def test_reading_takes_what_reading_takes():
     bound = ROOF.bound(Work(0, False, loaded=100 * MIB, stored=0), threads=1)
@@ -62,6 +76,14 @@ def test_the_level_is_the_smallest_that_holds_the_data():
     assert ROOF.bound(three, threads=4).limit == "L2", "each thread has its own"
     assert ROOF.bound(three, threads=1).limit == "memory"
     assert ROOF.bound(three, threads=2).limit == "memory"
+
+
+@pytest.mark.parametrize(("size", "rate"), [(KIB, 100), (MIB, 60), (8 * MIB, 60)])
+def test_near_levels_and_more_threads_are_no_slower_than_far_and_fewer(size: int, rate: int):
+    """What is measured on a machine at work would else have programs far above the roofline."""
+    bound = DISTURBED.bound(Work(0, False, loaded=size, stored=0), threads=2)
+    assert bound.seconds == pytest.approx(size / (rate * GB))
+    assert DISTURBED.bound(Work(10**12, False, 8, 8), 2).seconds == pytest.approx(10)
 
 
 def test_between_measured_numbers_of_threads():
