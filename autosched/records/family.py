@@ -41,17 +41,18 @@ def family(records: Iterable[Record], *, key: str, target: object, device: str) 
     """The kernels of the latest family for a workload on a device; empty where there is none.
 
     Records that are withdrawn, or whose schedule was found to be wrong since, are none of it: what they
-    served goes to the nearest that is left. The same for any order of `records`.
+    served goes to the nearest that is left. Of two for the same sizes, which no run writes, the better one
+    counts. The same for any order of `records`.
     """
-    found: dict[tuple[str, str], list[tuple[int, Record]]] = {}
+    found: dict[tuple[str, str], dict[str, tuple[int, Record]]] = {}
     for r in (choice.record for choice in ranked(records, key=key, target=target, device=device)):
         if r.family is not None and r.device_name == device:
             run, kernel, at = r.family
-            found.setdefault((at, run), []).append((kernel, r))
+            found.setdefault((at, run), {}).setdefault(repr(sorted(r.sizes.items())), (kernel, r))
     if not found:
         return []
     kernels: dict[int, list[Record]] = {}
-    for kernel, r in sorted(found[max(found)], key=lambda x: (sorted(x[1].sizes.items()), x[1].id)):
+    for kernel, r in sorted(found[max(found)].values(), key=lambda x: sorted(x[1].sizes.items())):
         kernels.setdefault(kernel, []).append(r)
     boxes = regions([(r.sizes, k) for k, rs in kernels.items() for r in rs])
     return [Member(tuple(rs), tuple(boxes[k])) for k, rs in sorted(kernels.items())]

@@ -36,6 +36,8 @@ def test_records_of_the_latest_run_are_grouped_by_kernel(make_record) -> None:
     assert [r.trial for r in small.records] == [1]
     assert [r.trial for r in large.records] == [2, 3]
     assert [describe(b) for m in (small, large) for b in m.boxes] == ["height < 181", "height >= 181"]
+    twice = [*records, sized(make_record, 7, 64, samples=(1e-6,)).with_family("run", 1, AT)]
+    assert [[r.trial for r in m.records] for m in of(twice)] == [[7, 2, 3]]
     assert of(records + [sized(make_record, 6, 64).with_family("new", 0, LATER)])[0].record.trial == 6
 
 
