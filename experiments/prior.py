@@ -26,7 +26,8 @@ from scipy.stats import spearmanr
 
 from autosched import build
 from autosched.codegen import compile_function
-from autosched.model.analytical import AnalyticalModel, Core, prior_for
+from autosched.model import prior_for
+from autosched.model.analytical import AnalyticalModel, Core
 from autosched.runtime.device import with_machine
 from autosched.runtime.module import Module
 from autosched.search.predicted import look_ahead

@@ -125,3 +125,15 @@ def test_on_the_command_line(tmp_path, capsys):
     assert "expected; chosen by a model, not measured" in capsys.readouterr().err
     assert main(["records", str(default_path("twice", "llvm", tmp_path))]) == 0
     assert "1 prediction by a model" in capsys.readouterr().out
+
+
+def test_of_kernels_too(tmp_path):
+    """The device is a CPU here (PoCL): vectors, and far better than a work-item for each element."""
+    result = autosched.tune(dense(256), "opencl", trials=0, records=tmp_path, measure=FAST)
+    record = result.predicted
+    assert record is not None and record.status == PREDICTED and record.verified == "full"
+    assert any("chosen by the analytical model from" in note for note in result.notes)
+    module = autosched.build(dense(256), "opencl", records=str(tmp_path))
+    assert module.provenance["kind"] == PREDICTED
+    a, b = dense(256).sample_inputs()
+    assert np.allclose(module(a, b), a @ b)

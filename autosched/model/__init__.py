@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from autosched.model.analytical import AnalyticalModel, prior_for
+from autosched.model.analytical import AnalyticalModel
+from autosched.model.analytical_gpu import prior_for
 from autosched.model.protocol import CostModel, ModelFactory, PrimedCostModel, UncertainCostModel
 from autosched.plugins import PluginKind, construct, plugin_names
 

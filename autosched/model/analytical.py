@@ -27,10 +27,10 @@ from autosched.errors import UsageError
 from autosched.model.dataset import checked_features, checked_groups, checked_seconds
 from autosched.model.protocol import FloatArray
 
-__all__ = ["AnalyticalModel", "Core", "prior_for"]
+__all__ = ["AnalyticalModel", "Body", "Core"]
 
 #: Features that are given as they are; the others are log2(1 + x).
-_PLAIN = frozenset({"main_stage_share", "vector_fill"})
+_PLAIN = frozenset({"main_stage_share", "vector_fill", "warp_fill", "loops"})
 #: What the model looks at.
 NEEDED = (
     "iterations", "main_stage_share", "lanes", "unrolled", "vector_bytes", "vector_fill", "accumulators",
@@ -125,18 +125,19 @@ class AnalyticalModel:
     """
 
     ready = True
+    needed = NEEDED
 
     def __init__(self, feature_names: Sequence[str], *, seed: int = 0, threads: int = 1, core: Core | None = None):
         del seed, threads  # part of the constructor that all models share
         self._names = tuple(feature_names)
-        missing = [name for name in NEEDED if name not in self._names]
+        missing = [name for name in self.needed if name not in self._names]
         if missing:
             raise UsageError(
                 f"the space does not have the features it works from: {', '.join(missing[:4])}, ...",
                 asked="cost model 'analytical'",
                 legal="a space of schedules for a CPU, whose features are in docs/features.md",
             )
-        self._at = {name: self._names.index(name) for name in NEEDED}
+        self._at = {name: self._names.index(name) for name in self.needed}
         self.core = core or Core()
 
     @property
@@ -169,7 +170,13 @@ class AnalyticalModel:
             name: matrix[:, at] if name in _PLAIN else np.exp2(np.minimum(matrix[:, at], _MOST)) - 1.0
             for name, at in self._at.items()
         }
-        body, core = _Body.of(seen, self.core), self.core
+        return self._parts(seen)
+
+    def _body(self, seen: Mapping[str, FloatArray]) -> Body:
+        return Body.of(seen, self.core)
+
+    def _parts(self, seen: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        body, core = self._body(seen), self.core
         busy = _busy(seen, body, core) | _fetched(seen, core)
         pipes = np.cbrt(busy["arithmetic"] ** 3 + busy["loads"] ** 3 + busy["latency"] ** 3)
         pipes = pipes * (1.0 + core.long_code * np.log2(np.maximum(seen["code_size"] / core.kept_code, 1.0)))
@@ -188,7 +195,7 @@ class AnalyticalModel:
 
 
 @dataclass(frozen=True)
-class _Body:
+class Body:
     """The straight-line code of the main store: how often it runs, and what is in it."""
 
     times: FloatArray
@@ -199,7 +206,7 @@ class _Body:
     found: FloatArray  #: lanes of the vectors that LLVM makes of a scalar loop; 1 where there are vectors already
 
     @staticmethod
-    def of(f: Mapping[str, FloatArray], core: Core) -> _Body:
+    def of(f: Mapping[str, FloatArray], core: Core) -> Body:
         copies = np.maximum(f["unrolled"], 1.0)
         registers = np.round(f["vector_bytes"] / np.maximum(f["vector_fill"], 1e-9) / core.vector_bytes)
         registers = np.maximum(registers, 1.0)
@@ -211,10 +218,10 @@ class _Body:
         plain &= ~is_sum | (f["independent_sums"] > accumulators)
         half = core.vector_bytes / np.maximum(f["vector_bytes"], 1.0) / 2
         found = np.where(plain & (f["innermost_extent"] >= half), np.maximum(half, 1.0), 1.0)
-        return _Body(times / found, copies * registers, registers, accumulators, is_sum, found)
+        return Body(times / found, copies * registers, registers, accumulators, is_sum, found)
 
 
-def _busy(f: Mapping[str, FloatArray], body: _Body, core: Core) -> dict[str, FloatArray]:
+def _busy(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str, FloatArray]:
     """What the pipes of a core do: the longest of these is what counts."""
     # Sums stay in registers: reading them again and again, as the sketch says, is not what the code does.
     loads = f["loads_for_each_store"] * body.accumulators * body.times
@@ -247,7 +254,7 @@ def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
     }
 
 
-def _overheads(f: Mapping[str, FloatArray], body: _Body, core: Core) -> dict[str, FloatArray]:
+def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str, FloatArray]:
     """What a core does besides, one after the other."""
     # sums stay in registers: what is stored for good is what other stages store
     stored = f["vector_stores"] * np.where(body.is_sum, 1.0 - f["main_stage_share"], 1.0) / body.found
@@ -262,12 +269,3 @@ def _overheads(f: Mapping[str, FloatArray], body: _Body, core: Core) -> dict[str
         "streamed": f["streamed_bytes"] * core.streamed,
         "control": f["guards"] * core.guard + f["choices"] * core.choice + f["index_arithmetic"] * core.index,
     }
-
-
-def prior_for(
-    feature_names: Sequence[str], *, is_gpu_style: bool, units: int, limits: Mapping[str, int]
-) -> AnalyticalModel | None:
-    """The model of a target; None where it says nothing: of kernels for GPUs, and of spaces with other features."""
-    if is_gpu_style or not set(NEEDED) <= set(feature_names):
-        return None
-    return AnalyticalModel(feature_names, core=Core.of(units, limits))

@@ -109,7 +109,6 @@ def test_it_ranks_matrix_products():
 
 def test_where_it_says_nothing():
     known = {"units": 2, "limits": {}}
-    assert prior_for(FEATURE_NAMES, is_gpu_style=True, **known) is None
     assert prior_for(("tile",), is_gpu_style=False, **known) is None
     found = prior_for(FEATURE_NAMES, is_gpu_style=False, units=4, limits={"vector_bytes": 16})
     assert found is not None and (found.core.units, found.core.vector_bytes) == (4, 16)
