@@ -156,7 +156,7 @@ def test_every_stage_is_settled_by_the_rule_that_fits_it() -> None:
     assert by_name(planned(*two_layers()))["act"] == "fuse_epilogue"
     assert by_name(planned(*row_sums(), sums_by="lanes_of_sums"))["sums"] == "lanes_of_sums"
     assert by_name(planned(*column_maxima(), most_by="sums_of_columns"))["most"] == "sums_of_columns"
-    assert by_name(planned(*running_sum()))["sums"] == "leave_opaque"
+    assert by_name(planned(*running_sum()))["sums"] == "scan_side_by_side"
 
 
 def test_vectors_of_a_convolution_run_along_pixels_or_along_filters() -> None:

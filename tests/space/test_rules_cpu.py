@@ -141,3 +141,78 @@ def test_a_small_window_is_written_out_as_a_whole():
         "serial",
         "unroll",
     ]
+
+
+def counts(height=13, width=37, values=256, dtype="uint8"):
+    image, one = te.placeholder((height, width), dtype, name="image"), te.const(1, "int32")
+    y, x = te.reduce_axis((0, height), name="y"), te.reduce_axis((0, width), name="x")
+    return image, te.scatter_reduce((values,), lambda: (image[y, x], one), axis=[y, x], name="counts")
+
+
+def test_threads_and_neighbours_count_apart():
+    plan = planned(*counts())
+    assert sorted(plan.done.values()) == ["private_copies"] * 3
+    check(counts())
+    single = te.placeholder((50,), "uint8", name="x"), te.reduce_axis((0, 50), name="k")
+    check((single[0], te.scatter_reduce((256,), lambda: (single[0][single[1]], te.const(1, "int32")), [single[1]])))
+
+
+def test_copies_that_would_not_stay_in_the_cache_are_not_made():
+    plan = planned(*counts(values=1 << 16, dtype="uint16"))
+    assert set(plan.done.values()) == {"leave_opaque"}
+
+
+def down_columns(rows=7, columns=300):
+    x = te.placeholder((rows, columns), name="x")
+    state = te.placeholder((rows, columns), name="state")
+    first = te.compute((1, columns), lambda _, j: x[0, j], name="first")
+    step = te.compute((rows, columns), lambda t, j: state[t - 1, j] + x[t, j], name="step")
+    return x, te.scan(first, step, state, inputs=[x], name="sums")
+
+
+def along_rows(rows=10, blocks=5, lanes=8):
+    """Blocks of a row are added up by a product with a triangle; the scan adds what came before."""
+    x = te.placeholder((rows, blocks * lanes), name="x")
+    k = te.reduce_axis((0, lanes), "k")
+    triangle = te.compute((lanes, lanes), lambda k, j: te.select(k <= j, te.const(1.0), te.const(0.0)), name="triangle")
+    inside = te.compute(
+        (blocks, rows, lanes), lambda t, i, j: te.sum(x[i, t * lanes + k] * triangle[k, j], axis=k), name="inside"
+    )
+    state = te.placeholder((blocks + 1, rows, lanes), name="before")
+    nothing = te.compute((1, rows, lanes), lambda t, i, j: te.const(0.0), name="nothing")
+    step = te.compute(
+        (blocks + 1, rows, lanes), lambda t, i, j: inside[t - 1, i, j] + state[t - 1, i, lanes - 1], name="step"
+    )
+    sums = te.scan(nothing, step, state, inputs=[x], name="sums")
+    return x, te.compute((rows, blocks * lanes), lambda i, j: sums[j // lanes + 1, i, j % lanes], name="out")
+
+
+def one_chain(n=40):
+    """Each place needs its neighbour's: nothing is independent."""
+    x = te.placeholder((9, n), name="x")
+    state = te.placeholder((9, n), name="state")
+    first = te.compute((1, n), lambda _, j: x[0, j], name="first")
+    step = te.compute((9, n), lambda t, j: state[t - 1, te.min(j + 1, n - 1)] + x[t, j], name="step")
+    return x, te.scan(first, step, state, inputs=[x], name="sums")
+
+
+def test_columns_of_a_scan_are_shared_out():
+    plan = planned(*down_columns())
+    sums, step = plan.s["sums"], plan.s["step"]
+    assert [x.kind for x in sums.loops] == ["parallel", "serial", "serial"]
+    assert step.loops[-1].kind == "vectorize"
+    check(down_columns())
+
+
+def test_a_scan_runs_where_its_rows_are_read_and_makes_its_sums_in_the_step():
+    plan = planned(*along_rows(), sums_at="strip", inside_by="sums_of_a_step")
+    assert plan.s["sums"].attach.stage is plan.s["out"]
+    assert plan.s["inside"].attach.loop is plan.s["sums"].scan_loop
+    assert plan.done[plan.s["triangle"]] == "always_inline"
+    check(along_rows(), most=10)
+
+
+def test_a_scan_of_one_chain_keeps_its_loops():
+    plan = planned(*one_chain())
+    assert plan.done[plan.s["sums"]] == "leave_opaque"
+    check(one_chain())

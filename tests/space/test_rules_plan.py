@@ -40,9 +40,9 @@ def prefix_sums():
     return x, te.compute((16, 8), lambda i, j: sums[i, j] * 2.0, name="doubled")
 
 
-def histogram():
+def histogram(values=16):
     x, r = te.placeholder((100,), "int32", name="x"), te.reduce_axis((0, 100), "r")
-    return x, te.scatter_reduce((16,), lambda: (x[r], te.const(1, "int32")), axis=r, name="counts")
+    return x, te.scatter_reduce((values,), lambda: (x[r], te.const(1, "int32")), axis=r, name="counts")
 
 
 def from_outside():
@@ -93,11 +93,12 @@ def test_few_layers_are_chosen_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("args", "target", "stage", "by", "why"),
     [
-        (prefix_sums(), LLVM, "sums", "leave_opaque", "a scan: its steps follow each other"),
-        (prefix_sums(), LLVM, "step", "leave_opaque", "a part of a scan: its steps follow each other"),
+        (prefix_sums(), LLVM, "sums", "scan_side_by_side", "Places that do not depend on each other"),
+        (prefix_sums(), LLVM, "step", "step_in_vectors", "One step reads earlier times only"),
         (prefix_sums(), LLVM, "doubled", "whole_rows", "Strips of rows in parallel, along which vectors walk"),
         (prefix_sums(), OPENCL, "sums", "opaque_kernels", "a scan: its steps follow each other"),
-        (histogram(), LLVM, "counts", "leave_opaque", "a scatter: its places come from data"),
+        (histogram(), LLVM, "counts", "private_copies", "Bands of elements in parallel"),
+        (histogram(1 << 16), LLVM, "counts", "leave_opaque", "a scatter: its places come from data"),
         (from_outside(), LLVM, "called", "leave_opaque", "code from outside (tests.f): nothing is known of its loops"),
         (from_outside(), LLVM, "looped", "leave_opaque", "statements that somebody wrote: they stay as they are"),
         (layers(1), LLVM, "d0", "multi_level_tiling", "Tiles of sums in registers"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
-from autosched.space.rules import gpu, inline, rows, sums, tiles
+from autosched.space.rules import gpu, inline, rows, scans, scatters, sums, tiles
 from autosched.space.rules.plan import Plan, Rule, apply_rules
 from autosched.space.workload import Template
 from autosched.target import Target
@@ -40,6 +40,10 @@ def rule_names() -> dict[str, str]:
 def cpu_rules() -> tuple[Rule, ...]:
     """The rules for loops on a CPU, in the order in which they are asked."""
     return (
+        scans.scan_side_by_side,
+        scans.step_in_vectors,
+        scans.sums_of_a_step,
+        scatters.private_copies,
         inline.leave_opaque,
         inline.unroll_constant,
         inline.always_inline,
