@@ -14,6 +14,7 @@ from autosched.space.rules import Plan, cpu_rules
 from autosched.space.rules.plan import apply_rules
 from autosched.space.workload import Workload
 from autosched.target import Target
+from autosched.topi import nn
 
 LLVM = Target.parse("llvm -threads=2").with_limits(
     vector_bytes=32, vector_registers=16, l1_bytes=32 << 10, l2_bytes=512 << 10, l3_bytes=8 << 20
@@ -216,3 +217,28 @@ def test_a_scan_of_one_chain_keeps_its_loops():
     plan = planned(*one_chain())
     assert plan.done[plan.s["sums"]] == "leave_opaque"
     check(one_chain())
+
+
+def softmax_of(rows, columns=1024):
+    x = te.placeholder((rows, columns), name="x")
+    return x, nn.softmax(x)
+
+
+def test_rows_that_come_from_afar_are_asked_for_ahead():
+    """Where a reduction goes over them inside a strip, once, and not where a second-level cache has all of them."""
+
+    def prefetches(sketch):
+        return sum(i[0] == "prefetch" for i in sketch.trace)
+
+    wide = Workload("w", softmax_of(600)).search_space(LLVM, {}).sketches
+    asking = [s for s in wide if prefetches(s)]
+    assert asking and all(prefetches(s) == 1 and any(k.name.endswith("_ahead") for k in s.knobs) for s in asking)
+    assert all("strip" in s.name for s in asking) and len(asking) < len(wide)
+    small = Workload("w", softmax_of(64)).search_space(LLVM, {}).sketches
+    assert not any(map(prefetches, small))
+    check(softmax_of(600), most=3)
+
+
+def test_each_rule_shows_what_it_does():
+    """A picture of before and after in its docstring."""
+    assert [r.name for r in cpu_rules() if "   ->   " not in (r.apply.__doc__ or "")] == []

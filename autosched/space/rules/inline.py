@@ -11,6 +11,7 @@ compute_location        for y: P[y] = ..          for y: C = .. P's body ..     
 
 from __future__ import annotations
 
+from autosched.ir.expr import is_const
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Stage
 from autosched.space.rules import look
@@ -40,7 +41,10 @@ CONSTANT_INDICES = "auto_scheduler_simplify_const_tensor_indices"
 
 @rule(when=lambda plan, stage: look.is_opaque(stage), because=lambda plan, stage: look.why_opaque(stage))
 def leave_opaque(plan: Plan, stage: Stage) -> None:
-    """Scans, scatters and code from outside keep their loops."""
+    """Scans, scatters and code from outside keep their loops.
+
+    for t: S[t] = f(S[t-1])   ->   for t: S[t] = f(S[t-1])
+    """
 
 
 def _costs_nothing(plan: Plan, stage: Stage) -> bool:
@@ -56,7 +60,10 @@ def _costs_nothing(plan: Plan, stage: Stage) -> bool:
 
 @rule(when=_costs_nothing)
 def always_inline(plan: Plan, stage: Stage) -> None:
-    """What is cheap, or used once for each element, is computed where it is used."""
+    """What is cheap, or used once for each element, is computed where it is used.
+
+    B = A + 1;  C = B * 2   ->   C = (A + 1) * 2
+    """
     stage.compute_inline()
 
 
@@ -66,7 +73,10 @@ def _constant(plan: Plan, stage: Stage) -> bool:
 
 @rule(when=_constant)
 def unroll_constant(plan: Plan, stage: Stage) -> None:
-    """Loops over the indices of a constant matrix are written out, so that its zeros and ones fold away."""
+    """Loops over the indices of a constant matrix are written out, so that its zeros and ones fold away.
+
+    for i: for k in 4: C[i] += M(k) * A[i, k]   ->   parallel for i: C[i] += A[i, 0];  C[i] -= A[i, 2]
+    """
     named = stage.op.attrs[CONSTANT_INDICES]  # type: ignore[attr-defined]
     names = {str(n) for n in (named if isinstance(named, (list, tuple)) else [named])}
     inner = [x for x in stage.loops if x.name in names]
@@ -165,7 +175,10 @@ def _undecided(plan: Plan) -> int:
 
 @rule(when=_movable)
 def compute_location(plan: Plan, stage: Stage) -> None:
-    """In loops of its own: before its readers, or at one of their loops; or inlined."""
+    """In loops of its own: before its readers, or at one of their loops; or inlined.
+
+    P = f(A);  for y: C[y] = g(P[y], P[y+1])   ->   for y: (P[y..y+1] = f(A))  C[y] = g(P[y], P[y+1])
+    """
     places = common_places(plan, stage)
     ways = _ways(plan, stage, places)
     way = decide(plan, stage, ways)
@@ -177,4 +190,22 @@ def compute_location(plan: Plan, stage: Stage) -> None:
         stage.compute_at(place.stage, place.loop)
         if way == SLIDING:
             stage.store_at(place.stage, places[-2].loop)
+        _ask_ahead(plan, stage, place)
     fill(plan, stage)
+
+
+def _ask_ahead(plan: Plan, stage: Stage, place: Place) -> None:
+    """The rows of an input that a reduction goes over first come from afar: they are asked for one or two strips ahead.
+
+    for s: (R = max of A[s])  B[s] = f(A[s], R)   ->   for s: prefetch A[s + 1];  (R = max of A[s])  B[s] = f(A[s], R)
+    """
+    if not stage.reduce_axis or place.loop.kind != "serial" or look.is_window(stage):
+        return
+    for tensor in dict.fromkeys(a.tensor for a in look.accesses(plan.s, stage)):
+        size = tensor.dtype.bytes
+        for n in tensor.shape:
+            size *= int(n.value) if is_const(n) else 0
+        source, asked = plan.s.stage(tensor), (place.stage, tensor)
+        if source.is_placeholder and size > plan.machine.l2 and asked not in plan.asked:
+            plan.asked.add(asked)
+            place.stage.prefetch(tensor, place.loop, plan.knob(place.stage, "ahead", (1, 2)))

@@ -22,6 +22,7 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.machine import Machine
 from autosched.space.rules import look
 from autosched.target import Target
+from autosched.te.tensor import Tensor
 
 __all__ = ["MOST_FORKS", "Place", "Plan", "Rule", "apply_rules", "rule"]
 
@@ -57,6 +58,7 @@ class Plan:
     usual: dict[tuple[str, int], Any] = field(default_factory=dict)  #: what the n-th decision of a kind was last
     follows: set[Stage] = field(default_factory=set)  #: stages that did as others before them
     is_long: bool | None = None  #: whether too many stages are left to choose the place of each by itself
+    asked: set[tuple[Stage, Tensor]] = field(default_factory=set)  #: whose loops prefetch what
     passed: int = 0  #: stages of a long pipeline that were placed so far
 
     @property

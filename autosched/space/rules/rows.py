@@ -66,7 +66,10 @@ def _has_pattern(plan: Plan, stage: Stage) -> bool:
 
 @rule(when=_is_map)
 def whole_rows(plan: Plan, stage: Stage) -> None:
-    """Strips of rows in parallel, along which vectors walk; producers may be computed for each strip."""
+    """Strips of rows in parallel, along which vectors walk; producers may be computed for each strip.
+
+    for y: for x: C[y, x]   ->   parallel for t: for s: for x.o: unroll y.i: C[y.i, x.o*16 : x.o*16+16]
+    """
     types = _types(plan, stage)
     if _is_flat(plan, stage):
         flat(plan, stage, types)

@@ -77,7 +77,10 @@ def _few(plan: Plan, stage: Stage) -> bool:
 
 @rule(when=lambda plan, stage: _along_rows(plan, stage) and _few(plan, stage), last=False)
 def pieces_of_rows(plan: Plan, stage: Stage) -> None:
-    """Few long rows: each is cut into pieces for the threads to share, and a piece is added up in lanes."""
+    """Few long rows: each is cut into pieces for the threads to share, and a piece is added up in lanes.
+
+    for i: for k: R[i] += A[i, k]   ->   parallel for p, i: Q[p, i] = sum of piece p;  R[i] = Q[0, i] + Q[1, i] + ..
+    """
     s = plan.s
     k = _one_loop(stage)
     _, _ = stage.split(k, nparts=plan.knob(stage, "pieces", PIECES))
@@ -92,7 +95,10 @@ def pieces_of_rows(plan: Plan, stage: Stage) -> None:
 
 @rule(when=_along_rows)
 def lanes_of_sums(plan: Plan, stage: Stage) -> None:
-    """A row is added up in as many independent sums as fill a few vector registers, then these."""
+    """A row is added up in as many independent sums as fill a few vector registers, then these.
+
+    for k: R[i] += A[i, k]   ->   for k.o: P[0:16] += A[i, k.o*16 : k.o*16+16];  R[i] = the sum of P[0:16]
+    """
     spatial = [x for x in stage.loops if not x.is_reduce]
     if not spatial:
         reduce_rows(plan, stage)
@@ -115,7 +121,10 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
 
 @rule(when=lambda plan, stage: _along_columns(plan, stage) and _few(plan, stage) and may_be_cut(stage), last=False)
 def bands_of_rows(plan: Plan, stage: Stage) -> None:
-    """Few columns, many rows: each thread adds up bands of whole rows, and the sums of the bands are added."""
+    """Few columns, many rows: each thread adds up bands of whole rows, and the sums of the bands are added.
+
+    for j: for k: R[j] += A[k, j]   ->   parallel for b: Q[b, 0:n] = sums of band b of rows;  R = Q[0] + Q[1] + ..
+    """
     s = plan.s
     stage.split(_one_loop(stage), nparts=plan.knob(stage, "bands", PIECES))
     bands = s[_single(s.rfactor(stage.tensor, stage.loops[-2]))]
@@ -125,13 +134,19 @@ def bands_of_rows(plan: Plan, stage: Stage) -> None:
 
 @rule(when=_along_columns)
 def sums_of_columns(plan: Plan, stage: Stage) -> None:
-    """Vectors of neighbouring results, and a few rows of what they are made of at a time."""
+    """Vectors of neighbouring results, and a few rows of what they are made of at a time.
+
+    for j: for k: R[j] += A[k, j]   ->   parallel for j.o: for k.o: unroll k.i: R[j.o*16 : +16] += A[k, j.o*16 : +16]
+    """
     _columns(plan, stage)
 
 
 @rule(when=_is_sum)
 def reduction_in_place(plan: Plan, stage: Stage) -> None:
-    """Where nothing lies in neighbouring places there are no vectors: threads share the results."""
+    """Where nothing lies in neighbouring places there are no vectors: threads share the results.
+
+    for i: for j: for k: R[i, j] += A[k, j, i]   ->   parallel for i, j: for k: R[i, j] += A[k, j, i]
+    """
     spatial = [x for x in stage.loops if not x.is_reduce]
     if spatial:
         stage.parallel(stage.fuse(*spatial) if len(spatial) > 1 else spatial[0])

@@ -70,7 +70,10 @@ def _is_epilogue(plan: Plan, stage: Stage) -> bool:
 
 @rule(when=_is_epilogue)
 def fuse_epilogue(plan: Plan, stage: Stage) -> None:
-    """Sums go on to what is done with them while they are in registers."""
+    """Sums go on to what is done with them while they are in registers.
+
+    T[i, j] = sums;  C[i, j] = max(T[i, j], 0)   ->   for each tile: T[0:4, 0:32] = sums;  C[tile] = max(T, 0)
+    """
     below = contraction_below(plan, stage)
     assert below is not None
     plan.hosts[below] = stage
@@ -144,7 +147,10 @@ def _many_read(axes: Sequence[IterVar], a: Access) -> bool:
 
 @rule(when=lambda plan, stage: look.is_contraction(plan.s, stage))
 def multi_level_tiling(plan: Plan, stage: Stage) -> None:
-    """Tiles of sums in registers, tiles of those for caches, and tasks for threads."""
+    """Tiles of sums in registers, tiles of those for caches, and tasks for threads.
+
+    for i, j, k: C[i, j] += A[i, k] * B[k, j]   ->   parallel for i0, j0: for i1, j1: (for k: T[0:4, 0:32] += ..)  C = T
+    """
     _Tiling(plan, stage).apply()
 
 
