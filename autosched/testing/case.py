@@ -1,6 +1,7 @@
 """One test case: a random op graph, a random schedule of it, and what runs it.
 
     case = Case.draw(seed=7, backend="llvm")
+    case = Case.generated(seed=7, backend="llvm")   # with a schedule that sketch rules make
     case.check()                  # AssertionError, or whatever goes wrong
     print(case)                   # the program, its schedule as Python, knobs and sizes
 
@@ -20,7 +21,9 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.lower.pipeline import lower_structure
-from autosched.schedule.schedule import Schedule, replay
+from autosched.schedule.schedule import Schedule, create_schedule, replay
+from autosched.space.workload import Workload
+from autosched.target import Target
 from autosched.te.graph_json import graph_from_json, graph_to_json
 from autosched.te.tensor import PlaceholderOp, Tensor
 from autosched.testing.oracle import check_against_reference
@@ -43,6 +46,8 @@ BACKENDS: dict[str, tuple[str, Any]] = {
 
 #: operations that a case may take: a second on the interpreter
 MAX_OPERATIONS = 400_000
+#: Points of a sketch that are drawn, until one does not take more.
+_ATTEMPTS = 3
 
 
 def _is_quick(s: Schedule, program: RandomProgram, target: str, knobs: dict[str, int]) -> bool:
@@ -82,6 +87,32 @@ class Case:
             values = {}
         graph = graph_to_json(program.args)
         return Case(graph, program.sizes, s.trace.to_json(), values, backend, seed, program.args)
+
+    @staticmethod
+    def generated(seed: int, backend: str) -> Case:
+        """The case of that seed with a point of a sketch that rules generate, for a machine drawn as well.
+
+        Raises what rules raise, and AssertionError for a sketch that cannot be lowered.
+        """
+        target, _ = BACKENDS[backend]
+        rng = random.Random(seed)
+        program = random_program(rng, symbolic=rng.random() < 0.5)
+        machine = Target.parse(target).with_limits(vector_bytes=rng.choice((16, 32, 64)))
+        space = Workload("generated", program.args).search_space(machine, program.sizes, "auto")
+        if space.untraced:
+            raise AssertionError(f"{next(iter(space.untraced.values()))}\n{program.describe()}")
+        graph = graph_to_json(program.args)
+        for sketch in rng.sample(space.sketches, len(space.sketches)):
+            points = sketch.valid_points
+            if sketch.failure:
+                raise AssertionError(f"{sketch.name} cannot be lowered: {sketch.failure}\n{program.describe()}")
+            for _ in range(_ATTEMPTS if points.count else 0):
+                (row,) = points.rows([rng.randrange(points.count)])
+                knobs = sketch.values(row.tolist())
+                if _is_quick(sketch.schedule(), program, target, knobs):
+                    return Case(graph, program.sizes, sketch.trace, knobs, backend, seed, program.args)
+        s = create_schedule(list(program.args))
+        return Case(graph, program.sizes, s.trace.to_json(), {}, backend, seed, program.args)
 
     # -- what it stands for -----------------------------------------------------------------------
     @property

@@ -51,7 +51,7 @@ class Worker:
         self._limit = limit
 
     def run(self, question: dict[str, Any]) -> Verdict:
-        """`{"case": ...}`, or `{"seed", "backend"}` for the case of that seed."""
+        """`{"case": ...}`, or `{"seed", "backend", "generated"}` for the case of that seed."""
         if not self._process.running:
             self._process.start()
         if not self._process.send(question, [("case", self._limit)]):
@@ -68,27 +68,34 @@ class Worker:
 
 
 def campaign(
-    seeds: Sequence[int], backends: Sequence[str], budget: float | None = None
+    seeds: Sequence[int], backends: Sequence[str], budget: float | None = None, generated: bool = False
 ) -> Iterator[tuple[Case | None, Verdict]]:
-    """Every seed on every backend; for a failure the case, made smaller, and else None."""
+    """Every seed on every backend; for a failure the case, made smaller, and else None. With `generated`, the
+    schedules are those that sketch rules make."""
     worker, end = Worker(), time.monotonic() + (budget or float("inf"))
     try:
         for seed in seeds:
             for backend in backends:
                 if time.monotonic() > end:
                     return
-                verdict = replace(worker.run({"seed": seed, "backend": backend}), backend=backend)
-                yield (_shrunk(worker, seed, backend, verdict) if verdict.kind else None), verdict
+                verdict = replace(
+                    worker.run({"seed": seed, "backend": backend, "generated": generated}), backend=backend
+                )
+                yield (_shrunk(worker, seed, backend, verdict, generated) if verdict.kind else None), verdict
     finally:
         worker.close()
 
 
-def _shrunk(worker: Worker, seed: int, backend: str, verdict: Verdict) -> Case | None:
+def _shrunk(worker: Worker, seed: int, backend: str, verdict: Verdict, generated: bool) -> Case | None:
     try:
-        case = Case.draw(seed, backend)
+        case = _drawn(seed, backend, generated)
     except Exception:  # then drawing is what failed, and there is nothing to make smaller
         return None
     return shrink(case, lambda c: worker.run({"case": c.to_json()}).kind == verdict.kind)
+
+
+def _drawn(seed: int, backend: str, generated: bool) -> Case:
+    return Case.generated(seed, backend) if generated else Case.draw(seed, backend)
 
 
 # -- the process that runs cases --------------------------------------------------------------------
@@ -103,7 +110,8 @@ def _serve(read: int, write: int) -> None:
 def _judge(message: dict[str, Any]) -> dict[str, str]:
     fingerprint = ""
     try:
-        case = Case.from_json(message["case"]) if "case" in message else Case.draw(message["seed"], message["backend"])
+        given = message.get("case")
+        case = Case.from_json(given) if given else _drawn(message["seed"], message["backend"], message["generated"])
         fingerprint = case.fingerprint
         case.check()
     except Exception as error:
@@ -126,6 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autosched.testing.fuzz", description=__doc__)
     parser.add_argument("--seeds", default="0:100", help="first:end")
     parser.add_argument("--backend", action="append", choices=tuple(BACKENDS), help="all of them without one")
+    parser.add_argument("--generated", action="store_true", help="schedules that sketch rules make")
     parser.add_argument("--budget", type=float, help="seconds")
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for failing cases")
     parser.add_argument("--case", type=Path, help="run the case of a file")
@@ -142,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     first, _, end = args.seeds.partition(":")
     seeds = range(int(first), int(end or int(first) + 1))
-    return _report(campaign(seeds, args.backend or tuple(BACKENDS), args.budget), args.failures)
+    return _report(campaign(seeds, args.backend or tuple(BACKENDS), args.budget, args.generated), args.failures)
 
 
 def _report(verdicts: Iterator[tuple[Case | None, Verdict]], folder: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from autosched import te
@@ -10,6 +11,7 @@ from autosched.space.rules import rule
 from autosched.space.rules.plan import MOST_FORKS
 from autosched.space.workload import Workload
 from autosched.target import Target
+from autosched.testing.oracle import check_against_reference
 from autosched.tvm import tir
 
 LLVM = Target.parse("llvm -threads=2").with_limits(
@@ -38,6 +40,15 @@ def prefix_sums():
     step = te.compute((16, 8), lambda t, j: state[t - 1, j] + x[t, j], name="step")
     sums = te.scan(first, step, state, inputs=[x], name="sums")
     return x, te.compute((16, 8), lambda i, j: sums[i, j] * 2.0, name="doubled")
+
+
+def scan_in_two_stages():
+    """What a step computes before its update depends on the state, and is no part of the scan."""
+    x, state = te.placeholder((9, 7), name="x"), te.placeholder((9, 7), name="state")
+    first = te.compute((1, 7), lambda t, j: x[0, j], name="first")
+    middle = te.compute((9, 7), lambda t, j: te.min(state[t - 1, j], 8.0) + x[t, j], name="middle")
+    step = te.compute((9, 7), lambda t, j: te.max(middle[t, j], -8.0), name="step")
+    return x, te.scan(first, step, state, inputs=[x], name="result")
 
 
 def histogram(values=16):
@@ -95,6 +106,8 @@ def test_few_layers_are_chosen_one_by_one() -> None:
     [
         (prefix_sums(), LLVM, "sums", "scan_side_by_side", "Places that do not depend on each other"),
         (prefix_sums(), LLVM, "step", "step_in_vectors", "One step reads earlier times only"),
+        (scan_in_two_stages(), LLVM, "middle", "leave_opaque", "a part of a scan: its steps follow each other"),
+        (scan_in_two_stages(), OPENCL, "middle", "opaque_kernels", "a part of a scan: its steps follow each other"),
         (prefix_sums(), LLVM, "doubled", "whole_rows", "Strips of rows in parallel, along which vectors walk"),
         (prefix_sums(), OPENCL, "sums", "opaque_kernels", "a scan: its steps follow each other"),
         (histogram(), LLVM, "counts", "private_copies", "Bands of elements in parallel"),
@@ -108,6 +121,17 @@ def test_each_stage_says_which_rule_settled_it_and_why(args, target, stage, by, 
     found = remarks(args, target)[stage]
     assert found[0] == by
     assert found[1].startswith(why)
+
+
+@pytest.mark.parametrize("target", [LLVM, OPENCL])
+def test_a_step_of_several_stages_is_left_to_its_scan(target) -> None:
+    args = scan_in_two_stages()
+    space = Workload("w", args).search_space(target, {}, "auto")
+    assert not space.untraced
+    x = np.random.default_rng(0).integers(-4, 4, (9, 7)).astype("float32")
+    sketch = space.sketches[0]
+    knobs = sketch.values(sketch.valid_points.rows([0])[0].tolist())
+    check_against_reference(args, sketch.schedule(), target, [x], "interpreter", knobs)
 
 
 def test_stages_that_a_rule_makes_say_for_whom() -> None:

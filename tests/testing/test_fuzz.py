@@ -70,14 +70,14 @@ def test_every_step_is_a_case_that_can_be_asked_about() -> None:
 def test_a_worker_reports_what_happened() -> None:
     worker = fuzz.Worker()
     try:
-        passed = worker.run({"seed": 5, "backend": "interpreter"})
+        passed = worker.run({"seed": 5, "backend": "interpreter", "generated": False})
         assert (passed.kind, passed.fingerprint) == ("", Case.draw(5, "interpreter").fingerprint)
         wrong = Case.draw(5, "interpreter").to_json() | {"sizes": {}, "graph": {}}
         assert worker.run({"case": wrong}).kind
         worker._limit = 0.0
-        assert worker.run({"seed": 6, "backend": "interpreter"}).kind == "timeout"
+        assert worker.run({"seed": 6, "backend": "interpreter", "generated": False}).kind == "timeout"
         worker._limit = 60.0
-        assert worker.run({"seed": 6, "backend": "interpreter"}).kind == ""
+        assert worker.run({"seed": 6, "backend": "interpreter", "generated": False}).kind == ""
     finally:
         worker.close()
 

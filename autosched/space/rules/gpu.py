@@ -65,7 +65,10 @@ def _lanes(plan: Plan, stage: Stage) -> tuple[int, ...]:
 @rule(when=lambda plan, stage: look.is_opaque(stage), because=lambda plan, stage: look.why_opaque(stage))
 def opaque_kernels(plan: Plan, stage: Stage) -> None:
     """Scans and scatters: a work-item for each element that is computed by itself."""
-    if stage.attach.kind == "root":
+    scans = plan.s.scans
+    if scans.step_of(stage) and not scans.part(stage) and not stage.reduce_axis:
+        stage.compute_inline()  # a step inside a kernel has no memory of a size known at run time only
+    elif stage.attach.kind == "root":
         bind_free_loops(stage)
 
 

@@ -111,7 +111,9 @@ def why_opaque(stage: Stage) -> str:
         return "a scatter: its places come from data"
     if not isinstance(op, ComputeOp):
         return f"{type(op).__name__}: no rule knows such an operation"
-    return "a part of a scan: its steps follow each other" if scans.part(stage) else ""
+    if scans.part(stage) or scans.step_of(stage) is not None:
+        return "a part of a scan: its steps follow each other"
+    return ""
 
 
 def missing_types(target: Target, stage: Stage) -> str:
