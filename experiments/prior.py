@@ -4,6 +4,7 @@
     python experiments/prior.py ranks                 # against the recorded spaces, with constants fitted, too
     python experiments/prior.py replay --seeds 10     # the default strategy with and without it
     python experiments/prior.py choices               # `--trials 0 --space auto`, against the default schedule
+    python experiments/prior.py kernels               # the same on an OpenCL device; only if asked for
 
 The first two sections measure nothing. A space of which single points were measured while the machine did something
 else says little by its slow half, so correlation is taken over the faster half.
@@ -15,6 +16,7 @@ shown: what two threads would take that share it evenly. The default schedule is
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -24,11 +26,11 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 
-from autosched import build
+from autosched import build, tune
 from autosched.codegen import compile_function
 from autosched.model import prior_for
 from autosched.model.analytical import AnalyticalModel, Core
-from autosched.runtime.device import with_machine
+from autosched.runtime.device import resolve_target, with_machine
 from autosched.runtime.module import Module
 from autosched.search.predicted import look_ahead
 from autosched.simulate.recorded import RecordedSpace, find_space, list_spaces
@@ -179,9 +181,36 @@ def choices(names: Sequence[str]) -> None:
         print(f"| {name} | {looked} | {took:.1f} s | {times} | {other / mine:.1f} |", flush=True)
 
 
+def kernels(names: Sequence[str], spec: str) -> None:
+    """`tune --trials 0` on a device, default schedule beside it: times of the device's own clock, the least of some."""
+    print("| workload | sketch | expected | measured | default | ratio |")
+    print("|---|---|---|---|---|---|")
+    for name in names:
+        workload = find_workload(name)()
+        inputs = workload.sample_inputs(None)
+        with tempfile.TemporaryDirectory() as folder:
+            found = tune(workload, spec, space="auto", trials=0, inputs=inputs, records=folder).predicted
+            if found is None:
+                print(f"| {name} | none works | | | | |", flush=True)
+                continue
+            target = resolve_target(spec)
+            chosen = build(workload, target, sizes=workload.sizes_of(inputs), records=folder)
+        plain = build(default_schedule(workload.args, target), target, args=workload.args)
+        made = chosen(*inputs)
+        arrays = [*inputs, *(made if isinstance(made, tuple) else (made,))]
+        times: list[list[float]] = [[], []]
+        for _ in range(3):
+            for module, mine in zip((chosen, plain), times, strict=True):
+                mine += module.time_evaluator(module.entry_name, number=1, repeat=2, min_repeat_ms=20)(*arrays).results
+        mine, other = min(times[0]), min(times[1])
+        shown = " | ".join(f"{1e6 * t:.0f} µs" for t in (found.predicted_s, mine, other))
+        print(f"| {name} | {found.sketch} | {shown} | {other / mine:.1f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sections", nargs="*", metavar="ranks|replay|choices")
+    parser.add_argument("sections", nargs="*", metavar="ranks|replay|choices|kernels")
+    parser.add_argument("--device", default="opencl", metavar="TARGET", help="for kernels; default %(default)s")
     parser.add_argument("--workload", action="append", default=[], help="for choices; may be repeated")
     parser.add_argument("--seeds", type=int, default=10)
     args = parser.parse_args()
@@ -192,6 +221,8 @@ def main() -> None:
         replay(spaces, args.seeds)
     if not args.sections or "choices" in args.sections:
         choices(args.workload or WORKLOADS)
+    if "kernels" in args.sections:
+        kernels(args.workload or WORKLOADS, args.device)
 
 
 if __name__ == "__main__":

@@ -309,22 +309,80 @@ def test_which_space_is_searched() -> None:
 OPENCL = Target.parse("opencl").with_limits(max_threads_per_block=256, shared_memory_bytes=32 << 10)
 
 
+OPENCL_CPU = OPENCL.with_limits(is_cpu=1, vector_bytes=64, l1_bytes=32 << 10, l2_bytes=1 << 20, compute_units=2)
+
+
+@pytest.mark.parametrize("target", [OPENCL, OPENCL_CPU], ids=["gpu", "cpu"])
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in ("ten stencils", "attention")])
-def test_sketches_for_kernels_compute_what_the_definition_says(name: str) -> None:
+def test_sketches_for_kernels_compute_what_the_definition_says(name: str, target: Target) -> None:
     w = Workload("w", PROGRAMS[name]())
     inputs = w.sample_inputs()
     wanted = w.reference(inputs)
-    space = w.search_space(OPENCL, {})
+    space = w.search_space(target, {})
     assert not space.untraced
     rng = np.random.default_rng(2)
     sketch = space.sketches[int(rng.integers(len(space.sketches)))]
     points = sketch.valid_points
     assert points.count, sketch.name
     knobs = sketch.values(points.rows([int(rng.integers(points.count))])[0])
-    got = Module(compile_function(sketch.structure.bind(knobs), OPENCL), OPENCL)(*inputs)
+    got = Module(compile_function(sketch.structure.bind(knobs), target), target)(*inputs)
     for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
         wrong = compare(a, b, *allowed_error(b, None, None))
         assert not wrong, f"{sketch.name} with {knobs}: {wrong}"
+
+
+def normed(rows=5, columns=203, dtype="float32"):
+    """Rows less their largest, over the sum of their squares: a length that no vector divides."""
+    x = te.placeholder((rows, columns), dtype, name="x")
+    k, c = te.reduce_axis((0, columns), "k"), te.reduce_axis((0, columns), "c")
+    largest = te.compute((rows,), lambda i: te.max(x[i, k], axis=k), name="largest")
+    less = te.compute((rows, columns), lambda i, j: te.exp(x[i, j] - largest[i]), name="less")
+    total = te.compute((rows,), lambda i: te.sum(less[i, c] * less[i, c], axis=c), name="total")
+    return x, te.compute((rows, columns), lambda i, j: less[i, j] / total[i], name="normed")
+
+
+@pytest.mark.parametrize("columns", [32, 203, 5000])
+def test_on_a_cpu_a_work_item_makes_a_whole_row(columns: int) -> None:
+    """One kernel without barriers and shared memory, in vectors; a row that would not fit its stack is computed again."""
+    w = Workload("w", normed(columns=columns))
+    inputs = w.sample_inputs()
+    (sketch,) = (s for s in w.search_space(OPENCL_CPU, {}).sketches if s.name != "default")
+    points = sketch.valid_points
+    for number in (0, points.count - 1):
+        knobs = sketch.values(points.rows([number])[0])
+        module = Module(compile_function(sketch.structure.bind(knobs), OPENCL_CPU), OPENCL_CPU)
+        text = module.get_source()
+        assert text.count("__kernel") == 1 and "barrier(" not in text and "__local" not in text and "float16" in text
+        assert (f"less[{columns}]" in text) == (columns * 4 <= 16 << 10)
+        (wanted,) = w.reference(inputs)
+        got = module(*inputs)
+        assert not compare(got, wanted, *allowed_error(wanted, None, None)), knobs
+
+
+def test_on_a_cpu_a_work_item_adds_up_in_vectors() -> None:
+    x, k = te.placeholder((6, 1000), name="x"), te.reduce_axis((0, 1000), "k")
+    w = Workload("w", (x, te.compute((6,), lambda i: te.sum(x[i, k], axis=k), name="sums")))
+    names = [s.name for s in w.search_space(OPENCL_CPU, {}).sketches]
+    assert names[0] == "auto[sums_by=sums_of_items]"
+    assert not any("items" in s.name for s in w.search_space(OPENCL, {}).sketches), "a GPU adds up by groups"
+    r = te.reduce_axis((0, 6), "r")
+    columns = te.compute((1000,), lambda j: te.sum(x[r, j], axis=r), name="columns")
+    others = Workload("v", (x, columns)).search_space(OPENCL_CPU, {}).sketches
+    assert not any("sums_of_items" in s.name for s in others), "columns are no rows"
+    sketch = next(s for s in w.search_space(OPENCL_CPU, {}).sketches if "sums_of_items" in s.name)
+    knobs = sketch.values(sketch.valid_points.rows([4])[0])
+    inputs = w.sample_inputs()
+    got = Module(compile_function(sketch.structure.bind(knobs), OPENCL_CPU), OPENCL_CPU)(*inputs)
+    assert np.allclose(got, w.reference(inputs)[0])
+
+
+def test_lanes_are_those_of_the_device() -> None:
+    def lanes(target: Target) -> tuple[int, ...]:
+        x = te.placeholder((64, 64), name="x")
+        space = Workload("w", (x, te.compute((64, 64), lambda i, j: x[i, j] + 1.0, name="y"))).search_space(target, {})
+        return next(k.values for s in space.sketches for k in s.knobs if k.name == "lanes")
+
+    assert lanes(OPENCL) == (1, 2, 4) and lanes(OPENCL_CPU) == (1, 2, 4, 8, 16)
 
 
 def test_shared_memory_of_an_unknown_size_leaves_no_point() -> None:

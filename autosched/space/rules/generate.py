@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
-from autosched.space.rules import gpu, inline, rows, scans, scatters, sums, tiles
+from autosched.space.rules import cpu_kernels, gpu, inline, rows, scans, scatters, sums, tiles
 from autosched.space.rules.plan import Plan, Rule, apply_rules
 from autosched.space.workload import Template
 from autosched.target import Target
@@ -67,7 +67,10 @@ def gpu_rules() -> tuple[Rule, ...]:
         inline.always_inline,
         tiles.fuse_epilogue,
         gpu.shared_tiles,
+        cpu_kernels.sums_of_items,
         gpu.group_reduction,
+        cpu_kernels.rows_of_items,
+        cpu_kernels.inside_an_item,
         gpu.row_groups,
         gpu.inline_or_share,
         gpu.patches,

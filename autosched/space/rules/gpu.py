@@ -1,18 +1,36 @@
 """Rules for GPU-style targets: loops bound to work-groups and work-items, tiles in shared memory.
 
-shared_tiles            parallel blocks (blockIdx)                    S   work-groups
-                          virtual threads                             S   places apart that one work-item has sums in
-                            work-items (threadIdx)                    S
-                              for k0: fetch A, B into shared memory   R   by all work-items together
-                                for k1:                               R
-                                  sums in registers                   S   rows x lanes of each work-item
+opaque_kernels          for t: for j: S[t, j] = ..      ->  a work-item for each j:
+                                                              for t: S[t, j] = ..
 
-group_reduction         for i: for k: R[i] += A[i, k]   ->  a work-group for each i: every work-item adds up each n-th
-                                                            element, a few of them what these have, one the rest
+shared_tiles            for i: for j: for k:            ->  a work-group for each block of C:                     S
+                          C[i, j] += A[i, k] * B[k, j]        virtual threads, places apart:                      S
+                                                                work-items:                                       S
+                                                                  for k0: A', B' = tiles of A and B, fetched by   R
+                                                                          all work-items together; a barrier
+                                                                    for k1:                                       R
+                                                                      rows x lanes of sums in registers           S
+                                                                C = what is done with the sums, element by element
 
-row_groups              for i: for j: C[i, j] = ..      ->  a work-group for each row, whose reductions it makes first
+group_reduction         for i: for k: R[i] += A[i, k]   ->  a work-group for each i:
+                                                              work-items n: for k.o: P[n] += A[i, k.o*items + n]
+                                                              8 of them:    Q[m] = the sum of each 8th P
+                                                              one of them:  R[i] = the sum of Q
 
-elements, patches       work-items for vectors of elements; for a few rows of an image, that share what they read
+row_groups              for i: for k: B[i] += A[i, k]   ->  a work-group for each i:
+                        for i: for j: C[i, j] = f(B[i])       B = as above, in shared memory
+                                                              work-items: C[i, j], each n-th one
+
+inline_or_share         for y: for x: B[y, x] = ..      ->  a work-group for each patch of a reader:
+                        C[y, x] = B[y-1, x] + B[y, x]         work-items: B' = the patch and its borders, shared
+                                                              work-items: C[y, x] = B'[y-1, x] + B'[y, x]
+                                                            or B inlined, or a kernel of its own before
+
+patches                 for y: for x: C[y, x] = ..      ->  a work-group for each block of rows and columns:
+                                                              work-items: C[y, x], C[y+1, x], .. that share reads
+
+elements                for i: for j: C[i, j] = ..      ->  a work-group for each block of i * j:
+                                                              work-items: a vector of C
 """
 
 from __future__ import annotations
@@ -51,14 +69,14 @@ SHORT = 7
 LONG = 32
 
 
-def _is_cpu(plan: Plan) -> bool:
+def is_cpu(plan: Plan) -> bool:
     """Whether the device is a CPU: a work-group is a task then, and its work-items a loop."""
     return bool(plan.target.limits.get("is_cpu"))
 
 
-def _lanes(plan: Plan, stage: Stage) -> tuple[int, ...]:
+def lanes_of(plan: Plan, stage: Stage) -> tuple[int, ...]:
     """Vectors of a work-item: four elements are what a GPU reads at once; a CPU has vector registers."""
-    whole = plan.machine.vector_bytes // stage.tensor.dtype.bytes if _is_cpu(plan) else 4
+    whole = plan.machine.vector_bytes // stage.tensor.dtype.bytes if is_cpu(plan) else 4
     return tuple(n for n in (1, 2, 4, 8, 16) if n <= min(max(4, whole), MOST_LANES))
 
 
@@ -80,11 +98,11 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     row = stage.axis.index(best_rows(plan, stage, stage.axis[vector]))
     sources = list(dict.fromkeys(plan.s.stage(a.tensor) for a in look.accesses(s, stage)))
     long = max(range(len(stage.reduce_axis)), key=lambda i: length(stage.reduce_axis[i]) or 1 << 30)
-    widths = _lanes(plan, stage)
+    widths = lanes_of(plan, stage)
     rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", widths)
     items_y, items_x = plan.knob(stage, "items_y", (4, 8, 16)), plan.knob(stage, "items_x", (8, 16, 32))
     apart, steps = plan.knob(stage, "apart", (1, 2)), plan.knob(stage, "steps", (4, 8, 16, 32))
-    most = max(MOST_SUMS, MOST_VECTORS * widths[-1] if _is_cpu(plan) else 0)
+    most = max(MOST_SUMS, MOST_VECTORS * widths[-1] if is_cpu(plan) else 0)
     s.constrain(rows * lanes * apart * apart <= most, "the sums do not fit into registers")
 
     sums, host = _register_sums(plan, stage)
@@ -149,7 +167,7 @@ def _fetch(plan: Plan, stage: Stage, sums: Stage, source: Stage, at: Loop, items
     share(fetched, items, plan.knob(stage, "loads", (1, 4)))
 
 
-def _reduces_rows(plan: Plan, stage: Stage) -> bool:
+def reduces_rows(plan: Plan, stage: Stage) -> bool:
     if not stage.reduce_axis or look.is_opaque(stage) or len(stage.body) > 1 or not may_be_cut(stage):
         return False
     total = 1
@@ -158,17 +176,17 @@ def _reduces_rows(plan: Plan, stage: Stage) -> bool:
     return total >= LONG
 
 
-@rule(when=lambda plan, stage: _reduces_rows(plan, stage) and stage.is_output, last=False)
+@rule(when=lambda plan, stage: reduces_rows(plan, stage) and stage.is_output, last=False)
 def group_reduction(plan: Plan, stage: Stage) -> None:
     """A work-group for each result: its work-items read neighbouring elements, and add up together."""
-    _one_reduce_loop(stage)
+    one_reduce_loop(stage)
     spatial = [x for x in stage.loops if not x.is_reduce]
     row = stage.fuse(*spatial) if len(spatial) != 1 else spatial[0]
     stage.bind(row, "blockIdx.x")
     _add_up(plan, stage, stage, row)
 
 
-def _one_reduce_loop(stage: Stage) -> None:
+def one_reduce_loop(stage: Stage) -> None:
     reduce = [x for x in stage.loops if x.is_reduce]
     if len(reduce) > 1:
         stage.fuse(*reduce)
@@ -180,7 +198,7 @@ def _add_up(plan: Plan, stage: Stage, host: Stage, row: Loop) -> None:
     plan.done.update(dict.fromkeys(set(plan.s.stages) - before, "group_reduction"))
 
 
-def _row_reductions(plan: Plan, stage: Stage) -> bool:
+def row_reductions(plan: Plan, stage: Stage) -> bool:
     """Whether it is computed from reductions of the same rows, as a softmax is."""
     seen, waiting = {stage}, [stage]
     while waiting:
@@ -189,13 +207,13 @@ def _row_reductions(plan: Plan, stage: Stage) -> bool:
             if source in seen or source.is_placeholder or source.is_output or look.is_opaque(source):
                 continue
             seen.add(source)
-            if source.reduce_axis and 0 < len(source.axis) < len(stage.axis) and _reduces_rows(plan, source):
+            if source.reduce_axis and 0 < len(source.axis) < len(stage.axis) and reduces_rows(plan, source):
                 return True
             waiting.append(source)
     return False
 
 
-@rule(when=lambda plan, stage: is_injective(stage) and len(stage.axis) > 1 and _row_reductions(plan, stage))
+@rule(when=lambda plan, stage: is_injective(stage) and len(stage.axis) > 1 and row_reductions(plan, stage))
 def row_groups(plan: Plan, stage: Stage) -> None:
     """A work-group for each row, which first makes the reductions that the row needs."""
     *outer, column = (stage.roots[a] for a in stage.axis)
@@ -215,11 +233,11 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
     """What others read: computed again where it is read, in a work-group's shared memory, or by a kernel before."""
     places = {p.name: p for p in common_places(plan, stage)}
     if stage.reduce_axis:
-        if "row" in places and _reduces_rows(plan, stage):
+        if "row" in places and reduces_rows(plan, stage):
             place = places["row"]
-            _one_reduce_loop(stage)
+            one_reduce_loop(stage)
             _add_up(plan, stage, place.stage, place.loop)
-        elif _reduces_rows(plan, stage):
+        elif reduces_rows(plan, stage):
             group_reduction(plan, stage)
         else:
             _own_kernel(plan, stage)
@@ -244,7 +262,7 @@ def _taps(plan: Plan, stage: Stage) -> int:
 
 
 def _own_kernel(plan: Plan, stage: Stage) -> None:
-    bind_elements(plan.s, stage, _lanes(plan, stage)) if stage.axis else _one_item(stage)
+    bind_elements(plan.s, stage, lanes_of(plan, stage)) if stage.axis else _one_item(stage)
 
 
 def _one_item(stage: Stage) -> None:

@@ -1,0 +1,119 @@
+"""Rules for kernels on devices that are CPUs (PoCL): work-items have vector registers there, and barriers are dear.
+
+sums_of_items    for i: for k: R[i] += A[i, k]   ->  a work-item for each i:
+                                                       for k.o: P[0:16] += A[i, k.o*16 : k.o*16+16]
+                                                       R[i] = the sum of P[0:16]
+
+rows_of_items    for i: for j: C[i, j] = f(B[i]) ->  a work-item for each i:
+                                                       B = ...        reductions that the row needs
+                                                       for j.o: C[i, j.o*16 : j.o*16+16] = f(B)
+
+inside_an_item   for i: for j: L[i, j] = ..      ->  a work-item for each i of a reader:
+                 for i: for k: B[i] += L[i, k]         for j.o: L[j.o*16 : j.o*16+16] = ..      a row in its memory
+                                                       for k.o: P[0:16] += L[k.o*16 : k.o*16+16]
+                                                       B = the sum of P[0:16]
+"""
+
+from __future__ import annotations
+
+from autosched.schedule.auto_inline import is_injective
+from autosched.schedule.stage import Loop, Stage
+from autosched.space.rules import look
+from autosched.space.rules.gpu import is_cpu, lanes_of, one_reduce_loop, reduces_rows, row_reductions
+from autosched.space.rules.inline import common_places
+from autosched.space.rules.plan import Place, Plan, rule
+
+__all__ = ["inside_an_item", "rows_of_items", "sums_of_items"]
+
+#: Work-items of a work-group.
+ITEMS = (1, 4, 16)
+#: Vectors of partial results of a reduction.
+VECTORS = (1, 2, 4)
+#: The longest row, in bytes, that a work-item keeps: its stack is a thread's.
+MOST_ROW = 16 << 10
+#: The place in a row's work-item at which what the row needs is computed.
+PLACE = "item"
+
+
+def _bind_rows(plan: Plan, stage: Stage, axes: list[Loop]) -> Loop:
+    row = stage.fuse(*axes) if len(axes) > 1 else axes[0]
+    block, item = stage.split(row, factor=plan.knob(stage, "items", ITEMS))
+    stage.bind(block, "blockIdx.x")
+    stage.bind(item, "threadIdx.x")
+    return item
+
+
+def _in_lanes(plan: Plan, stage: Stage, host: Stage, at: Loop) -> None:
+    """Add up in vectors at a loop of `host`, which may be the stage itself, and then their lanes."""
+    s, width = plan.s, lanes_of(plan, stage)[-1]
+    one_reduce_loop(stage)
+    vectors = plan.knob(stage, "vectors", VECTORS)
+    stage.split(next(x for x in stage.loops if x.is_reduce), factor=vectors * width)
+    partial = s[s.rfactor(stage, stage.loops[-1], factor_axis=-1)]
+    plan.done[partial] = plan.done.get(stage, "sums_of_items")
+    *spatial, lane = [x for x in partial.loops if not x.is_reduce]
+    vector, lane = partial.split(lane, factor=width)
+    partial.reorder(*spatial, *(x for x in partial.loops if x.is_reduce), vector, lane)
+    partial.unroll(vector)
+    partial.vectorize(lane)
+    if stage is not host:
+        stage.compute_at(host, at)
+        stage.set_scope("local")
+    partial.compute_at(host, at)
+    partial.set_scope("local")
+
+
+def _contiguous(plan: Plan, stage: Stage) -> bool:
+    """Whether the innermost reduce axis walks along rows of all that is read."""
+    if not reduces_rows(plan, stage):
+        return False
+    along = stage.reduce_axis[-1]
+    reads = [a for a in look.accesses(plan.s, stage) if a.mentions(along)]
+    return bool(reads) and all(a.is_contiguous(along) for a in reads)
+
+
+@rule(when=lambda plan, stage: is_cpu(plan) and stage.is_output and _contiguous(plan, stage), last=False)
+def sums_of_items(plan: Plan, stage: Stage) -> None:
+    """A work-item for each result, which adds up in vectors."""
+    spatial = [x for x in stage.loops if not x.is_reduce]
+    if not spatial:
+        spatial = [stage.fuse()]
+    _in_lanes(plan, stage, stage, _bind_rows(plan, stage, spatial))
+
+
+def _is_row(plan: Plan, stage: Stage) -> bool:
+    return (
+        is_cpu(plan) and stage.is_output and is_injective(stage) and len(stage.axis) > 1 and row_reductions(plan, stage)
+    )
+
+
+@rule(when=_is_row)
+def rows_of_items(plan: Plan, stage: Stage) -> None:
+    """A work-item for each row, which makes the reductions that the row needs first."""
+    *outer, column = (stage.roots[a] for a in stage.axis)
+    item = _bind_rows(plan, stage, outer)
+    stage.vectorize(stage.split(column, factor=lanes_of(plan, stage)[-1])[1])
+    plan.offer(stage, **{PLACE: item})
+
+
+def _item(plan: Plan, stage: Stage) -> Place | None:
+    return next((p for p in common_places(plan, stage) if p.name == PLACE), None)
+
+
+@rule(when=lambda plan, stage: not stage.is_output and _item(plan, stage) is not None)
+def inside_an_item(plan: Plan, stage: Stage) -> None:
+    """What a row is made of, by the work-item of the row."""
+    place = _item(plan, stage)
+    assert place is not None
+    if stage.reduce_axis and _contiguous(plan, stage):
+        _in_lanes(plan, stage, place.stage, place.loop)
+        return
+    length = look.length(stage.axis[-1]) if stage.axis else None
+    kept = length is not None and length * stage.tensor.dtype.bytes <= MOST_ROW
+    if is_injective(stage) and not kept:
+        stage.compute_inline()
+        return
+    stage.compute_at(place.stage, place.loop)
+    stage.set_scope("local")
+    if kept and not stage.reduce_axis:
+        stage.vectorize(stage.split(stage.roots[stage.axis[-1]], factor=lanes_of(plan, stage)[-1])[1])
