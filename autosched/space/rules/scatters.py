@@ -51,10 +51,10 @@ def private_copies(plan: Plan, stage: Stage) -> None:
     _, neighbour = bands.split(row, factor=plan.knob(stage, "neighbours", NEIGHBOURS))
     single = s[_single(s.rfactor(bands.tensor, neighbour))]
     plan.done[bands] = plan.done[single] = "private_copies"
-    bands.parallel(bands.op.axis[0])
-    single.compute_at(bands, bands.op.axis[0])
-    single.reorder(*single.op.reduce_axis, single.op.axis[0])
-    single.unroll(single.op.axis[0])
+    bands.parallel(bands.roots[bands.axis[0]])
+    single.compute_at(bands, bands.roots[bands.axis[0]])
+    single.reorder(*_reduce(single), single.roots[single.axis[0]])
+    single.unroll(single.roots[single.axis[0]])
     for sums in (bands, stage):
         *_, place, total = sums.loops
         n = look.length(sums.axis[-1])

@@ -165,8 +165,8 @@ class _Tiling:
         self.reads = look.accesses(plan.s, stage)
         self.axis = stage.axis  # which `cache_write` replaces
         self.depth = max(length(a) or LONG for a in stage.reduce_axis)
-        found = [length(a) or LONG for a in stage.reduce_axis]
-        self.long = found.index(self.depth) if self.depth > SHORT else None  #: the reduce axis that stays a loop
+        depths = [length(a) or LONG for a in stage.reduce_axis]
+        self.long = depths.index(self.depth) if self.depth > SHORT else None  #: the reduce axis that stays a loop
         self.packs = [(a, axis) for a in self.reads if (axis := self._packed_along(a)) is not None]
         self.blocked = False
 
@@ -307,11 +307,11 @@ class _Tiling:
             block, k = sums.split(long, factor=self.knob("depth", powers(64, 512)))
             k, *steps = sums.split(k, factor=self.knob("steps", (1, 2, 4)))
             tile, row = sums.split(row, factor=self.rows)
-            reduce = [*map(sums.roots.get, slow), block, *others, tile, k]
+            reduce = [*(sums.roots[a] for a in slow), block, *others, tile, k]
             others = []
         elif long is not None:
             k, *steps = sums.split(long, factor=self.knob("steps", (1, 2, 4)))
-            reduce = [*map(sums.roots.get, slow), k]
+            reduce = [*(sums.roots[a] for a in slow), k]
         window = [sums.roots[a] for a in short]
         if window:
             ways = ["loops", "one loop", "written out"] if len(window) > 1 else ["loops", "written out"]
