@@ -3,11 +3,12 @@
 workload_registry.py  functions that make workloads, and their keys
 compute_dag.py        a computation, in the order that Ansor numbers its stages in
 transform_step.py     the steps of Ansor's records, done to a schedule
-loop_state.py         states: steps, or traces of ours
+loop_state.py         states: steps, or traces of ours; editing them
 measure.py            measuring options and results
 measure_record.py     logs
 search_task.py        tasks
 search_policy.py      how to search
+sketch_rule.py        rules of Ansor's, asked before those of the generator
 cost_model.py         names of models
 tuning.py             where tasks meet the tuning loop
 task_scheduler.py     several tasks

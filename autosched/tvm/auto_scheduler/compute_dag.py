@@ -14,7 +14,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.space.workload import Workload
 from autosched.te.tensor import Operation, PlaceholderOp, Tensor
 from autosched.te.work import work_of
-from autosched.tvm.auto_scheduler.loop_state import State
+from autosched.tvm.auto_scheduler.loop_state import State, StateObject
 from autosched.tvm.auto_scheduler.workload_registry import workload_key_to_tensors
 
 __all__ = ["ComputeDAG", "LayoutRewriteOption", "sort"]
@@ -120,11 +120,11 @@ class ComputeDAG:
     @property
     def init_state(self) -> State:
         """The state to which nothing was done."""
-        return State()
+        return State(StateObject(), self)
 
     def get_init_state(self) -> State:
         """The state to which nothing was done."""
-        return State()
+        return State(StateObject(), self)
 
     def apply_steps_from_state(
         self, state: Any, layout_rewrite: int = LayoutRewriteOption.NO_REWRITE

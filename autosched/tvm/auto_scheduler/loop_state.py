@@ -1,37 +1,82 @@
-"""States: programs of a search. Of Ansor's records, steps; of ours, a trace with values of its knobs."""
+"""States: programs of a search. Of Ansor's records, steps; of ours, a trace with values of its knobs.
+
+    s = auto_scheduler.loop_state.State(state_object, dag)       # or dag.get_init_state()
+    i, j, k = s[C].iters
+    i0, i1 = s.split(C, i, [8])
+    s.state_object                                               # the steps so far
+
+A `State` is edited, and names loops by `Iterator`s; a `StateObject` is what it has come to, and data.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autosched.errors import RecordError, ScheduleError
+from autosched.errors import RecordError, ScheduleError, UsageError
 from autosched.records import Record
-from autosched.schedule.schedule import Schedule, replay
+from autosched.schedule.relations import leaf_extents
+from autosched.schedule.schedule import Schedule
+from autosched.schedule.schedule import replay as replayed
+from autosched.schedule.stage import Loop
+from autosched.schedule.stage import Stage as Scheduled
 from autosched.schedule.trace import Trace
+from autosched.te.tensor import Operation, Tensor
 from autosched.tvm.auto_scheduler.layout import insert_transforms
-from autosched.tvm.auto_scheduler.transform_step import Replay, Step
+from autosched.tvm.auto_scheduler.transform_step import ANNOTATIONS, Replay, Step
 
 if TYPE_CHECKING:
     from autosched.tvm.auto_scheduler.compute_dag import ComputeDAG
 
-__all__ = ["State", "TraceState"]
+__all__ = ["Base", "Iterator", "Range", "Stage", "State", "StateObject", "TraceState", "in_order"]
 
 
 @dataclass(frozen=True)
-class State:
-    """Ansor's: the steps that lead to a program."""
+class Base:
+    """A schedule that steps are added to: its trace as JSON, and the names of its stages in Ansor's order."""
+
+    trace: str
+    names: tuple[str, ...]
+
+    @staticmethod
+    def of(s: Schedule, dag: ComputeDAG) -> Base:
+        """What has been done to a schedule of a computation so far."""
+        return Base(json.dumps(s.trace.to_json()), tuple(x.name for x in in_order(s, dag)))
+
+
+def in_order(s: Schedule, dag: ComputeDAG) -> list[Scheduled]:
+    """The stages of a schedule in Ansor's order; those that primitives made before what reads them."""
+    found = [s[op] for op in dag.ops if op in s]
+    for x in s.stages:
+        if x not in found:
+            readers = [found.index(reader) for reader in s.consumers(x) if reader in found]
+            found.insert(min(readers, default=len(found)), x)
+    return found
+
+
+@dataclass(frozen=True)
+class StateObject:
+    """Ansor's: the steps that lead to a program, from the computation or from a schedule of it."""
 
     transform_steps: tuple[Step, ...] = ()
     exact: bool = True  #: False: it is of a compatible workload, and loops may be longer than the steps say
+    base: Base | None = None
+
+    def replay(self, dag: ComputeDAG) -> Replay:
+        """Where the steps begin. Raises RecordError."""
+        if self.base is None:
+            return Replay(dag.ops, dag.outputs, self.exact)
+        s = replayed(json.loads(self.base.trace), dag.tensors)
+        return Replay.on([s[name] for name in self.base.names])
 
     def schedule(self, dag: ComputeDAG, layouts: bool = False) -> Schedule:
         """The program of a computation; with `layouts`, inputs of free layout are copied as they are read.
 
         Raises RecordError where a step does not fit.
         """
-        made = Replay(dag.ops, dag.outputs, self.exact)
-        s = made.run(self.transform_steps)
+        s = self.replay(dag).run(self.transform_steps)
         if layouts:
             insert_transforms(s, dag.ops)
         try:
@@ -41,7 +86,244 @@ class State:
         return s
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.transform_steps)) or "(no steps)"
+        steps = "\n".join(map(str, self.transform_steps))
+        if self.base is not None:
+            steps = f"{Trace.from_json(json.loads(self.base.trace)).as_python()}{steps}"
+        return steps or "(no steps)"
+
+
+class Range(NamedTuple):
+    """Where a loop begins, and how many iterations it has: a number, or an expression of sizes and knobs."""
+
+    min: int
+    extent: Any
+
+
+class Iterator(NamedTuple):
+    """A loop of a stage, by name: good for copies of a state, too."""
+
+    name: str
+    range: Range
+    iter_kind: str  #: "spatial" or "reduce"
+    annotation: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a state. `compute_at`: "root", "inlined" or "iter"."""
+
+    op: Operation
+    iters: list[Iterator]
+    compute_at: str
+
+
+class State:
+    """A program that is edited step by step, as TVM's. Stages go by number, operation or tensor.
+
+    Every method appends a step; what a step makes is returned: iterators, or the operation of a new stage. A
+    length None of `split` is left to tuning. Raises UsageError for a stage or an iterator that there is none of,
+    RecordError for a step that cannot be done.
+    """
+
+    def __init__(self, state_object: StateObject | State, dag: ComputeDAG) -> None:
+        given = state_object.state_object if isinstance(state_object, State) else state_object
+        self.compute_dag, self._given = dag, given
+        self._replay = given.replay(dag)
+        for step in given.transform_steps:
+            self._replay.do(step)
+
+    # -- what there is ------------------------------------------------------------------------------
+    @property
+    def state_object(self) -> StateObject:
+        """The steps so far."""
+        return replace(self._given, transform_steps=tuple(self._replay.steps))
+
+    @property
+    def transform_steps(self) -> tuple[Step, ...]:
+        """The steps so far."""
+        return tuple(self._replay.steps)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """Every stage, producers first."""
+        return [self._stage(x) for x in self._replay.stages]
+
+    @property
+    def stage_ops(self) -> list[Operation]:
+        """The operation of every stage."""
+        return [x.op for x in self._replay.stages]
+
+    def copy(self) -> State:
+        """Another one, that steps are done to by itself; iterators are good for both."""
+        return State(self.state_object, self.compute_dag)
+
+    def schedule(self, dag: ComputeDAG, layouts: bool = False) -> Schedule:
+        """The schedule that it stands for."""
+        return self.state_object.schedule(dag, layouts)
+
+    def __getitem__(self, key: Any) -> Stage:
+        return self._stage(self._replay.stages[self._number(key)])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and self.state_object == other.state_object
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return str(self.state_object)
+
+    def _stage(self, x: Scheduled) -> Stage:
+        kind = "iter" if x in self._replay.placed else x.attach.kind
+        where = {"inline": "inlined", "at": "iter"}.get(kind, kind)
+        return Stage(x.op, [self._iterator(x, loop) for loop in self._replay.loops(x)], where)
+
+    def _iterator(self, x: Scheduled, loop: Loop) -> Iterator:
+        extent = leaf_extents(x)[loop]
+        length = int(extent.value) if extent.op == "const" else extent
+        annotation = loop.thread or ("none" if loop.kind == "serial" else loop.kind)
+        return Iterator(loop.name, Range(0, length), "reduce" if loop.is_reduce else "spatial", str(annotation))
+
+    def _number(self, key: Any) -> int:
+        op = key.op if isinstance(key, Tensor) else key
+        names = [x.name for x in self._replay.stages]
+        if isinstance(op, int) and 0 <= op < len(names):
+            return op
+        for number, x in enumerate(self._replay.stages):
+            if x.op is op:
+                return number
+        name = getattr(op, "name", "")
+        if isinstance(op, Operation) and name in names:  # of a copy, in which a step made it as well
+            return names.index(name)
+        raise UsageError(f"it has no stage {key!r:.60}", asked="a state", legal=f"its stages: {', '.join(names)}")
+
+    def _loop(self, stage_id: int, iterator: Iterator) -> int:
+        names = [loop.name for loop in self._replay.loops(self._replay.stages[stage_id])]
+        if getattr(iterator, "name", None) not in names:
+            stage = self._replay.stages[stage_id].name
+            raise UsageError(
+                f"{stage} has no iterator {getattr(iterator, 'name', iterator)!r:.60}",
+                asked="a state",
+                legal=f"its iterators: {', '.join(names) or 'none'}",
+            )
+        return names.index(iterator.name)
+
+    def _do(self, tag: str, *fields: Any) -> None:
+        self._replay.do(Step(tag, fields))
+
+    def _iters(self, stage_id: int, at: int, count: int) -> list[Iterator]:
+        return self._stage(self._replay.stages[stage_id]).iters[at : at + count]
+
+    # -- loops --------------------------------------------------------------------------------------
+    def _annotated(self, stage: Any, iterator: Iterator, what: str) -> Iterator:
+        number = self._number(stage)
+        at = self._loop(number, iterator)
+        self._do("AN", number, at, ANNOTATIONS.index(what))
+        return self._iters(number, at, 1)[0]
+
+    def bind(self, stage: Any, iterator: Iterator, thread_name: str) -> Iterator:
+        """Bind a loop to `blockIdx.x`, `threadIdx.x`, `vthread` and the like."""
+        legal = ANNOTATIONS[4:-1]
+        if thread_name not in legal:
+            raise UsageError(f"no thread {thread_name!r:.40}", asked="State.bind", legal=", ".join(legal))
+        return self._annotated(stage, iterator, thread_name)
+
+    def parallel(self, stage: Any, iterator: Iterator) -> Iterator:
+        """Run the iterations in parallel."""
+        return self._annotated(stage, iterator, "parallel")
+
+    def unroll(self, stage: Any, iterator: Iterator, max_unroll: int | None = None) -> Iterator:
+        """Write the loop out; not where it is longer than `max_unroll`."""
+        number = self._number(stage)
+        extent = self._iters(number, self._loop(number, iterator), 1)[0].range.extent
+        if max_unroll is not None and isinstance(extent, int) and extent > max_unroll:
+            return iterator
+        return self._annotated(stage, iterator, "unroll")
+
+    def vectorize(self, stage: Any, iterator: Iterator) -> Iterator:
+        """Turn the loop into vectors."""
+        return self._annotated(stage, iterator, "vectorize")
+
+    def fuse(self, stage: Any, iters: Sequence[Iterator]) -> Iterator:
+        """One loop in place of several neighbours."""
+        number = self._number(stage)
+        ids = tuple(self._loop(number, x) for x in iters)
+        self._do("FU", number, ids)
+        return self._iters(number, ids[0] if ids else 0, 1)[0]
+
+    def pragma(self, stage: Any, iterator: Iterator, pragma_type: str) -> None:
+        """A pragma at a loop, such as `auto_unroll_max_step$64`."""
+        number = self._number(stage)
+        self._do("PR", number, self._loop(number, iterator), pragma_type)
+
+    def reorder(self, stage: Any, order: Sequence[Iterator]) -> None:
+        """All loops of the stage in another order."""
+        number = self._number(stage)
+        self._do("RE", number, tuple(self._loop(number, x) for x in order))
+
+    def split(
+        self, stage: Any, iterator: Iterator, lengths: Sequence[int | None], inner_to_outer: bool = True
+    ) -> list[Iterator]:
+        """Cut a loop into `len(lengths) + 1`: lengths of all but the outermost, or the innermost. None is open."""
+        if not all(n is None or (isinstance(n, int) and n > 0) for n in lengths):
+            raise UsageError(f"{list(lengths)!r:.60} are no lengths", asked="State.split", legal="numbers, and None")
+        number = self._number(stage)
+        at = self._loop(number, iterator)
+        extent = self._iters(number, at, 1)[0].range.extent
+        self._do("SP", number, at, extent if isinstance(extent, int) else 0, tuple(lengths), int(inner_to_outer))
+        return self._iters(number, at, len(lengths) + 1)
+
+    def follow_split(self, stage: Any, iterator: Iterator, src_step_id: int, n_split: int) -> list[Iterator]:
+        """Split as an earlier step did, `n_split` times."""
+        number = self._number(stage)
+        at = self._loop(number, iterator)
+        self._do("FSP", number, at, src_step_id, n_split)
+        return self._iters(number, at, n_split + 1)
+
+    def follow_fused_split(
+        self, stage: Any, iterator: Iterator, src_step_ids: Sequence[int], level: int, factor_or_nparts: bool
+    ) -> list[Iterator]:
+        """Split by the product of a level of several earlier splits."""
+        number = self._number(stage)
+        at = self._loop(number, iterator)
+        self._do("FFSP", number, at, tuple(src_step_ids), level, int(factor_or_nparts))
+        return self._iters(number, at, 2)
+
+    def storage_align(self, stage: Any, iterator: Iterator, factor: int, offset: int) -> None:
+        """Pad the storage of the stage."""
+        number = self._number(stage)
+        self._do("SA", number, self._loop(number, iterator), factor, offset)
+
+    # -- stages -------------------------------------------------------------------------------------
+    def compute_at(self, stage: Any, target_stage: Any, target_iter: Iterator) -> None:
+        """Compute a stage at a loop of what reads it."""
+        host = self._number(target_stage)
+        self._do("CA", self._number(stage), host, self._loop(host, target_iter))
+
+    def compute_inline(self, stage: Any) -> None:
+        """Compute it where it is read."""
+        self._do("CI", self._number(stage))
+
+    def compute_root(self, stage: Any) -> None:
+        """Compute it whole, before what reads it."""
+        self._do("CR", self._number(stage))
+
+    def cache_read(self, stage: Any, scope_name: str, reader_stages: Sequence[Any]) -> Operation:
+        """A stage that copies what others read."""
+        number = self._number(stage)
+        self._do("CHR", number, scope_name, tuple(self._number(x) for x in reader_stages))
+        return self._replay.stages[number + 1].op
+
+    def cache_write(self, stage: Any, scope_name: str) -> Operation:
+        """A stage that computes what this one then copies. It takes the number, and later ones move on."""
+        number = self._number(stage)
+        self._do("CHW", number, scope_name)
+        return self._replay.stages[number].op
+
+    def rfactor(self, stage: Any, iterator: Iterator, factor_iter_id: int) -> Operation:
+        """A stage of partial results along a reduce loop."""
+        number = self._number(stage)
+        self._do("RF", number, self._loop(number, iterator), factor_iter_id)
+        return self._replay.stages[number].op
 
 
 @dataclass(frozen=True)
@@ -61,7 +343,7 @@ class TraceState:
         Layouts are part of the trace already.
         """
         try:
-            s = replay(Trace.from_json(self.record.trace).at(self.knobs), dag.tensors)
+            s = replayed(Trace.from_json(self.record.trace).at(self.knobs), dag.tensors)
             s.verify()
         except ScheduleError as error:
             raise RecordError(error.why, asked=f"record {self.record.id}", legal=error.legal) from None

@@ -24,7 +24,7 @@ from autosched.records import Record, RecordLog, ranked
 from autosched.records.record import decode as decode_record
 from autosched.records.record import encode as encode_record
 from autosched.tvm.auto_scheduler.hardware import HardwareParams
-from autosched.tvm.auto_scheduler.loop_state import State, TraceState
+from autosched.tvm.auto_scheduler.loop_state import StateObject, TraceState
 from autosched.tvm.auto_scheduler.measure import MeasureCallback, MeasureErrorNo, MeasureInput, MeasureResult, Seconds
 from autosched.tvm.auto_scheduler.transform_step import step_from_json
 from autosched.tvm.auto_scheduler.utils import calc_workload_dis_factor, decode_workload_key
@@ -86,7 +86,7 @@ def decode(line: str) -> tuple[MeasureInput, MeasureResult]:
         task, (stages, steps) = _task(*data["i"][0]), data["i"][1]
         if len(data["i"]) != 2 or stages != [] or not isinstance(steps, list):
             raise ValueError("a state is [[], [step, ...]]")
-        return MeasureInput(task, State(tuple(map(step_from_json, steps)))), _result(*data["r"])
+        return MeasureInput(task, StateObject(tuple(map(step_from_json, steps)))), _result(*data["r"])
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise RecordError(f"it cannot be read: {error}", asked=f"{line[:60]!r}", legal=_LEGAL) from None
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, ClassVar
 
 from autosched.errors import UsageError
 from autosched.records import Record
+from autosched.runtime.device import resolve_target, with_machine
+from autosched.space.rules import Rule
+from autosched.space.space import DEFAULT
 from autosched.tvm.auto_scheduler.cost_model import RandomModel, XGBModel
-from autosched.tvm.auto_scheduler.loop_state import TraceState
+from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject, TraceState
 from autosched.tvm.auto_scheduler.measure_record import RecordReader
+from autosched.tvm.auto_scheduler.sketch_rule import APPLY, APPLY_AND_SKIP_REST, PASS, rules_of
 
 __all__ = [
     "EmptyPolicy",
@@ -50,17 +54,23 @@ class PreloadMeasuredStates(SearchCallback):
 
 
 class PreloadCustomSketchRule(SearchCallback):
-    """Not here: Ansor's rules edit its own states."""
+    """A rule that is asked before those of the generator: see `sketch_rule`."""
 
-    #: what a rule's condition answers
-    PASS, APPLY, APPLY_AND_SKIP_REST = 0, 1, 2
+    PASS, APPLY, APPLY_AND_SKIP_REST = PASS, APPLY, APPLY_AND_SKIP_REST
 
-    def __init__(self, meet_condition_func: Any, apply_func: Any, rule_name: str = "CustomSketchRule") -> None:
-        raise UsageError(
-            "a rule of Ansor's edits states, and sketches here are schedules",
-            asked=f"PreloadCustomSketchRule(rule_name={rule_name!r})",
-            legal="a template: autosched.template(workload), with s.choose and knobs for what is open",
-        )
+    def __init__(
+        self,
+        meet_condition_func: Callable[..., Any],
+        apply_func: Callable[..., Any],
+        rule_name: str = "CustomSketchRule",
+    ) -> None:
+        if not callable(meet_condition_func) or not callable(apply_func):
+            raise UsageError(
+                "its condition and what it applies are no functions",
+                asked=f"PreloadCustomSketchRule(rule_name={rule_name!r})",
+                legal="functions of (policy, state, stage_id)",
+            )
+        self.meet_condition_func, self.apply_func, self.rule_name = meet_condition_func, apply_func, rule_name
 
 
 class SearchPolicy:
@@ -74,14 +84,27 @@ class SearchPolicy:
     def __init__(self, task: Any, init_search_callbacks: Sequence[SearchCallback] | None = None) -> None:
         self.task = task
         self.preloaded: list[PreloadMeasuredStates] = []
+        self.custom: list[PreloadCustomSketchRule] = []
         for callback in init_search_callbacks or ():
-            if not isinstance(callback, PreloadMeasuredStates):
+            if isinstance(callback, PreloadMeasuredStates):
+                self.preloaded.append(callback)
+            elif isinstance(callback, PreloadCustomSketchRule):
+                self.custom.append(callback)
+            else:
                 raise UsageError(
                     f"{callback!r:.60} is none",
                     asked=f"{type(self).__name__}(init_search_callbacks=..)",
-                    legal="PreloadMeasuredStates(log)",
+                    legal="PreloadMeasuredStates(log), PreloadCustomSketchRule(meet_condition_func, apply_func)",
                 )
-            self.preloaded.append(callback)
+
+    @property
+    def search_task(self) -> Any:
+        """The task, as rules ask for it."""
+        return self.task
+
+    def rules(self) -> list[Rule]:
+        """What is asked before the rules of the generator."""
+        return [r for c in self.custom for r in rules_of(c.rule_name, c.meet_condition_func, c.apply_func, self)]
 
     def set_verbose(self, verbose: int) -> None:
         """0: print nothing."""
@@ -145,3 +168,14 @@ class SketchPolicy(SearchPolicy):
         changed = [name for name, value in (params or {}).items() if value != self.DEFAULT_PARAMS[name]]
         if changed:
             _logger.warning("SketchPolicy: %s change nothing here", ", ".join(changed))
+
+    def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
+        """The sketches that are searched, but for the default schedule. Lengths that are open are expressions."""
+        dag, w = self.task.compute_dag, self.task.workload
+        target = with_machine(resolve_target(self.task.target))
+        space = w.search_space(target, w.sizes_at(), "auto", self.rules())
+        made = [s.schedule() for s in space.sketches if s.name != DEFAULT] or [space.sketches[0].schedule()]
+        states = [State(StateObject(base=Base.of(s, dag)), dag) for s in made]
+        if print_for_debug:
+            print("\n\n".join(map(str, states)))
+        return states

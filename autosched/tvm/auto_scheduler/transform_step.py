@@ -9,6 +9,7 @@ the steps that there are, and nothing else can be in a record: it is data, never
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -27,6 +28,10 @@ ANNOTATIONS = (
     "none", "unroll", "vectorize", "parallel", "vthread", "blockIdx.x", "threadIdx.x", "blockIdx.y", "threadIdx.y",
     "blockIdx.z", "threadIdx.z", "tensorize",
 )  # fmt: skip
+
+
+#: What an open length is at most, as Ansor's `max_innermost_split_factor`.
+MOST_OPEN = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +98,47 @@ class Replay:
     """
 
     def __init__(self, ops: Sequence[Operation], outputs: Sequence[Tensor], exact: bool = True) -> None:
-        self.exact = exact
-        self.s: Schedule = create_schedule(list(outputs))
-        self.stages: list[Stage] = [self.s[op] for op in ops]
+        s = create_schedule(list(outputs))
+        self._begin(s, [s[op] for op in ops], exact)
+
+    @classmethod
+    def on(cls, stages: Sequence[Stage]) -> Replay:
+        """Go on with a schedule that is there; its stages in Ansor's order."""
+        made = cls.__new__(cls)
+        made._begin(stages[0].schedule, list(stages), exact=True)
+        return made
+
+    def _begin(self, s: Schedule, stages: list[Stage], exact: bool) -> None:
+        self.s, self.stages, self.exact = s, stages, exact
         self._loops: dict[Stage, list[Loop]] = {x: list(x.loops) for x in self.stages}
         self._places: dict[Stage, tuple[Stage, Loop]] = {}
         self.steps: list[Step] = []
+        #: step that splits -> its lengths, with knobs for those that are open
+        self.lengths: dict[int, tuple[Any, ...]] = {}
 
     def run(self, steps: Sequence[Step]) -> Schedule:
         """The schedule with all steps done. Raises RecordError, naming the step, where one cannot be."""
         for step in steps:
-            try:
-                STEPS[step.tag].apply(self, *step.fields)
-            except AutoschedError as error:
-                raise RecordError(error.why, asked=f"step {len(self.steps)}, {step}", legal=error.legal) from None
-            self.steps.append(step)
+            self.do(step)
+        self.settle()
+        return self.s
+
+    def do(self, step: Step) -> None:
+        """One step. Raises RecordError, naming it, where it cannot be done."""
+        try:
+            STEPS[step.tag].apply(self, *step.fields)
+        except AutoschedError as error:
+            raise RecordError(error.why, asked=f"step {len(self.steps)}, {step}", legal=error.legal) from None
+        self.steps.append(step)
+
+    def settle(self) -> None:
+        """Compute stages where steps have said."""
         for guest, (host, loop) in self._places.items():
             try:
                 guest.compute_at(host, loop)
             except AutoschedError as error:
                 asked = f"{guest.name}, computed at {loop.full_name}"
                 raise RecordError(error.why, asked=asked, legal=error.legal) from None
-        return self.s
 
     # -- by numbers -------------------------------------------------------------------------------
     def stage(self, number: int) -> Stage:
@@ -145,6 +169,22 @@ class Replay:
         for guest, (host, loop) in self._places.items():
             if loop in gone:
                 self._places[guest] = host, heir
+
+    def open_length(self, stage: Stage, loop: Loop, at: int) -> Any:
+        """A knob for the length that a split leaves open: of a loop of known length, its divisors."""
+        n = leaf_extents(stage)[loop]
+        values = [1 << b for b in range(MOST_OPEN.bit_length())]
+        if n.op == "const":
+            values = [d for d in range(1, MOST_OPEN + 1) if n.value % d == 0]
+        name = re.sub(r"\W", "_", f"{stage.name}_step{len(self.steps)}_{at}")
+        while name in self.s.knobs:
+            name += "_"
+        return self.s.define_knob(name, values)
+
+    @property
+    def placed(self) -> frozenset[Stage]:
+        """The stages that are computed at a loop when all is done."""
+        return frozenset(self._places)
 
     def is_placed(self, stage: Stage) -> bool:
         """Whether it is computed at a loop, where how many iterations its loops have is not settled yet."""
@@ -236,10 +276,12 @@ def split(r: Replay, stage_id: int, iter_id: int, extent: int, lengths: tuple[in
                 f"{loop.full_name} has {here!r} iterations here and had {extent} in the record",
                 legal="the workload with the shapes that the record was made for",
             )
-    _split(r, stage, iter_id, lengths, bool(inner_to_outer))
+    whole = tuple(r.open_length(stage, loop, k) if n is None else n for k, n in enumerate(lengths))
+    r.lengths[len(r.steps)] = whole
+    _split(r, stage, iter_id, whole, bool(inner_to_outer))
 
 
-def _split(r: Replay, stage: Stage, iter_id: int, lengths: Sequence[int], inner_to_outer: bool) -> None:
+def _split(r: Replay, stage: Stage, iter_id: int, lengths: Sequence[Any], inner_to_outer: bool) -> None:
     loop = r.loop(stage, iter_id)
     made = [loop]
     if inner_to_outer:
@@ -274,13 +316,12 @@ def follow_fused_split(
     _split(r, stage, iter_id, (prod(lengths[level] for lengths in followed),), bool(factor_or_nparts))
 
 
-def _lengths(r: Replay, step_id: int) -> tuple[int, ...]:
+def _lengths(r: Replay, step_id: int) -> tuple[Any, ...]:
     """The lengths of a split that is followed."""
-    if not 0 <= step_id < len(r.steps) or r.steps[step_id].tag != "SP":
+    if step_id not in r.lengths:
         splits = ", ".join(str(i) for i, x in enumerate(r.steps) if x.tag == "SP") or "none so far"
         raise RecordError(f"step {step_id} is no split", legal=f"steps that are: {splits}")
-    lengths: tuple[int, ...] = r.steps[step_id].fields[3]
-    return lengths
+    return r.lengths[step_id]
 
 
 @_step("SA", int, int, int, int)

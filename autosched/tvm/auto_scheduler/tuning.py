@@ -56,6 +56,7 @@ def search_all(
             round_trials=min(options.num_measures_per_round, max(1, options.num_measure_trials // len(tasks))),
             patience=options.early_stopping,
             space="auto",
+            rules=[r for policy in policies for r in policy.rules()],
             model=policies[0].model,
             seed=policies[0].seed,
             records=folder,
@@ -78,7 +79,7 @@ def tune_task(task: SearchTask, options: TuningOptions, policy: SearchPolicy | N
         result = search(
             task,
             trials=known + options.num_measure_trials if policy.measured else known + 1,
-            rules=[] if policy.measured else [as_it_is],
+            rules=policy.rules() if policy.measured else [as_it_is],
             patience=options.early_stopping,
             model=policy.model,
             seed=policy.seed,

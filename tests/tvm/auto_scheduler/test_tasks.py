@@ -192,7 +192,7 @@ def test_states_are_asked_for_by_contexts(tmp_path) -> None:
         state = best.query(Target("llvm"), FUSED.workload_key)
         assert FUSED.task().compute_dag.apply_steps_from_state(state)[0].trace
         assert best.query(Target("opencl"), FUSED.workload_key) is None
-        other = auto_scheduler.loop_state.State()
+        other = auto_scheduler.loop_state.StateObject()
         best.update(Target("llvm"), FUSED.workload_key, other)
         assert auto_scheduler.DispatchContext.current.query(Target("llvm"), FUSED.workload_key) is other
         with pytest.raises(UsageError, match="depends on the target"):
@@ -233,7 +233,7 @@ def test_tasks_of_a_computation_without_a_function() -> None:
         (lambda: auto_scheduler.SketchPolicy(None, "xgb"), UsageError, "'xgb' is no cost model"),
         (lambda: auto_scheduler.SketchPolicy(None, params={"eps": 1}), UsageError, "no parameter 'eps'"),
         (lambda: auto_scheduler.SketchPolicy(None, init_search_callbacks=[3]), UsageError, "3 is none"),
-        (lambda: auto_scheduler.PreloadCustomSketchRule(None, None), UsageError, "edits states"),
+        (lambda: auto_scheduler.PreloadCustomSketchRule(None, None), UsageError, "no functions"),
         (lambda: make_task().print_best("x", "cuda"), UsageError, "the task is for llvm"),
         (lambda: make_task(target_host=None).apply_best("no such file"), RecordError, "cannot read records"),
         (lambda: auto_scheduler.TaskScheduler([]), UsageError, "there are 0 tasks"),
