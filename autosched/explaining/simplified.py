@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from autosched.errors import UsageError
 from autosched.explaining.bench import Bench, Result
 from autosched.explaining.explanation import LIMIT, ROUNDS, Explanation, Row, explain_on, undoings_of, variant_of
@@ -40,6 +38,7 @@ class Simplified:
 
     ratio, interval: its time over that of the original, of the last play-off; the interval holds the true
                      one with 95 % confidence
+    seconds:         the time of the original, as the explanation has it, times the ratio
     removed:         the calls that are gone, as Python, in the order of the original
     explanation:     what each call of the original is worth
     written:         the file that the record of it was appended to
@@ -210,7 +209,7 @@ def _report(subject: Subject, explanation: Explanation, state: _State, result: R
         (*removed, *options),
         result.ratio,
         result.interval,
-        float(np.median(result.samples)),
+        result.ratio * explanation.seconds,
         state.trace.to_json(),
         variant.knobs,
         state.trace.as_python(knobs=variant.knobs),

@@ -62,7 +62,9 @@ def _places(args: Sequence[Tensor], sizes: dict[str, int]) -> dict[Tensor, int]:
     """Inputs whose elements are indices as they are -> the length of the shortest dimension they index."""
     found: dict[Tensor, int] = {}
     for op in Graph.of(args).ops:
-        for e in post_order(op.body) if isinstance(op, ComputeOp) else ():
+        if not isinstance(op, ComputeOp):
+            continue
+        for e in post_order(op.body):
             for index, dimension in _indices(op, e):
                 while index.op == "cast":
                     index = index.args[0]

@@ -52,9 +52,11 @@ def programs(tmp_path: Path) -> Path:
 
 def test_names_come_with_what_settled_each_stage(cli, programs) -> None:
     out = cli("sketch", f"{programs}:prefix", "--names").out.splitlines()
-    assert out[:2] == ["   1  auto", "   2  default"]
-    assert out[3].split() == ["stage", "rule", "sketches", "why"]
-    assert any(line.endswith("a scan: its steps follow each other") for line in out if line.startswith("sums "))
+    names, table = out[: out.index("")], out[out.index("") + 1 :]
+    assert names[0].startswith("   1  auto")
+    assert names[-1].split() == [str(len(names)), "default"]
+    assert table[0].split() == ["stage", "rule", "sketches", "why"]
+    assert any(line.startswith("sums ") and "scan" in line for line in table)
     assert any("whole_rows" in line for line in out if line.startswith("doubled "))
 
 
@@ -63,7 +65,8 @@ def test_templates_stay_python_below_it(cli, programs) -> None:
     assert out.startswith("# stage")
     made: dict[str, object] = {"template": lambda of, target: lambda f: f, "product": None}
     exec(out, made)
-    assert len([name for name in made if name.startswith("sketch_")]) == 9
+    names = cli("sketch", f"{programs}:product", "--names").out.split("\n\n")[0].splitlines()
+    assert len([name for name in made if name.startswith("sketch_")]) == len(names)
 
 
 def test_one_sketch_has_its_own_stages(cli, programs) -> None:
@@ -72,7 +75,8 @@ def test_one_sketch_has_its_own_stages(cli, programs) -> None:
     assert {row["stage"]: row["rule"] for row in some["stages"]} == some["sketches"][0]["stages"]
     assert some["sketches"][0]["stages"]["c"] == "multi_level_tiling"
     everything = cli("sketch", f"{programs}:product", "--json").data
-    assert {row["sketches"] for row in everything["stages"] if row["stage"] == "c"} == {8}
+    (tiled,) = (row for row in everything["stages"] if row["stage"] == "c")
+    assert 1 < tiled["sketches"] == len(everything["sketches"]) - 1  # all but the default schedule
 
 
 def test_what_a_rule_could_not_do_is_told_with_what_others_make(cli, programs) -> None:
