@@ -11,9 +11,11 @@ from autosched.ir.expr import (
     broadcast,
     ceildiv,
     combine_lanes,
+    compare,
     const,
     floordiv,
     is_const,
+    is_index,
     make,
     maximum,
     minimum,
@@ -200,12 +202,12 @@ class _Lanes:
             case Let():
                 is_vector = any(e.dtype.lanes > 1 for e in post_order(s.value))
                 return None if is_vector or is_opaque(s.value) else self.let(s)
-            case If() if not self.varies(s.condition):
+            case If() if not self.varies(condition := self.agreed(s.condition)):
                 then = self.stmt(s.then)
                 otherwise = None if s.otherwise is None else self.stmt(s.otherwise)
                 if then is None or (otherwise is None and s.otherwise is not None):
                     return None
-                return If(s.condition, then, otherwise)
+                return If(condition, then, otherwise)
             case If(otherwise=None) if s.condition.op == "likely" and self.masked:
                 return self.some_lanes(s)
             case For() if not self.varies(s.start) and not self.varies(s.extent):
@@ -222,6 +224,28 @@ class _Lanes:
     def varies(self, e: Expr) -> bool:
         """Whether `e` differs from lane to lane."""
         return not self.varying.isdisjoint(variables(e))
+
+    def agreed(self, condition: Expr) -> Expr:
+        """A condition without the lanes, where all of them agree: of whole vectors, `8*x + lane < 56` is `8*x < 56`."""
+        if condition.op in ("and", "likely"):
+            return rebuild(condition, tuple(self.agreed(c) for c in condition.args))
+        if condition.op not in ("lt", "le", "gt", "ge") or not is_index(condition.args[0]):
+            return condition
+        low, high = condition.args if condition.op in ("lt", "le") else reversed(condition.args)
+        least = self.an.poly(low - high) - (condition.op in ("le", "ge"))  # the condition is that this is less than 0
+        if not variables(condition).isdisjoint(self.varying - {self.v}):
+            return condition
+        linear = least.linear_in(self.v)
+        if linear is None or linear[0].constant not in (1, -1):
+            return condition
+        slope, rest = linear[0].constant, linear[1]
+        first = rest + self.an.poly(self.start) * slope  # in the first lane
+        if any(self.v in variables(a) for m in rest.terms for a in m):
+            return condition
+        whole = first if slope == 1 else first + 1
+        if any(c % self.lanes for c in whole.terms.values()):
+            return condition
+        return compare("lt", first.expr(), 0)
 
     def let(self, s: Let) -> Stmt | None:
         value, v = self.expr(s.value), s.var

@@ -181,6 +181,11 @@ class CpuKernelModel(AnalyticalModel):
         return replace(body, times=body.times * body.found / found, found=found)
 
     def _parts(self, f: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        # Of kernels without a loop, neighbours are work-items, whatever the last loop that is written out walks along.
+        # The lines that they read are of each other; what lies apart is little more than that.
+        straight = (f["loops"] < 1) & (f["lanes"] <= 1)
+        apart = np.where(straight, f["uncoalesced_loads"] / 8, f["strided_loads"])
+        f = {**f, "strided_loads": apart}
         parts, core, body = super()._parts(f), self.core, self._body(f)
         meets = f["shared_bytes"] > 0
         kept = np.where(meets, 2.0 * body.times * body.accumulators * body.registers * (core.load + core.store), 0.0)

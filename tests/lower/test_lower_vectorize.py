@@ -13,6 +13,7 @@ from autosched.ir.stmt import For, Function, If, Store, walk
 from autosched.ir.visit import post_order
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
+from autosched.target import Target
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
 
@@ -203,3 +204,23 @@ def test_lanes_that_stay_apart_are_not_copied() -> None:
     left = [x for x in walk(f.body) if isinstance(x, For) and any(isinstance(y, If) for y in walk(x.body))]
     assert left
     assert all(x.ragged for x in left)
+
+
+@pytest.mark.parametrize(("n", "offset", "lanes"), [(56, 0, 8), (57, 0, 1), (60, 4, 8), (40, 0, 8)])
+def test_a_guard_on_which_all_lanes_agree_is_asked_once(n: int, offset: int, lanes: int) -> None:
+    """Loops over work-items are not cut at borders, so the guard stays: of whole vectors it is one for all lanes."""
+    a = te.placeholder((n,), "int32", name="A")
+    b = te.compute((n,), lambda i: a[i] + 1, name="B")
+    c = te.compute((n - offset,), lambda i: b[i + offset] * 2, name="C")
+    s = create_schedule(c)
+    vectors, lane = s[c].split("i", factor=8)
+    group, item = s[c].split(vectors, factor=16)
+    s[c].bind(group, "blockIdx.x")
+    s[c].bind(item, "threadIdx.x")
+    s[c].vectorize(lane)
+    s[b].compute_inline()
+    function = lower_structure(s, [a, c], Target("opencl"), "f").bind({})
+    assert store(function).value.dtype.lanes == lanes
+    guards = [x.condition for x in walk(function.body) if isinstance(x, If)]
+    assert [repr(g).count("inner") for g in guards] == ([0] if lanes > 1 else [0, 1])
+    check_against_reference([a, c], s, "opencl", [np.arange(n, dtype=np.int32)])

@@ -376,6 +376,34 @@ def test_on_a_cpu_a_work_item_adds_up_in_vectors() -> None:
     assert np.allclose(got, w.reference(inputs)[0])
 
 
+def test_on_a_cpu_nothing_is_copied_to_shared_memory_and_padding_is_stored() -> None:
+    """Work-groups' memory is memory there. What a border decides is decided once for each element, not for each lane."""
+    w = Workload("w", convolution())
+
+    def copies(target: Target) -> bool:
+        return any("'shared'" in str(i) for s in w.search_space(target, {}).sketches for i in s.trace)
+
+    assert copies(OPENCL) and not copies(OPENCL_CPU)
+    for target, kernels in ((OPENCL, 1), (OPENCL_CPU, 2)):
+        sketch = next(s for s in w.search_space(target, {}).sketches if s.name != "default")
+        knobs = sketch.values(sketch.valid_points.rows([0])[0])
+        text = Module(compile_function(sketch.structure.bind(knobs), target), target).get_source()
+        assert text.count("__kernel") == kernels
+
+
+def test_vectors_of_a_kernel_divide_the_axis_and_short_windows_are_written_out() -> None:
+    x = te.placeholder((12, 14, 14), name="x")
+    k, m = te.reduce_axis((0, 3), "k"), te.reduce_axis((0, 3), "m")
+    pool = te.compute((12, 12, 12), lambda c, i, j: te.max(x[c, i + k, j + m], axis=[k, m]), name="pool")
+    (sketch,) = (s for s in Workload("w", (x, pool)).search_space(OPENCL_CPU, {}).sketches if s.name != "default")
+    assert next(k.values for k in sketch.knobs if k.name == "lanes") == (1, 2, 4, 8, 16), "12^3 is 108 * 16"
+    assert [i[0] for i in sketch.trace].count("unroll") == 2
+    y = te.placeholder((6, 7), name="y")
+    odd = Workload("v", (y, te.compute((6, 7), lambda i, j: y[i, j] * 2.0, name="twice")))
+    lanes = [k.values for s in odd.search_space(OPENCL_CPU, {}).sketches for k in s.knobs if k.name == "lanes"]
+    assert lanes == [(1, 2)]
+
+
 def test_lanes_are_those_of_the_device() -> None:
     def lanes(target: Target) -> tuple[int, ...]:
         x = te.placeholder((64, 64), name="x")

@@ -8,6 +8,9 @@ rows_of_items    for i: for j: C[i, j] = f(B[i]) ->  a work-item for each i:
                                                        B = ...        reductions that the row needs
                                                        for j.o: C[i, j.o*16 : j.o*16+16] = f(B)
 
+stored_padding   for k: for j: C[j] += P[j + k]   ->  a kernel for P[j] = A[j] or 0, and one for C, whose vectors need
+                                                     not ask for each of their lanes where the border is
+
 inside_an_item   for i: for j: L[i, j] = ..      ->  a work-item for each i of a reader:
                  for i: for k: B[i] += L[i, k]         for j.o: L[j.o*16 : j.o*16+16] = ..      a row in its memory
                                                        for k.o: P[0:16] += L[k.o*16 : k.o*16+16]
@@ -16,14 +19,15 @@ inside_an_item   for i: for j: L[i, j] = ..      ->  a work-item for each i of a
 
 from __future__ import annotations
 
+from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look
-from autosched.space.rules.gpu import is_cpu, lanes_of, one_reduce_loop, reduces_rows, row_reductions
+from autosched.space.rules.gpu import is_cpu, lanes_of, one_reduce_loop, own_kernel, reduces_rows, row_reductions
 from autosched.space.rules.inline import common_places
 from autosched.space.rules.plan import Place, Plan, rule
 
-__all__ = ["inside_an_item", "rows_of_items", "sums_of_items"]
+__all__ = ["inside_an_item", "rows_of_items", "stored_padding", "sums_of_items"]
 
 #: Work-items of a work-group.
 ITEMS = (1, 4, 16)
@@ -70,6 +74,20 @@ def _contiguous(plan: Plan, stage: Stage) -> bool:
     along = stage.reduce_axis[-1]
     reads = [a for a in look.accesses(plan.s, stage) if a.mentions(along)]
     return bool(reads) and all(a.is_contiguous(along) for a in reads)
+
+
+def _is_padding(plan: Plan, stage: Stage) -> bool:
+    """Whether it decides for each element, and is read again and again by a product or a convolution."""
+    if not is_cpu(plan) or stage.is_output or not is_injective(stage):
+        return False
+    decides = any(e.op in ("if_then_else", "select") for e in post_order(stage.body))
+    return decides and any(look.is_contraction(plan.s, r) for r in look.readers(plan.s, stage))
+
+
+@rule(when=_is_padding)
+def stored_padding(plan: Plan, stage: Stage) -> None:
+    """What a convolution reads beyond a border is there in memory."""
+    own_kernel(plan, stage)
 
 
 @rule(when=lambda plan, stage: is_cpu(plan) and stage.is_output and _contiguous(plan, stage), last=False)

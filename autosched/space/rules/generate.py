@@ -64,6 +64,7 @@ def gpu_rules() -> tuple[Rule, ...]:
     """The rules for kernels, in the order in which they are asked."""
     return (
         gpu.opaque_kernels,
+        cpu_kernels.stored_padding,
         inline.always_inline,
         tiles.fuse_epilogue,
         gpu.shared_tiles,

@@ -35,6 +35,8 @@ elements                for i: for j: C[i, j] = ..      ->  a work-group for eac
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from autosched.schedule.auto_inline import is_injective
@@ -48,6 +50,7 @@ from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.rows import neighbours_share
 from autosched.space.rules.sums import may_be_cut
 from autosched.space.rules.tiles import best_rows
+from autosched.te.tensor import IterVar
 
 __all__ = [
     "elements",
@@ -80,6 +83,13 @@ def lanes_of(plan: Plan, stage: Stage) -> tuple[int, ...]:
     return tuple(n for n in (1, 2, 4, 8, 16) if n <= min(max(4, whole), MOST_LANES))
 
 
+def _that_divide(widths: tuple[int, ...], axes: Sequence[IterVar]) -> tuple[int, ...]:
+    """Those that leave nothing over, where lengths are known: kernels are not cut, and a vector that might end beyond
+    the border is computed lane by lane."""
+    total = math.prod(length(a) or 0 for a in axes)
+    return tuple(n for n in widths if total % n == 0)
+
+
 @rule(when=lambda plan, stage: look.is_opaque(stage), because=lambda plan, stage: look.why_opaque(stage))
 def opaque_kernels(plan: Plan, stage: Stage) -> None:
     """Scans and scatters: a work-item for each element that is computed by itself."""
@@ -98,7 +108,7 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     row = stage.axis.index(best_rows(plan, stage, stage.axis[vector]))
     sources = list(dict.fromkeys(plan.s.stage(a.tensor) for a in look.accesses(s, stage)))
     long = max(range(len(stage.reduce_axis)), key=lambda i: length(stage.reduce_axis[i]) or 1 << 30)
-    widths = lanes_of(plan, stage)
+    widths = _that_divide(lanes_of(plan, stage), [stage.axis[vector]])
     rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", widths)
     items_y, items_x = plan.knob(stage, "items_y", (4, 8, 16)), plan.knob(stage, "items_x", (8, 16, 32))
     apart, steps = plan.knob(stage, "apart", (1, 2)), plan.knob(stage, "steps", (4, 8, 16, 32))
@@ -127,7 +137,8 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
 
     sums.compute_at(host, item_x)
     outer = _sum_loops(plan, stage, sums, long, row, vector, steps)
-    if plan.choose(stage, "operands", ["shared", "cached"]) == "shared":
+    # A CPU's shared memory is memory: tiles there are copies, for which all have to meet.
+    if plan.choose(stage, "operands", ["cached"] if is_cpu(plan) else ["shared", "cached"]) == "shared":
         for source in sources:
             _fetch(plan, stage, sums, source, outer, {"threadIdx.x": items_x, "threadIdx.y": items_y})
 
@@ -240,15 +251,15 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
         elif reduces_rows(plan, stage):
             group_reduction(plan, stage)
         else:
-            _own_kernel(plan, stage)
+            own_kernel(plan, stage)
         return
     ways = ["inline"] if _taps(plan, stage) <= MAX_TAPS else []
-    ways += [name for name in places if name == "patch"]
+    ways += [name for name in places if name == "patch" and not is_cpu(plan)]
     way = decide(plan, stage, [*ways, ROOT] if ways != ["inline"] else ways)
     if way == "inline":
         stage.compute_inline()
     elif way == ROOT:
-        _own_kernel(plan, stage)
+        own_kernel(plan, stage)
     else:
         place = places[way]
         stage.compute_at(place.stage, place.loop)
@@ -261,8 +272,16 @@ def _taps(plan: Plan, stage: Stage) -> int:
     return uses * max(1, len(look.accesses(plan.s, stage)))
 
 
-def _own_kernel(plan: Plan, stage: Stage) -> None:
-    bind_elements(plan.s, stage, lanes_of(plan, stage)) if stage.axis else _one_item(stage)
+def own_kernel(plan: Plan, stage: Stage) -> None:
+    if not stage.axis:
+        _one_item(stage)
+        return
+    bind_elements(plan.s, stage, _that_divide(lanes_of(plan, stage), stage.axis))
+    points = [length(a) or look.MAX_WINDOW + 1 for a in stage.reduce_axis]
+    if math.prod(points) <= look.MAX_WINDOW:
+        for x in stage.loops:
+            if x.is_reduce:
+                stage.unroll(x)
 
 
 def _one_item(stage: Stage) -> None:
@@ -299,4 +318,4 @@ def patches(plan: Plan, stage: Stage) -> None:
 @rule(when=lambda plan, stage: True)
 def elements(plan: Plan, stage: Stage) -> None:
     """A work-item for a vector of results."""
-    _own_kernel(plan, stage)
+    own_kernel(plan, stage)
