@@ -23,6 +23,14 @@ def guarded(versions: Sequence[tuple[Expr, Function]], otherwise: Function) -> F
     version requires of sizes is asked with its condition, so that a call which breaks it goes on to the next;
     what `otherwise` requires is required of every call that comes to it. Raises LowerError.
     """
+    try:
+        return _guarded(versions, otherwise)
+    except LowerError as error:
+        error.located("made")
+        raise
+
+
+def _guarded(versions: Sequence[tuple[Expr, Function]], otherwise: Function) -> Function:
     body = otherwise.body
     demands = list(otherwise.requires)
     for condition, version in reversed(versions):

@@ -12,8 +12,9 @@ from autosched.ir.builder import create as ir_builder
 from autosched.ir.calls import call_intrin
 from autosched.ir.expr import Expr
 from autosched.ir.intrinsics import register_intrin_lowering
-from autosched.ir.stmt import Buffer, Stmt
+from autosched.ir.stmt import Buffer, Function, Stmt
 from autosched.lower import lower, lower_structure
+from autosched.lower.guarded import guarded
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 
@@ -426,6 +427,30 @@ def a_shared_part_of_a_step_whose_state_is_private() -> None:
     lower_structure(s, [x, out], "opencl")
 
 
+# -- versions for sizes ----------------------------------------------------------------------------------
+
+
+def lowered(of: Callable[[], tuple[list[Tensor], Schedule]]) -> Function:
+    args, s = of()
+    return lower_structure(s, args, "llvm", "f").bind()
+
+
+def a_version_for_what_is_no_size() -> None:
+    guarded([(te.var("rows") < 8, lowered(program))], lowered(program))
+
+
+def versions_of_different_programs() -> None:
+    plain = lowered(program)
+    guarded([(plain.sizes[0] < 8, lowered(sums))], plain)
+
+
+def versions_of_which_none_takes_all_sizes() -> None:
+    args, s = program()
+    s["C"].split("j", factor=4, disable_predication=True)
+    strict = lower_structure(s, args, "llvm", "f").bind()
+    guarded([(strict.sizes[0] < 8, strict)], strict)
+
+
 CASES: dict[str, list[Callable[[], None]]] = {
     "arguments": [
         an_input_is_missing, the_arguments_of_another_program, an_output_is_missing, an_argument_is_computed_by_each_work_item,
@@ -449,6 +474,9 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "binds": [
         a_buffer_for_a_stranger, a_shape_for_a_buffer, a_buffer_of_another_rank, a_buffer_of_another_type,
         a_buffer_whose_rows_overlap,
+    ],
+    "versions": [
+        a_version_for_what_is_no_size, versions_of_different_programs, versions_of_which_none_takes_all_sizes,
     ],
     "calls": [
         an_extern_that_counts_the_elements_of_padded_memory, an_intrinsic_without_a_rule,
