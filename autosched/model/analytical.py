@@ -125,7 +125,7 @@ class AnalyticalModel:
     """
 
     ready = True
-    needed = NEEDED
+    needed: tuple[str, ...] = NEEDED
 
     def __init__(self, feature_names: Sequence[str], *, seed: int = 0, threads: int = 1, core: Core | None = None):
         del seed, threads  # part of the constructor that all models share

@@ -8,7 +8,7 @@ import pytest
 from autosched import te
 from autosched.errors import ScheduleError, WorkloadError
 from autosched.space.rules import rule
-from autosched.space.rules.plan import MOST_FORKS
+from autosched.space.rules.plan import MOST_FORKS, MOST_STAGES
 from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.testing.oracle import check_against_reference
@@ -81,6 +81,13 @@ def test_a_deep_chain_of_layers_has_few_sketches(count: int) -> None:
     """Chosen layer by layer there would be 8 for each layer: 512, 32768."""
     space = Workload("w", layers(count)).search_space(LLVM, {}, "auto")
     assert MOST_FORKS / 4 <= len(space.sketches) <= MOST_FORKS + 1
+
+
+def test_the_more_stages_the_fewer_sketches() -> None:
+    """Each has as many stages to trace: forty layers and their activations took minutes, and ended with an error."""
+    space = Workload("w", layers(24)).search_space(LLVM, {}, "auto")
+    stages = len(space.sketches[0].schedule().stages)
+    assert stages > 48 and 8 <= len(space.sketches) <= 1 + MOST_STAGES // 48
 
 
 def test_layers_beyond_the_limit_do_as_the_ones_before_them() -> None:

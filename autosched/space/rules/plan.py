@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from autosched.errors import AutoschedError, WorkloadError, raised_at
@@ -26,8 +27,8 @@ from autosched.te.tensor import Tensor
 
 __all__ = ["MOST_FORKS", "Place", "Plan", "Rule", "apply_rules", "rule"]
 
-#: Sketches that come from deciding stage by stage.
-MOST_FORKS = 128
+#: Sketches that come from deciding stage by stage, and stages of all of them together: each takes milliseconds.
+MOST_FORKS, MOST_STAGES = 128, 1024
 #: Who settles a stage that no rule is for.
 NOBODY = "left as it is"
 
@@ -65,6 +66,11 @@ class Plan:
     def machine(self) -> Machine:
         return Machine.of(self.target)
 
+    @cached_property
+    def _most_forks(self) -> int:
+        computed = sum(not stage.is_placeholder for stage in self.s.stages)
+        return max(MOST_STAGES // 64, min(MOST_FORKS, MOST_STAGES // max(1, computed)))
+
     def knob(self, stage: Stage, what: str, values: Iterable[int]) -> Any:
         """A knob named after the stage; a number where there is one value only."""
         listed = sorted(set(values))
@@ -83,7 +89,7 @@ class Plan:
         if name not in self.decided:
             kind, before = what.partition("_")[0], f"{_word(stage.name)}_"
             nth = sum(n.startswith(f"{before}{kind}") for n in self.decided)
-            if len(listed) > 1 and self.forks * len(listed) > MOST_FORKS:
+            if len(listed) > 1 and self.forks * len(listed) > self._most_forks:
                 self.follows.add(stage)
                 usual = self.usual.get((kind, nth))
                 self.decided[name] = usual if usual in listed else listed[0]
