@@ -27,6 +27,10 @@ sys.path.insert(0, str(CHECKOUT))
 sys.path.append(str(TESTS))  # for the modules beside this file, whatever the import mode
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
 
+# Threads that spin while they wait for others take the cores from the tests that run beside them: on two
+# cores, a parallel loop then takes as long as the system lets another process run.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 from golden_files import compare_golden  # noqa: E402 - found by the path set above
 
 

@@ -127,7 +127,6 @@ class _State:
     trace: Trace
     origin: tuple[int, ...]
     options: frozenset[tuple[int, str]] = frozenset()  #: that are gone, by the position in the original
-    same_code: bool = True
 
 
 class _Search:
@@ -176,7 +175,7 @@ class _Search:
         assert trace is not None
         gone = now.options | {(row.at, row.option)} if row.option else now.options
         origin = tuple(now.origin[p] for p in u.origin)
-        self.states.append(_State(trace, origin, gone, results[k].same_code))
+        self.states.append(_State(trace, origin, gone))
         self.tell(f"goes ({ratio:.2f}): {row.line}{f', without {row.option}' if row.option else ''}")
 
     def _confirm(self) -> Result:
@@ -189,8 +188,8 @@ class _Search:
             found = self.bench.confirm(variant, 2 * self.bench.rounds + 1)
             if found.works and found.ratio <= 1 + self.bench.limit:
                 return found
-            while len(self.states) > 1 and self.states.pop().same_code:
-                pass
+            if len(self.states) > 1:
+                self.states.pop()
             if len(self.states) == 1:
                 return self.bench.confirm(variant_of(self.states[0].trace, self.knobs), 2 * self.bench.rounds + 1)
 
