@@ -84,10 +84,9 @@ def load_class(kind: PluginKind, name: str) -> Callable[..., Any]:
         loaded = _from_entry_point(kind, name)
     missing = [method for method in kind.methods if not callable(getattr(loaded, method, None))]
     if not callable(loaded) or missing:
-        lacks = f"it lacks {', '.join(missing)}" if missing else f"it is not a {kind.what}"
-        raise _error(
-            kind, name, lacks, kind.legal or f"a {kind.noun} is a class with the methods {', '.join(kind.methods)}"
-        )
+        lacks = f": it lacks {', '.join(missing)}" if missing else ""
+        legal = kind.legal or f"a {kind.noun} is a class with the methods {', '.join(kind.methods)}"
+        raise _error(kind, name, f"it is not a {kind.noun}{lacks}", legal)
     return cast("Callable[..., Any]", loaded)
 
 

@@ -268,7 +268,7 @@ def test_tune_at(tmp_path, capsys) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--at", "n=4,m=3"], "no size 'm'"),
+        (["--at", "n=4,m=3"], "--at m=3: "),
         (["--at", "n"], "is not NAME=VALUE"),
         (["--at", "n=4", "--size", "n=4"], "there are sizes already"),
         (["--at", "n=4", "--trials", "0"], "chosen by what is measured"),

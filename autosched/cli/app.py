@@ -26,7 +26,7 @@ VERBS = {
     "sketch": "print what tuning searches, as templates to edit",
     "explain": "say what each call of a schedule is worth",
     "simplify": "leave out of a schedule what is worth nothing",
-    "list": "list workloads, strategies, cost models, targets and passes",
+    "list": "list workloads, strategies, models, rules, targets and passes",
     "records": "summarise, check or export what tuning recorded",
     "simulate": "run strategies over measured search spaces, without a device",
     "roofline": "measure how fast this machine can be at best",
@@ -120,5 +120,7 @@ def _unrecognised(word: str, args: Any) -> UsageError:
     near = difflib.get_close_matches(option, known, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     hint = "options go after the verb; " if option in known else hint
+    if "--param" in known and re.fullmatch(r"[A-Za-z_]\w*=.+", word):
+        hint = f"did you mean --param {word}? "
     name = parser.prog if parser is not None else program()
     return UsageError(f"{word!r} is not understood", asked=name, legal=f"{hint}see {name} --help")

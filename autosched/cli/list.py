@@ -1,4 +1,4 @@
-"""List what can be named on the command line: workloads, strategies, cost models, targets and passes."""
+"""List what can be named on the command line: workloads, strategies, cost models, rules, targets and passes."""
 
 from __future__ import annotations
 
@@ -117,6 +117,17 @@ def _models() -> Listing:
     return {name: {"about": origin} for name, origin in model_names().items()}
 
 
+def _rules() -> Listing:
+    """The built-in rules, whose names `sketch` prints, and those of plug-ins, which `--rule` takes."""
+    from autosched.space.rules import cpu_rules, gpu_rules, rule_names
+
+    found: Listing = {}
+    for what, rules in (("loops on CPUs", cpu_rules()), ("kernels", gpu_rules())):
+        for r in rules:
+            found.setdefault(r.name, {"about": r.about, "for": []})["for"].append(what)
+    return {**found, **{name: {"about": origin} for name, origin in rule_names().items() if name not in found}}
+
+
 def _targets() -> Listing:
     from autosched.target import KINDS
 
@@ -143,6 +154,7 @@ _LISTINGS: dict[str, Callable[[], Listing]] = {
     "workloads": _workloads,
     "strategies": _strategies,
     "models": _models,
+    "rules": _rules,
     "targets": _targets,
     "passes": _passes,
 }

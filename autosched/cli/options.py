@@ -48,16 +48,16 @@ class Parser(argparse.ArgumentParser):
 
 
 def count(option: str, least: int = 1) -> Callable[[str], int]:
-    """A parser of whole numbers from `least` up."""
+    """A parser of whole numbers, `least` or more."""
 
     def parse(text: str) -> int:
+        legal = f"give a whole number, {least} or more"
         try:
             value = int(text)
         except ValueError:
-            value = least - 1
+            raise UsageError(f"{text!r} is not a whole number", asked=option, legal=legal) from None
         if value < least:
-            what = f"a whole number from {least} up"
-            raise UsageError(f"{text!r} is not {what}", asked=option, legal=f"give {what}")
+            raise UsageError(f"{value} is less than {least}", asked=option, legal=legal)
         return value
 
     return parse

@@ -83,7 +83,7 @@ def _number(space: SearchSpace, number: int) -> int:
     if 1 <= number <= len(space.sketches):
         return number
     raise UsageError(
-        f"there is no sketch {number}", asked=f"sketch --only {number}", legal=f"1 to {len(space.sketches)}"
+        f"there is no sketch {number}", asked=f"sketch --only {number}", legal=f"sketches: 1 to {len(space.sketches)}"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import math
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -99,11 +100,15 @@ def _task(text: str) -> tuple[Workload, float]:
 
     parts = _TASK.fullmatch(text.strip())
     if parts is None:
-        raise UsageError("it is no task", asked=f"task {text!r}", legal="NAME, NAME(parameter=value, ..), and *WEIGHT")
+        raise UsageError(
+            "it is not a task", asked=f"task {text!r}", legal="NAME, NAME(parameter=value, ..), and *WEIGHT"
+        )
     try:
         weight = float(parts["weight"] or 1)
     except ValueError:
-        raise UsageError("its weight is no number", asked=f"task {text!r}", legal="such as matmul*4") from None
+        weight = math.nan
+    if not (math.isfinite(weight) and weight > 0):
+        raise UsageError("its weight is not a number above 0", asked=f"task {text!r}", legal="such as matmul*4")
     return find_workload(parts["name"])(**_parameters(parts["params"] or "", text)), weight
 
 

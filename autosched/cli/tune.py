@@ -146,7 +146,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("the image decides on the sizes", asked="--input and --size", legal="leave one of them out")
     if not args.at and (args.kernels or args.tolerance):
         raise UsageError(
-            "there are no sizes to share", asked="--kernels, --tolerance", legal="with --at, several times"
+            "they are for several sizes, and none are given",
+            asked="--kernels, --tolerance",
+            legal="with --at NAME=N,.. once for each size",
         )
     if args.at:
         return tune_sizes.run(args, _common(args))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.cli import options
 from autosched.cli.signals import interrupted_status
-from autosched.cli.workloads import choose_workload, command, sizes_of
+from autosched.cli.workloads import choose_workload, command, parse_sizes
 from autosched.errors import MeasureError, UsageError
 
 if TYPE_CHECKING:
@@ -52,12 +52,8 @@ def run(args: argparse.Namespace, common: dict[str, Any]) -> int:
     if args.trials == 0:
         raise UsageError("kernels are chosen by what is measured", asked="--at with --trials 0", legal="trials, from 1")
     workload = choose_workload(args)
-    sizes = []
-    for text in args.at:
-        listed = [options.assignment("--at", "height=480,width=640")(part) for part in text.split(",")]
-        args.size = listed
-        sizes.append(sizes_of(args, workload))
-    args.size = []
+    assignment = options.assignment("--at", "height=480,width=640")
+    sizes = [parse_sizes("--at", map(assignment, text.split(",")), workload) for text in args.at]
     chosen = {} if args.kernels is None else {"kernels": args.kernels}
     if args.tolerance is not None:
         chosen["tolerance"] = args.tolerance / 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from autosched.cli.options import program
@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from autosched.raw.kernel import RawKernel
     from autosched.space.workload import Workload, WorkloadFunction
 
-__all__ = ["check_image", "choose_tunable", "choose_workload", "command", "image_parameters", "sizes_of"]
+__all__ = [
+    "check_image",
+    "choose_tunable",
+    "choose_workload",
+    "command",
+    "image_parameters",
+    "parse_sizes",
+    "sizes_of",
+]
 
 
 def choose_workload(args: argparse.Namespace, image: np.ndarray[Any, Any] | None = None) -> Workload:
@@ -98,17 +106,22 @@ def _literal(text: str) -> Any:
 
 def sizes_of(args: argparse.Namespace, workload: Workload | RawKernel) -> dict[str, int]:
     """The `--size`s. Raises UsageError for a size that the workload does not have, or no positive number."""
+    return parse_sizes("--size", args.size, workload)
+
+
+def parse_sizes(option: str, given: Iterable[tuple[str, str]], workload: Workload | RawKernel) -> dict[str, int]:
+    """The sizes that an option gives as names and texts. Raises UsageError, as `sizes_of`."""
     known = workload.size_names()
     sizes: dict[str, int] = {}
-    for name, text in args.size:
-        asked = f"--size {name}={text}"
+    for name, text in given:
+        asked = f"{option} {name}={text}"
         if name not in known:
             listing = ", ".join(known) or "none, its shapes are fixed"
             raise UsageError(
                 f"{workload.name} has no size {name!r}", asked=asked, legal=f"{_near(name, known)}sizes: {listing}"
             )
         if not text.isdecimal() or int(text) < 1:
-            raise UsageError("a size is a whole number >= 1", asked=asked, legal=f"for example --size {name}=1280")
+            raise UsageError("a size is a whole number >= 1", asked=asked, legal=f"for example {option} {name}=1280")
         sizes[name] = int(text)
     return sizes
 
@@ -136,16 +149,13 @@ def _near(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}? " if near else ""
 
 
-def command(verb: str, args: argparse.Namespace, extra: Mapping[str, Any] | None = None) -> str:
-    """A command on the same workload, parameters, target and records; `extra` adds options.
-
-    An option whose value is None is left out.
-    """
+def command(verb: str, args: argparse.Namespace) -> str:
+    """Another command on the same workload, parameters, target and records."""
     words = [verb, args.workload]
     for option in ("param", "size"):
         for name, value in getattr(args, option, []):
             words += [f"--{option}", f"{name}={value}"]
-    options = {"--target": None if args.target == "llvm" else args.target, "--records": args.records, **(extra or {})}
+    options = {"--target": None if args.target == "llvm" else args.target, "--records": args.records}
     for option, value in options.items():
         words += [option, str(value)] if value is not None else []
     return f"{program()} {shlex.join(words)}"

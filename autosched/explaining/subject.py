@@ -212,10 +212,19 @@ def _of_record_with(r: Record, w: Workload | RawKernel, to: Target) -> Subject:
 def _recorded(file: Path, line: str | None, target: TargetLike) -> Record:
     """The record in a line of a file; without a line, the best in it, if there is one best."""
     if line is not None:
+        last = 0
         for place, text in RecordLog(file).lines():
-            if place.line == int(line):
-                return decode(text)
-        raise RecordError("there is no such line", asked=f"{file}:{line}", legal=f"a line of {file}")
+            last = place.line
+            if last == int(line):
+                try:
+                    return decode(text)
+                except RecordError as error:
+                    raise RecordError(
+                        error.why,
+                        asked=str(place),
+                        legal="another line: `autosched records FILE --check` lists the damaged ones",
+                    ) from None
+        raise RecordError("there is no such line", asked=f"{file}:{line}", legal=f"lines: 1 to {last}")
     contents = RecordLog(file).read()
     found = _winners(contents, None if target is None else resolve_target(target))
     if len(found) == 1:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from autosched.errors import WorkloadError
+from autosched.errors import WorkloadError, raised_at
 from autosched.space.workload import WorkloadFunction
 
 __all__ = ["find_workload", "list_workloads", "search_space_folders"]
@@ -50,12 +50,17 @@ def _load(path: Path) -> ModuleType:
     except WorkloadError:
         raise
     except Exception as error:
-        raise WorkloadError(f"it raised {type(error).__name__}: {error}", asked=f"loading {path}") from error
+        where = raised_at(error)
+        at = f"  at {where}" if where else ""  # of a syntax error the message says where it is
+        raise WorkloadError(f"it raised {type(error).__name__}: {error}", asked=f"loading {path}{at}") from error
     return module
 
 
 def _workloads_in(path: Path) -> dict[str, WorkloadFunction]:
-    module = _load(path)
+    return _workloads_of(_load(path))
+
+
+def _workloads_of(module: ModuleType) -> dict[str, WorkloadFunction]:
     return {w.name: w for w in vars(module).values() if isinstance(w, WorkloadFunction)}
 
 
@@ -80,17 +85,7 @@ def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunc
     """
     file, _, function = spec.partition(":")
     if file.endswith(".py"):
-        path = Path(file)
-        if not path.is_file():
-            raise WorkloadError("no such file", asked=file)
-        found = _workloads_in(path)
-        if function in found or (not function and len(found) == 1):
-            return found[function or next(iter(found))]
-        raise WorkloadError(
-            f"it has no workload {function!r}" if function else f"it has {len(found)} workloads",
-            asked=spec,
-            legal=f"workloads in it: {', '.join(found) or 'none; decorate one with @autosched.workload'}",
-        )
+        return _from_file(Path(file), function, spec)
     folders = search_space_folders(explicit)
     for folder in folders:
         path = folder / f"{spec}.py"
@@ -109,3 +104,19 @@ def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunc
         asked=f"workload {spec!r}",
         legal=f"{hint}workloads: {', '.join(known) or 'none'} (in {where}); or file.py:function",
     )
+
+
+def _from_file(path: Path, function: str, asked: str) -> WorkloadFunction:
+    if not path.is_file():
+        raise WorkloadError("no such file", asked=str(path), legal="file.py:function, or the name of a workload")
+    module = _load(path)
+    found = _workloads_of(module)
+    if function in found or (not function and len(found) == 1):
+        return found[function or next(iter(found))]
+    legal = f"workloads in it: {', '.join(found)}" if found else "decorate a function with @autosched.workload"
+    if not function:
+        raise WorkloadError(f"it has {len(found)} workloads", asked=asked, legal=legal)
+    if hasattr(module, function):
+        legal = f"decorate it with @autosched.workload{f'; {legal}' if found else ''}"
+        raise WorkloadError(f"{function!r} is not a workload", asked=asked, legal=legal)
+    raise WorkloadError(f"it has no workload {function!r}", asked=asked, legal=legal)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import AutoschedError, WorkloadError
+from autosched.errors import AutoschedError, WorkloadError, raised_at
 from autosched.ir.expr import Expr, variables
 from autosched.schedule.trace import Trace
 from autosched.space.kinds import SPACES
@@ -98,7 +98,8 @@ class WorkloadFunction:
             raise
         except Exception as error:
             given = ", ".join(f"{k}={v!r}" for k, v in bound.arguments.items())
-            raise WorkloadError(f"it raised {type(error).__name__}: {error}", asked=f"{self.name}({given})") from error
+            asked = f"{self.name}({given})  at {raised_at(error)}"
+            raise WorkloadError(f"it raised {type(error).__name__}: {error}", asked=asked) from error
 
     def __repr__(self) -> str:
         return f"<workload {self.name}>"
@@ -276,7 +277,7 @@ def template(
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         if target not in (*KINDS, GPU):
             raise WorkloadError(
-                f"{target!r} is no kind of target", asked="@template", legal=f"legal: {', '.join((*KINDS, GPU))}"
+                f"{target!r} is no kind of target", asked="@template", legal=f"kinds: {', '.join((*KINDS, GPU))}"
             )
         if any(t.name == fn.__name__ and t.target == target for t in of.templates):
             raise WorkloadError(f"{of.name} has a template {fn.__name__!r} for {target} already", asked="@template")

@@ -95,7 +95,7 @@ def test_a_workload_whose_name_could_be_an_id_is_meant(monkeypatch: pytest.Monke
         (("explain", "nowhere"), 2, "no such workload"),
         (("explain", "nowhere.jsonl"), 4, "cannot read"),
         (("explain", "nowhere.jsonl", "--param", "channels=4"), 2, "a record has its own"),
-        (("explain", "brighten", "--rounds", 3), 2, "'3' is not a whole number from 6 up"),
+        (("explain", "brighten", "--rounds", 3), 2, "3 is less than 6"),
         (("simplify", "brighten", "--target", "abacus"), 2, "abacus"),
         (("simplify",), 2, "RECORD"),
     ],

@@ -232,4 +232,10 @@ def test_list_one_kind_as_json(cli: Cli) -> None:
     assert data["workloads"]["total"]["templates for"] == []
     assert data["workloads"]["brighten"]["points"] == {"llvm": "1 sketch with 4 points"}
     assert data["workloads"]["total"]["points"] == {}
-    assert set(cli("list", "--json").data) == {"workloads", "strategies", "models", "targets", "passes"}
+    assert set(cli("list", "--json").data) == {"workloads", "strategies", "models", "rules", "targets", "passes"}
+
+
+def test_list_rules(cli: Cli) -> None:
+    rules = cli("list", "rules", "--json").data["rules"]
+    assert rules["always_inline"]["for"] == ["loops on CPUs", "kernels"]
+    assert rules["elements"] == {"about": "A work-item for a vector of results", "for": ["kernels"]}

@@ -25,8 +25,9 @@ def test_how_tasks_are_written() -> None:
         ("matmul(m=1)+f(n=2)", "its parameters cannot be read"),
         (f"matmul(m={'(' * 5000}1{')' * 5000})", "its parameters cannot be read"),
         (f"matmul(m={'-' * 100000}1)", "its parameters cannot be read"),
-        ("matmul*often", "its weight is no number"),
-        ("(m=3)", "it is no task"),
+        ("matmul*often", "its weight is not a number above 0"),
+        ("matmul*0", "its weight is not a number above 0"),
+        ("(m=3)", "it is not a task"),
     ],
 )
 def test_what_is_no_task(text: str, why: str) -> None:

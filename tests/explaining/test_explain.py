@@ -316,6 +316,11 @@ def test_no_record() -> None:
         autosched.explain("thrice")
     with pytest.raises(RecordError, match="there is no such line"):
         autosched.explain(f"{write(record_of(twice(), scheduled(), {'lanes': 8}))}:7")
+    torn = write(record_of(twice(), scheduled(), {"lanes": 8}))
+    torn.write_bytes(torn.read_bytes() + b"{}\n")
+    last = len(torn.read_bytes().splitlines())
+    with pytest.raises(RecordError, match=f"jsonl:{last}: does not end in a checksum"):
+        autosched.explain(f"{torn}:{last}")
     with pytest.raises(RecordError, match="cannot read"):
         autosched.explain("nowhere.jsonl")
 

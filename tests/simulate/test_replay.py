@@ -168,7 +168,7 @@ def test_the_command_prints_figures_and_writes_curves(tmp_path, capsys):
         (("sofmax",), "did you mean 'softmax'"),
         (("softmax", "--strategy", "randm", "--processes", "1"), "randm"),
         (("softmax", "--output", "x.png"), "legal: .svg or .json|.svg or .json"),
-        (("softmax", "--seeds", "0"), "a whole number from 1 up"),
+        (("softmax", "--seeds", "0"), "a whole number, 1 or more"),
         (("softmax", "--model", "none", "--prime", "matmul-1024"), "no cost model could learn"),
     ],
 )

@@ -91,7 +91,15 @@ def test_a_file_of_none(tmp_path: Path) -> None:
     path.write_text("x = 1\n")
     with pytest.raises(WorkloadError, match="it has 0 workloads") as raised:
         find_workload(str(path))
-    assert "decorate one with @autosched.workload" in raised.value.legal
+    assert "decorate a function with @autosched.workload" in raised.value.legal
+
+
+def test_a_function_that_is_no_workload(tmp_path: Path) -> None:
+    path = write(tmp_path, "sharpen", "x", file="mine")
+    path.write_text(path.read_text() + "\n\ndef plain():\n    pass\n")
+    with pytest.raises(WorkloadError, match="'plain' is not a workload") as raised:
+        find_workload(f"{path}:plain")
+    assert raised.value.legal == "decorate it with @autosched.workload; workloads in it: sharpen"
 
 
 def test_no_such_file() -> None:
@@ -99,15 +107,19 @@ def test_no_such_file() -> None:
         find_workload("missing.py:blur")
 
 
-@pytest.mark.parametrize(("text", "why"), [("def broken(:\n", "SyntaxError"), ("1 / 0\n", "ZeroDivisionError")])
-def test_a_file_that_does_not_load(tmp_path: Path, text: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "why", "where"),
+    [("def broken(:\n", "SyntaxError", "broken.py"), ("1 / 0\n", "ZeroDivisionError", "broken.py:1")],
+)
+def test_a_file_that_does_not_load(tmp_path: Path, text: str, why: str, where: str) -> None:
     path = tmp_path / "work/search_spaces/broken.py"
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(WorkloadError) as raised:
         find_workload("broken")
     assert raised.value.why.startswith(f"it raised {why}")
-    assert raised.value.asked.endswith("broken.py")
+    assert raised.value.asked.startswith("loading ")
+    assert raised.value.asked.endswith(where)
     assert "broken" not in list_workloads()
     assert "box_blur" in list_workloads()  # and the others are still found
 

@@ -127,7 +127,8 @@ def test_a_function_that_raises() -> None:
     with pytest.raises(WorkloadError) as raised:
         broken()
     assert raised.value.why == "it raised KeyError: 'complex64'"
-    assert raised.value.asked == "broken(channels=3)"
+    line = broken.fn.__code__.co_firstlineno + 2
+    assert raised.value.asked == f"broken(channels=3)  at {__file__}:{line}"
     assert isinstance(raised.value.__cause__, KeyError)
 
 

@@ -90,8 +90,10 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
 
 @rule(when=_steps_over_pixels)
 def whole_pixels(plan: Plan, stage: Stage) -> None:
-    """Pixels of few channels that are made of pixels elsewhere: vectors that end where a pixel does, as many as there
-    are channels, or pixel after pixel, which reads its places once for all channels.
+    """Pixels of few channels that are made of pixels elsewhere: vectors that end where a pixel does, or pixel by pixel.
+
+    There are as many such vectors as channels. Pixel by pixel, the places it is made of are computed once for all
+    channels.
 
     for x: for c: C[x, c] = A[2*x, c]   ->   for x.o: unroll p in 3: C[x.o*192 + p*64 : .. + 64] = A[the same pattern]
                                              for x: unroll c: C[x, c] = A[2*x, c]
