@@ -13,6 +13,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 __all__ = [
@@ -159,6 +160,7 @@ def raised_at(error: BaseException, skip_packages: tuple[str, ...] = ("autosched
     return found
 
 
+@cache
 def _is_machinery(module: str, file: str) -> bool:
     """Whether a frame is Python's own, or the script that starts the command line."""
     if module == "__main__" and (file.startswith(_PACKAGE) or Path(file).stem == "autosched"):

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,6 +66,8 @@ __all__ = [
 
 def const(value: Any, of: object = None) -> Expr:
     """A literal. Without `of`: int32 (int64 when it does not fit), float32, bool."""
+    if type(value) is int and (of is None or of is INT32) and -(2**31) <= value < 2**31:  # most of them
+        return make("const", INT32, (), value)
     if isinstance(value, Expr):
         return cast(of, value) if of is not None else value
     if isinstance(value, np.generic):
@@ -119,6 +123,8 @@ def as_expr(value: object, like: DType | None = None) -> Expr:
     """
     if isinstance(value, Expr):
         return value
+    if type(value) is int:
+        return _integer_literal(value, like)
     as_scalar = getattr(value, "as_expr", None)  # loop handles and iteration variables
     if as_scalar is not None:
         return as_scalar()
@@ -138,11 +144,9 @@ def as_expr(value: object, like: DType | None = None) -> Expr:
 
 
 def _integer_literal(value: int, like: DType | None) -> Expr:
-    if like is None or like.is_bool:
+    if like is None or like is INT32 or like.is_bool:
         return const(value)
     if like.is_integer and not like.min <= value <= like.max:
-        if like is INT32:
-            return const(value)
         raise UsageError(
             f"{value} is not a value of {like}",
             asked=f"{value} beside an operand of type {like}",
@@ -165,6 +169,8 @@ def convert_pair(a: object, b: object) -> tuple[Expr, Expr]:
 
 
 def _is_number(value: object) -> bool:
+    if type(value) is int or type(value) is float:
+        return True
     return isinstance(value, numbers.Real) and not isinstance(value, np.generic)
 
 
@@ -180,14 +186,40 @@ def is_const(x: Expr, value: object = None) -> bool:
     return x.op == "const" and (value is None or x.value == value)
 
 
+#: NumPy's arithmetic on integers of any size: a constant wraps around to its type when it is made
+_EXACT: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "floormod": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+}
+
+
 def fold(op: str, of: DType, args: tuple[Expr, ...]) -> Expr:
     """`make`, evaluated at once when every argument is a constant (with NumPy's arithmetic).
 
     An int32 result that would wrap around is left as it is: as an index it is exact, as a value
     it wraps when it becomes one.
     """
+    for a in args:
+        if a.op != "const":
+            return make(op, of, args)
+    exact = _EXACT.get(op)
+    if exact is not None and type(args[0].value) is int and type(args[1].value) is int:
+        number = exact(args[0].value, args[1].value)
+        fits = of is not INT32 or -(2**31) <= number < 2**31
+        return const(number, of) if fits else make(op, of, args)
     ufunc = OPS[op].numpy
-    if ufunc is None or any(a.op != "const" for a in args):
+    if ufunc is None:
         return make(op, of, args)
     with np.errstate(all="ignore"):
         result = ufunc(*(a.dtype.numpy.type(a.value) for a in args))

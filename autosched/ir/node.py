@@ -16,16 +16,19 @@ What Python's operators build, and all other ways to make an expression, is in `
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from autosched.errors import NoValueYet, UsageError
 from autosched.ir.dtype import DType
 from autosched.ir.ops import FIELDS, REDUCE_FIELDS
 
-__all__ = ["INDEX_OPS", "Expr", "VarInfo", "fresh", "is_index", "make", "variables"]
+__all__ = ["INDEX_OPS", "Expr", "VarInfo", "fresh", "is_index", "make", "remembered", "variables"]
+
+T = TypeVar("T")
 
 INDEX_OPS = frozenset(
     "const var add sub mul truncdiv truncmod floordiv floormod min max neg select if_then_else "
@@ -263,7 +266,7 @@ class Expr:
 def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> Expr:
     """The one Expr with these parts. No folding, no checking: the functions of `ir.expr` do that."""
     if op == "const":  # 0.0 and -0.0 are equal, and so are 1 and True, but they are not the same
-        key: tuple[Any, ...] = (op, of, repr(value))
+        key: tuple[Any, ...] = (op, of, value if type(value) is int else repr(value))
     else:
         key = (op, of, *map(id, args), id(value)) if value is not None else (op, of, *map(id, args))
     found = _interned.get(key)
@@ -278,6 +281,22 @@ def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> 
     expr._cache = None
     _interned[key] = expr
     return expr
+
+
+def remembered(fn: Callable[[Expr], T]) -> Callable[[Expr], T]:
+    """A function of one expression that always gives the same: found once, and kept in the expression."""
+    name = f"{fn.__module__}.{fn.__qualname__}"
+
+    @wraps(fn)
+    def asked(e: Expr) -> T:
+        cache = e._cache
+        if cache is None:
+            cache = e._cache = {}
+        if name not in cache:
+            cache[name] = fn(e)
+        return cache[name]  # type: ignore[no-any-return]
+
+    return asked
 
 
 def _is_index(op: str, of: DType, args: tuple[Expr, ...]) -> bool:

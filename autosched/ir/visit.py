@@ -33,8 +33,9 @@ from autosched.ir.expr import (
     truncmod,
     variables,
 )
+from autosched.ir.node import remembered
 
-__all__ = ["post_order", "rebuild", "rewrite", "substitute", "values_below"]
+__all__ = ["post_order", "reads", "rebuild", "rewrite", "substitute", "values_below"]
 
 _DIVISIONS = {"truncdiv": truncdiv, "truncmod": truncmod, "floordiv": floordiv, "floormod": floormod}
 
@@ -56,6 +57,12 @@ def post_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
             else:
                 order.append(node)
     return order
+
+
+@remembered
+def reads(e: Expr) -> tuple[Expr, ...]:
+    """The elements of tensors that an expression reads, each one once, in the order of `post_order`."""
+    return tuple(x for x in post_order(e) if x.op == "read")
 
 
 def values_below(roots: Expr | Iterable[Expr]) -> Iterator[Expr]:

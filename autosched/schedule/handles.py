@@ -69,13 +69,12 @@ def factor_of(s: Schedule, value: Any, what: str) -> Expr:
         raise Illegal(f"{what} {e.value} is not positive", legal)
     if e.op == "const" and e.value > MAX_FACTOR:
         raise Illegal(f"{what} {e.value} is more than any loop has iterations", legal)
-    known = {k.var for k in s.knobs.values()} | set(s.sizes().values())
-    bad = sorted(v.name for v in variables(e) if v not in known)
+    others = variables(e) - {k.var for k in s.knobs.values()}
+    sizes = others & set(s.sizes().values()) if others else others
+    bad = sorted(v.name for v in others - sizes)
     if bad:
         raise Illegal(f"{what} depends on {bad[0]}, which is no knob or size of this schedule", legal)
-    if any(v.value.role == "size" for v in variables(e)):
-        return simplify(maximum(e, 1))  # sizes are known at the call only, and some make it 0
-    return e
+    return simplify(maximum(e, 1)) if sizes else e  # sizes are known at the call only, and some make it 0
 
 
 def unmarked(loop: Loop, action: str) -> None:

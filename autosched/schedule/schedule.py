@@ -11,7 +11,6 @@ from typing import Any
 
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, var, variables
-from autosched.ir.visit import post_order
 from autosched.schedule import entities, lints
 from autosched.schedule.groups import Group
 from autosched.schedule.handles import MAX_FACTOR
@@ -182,20 +181,17 @@ class Schedule:
 
     def reads(self, stage: Stage) -> list[Stage]:
         """The stages whose tensors this one reads, in order of first appearance."""
-        found: dict[Stage, None] = {}
-        for e in post_order(stage.body):
-            if e.op == "read":
-                found.setdefault(self._stage_of[e.value])
-        return list(found)
+        return list(dict.fromkeys(self._stage_of[t] for t in stage.reads_of_body()))
 
     def readers(self, tensor: Tensor) -> list[Stage]:
         """The stages that read this very tensor, of perhaps several that its operation computes."""
-        return [x for x in self.stages if any(e.op == "read" and e.value is tensor for e in post_order(x.body))]
+        return [x for x in self.stages if tensor in x.reads_of_body()]
 
     def consumers(self, stage: Stage, deep: bool = False) -> list[Stage]:
         """The stages that read this one; `deep` adds those that read them, and so on."""
-        direct = [x for x in self.stages if stage in self.reads(x)]
-        return [x for x in self.stages if self.depends_on(x, stage)] if deep else direct
+        if deep:
+            return [x for x in self.stages if self.depends_on(x, stage)]
+        return [x for x in self.stages if any(self._stage_of[t] is stage for t in x.reads_of_body())]
 
     def depends_on(self, consumer: Stage, producer: Stage) -> bool:
         seen: set[Stage] = set()

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.errors import ScheduleError, asked_at
 from autosched.ir.expr import Expr, as_expr, var
+from autosched.ir.node import remembered
 from autosched.ir.range import Range
 from autosched.ir.stmt import THREAD_TAGS
-from autosched.ir.visit import post_order
+from autosched.ir.visit import reads
 from autosched.schedule.facts import StageFacts
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
@@ -249,10 +250,10 @@ class Stage(StageFacts):
             loop.stage = to
         self.fetches = []
 
-    def reads_of_body(self) -> list[Tensor]:
+    def reads_of_body(self) -> tuple[Tensor, ...]:
         """The tensors that this stage reads, in order of first appearance."""
-        found = (e.value for body in self.body for e in post_order(body) if e.op == "read")
-        return list(dict.fromkeys(found))
+        found = [_tensors_of(e) for e in self.body]
+        return found[0] if len(found) == 1 else tuple(dict.fromkeys(t for tensors in found for t in tensors))
 
     def exchange(self, swap: dict[Loop, Loop]) -> None:
         """Put other loops in the places of some, in all that is known of them."""
@@ -496,6 +497,12 @@ class Stage(StageFacts):
         """See `primitives.set_scope`."""
         self._call("set_scope", scope)
         return self
+
+
+@remembered
+def _tensors_of(e: Expr) -> tuple[Tensor, ...]:
+    """The tensors that an expression reads, in order of first appearance."""
+    return tuple(dict.fromkeys(x.value for x in reads(e)))
 
 
 def _outermost(loops: list[Loop], inner: Loop) -> Loop:

@@ -50,6 +50,8 @@ class Footprints:
     an: Analyzer
     _intervals: dict[tuple[Expr, frozenset[Expr]], tuple[Poly, Poly] | None] = field(default_factory=dict)
     _sides: dict[object, list[Expr]] = field(default_factory=dict)
+    _units: dict[object, Expr] = field(default_factory=dict)
+    _fetched: dict[object, Expr] = field(default_factory=dict)
 
     def distinct(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
         """Bytes touched as the relaxed variables run, each counted once."""
@@ -63,23 +65,26 @@ class Footprints:
 
     def fetched(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
         """The same in whole cache lines: what a row of a box lacks to a line is fetched with it."""
-        total: Expr = const(0)
-        for buffer, sides in self._boxes(accesses, relaxed):
-            if buffer.scope in ("global", ""):
-                total = total + _in_lines(buffer, sides)
-            else:
-                size: Expr = const(buffer.dtype.bytes)
-                for side in sides:
-                    size = size * side
-                total = total + size
-        return total
+        key = (tuple(accesses), relaxed)
+        if key not in self._fetched:
+            total: Expr = const(0)
+            for buffer, sides in self._boxes(key[0], relaxed):
+                if buffer.scope in ("global", ""):
+                    total = total + self._in_units(buffer, sides, CACHE_LINE)
+                else:
+                    size: Expr = const(buffer.dtype.bytes)
+                    for side in sides:
+                        size = size * side
+                    total = total + size
+            self._fetched[key] = total
+        return self._fetched[key]
 
     def pages(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
         """Pages of memory that the boxes lie in."""
         total: Expr = const(0)
         for buffer, sides in self._boxes(accesses, relaxed):
             if buffer.scope in ("global", ""):
-                total = total + floordiv(_in_units(buffer, sides, PAGE), PAGE)
+                total = total + floordiv(self._in_units(buffer, sides, PAGE), PAGE)
         return total
 
     def crowded(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
@@ -111,6 +116,13 @@ class Footprints:
             )
         again = nest.times * apart
         return select(self.fetched(accesses, nest.loops) <= capacity, compulsory, again)
+
+    def _in_units(self, buffer: Buffer, sides: list[Expr], unit: int) -> Expr:
+        """The function of that name, asked once for each box."""
+        key = (buffer, tuple(sides), unit)
+        if key not in self._units:
+            self._units[key] = _in_units(buffer, sides, unit)
+        return self._units[key]
 
     def _boxes(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> list[tuple[Buffer, list[Expr]]]:
         boxes: dict[Buffer, list[tuple[Expr, ...]]] = {}
@@ -156,13 +168,9 @@ def _is_open(length: Poly) -> bool:
     return all(v.value.role in ("size", "knob") for v in variables(length.expr()))
 
 
-def _in_lines(buffer: Buffer, sides: list[Expr]) -> Expr:
-    """Bytes of the cache lines that a box of a row-major buffer lies in, if its rows begin at a line."""
-    return _in_units(buffer, sides, CACHE_LINE)
-
-
 def _in_units(buffer: Buffer, sides: list[Expr], unit: int) -> Expr:
-    """The same for units of any size, such as pages."""
+    """Bytes of the cache lines, pages or other units that a box of a row-major buffer lies in, if its rows begin
+    where a unit does."""
     held: Expr = const(buffer.dtype.bytes)  # bytes of the box, the outer dimensions aside
     apart = held  # bytes from one element of a dimension to the next
     fetched: Expr = _whole(held, unit)
