@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
@@ -19,6 +17,8 @@ from autosched.ir.functions import find_symbol
 from autosched.runtime import openmp
 from autosched.runtime.arguments import check_arrays
 from autosched.runtime.callbacks import entry_of, raise_waiting
+from autosched.runtime.jit import link
+from autosched.runtime.native_call import SCRATCH, Expected, NativeCall, native_call
 from autosched.runtime.workspace import WORKSPACE
 from autosched.target import Target
 
@@ -26,17 +26,12 @@ __all__ = ["SERIAL_OPENMP", "CpuBoundCall", "CpuKernel", "ForeignCodeError", "Lo
 
 Array = np.ndarray[Any, Any]
 
-_serial = itertools.count()
-
 # `PYFUNCTYPE` would keep the interpreter lock; with `CFUNCTYPE` other Python threads run meanwhile.
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _WORKSPACE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 _TIME = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )
-
-#: where generated code finds mathematics, vectors of it, and float16 conversions for old CPUs
-_LIBRARIES = ("libm.so.6", "libmvec.so.1", "libgcc_s.so.1")
 
 #: what stands in for the OpenMP runtime where there is none: the team is the caller
 SERIAL_OPENMP = """
@@ -54,31 +49,13 @@ define i32 @omp_get_max_threads() {
 
 
 @lru_cache(maxsize=1)
-def _jit() -> llvm.LLJIT:
-    """The one JIT of this process. Loaded code is looked up in the C and mathematics libraries."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    if sys.platform == "linux":
-        for name in _LIBRARIES:
-            try:
-                ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
-            except OSError:  # another C library may have it all in one
-                continue
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=3, reloc="pic", codemodel="small")
-    return llvm.create_lljit_compiler(machine)
-
-
-@lru_cache(maxsize=1)
 def _openmp_addresses() -> tuple[dict[str, int], object]:
     """Addresses of what generated code calls, and what keeps them valid."""
     runtime = openmp.find_or_warn()
     if runtime is not None:
         return runtime.addresses, runtime
-    library = llvm.JITLibraryBuilder().add_ir(SERIAL_OPENMP)
-    for name in openmp.SYMBOLS:
-        library.export_symbol(name)
-    tracker = library.link(_jit(), f"serial_openmp_{next(_serial)}")
-    return {name: tracker[name] for name in openmp.SYMBOLS}, tracker
+    code = link(llvm.JITLibraryBuilder().add_ir(SERIAL_OPENMP), "serial_openmp", openmp.SYMBOLS)
+    return {name: code[name] for name in openmp.SYMBOLS}, code
 
 
 @lru_cache(maxsize=1)
@@ -127,17 +104,13 @@ class LoadedCode:
         Raises BuildError for code that does not link.
         """
         library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        for symbol in exports:
-            library.export_symbol(symbol)
-        for symbol, address in (imports or {}).items():
-            library.import_symbol(symbol, address)
+        addresses = dict(imports or {})
         self._openmp: object = None
         if parallel:
-            addresses, self._openmp = _openmp_addresses()
-            for symbol, address in addresses.items():
-                library.import_symbol(symbol, address)
+            runtime, self._openmp = _openmp_addresses()
+            addresses |= runtime
         try:
-            self._library = library.link(_jit(), f"{name}_{next(_serial)}")
+            self._library = link(library, name, exports, addresses)
         except RuntimeError as error:
             raise BuildError(
                 f"the machine code cannot be loaded: {error}",
@@ -163,6 +136,7 @@ class CpuKernel:
         name = str(artifact.meta.get("entry", artifact.signature.name))
         self._code = self.load(artifact, name, [name, f"{name}_workspace", f"{name}_time"])
         entry, workspace, timed = self._code.addresses
+        self.entry_address = entry
         self.entry: Callable[[int, int, int, int], int] = _ENTRY(entry)
         self.workspace_bytes: Callable[[int, int], int] = _WORKSPACE(workspace)
         self.timed: Callable[[int, int, int, int, int], int] = _TIME(timed)
@@ -208,7 +182,14 @@ class Prepared:
     def arguments(self, addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
         return self._pointers(*addresses)
 
+    def native(self, expected: Sequence[Expected]) -> NativeCall | None:
+        """A call with arrays like these that does without Python; None where that cannot be had."""
+        SCRATCH.reserve(self.workspace_bytes)
+        entry = self._kernel.entry_address
+        return native_call(entry, self.sizes_address, self.threads, self.workspace_bytes, expected, keep=self)
+
     def run(self, addresses: Sequence[int]) -> None:
+        SCRATCH.reserve(self.workspace_bytes)  # for native calls, which may have found too little
         pointers = self._pointers(*addresses)  # a name keeps it alive during the call
         status = self._entry(ctypes.addressof(pointers), self.sizes_address, self.workspace(), self.threads)
         if status:

@@ -12,7 +12,9 @@ from autosched.codegen.artifact import Artifact, Param, Signature
 from autosched.errors import BuildError, UsageError
 from autosched.runtime import load
 from autosched.runtime.arguments import allocate, as_array, check_arrays, check_sizes, is_resident, spans_overlap
+from autosched.runtime.callbacks import raise_waiting
 from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel
+from autosched.runtime.native_call import UNKNOWN, Expected, NativeCall
 from autosched.runtime.strided import memory_of
 from autosched.target import Target
 
@@ -27,6 +29,8 @@ Array = np.ndarray[Any, Any]
 _ROUND_SECONDS = 0.02
 #: plans remembered per module; a plan is one combination of shapes
 _MAX_PLANS = 256
+#: native calls tried in turn before Python looks for the plan
+_MOST_NATIVE = 4
 
 
 class CompiledFunction:
@@ -46,6 +50,7 @@ class CompiledFunction:
         self.target = target
         self._kernel: Kernel = load(artifact, target) if kernel is None else kernel
         self._plans: dict[tuple[object, ...], _Plan] = {}
+        self._native: list[tuple[NativeCall, int | None]] = []  # the latest first; which argument is returned
 
     @property
     def kernel(self) -> Kernel:
@@ -55,6 +60,16 @@ class CompiledFunction:
     # -- calling ------------------------------------------------------------------------------
     def __call__(self, *arrays: object) -> Any:
         """Run once; returns the output, or a tuple of them when there are several."""
+        for call, output in self._native:
+            status = call(*arrays)
+            if status == 0:
+                return arrays[output] if output is not None else self._outputs_of(arrays)
+            if status != UNKNOWN:
+                raise_waiting(status)
+        return self._call_checked(arrays)
+
+    def _call_checked(self, arrays: Sequence[object]) -> Any:
+        """A call that no native one knows."""
         # one dict per array tells everything, where each attribute of its own costs as much
         interfaces = [a.__array_interface__ if type(a) is np.ndarray else None for a in arrays]
         if None in interfaces:
@@ -63,7 +78,13 @@ class CompiledFunction:
         plan = self._plans.get(key)
         if plan is None:
             plan = self._make_plan(key, cast("tuple[Array, ...]", arrays))
+            if plan.native is not None:
+                self._native = [(plan.native, plan.only_output), *self._native[: _MOST_NATIVE - 1]]
+                return self(*arrays)
         return plan.run(cast("tuple[Array, ...]", arrays), [i["data"][0] for i in interfaces])  # type: ignore[index]
+
+    def _outputs_of(self, arrays: Sequence[object]) -> tuple[object, ...]:
+        return tuple([a for a, p in zip(arrays, self.signature.params, strict=True) if p.is_output])
 
     def _call_converted(self, values: Sequence[object]) -> Any:
         """A call with something else than NumPy's arrays: what lies on a device stays there."""
@@ -72,8 +93,8 @@ class CompiledFunction:
         arrays = self._complete(values)
         with self.bound(arrays) as bound:
             bound.run()
-        outputs = [a for a, p in zip(arrays, self.signature.params, strict=True) if p.is_output]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        outputs = self._outputs_of(arrays)
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def _converted(self, values: Sequence[object]) -> list[Array]:
         """The values as arrays over the same memory. Raises BuildError for a wrong number of them."""
@@ -207,6 +228,23 @@ class _Plan:
         self._sizes = dict(sizes) if any(p.is_size for p in params) else {}
         self._empty = not any(self._bytes[i] for i in self._outputs)
         self._direct = kernel.prepare(sizes) if isinstance(kernel, DirectKernel) else None
+        self.native = None if allocates else self._native_call(arrays)
+
+    @property
+    def only_output(self) -> int | None:
+        """The position of the output, where there is one and no more."""
+        return self._outputs[0] if len(self._outputs) == 1 else None
+
+    def _native_call(self, arrays: Sequence[Array]) -> NativeCall | None:
+        """What does all of `run` without Python, for arrays whose checks are simple."""
+        if self._direct is None or self._empty or self._sizes or any(self._strides):
+            return None
+        return self._direct.native(
+            [
+                Expected(a.shape, of, mask, i in self._outputs)
+                for i, (a, (_, of), mask) in enumerate(zip(arrays, self._specs, self._masks, strict=True))
+            ]
+        )
 
     def run(self, arrays: Sequence[Array], addresses: list[int]) -> Any:
         """Run on these arrays, which lie at these addresses."""

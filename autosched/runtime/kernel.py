@@ -9,6 +9,7 @@ import numpy as np
 
 from autosched.codegen.artifact import Signature
 from autosched.errors import AutoschedError
+from autosched.runtime.native_call import Expected, NativeCall
 
 __all__ = ["BoundCall", "DirectCall", "DirectKernel", "Kernel", "UnavailableKernel"]
 
@@ -50,6 +51,9 @@ class DirectCall(Protocol):
 
     def run(self, addresses: Sequence[int]) -> None:
         """Execute once on the arrays at these host addresses, one per parameter, and wait."""
+
+    def native(self, expected: Sequence[Expected]) -> NativeCall | None:
+        """A call with arrays like these that does without Python; None where that cannot be had."""
 
 
 @runtime_checkable

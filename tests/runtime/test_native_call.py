@@ -1,0 +1,326 @@
+"""Calls that stay in native code take what is like a call before, and leave everything else to Python's checks."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosched import te
+from autosched.building import build
+from autosched.errors import BuildError
+from autosched.ir import functions
+from autosched.ir.calls import call_packed
+from autosched.ir.functions import register_func
+from autosched.runtime import native_call as native
+from autosched.runtime.function import CompiledFunction
+from autosched.runtime.module import Module
+from autosched.schedule.schedule import create_schedule
+
+pytestmark = pytest.mark.skipif(not native.is_available(), reason="this Python's objects are laid out otherwise")
+
+
+def sums(rows: int | None = 4, outputs: int = 1) -> Module:
+    """x[rows, 6] and y[rows, 6] -> x + y (and x - y), through a buffer in the workspace."""
+    n = te.var("n") if rows is None else rows
+    x, y = te.placeholder((n, 6), name="x"), te.placeholder((n, 6), name="y")
+    twice = te.compute((n, 6), lambda i, j: x[i, j] * 2.0, name="twice")
+    total = te.compute((n, 6), lambda i, j: twice[i, 5 - j] + y[i, j], name="total")
+    less = te.compute((n, 6), lambda i, j: x[i, j] - y[i, j], name="less")
+    results = [total, less][:outputs]
+    return build(create_schedule([r.op for r in results]), "llvm", args=[x, y, *results])
+
+
+def arrays(rows: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    x = np.arange(rows * 6, dtype="float32").reshape(rows, 6)
+    return x, np.ones_like(x)
+
+
+def expected(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return 2 * x[:, ::-1] + y
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Counts calls that went through Python's checks."""
+    calls: list[int] = []
+    checked = CompiledFunction._call_checked
+
+    def counted(self: CompiledFunction, given: Any) -> Any:
+        calls.append(1)
+        return checked(self, given)
+
+    monkeypatch.setattr(CompiledFunction, "_call_checked", counted)
+    return calls
+
+
+def test_the_second_call_does_without_python(slow: list[int]) -> None:
+    module, (x, y) = sums(), arrays()
+    out = np.zeros_like(x)
+    for k in range(5):
+        assert module(x + k, y, out) is out
+        np.testing.assert_array_equal(out, expected(x + k, y))
+    assert len(slow) == 1
+
+
+def test_several_outputs_come_as_a_tuple(slow: list[int]) -> None:
+    module, (x, y) = sums(outputs=2), arrays()
+    total, less = np.zeros_like(x), np.zeros_like(x)
+    for _ in range(2):
+        first, second = module(x, y, total, less)
+        assert first is total
+        assert second is less
+    np.testing.assert_array_equal(less, x - y)
+    assert len(slow) == 1
+
+
+def test_sizes_take_turns(slow: list[int]) -> None:
+    module = sums(rows=None)
+    for _ in range(3):
+        for rows in range(1, 10):
+            x, y = arrays(rows)
+            np.testing.assert_array_equal(module(x, y, np.zeros_like(x)), expected(x, y))
+    slow.clear()
+    x, y = arrays(9)
+    module(x, y, np.zeros_like(x))
+    assert not slow
+
+
+def read_only(a: np.ndarray) -> np.ndarray:
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+def misplaced(a: np.ndarray) -> np.ndarray:
+    """The same, one byte off."""
+    raw = np.zeros(a.nbytes + 1, np.uint8)[1:]
+    moved = np.ndarray(a.shape, a.dtype, raw)
+    moved[...] = a
+    return moved
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x, y, out: (x.astype("float64"), y, out),
+        lambda x, y, out: (x.astype(">f4"), y, out),
+        lambda x, y, out: (x.astype("int32"), y, out),
+        lambda x, y, out: (x[:3], y, out),
+        lambda x, y, out: (x.ravel(), y, out),
+        lambda x, y, out: (np.asfortranarray(x), y, out),
+        lambda x, y, out: (misplaced(x), y, out),
+        lambda x, y, out: (x, y, read_only(out)),
+        lambda x, y, out: (x, y, x),
+        lambda x, y, out: (out, y, out),
+        lambda x, y, out: (x, y),
+        lambda x, y, out: (x,),
+        lambda x, y, out: (x, y, out, out),
+        lambda x, y, out: (),
+        lambda x, y, out: (x, y, None),
+        lambda x, y, out: (x.tolist(), y, out),
+        lambda x, y, out: (1.0, y, out),
+    ],
+)
+def test_what_is_not_like_before_ends_as_it_does_in_a_first_call(wrong: Callable[..., Any]) -> None:
+    def outcome(module: Module) -> str:
+        x, y = arrays()
+        try:
+            return repr(module(*wrong(x, y, np.zeros_like(x))))
+        except BuildError as error:
+            return str(error)
+
+    used, (x, y) = sums(), arrays()
+    used(x, y, np.zeros_like(x))
+    assert outcome(used) == outcome(sums())
+
+
+def test_an_alignment_that_was_asked_for_is_asked_of_every_call() -> None:
+    x = te.placeholder((16,), name="x")
+    y = te.compute((16,), lambda i: x[i] + 1.0, name="y")
+    bound = {x: te.decl_buffer((16,), name="x", data_alignment=64)}
+    module = build(create_schedule(y), "llvm", args=[x, y], binds=bound)
+    memory = np.zeros(64, "float32")
+    at = -memory.ctypes.data % 64 // 4
+    out = np.zeros(16, "float32")
+    for _ in range(2):
+        np.testing.assert_array_equal(module(memory[at : at + 16], out), np.ones(16))
+    with pytest.raises(BuildError, match="not aligned to 64 bytes"):
+        module(memory[at + 4 : at + 20], out)
+
+
+def test_outputs_that_overlap_in_part_are_refused() -> None:
+    module, memory = sums(), np.zeros(60, "float32")
+    out = memory[:24].reshape(4, 6)
+    module(*arrays(), out)
+    for begin in (6, 18, 23):
+        with pytest.raises(BuildError, match="shares memory|overlap"):
+            module(memory[begin : begin + 24].reshape(4, 6), arrays()[1], out)
+    beside = memory[24:48].reshape(4, 6)
+    np.testing.assert_array_equal(module(beside, arrays()[1], out), expected(beside, arrays()[1]))
+
+
+def test_subclasses_of_arrays_go_the_other_way(slow: list[int]) -> None:
+    class Mine(np.ndarray):
+        pass
+
+    module, (x, y) = sums(), arrays()
+    out = np.zeros_like(x)
+    module(x, y, out)
+    np.testing.assert_array_equal(module(x.view(Mine), y, out), expected(x, y))
+    assert len(slow) > 1
+
+
+def test_arrays_and_numbers_are_not_leaked() -> None:
+    module, (x, y) = sums(), arrays()
+    out, wrong = np.zeros_like(x), x.astype("float64")
+    module(x, y, out)
+    before = [sys.getrefcount(o) for o in (x, y, out, wrong, np.ndarray, x.dtype)]
+    for _ in range(1000):
+        module(x, y, out)
+        with pytest.raises(BuildError):
+            module(wrong, y, out)
+    after = [sys.getrefcount(o) for o in (x, y, out, wrong, np.ndarray, x.dtype)]
+    assert max(b - a for a, b in zip(before, after, strict=True)) < 20
+
+
+@pytest.fixture
+def own_functions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(functions, "_functions", dict(functions._functions))
+    yield
+
+
+def calling(name: str) -> Module:
+    n = te.var("n")
+    x = te.placeholder((n, 6), name="x")
+    before = te.compute((n, 6), lambda i, j: x[i, j] * 3.0, name="before")
+    out = te.compute((n, 6), lambda i, j: call_packed(name, before[i, 5 - j], dtype="float32"), name="out")
+    return build(create_schedule(out), "llvm", args=[x, out])
+
+
+def test_an_exception_of_a_call_back_arrives_every_time(own_functions: None, slow: list[int]) -> None:
+    def refuse(value: float) -> float:
+        if value < 0:
+            raise LookupError(f"no {value}")
+        return value
+
+    register_func("native.refuse", refuse)
+    module, (x, _) = calling("native.refuse"), arrays()
+    out = np.zeros_like(x)
+    for _ in range(3):
+        np.testing.assert_array_equal(module(x, out), 3 * x[:, ::-1])
+        with pytest.raises(LookupError, match="no -"):
+            module(-1 - x, out)
+    assert len(slow) == 1
+
+
+def test_a_call_back_that_calls_a_module_does_not_use_its_workspace(own_functions: None, slow: list[int]) -> None:
+    inner, (x, y) = sums(rows=None), arrays()
+    inside = np.zeros_like(x)
+
+    def nested(value: float) -> float:
+        inner(x, y, inside)
+        return value
+
+    register_func("native.nested", nested)
+    outer, out = calling("native.nested"), np.zeros_like(x)
+    inner(x, y, inside)
+    for _ in range(2):
+        slow.clear()
+        np.testing.assert_array_equal(outer(x, out), 3 * x[:, ::-1])
+        np.testing.assert_array_equal(inside, expected(x, y))
+    assert len(slow) == x.size  # the inner calls found the scratch memory taken
+
+
+def test_what_found_the_workspace_taken_and_too_small_has_it_later(own_functions: None, slow: list[int]) -> None:
+    inner, rows = sums(rows=None), 1_000_000
+    x, y = arrays(rows)
+    inside = np.zeros_like(x)
+
+    def nested(value: float) -> float:
+        if not inside.any():
+            inner(x, y, inside)
+        return value
+
+    register_func("native.first", nested)
+    calling("native.first")(x[:1], np.zeros_like(x[:1]))
+    for _ in range(3):
+        slow.clear()
+        np.testing.assert_array_equal(inner(x, y, inside), expected(x, y))
+    assert not slow
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    module = sums(rows=None)
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        for k in range(200):
+            x, y = arrays(50 + seed)
+            out = np.zeros_like(x)
+            module(x + k, y, out)
+            if not np.array_equal(out, expected(x + k, y)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_the_interpreter_is_free_while_the_kernel_runs(own_functions: None) -> None:
+    others: list[int] = []
+
+    def wait_for_another_thread(value: float) -> float:
+        thread = threading.Thread(target=lambda: others.append(1))
+        thread.start()
+        thread.join()
+        return value
+
+    register_func("native.wait", wait_for_another_thread)
+    module, (x, _) = calling("native.wait"), arrays()
+    out = np.zeros_like(x)
+    module(x, out)
+    module(x, out)
+    assert len(others) == 2 * x.size
+
+
+def test_a_larger_workspace_is_had_by_the_next_call(slow: list[int]) -> None:
+    module = sums(rows=None)
+    for rows in (4, 4000, 400_000):
+        x, y = arrays(rows)
+        out = np.zeros_like(x)
+        slow.clear()
+        for _ in range(2):
+            np.testing.assert_array_equal(module(x, y, out), expected(x, y))
+        assert len(slow) == 1
+
+
+def test_where_objects_are_laid_out_otherwise_python_does_it(monkeypatch: pytest.MonkeyPatch, slow: list[int]) -> None:
+    monkeypatch.setattr(native, "_DATA", native._SHAPE)
+    native.is_available.cache_clear()
+    try:
+        assert not native.is_available()
+        module, (x, y) = sums(), arrays()
+        for _ in range(3):
+            np.testing.assert_array_equal(module(x, y, np.zeros_like(x)), expected(x, y))
+        assert len(slow) == 3
+    finally:
+        monkeypatch.undo()
+        native.is_available.cache_clear()
+
+
+def test_kernels_made_by_a_c_compiler_are_called_alike(slow: list[int]) -> None:
+    x = te.placeholder((4, 6), name="x")
+    y = te.compute((4, 6), lambda i, j: x[i, j] + 1.0, name="y")
+    module = build(create_schedule(y), "c", args=[x, y])
+    given, _ = arrays()
+    for _ in range(3):
+        np.testing.assert_array_equal(module(given, np.zeros_like(given)), given + 1)
+    assert len(slow) == 1
