@@ -117,7 +117,7 @@ def test_few_layers_are_chosen_one_by_one() -> None:
         (scan_in_two_stages(), OPENCL, "middle", "opaque_kernels", "a part of a scan: its steps follow each other"),
         (prefix_sums(), LLVM, "doubled", "whole_rows", "Strips of rows in parallel, along which vectors walk"),
         (prefix_sums(), OPENCL, "sums", "opaque_kernels", "a scan: its steps follow each other"),
-        (histogram(), LLVM, "counts", "private_copies", "Bands of elements in parallel"),
+        (histogram(), LLVM, "counts", "private_copies", "Tasks have copies of the results"),
         (histogram(1 << 16), LLVM, "counts", "leave_opaque", "a scatter: its places come from data"),
         (from_outside(), LLVM, "called", "leave_opaque", "code from outside (tests.f): nothing is known of its loops"),
         (from_outside(), LLVM, "looped", "leave_opaque", "statements that somebody wrote: they stay as they are"),

@@ -23,8 +23,9 @@ from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look
-from autosched.space.rules.gpu import is_cpu, lanes_of, one_reduce_loop, own_kernel, reduces_rows, row_reductions
+from autosched.space.rules.gpu import is_cpu, lanes_of, own_kernel, reduces_rows, row_reductions
 from autosched.space.rules.inline import common_places
+from autosched.space.rules.loops import fuse_all, partial_results, reduce_loops, spatial_loops
 from autosched.space.rules.plan import Place, Plan, rule
 
 __all__ = ["inside_an_item", "rows_of_items", "stored_padding", "sums_of_items"]
@@ -40,7 +41,7 @@ PLACE = "item"
 
 
 def _bind_rows(plan: Plan, stage: Stage, axes: list[Loop]) -> Loop:
-    row = stage.fuse(*axes) if len(axes) > 1 else axes[0]
+    row = fuse_all(stage, axes)
     block, item = stage.split(row, factor=plan.knob(stage, "items", ITEMS))
     stage.bind(block, "blockIdx.x")
     stage.bind(item, "threadIdx.x")
@@ -49,15 +50,14 @@ def _bind_rows(plan: Plan, stage: Stage, axes: list[Loop]) -> Loop:
 
 def _in_lanes(plan: Plan, stage: Stage, host: Stage, at: Loop) -> None:
     """Add up in vectors at a loop of `host`, which may be the stage itself, and then their lanes."""
-    s, width = plan.s, lanes_of(plan, stage)[-1]
-    one_reduce_loop(stage)
+    width = lanes_of(plan, stage)[-1]
+    k = fuse_all(stage, reduce_loops(stage))
     vectors = plan.knob(stage, "vectors", VECTORS)
-    stage.split(next(x for x in stage.loops if x.is_reduce), factor=vectors * width)
-    partial = s[s.rfactor(stage, stage.loops[-1], factor_axis=-1)]
-    plan.done[partial] = plan.done.get(stage, "sums_of_items")
-    *spatial, lane = [x for x in partial.loops if not x.is_reduce]
+    _, part = stage.split(k, factor=vectors * width)
+    partial = partial_results(plan, stage, part, plan.done.get(stage, "sums_of_items"), factor_axis=-1)
+    *spatial, lane = spatial_loops(partial)
     vector, lane = partial.split(lane, factor=width)
-    partial.reorder(*spatial, *(x for x in partial.loops if x.is_reduce), vector, lane)
+    partial.reorder(*spatial, *reduce_loops(partial), vector, lane)
     partial.unroll(vector)
     partial.vectorize(lane)
     if stage is not host:
@@ -86,17 +86,15 @@ def _is_padding(plan: Plan, stage: Stage) -> bool:
 
 @rule(when=_is_padding)
 def stored_padding(plan: Plan, stage: Stage) -> None:
-    """What a convolution reads beyond a border is there in memory."""
+    """The padding of a convolution is stored by a kernel before it, whose vectors then need not ask for the border."""
     own_kernel(plan, stage)
 
 
 @rule(when=lambda plan, stage: is_cpu(plan) and stage.is_output and _contiguous(plan, stage), last=False)
 def sums_of_items(plan: Plan, stage: Stage) -> None:
     """A work-item for each result, which adds up in vectors."""
-    spatial = [x for x in stage.loops if not x.is_reduce]
-    if not spatial:
-        spatial = [stage.fuse()]
-    _in_lanes(plan, stage, stage, _bind_rows(plan, stage, spatial))
+    rows = spatial_loops(stage) or [stage.fuse()]
+    _in_lanes(plan, stage, stage, _bind_rows(plan, stage, rows))
 
 
 def _is_row(plan: Plan, stage: Stage) -> bool:
@@ -120,7 +118,7 @@ def _item(plan: Plan, stage: Stage) -> Place | None:
 
 @rule(when=lambda plan, stage: not stage.is_output and _item(plan, stage) is not None)
 def inside_an_item(plan: Plan, stage: Stage) -> None:
-    """What a row is made of, by the work-item of the row."""
+    """What a row needs is computed by the work-item of that row."""
     place = _item(plan, stage)
     assert place is not None
     if stage.reduce_axis and _contiguous(plan, stage):

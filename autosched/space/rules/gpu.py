@@ -35,7 +35,6 @@ elements                for i: for j: C[i, j] = ..      ->  a work-group for eac
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,8 +43,9 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.space.default import bind_free_loops
 from autosched.space.gpu import add_up_rows, bind_elements, share
 from autosched.space.rules import look
-from autosched.space.rules.inline import MAX_TAPS, ROOT, common_places, decide
+from autosched.space.rules.inline import MAX_TAPS, ROOT, choose_way, common_places
 from autosched.space.rules.look import length
+from autosched.space.rules.loops import fuse_all, reduce_loops, spatial_loops
 from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.rows import neighbours_share
 from autosched.space.rules.sums import may_be_cut
@@ -86,8 +86,8 @@ def lanes_of(plan: Plan, stage: Stage) -> tuple[int, ...]:
 def _that_divide(widths: tuple[int, ...], axes: Sequence[IterVar]) -> tuple[int, ...]:
     """Those that leave nothing over, where lengths are known: kernels are not cut, and a vector that might end beyond
     the border is computed lane by lane."""
-    total = math.prod(length(a) or 0 for a in axes)
-    return tuple(n for n in widths if total % n == 0)
+    total = look.points(axes)
+    return tuple(n for n in widths if total is None or total % n == 0)
 
 
 @rule(when=lambda plan, stage: look.is_opaque(stage), because=lambda plan, stage: look.why_opaque(stage))
@@ -131,7 +131,7 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     for loop in (virtual_y, virtual_x):
         host.bind(loop, "vthread")
     if others:
-        host.bind(host.fuse(*others) if len(others) > 1 else others[0], "blockIdx.z")
+        host.bind(fuse_all(host, others), "blockIdx.z")
     host.unroll(line)
     host.vectorize(lane)
 
@@ -181,26 +181,16 @@ def _fetch(plan: Plan, stage: Stage, sums: Stage, source: Stage, at: Loop, items
 def reduces_rows(plan: Plan, stage: Stage) -> bool:
     if not stage.reduce_axis or look.is_opaque(stage) or len(stage.body) > 1 or not may_be_cut(stage):
         return False
-    total = 1
-    for a in stage.reduce_axis:
-        total *= length(a) or LONG
-    return total >= LONG
+    return not look.has_fewer(stage.reduce_axis, LONG)
 
 
 @rule(when=lambda plan, stage: reduces_rows(plan, stage) and stage.is_output, last=False)
 def group_reduction(plan: Plan, stage: Stage) -> None:
     """A work-group for each result: its work-items read neighbouring elements, and add up together."""
-    one_reduce_loop(stage)
-    spatial = [x for x in stage.loops if not x.is_reduce]
-    row = stage.fuse(*spatial) if len(spatial) != 1 else spatial[0]
+    fuse_all(stage, reduce_loops(stage))
+    row = fuse_all(stage, spatial_loops(stage) or [stage.fuse()])
     stage.bind(row, "blockIdx.x")
     _add_up(plan, stage, stage, row)
-
-
-def one_reduce_loop(stage: Stage) -> None:
-    reduce = [x for x in stage.loops if x.is_reduce]
-    if len(reduce) > 1:
-        stage.fuse(*reduce)
 
 
 def _add_up(plan: Plan, stage: Stage, host: Stage, row: Loop) -> None:
@@ -229,7 +219,7 @@ def row_groups(plan: Plan, stage: Stage) -> None:
     """A work-group for each row, which first makes the reductions that the row needs."""
     *outer, column = (stage.roots[a] for a in stage.axis)
     _, item = stage.split(column, factor=plan.knob(stage, "items", (16, 32, 64, 128, 256)))
-    row = stage.fuse(*outer) if len(outer) > 1 else outer[0]
+    row = fuse_all(stage, outer)
     stage.bind(row, "blockIdx.x")
     stage.bind(item, "threadIdx.x")
     plan.offer(stage, row=row)
@@ -246,7 +236,7 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
     if stage.reduce_axis:
         if "row" in places and reduces_rows(plan, stage):
             place = places["row"]
-            one_reduce_loop(stage)
+            fuse_all(stage, reduce_loops(stage))
             _add_up(plan, stage, place.stage, place.loop)
         elif reduces_rows(plan, stage):
             group_reduction(plan, stage)
@@ -255,7 +245,7 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
         return
     ways = ["inline"] if _taps(plan, stage) <= MAX_TAPS else []
     ways += [name for name in places if name == "patch" and not is_cpu(plan)]
-    way = decide(plan, stage, [*ways, ROOT] if ways != ["inline"] else ways)
+    way = choose_way(plan, stage, [*ways, ROOT] if ways != ["inline"] else ways)
     if way == "inline":
         stage.compute_inline()
     elif way == ROOT:
@@ -277,11 +267,9 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
         _one_item(stage)
         return
     bind_elements(plan.s, stage, _that_divide(lanes_of(plan, stage), stage.axis))
-    points = [length(a) or look.MAX_WINDOW + 1 for a in stage.reduce_axis]
-    if math.prod(points) <= look.MAX_WINDOW:
-        for x in stage.loops:
-            if x.is_reduce:
-                stage.unroll(x)
+    if look.has_fewer(stage.reduce_axis, look.MAX_WINDOW + 1):
+        for x in reduce_loops(stage):
+            stage.unroll(x)
 
 
 def _one_item(stage: Stage) -> None:
@@ -301,14 +289,16 @@ def _is_image(plan: Plan, stage: Stage) -> bool:
 def patches(plan: Plan, stage: Stage) -> None:
     """Blocks of a row for work-items, a few rows for each; what they share may be in shared memory."""
     y, *rest = (stage.roots[a] for a in stage.axis)
-    row = stage.fuse(*rest) if len(rest) > 1 else rest[0]
+    row = fuse_all(stage, rest)
     items, bands = plan.knob(stage, "items", (16, 32, 64, 128)), plan.knob(stage, "bands", (1, 2, 4))
     rows = plan.knob(stage, "rows", (1, 2, 4, 8))
     block_y, y = stage.split(y, factor=rows * bands)
     band, line = stage.split(y, factor=rows)
     block_x, item = stage.split(row, factor=items)
     stage.reorder(block_y, block_x, band, item, line)
-    for loop, tag in zip((block_y, block_x, band, item), ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")):
+    for loop, tag in zip(
+        (block_y, block_x, band, item), ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x"), strict=True
+    ):
         stage.bind(loop, tag)
     stage.unroll(line)
     plan.items[stage] = {"threadIdx.x": items, "threadIdx.y": bands}

@@ -16,7 +16,7 @@ from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Stage
 from autosched.space.rules import look
 from autosched.space.rules.plan import Place, Plan, rule
-from autosched.space.rules.rows import fill
+from autosched.space.rules.rows import loops_of_producer
 
 __all__ = [
     "MAX_TAPS",
@@ -144,7 +144,7 @@ def _ways(plan: Plan, stage: Stage, places: list[Place]) -> list[str]:
     return [*ways, *(p.name for p in reversed(places)), ROOT]
 
 
-def decide(plan: Plan, stage: Stage, ways: list[str]) -> str:
+def choose_way(plan: Plan, stage: Stage, ways: list[str]) -> str:
     """One of the ways, each of them a sketch. Of a long pipeline every n-th stage is stored, all alike: one by
     one there would be too many sketches."""
     if len(ways) == 1:
@@ -155,8 +155,8 @@ def decide(plan: Plan, stage: Stage, ways: list[str]) -> str:
         return str(plan.choose(stage, "at", ways))
     last = plan.s.stages[-1]
     if ways[0] == "inline":
-        plan.passed += 1
-        if plan.passed % plan.choose(last, "stores_every", [1, 2, 3, 4]):
+        plan.placed += 1
+        if plan.placed % plan.choose(last, "stores_every", [1, 2, 3, 4]):
             return "inline"
     kind = plan.choose(last, "stores_at", ["inside", *(w for w in ways if w == SLIDING), ROOT])
     stored = [w for w in ways if w != "inline"]
@@ -181,7 +181,7 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     """
     places = common_places(plan, stage)
     ways = _ways(plan, stage, places)
-    way = decide(plan, stage, ways)
+    way = choose_way(plan, stage, ways)
     if way == "inline":
         stage.compute_inline()
         return
@@ -190,11 +190,11 @@ def compute_location(plan: Plan, stage: Stage) -> None:
         stage.compute_at(place.stage, place.loop)
         if way == SLIDING:
             stage.store_at(place.stage, places[-2].loop)
-        _ask_ahead(plan, stage, place)
-    fill(plan, stage)
+        _prefetch_rows(plan, stage, place)
+    loops_of_producer(plan, stage)
 
 
-def _ask_ahead(plan: Plan, stage: Stage, place: Place) -> None:
+def _prefetch_rows(plan: Plan, stage: Stage, place: Place) -> None:
     """The rows of an input that a reduction goes over first come from afar: they are asked for one or two strips ahead.
 
     for s: (R = max of A[s])  B[s] = f(A[s], R)   ->   for s: prefetch A[s + 1];  (R = max of A[s])  B[s] = f(A[s], R)
@@ -206,6 +206,6 @@ def _ask_ahead(plan: Plan, stage: Stage, place: Place) -> None:
         for n in tensor.shape:
             size *= int(n.value) if is_const(n) else 0
         source, asked = plan.s.stage(tensor), (place.stage, tensor)
-        if source.is_placeholder and size > plan.machine.l2 and asked not in plan.asked:
-            plan.asked.add(asked)
+        if source.is_placeholder and size > plan.machine.l2 and asked not in plan.prefetched:
+            plan.prefetched.add(asked)
             place.stage.prefetch(tensor, place.loop, plan.knob(place.stage, "ahead", (1, 2)))

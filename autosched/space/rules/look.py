@@ -6,7 +6,7 @@ its accesses are those left when inlined bodies stand in place of their reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
@@ -24,6 +24,7 @@ __all__ = [
     "Access",
     "accesses",
     "flops",
+    "has_fewer",
     "has_math",
     "is_cheap",
     "is_contraction",
@@ -33,6 +34,7 @@ __all__ = [
     "length",
     "long_axes",
     "missing_types",
+    "points",
     "readers",
     "uses_each_once",
     "why_opaque",
@@ -83,6 +85,23 @@ def _step(index: Expr, v: Expr) -> int | None:
 def length(axis: IterVar) -> int | None:
     """The number of iterations, None where it is a size of the program."""
     return int(axis.extent.value) if is_const(axis.extent) else None
+
+
+def points(axes: Iterable[IterVar]) -> int | None:
+    """The number of iterations of loops over all these axes, None where it depends on a size of the program."""
+    total = 1
+    for a in axes:
+        n = length(a)
+        if n is None:
+            return None
+        total *= n
+    return total
+
+
+def has_fewer(axes: Iterable[IterVar], n: int) -> bool:
+    """Whether loops over all these axes are known to have fewer than `n` iterations."""
+    total = points(axes)
+    return total is not None and total < n
 
 
 def long_axes(stage: Stage) -> list[IterVar]:
@@ -199,21 +218,16 @@ def uses_each_once(s: Schedule, stage: Stage) -> bool:
     if len(reads) != 1:
         return False
     used = {i for i in reads[0].args if not is_const(i)}
-    points = {a.var for a in (*consumers[0].axis, *consumers[0].reduce_axis) if length(a) != 1}
-    return points <= used <= {a.var for a in (*consumers[0].axis, *consumers[0].reduce_axis)}
+    axes = (*consumers[0].axis, *consumers[0].reduce_axis)
+    return {a.var for a in axes if length(a) != 1} <= used <= {a.var for a in axes}
 
 
 def is_window(stage: Stage) -> bool:
     """A reduction over a few neighbours: an index is the sum of a place and a step of the reduction."""
-    points = 1
-    for a in stage.reduce_axis:
-        n = length(a)
-        if n is None:
-            return False
-        points *= n
+    if not stage.reduce_axis or not has_fewer(stage.reduce_axis, MAX_WINDOW + 1):
+        return False
     inner, outer = ({a.var for a in axes} for axes in (stage.reduce_axis, stage.axis))
-    shifted = any(variables(i) & inner and variables(i) & outer for e in _reads(stage.body) for i in e.args)
-    return bool(stage.reduce_axis) and points <= MAX_WINDOW and shifted
+    return any(variables(i) & inner and variables(i) & outer for e in _reads(stage.body) for i in e.args)
 
 
 def is_contraction(s: Schedule, stage: Stage) -> bool:

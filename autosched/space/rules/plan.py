@@ -59,8 +59,8 @@ class Plan:
     usual: dict[tuple[str, int], Any] = field(default_factory=dict)  #: what the n-th decision of a kind was last
     follows: set[Stage] = field(default_factory=set)  #: stages that did as others before them
     is_long: bool | None = None  #: whether too many stages are left to choose the place of each by itself
-    asked: set[tuple[Stage, Tensor]] = field(default_factory=set)  #: whose loops prefetch what
-    passed: int = 0  #: stages of a long pipeline that were placed so far
+    prefetched: set[tuple[Stage, Tensor]] = field(default_factory=set)  #: (stage, what its loops prefetch)
+    placed: int = 0  #: stages of a long pipeline that were placed so far
 
     @property
     def machine(self) -> Machine:

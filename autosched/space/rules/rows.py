@@ -21,11 +21,12 @@ from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.work import unclamped
 from autosched.space.rules import look, sums
+from autosched.space.rules.loops import fuse_all
 from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.values import long_lanes, powers
 from autosched.te.tensor import IterVar
 
-__all__ = ["fill", "neighbours_share", "whole_rows"]
+__all__ = ["loops_of_producer", "neighbours_share", "whole_rows"]
 
 #: A row of fewer elements than this is one axis with the axis outside it.
 SHORT = 16
@@ -72,13 +73,12 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
     """
     types = _types(plan, stage)
     if _is_flat(plan, stage):
-        flat(plan, stage, types)
+        _one_row(plan, stage, types)
         return
-    outer, row = _row(stage)
-    n = _length(stage, len(outer))
+    outer, row, n = _row(stage)
     block, lane = stage.split(row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types, n)))
     stage.vectorize(lane)
-    past_the_caches(plan, stage, lane)
+    _stream_stores(plan, stage, lane)
     if not outer:
         task, block = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
         stage.reorder(task, block, lane)
@@ -100,7 +100,7 @@ def whole_pixels(plan: Plan, stage: Stage) -> None:
     """
     types = _types(plan, stage)
     *outer, x, c = (stage.roots[a] for a in stage.axis)
-    channels, n = look.length(stage.axis[-1]), _length(stage, len(outer))
+    channels, n = look.length(stage.axis[-1]), look.points(stage.axis[-2:])
     ways = ["vectors"] if _has_pattern(plan, stage) else ["one by one", "vectors"]
     if plan.choose(stage, "pixels", ways) == "vectors":
         lanes = plan.knob(stage, "lanes", long_lanes(plan.machine, types, n))
@@ -123,18 +123,18 @@ def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: li
     strip, line = stage.split(y, factor=plan.knob(stage, "rows", ROWS if shares else (1, 2, 4)))
     task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 32)))
     if shares:
-        _keep_short(plan, stage, _types(plan, stage))
+        _limit_written_out(plan, stage, _types(plan, stage))
         stage.reorder(*outer, task, strip, block, line, *inside)
         stage.unroll(line)
     else:
         stage.reorder(*outer, task, strip, line, block, *inside)
     task = stage.fuse(*outer, task) if outer else task
     stage.parallel(task)
-    is_long = shares and inside[-1].kind == "vectorize"
-    plan.offer(stage, task=task, strip=strip, **({"block": block} if is_long else {}))
+    in_vectors = shares and inside[-1].kind == "vectorize"
+    plan.offer(stage, task=task, strip=strip, **({"block": block} if in_vectors else {}))
 
 
-def _keep_short(plan: Plan, stage: Stage, types: list[DType]) -> None:
+def _limit_written_out(plan: Plan, stage: Stage, types: list[DType]) -> None:
     """The rows of a strip that are written out, each some vectors wide, must stay few."""
     lanes, rows = (plan.knob_of(stage, what) for what in ("lanes", "rows"))
     widest = max(t.bytes for t in types)
@@ -143,17 +143,17 @@ def _keep_short(plan: Plan, stage: Stage, types: list[DType]) -> None:
         plan.s.constrain(lanes * rows <= most, f"more than {MOST_VECTORS} vectors written out")
 
 
-def flat(plan: Plan, stage: Stage, types: list[DType]) -> None:
+def _one_row(plan: Plan, stage: Stage, types: list[DType]) -> None:
     """All elements as one row, in tasks of some vectors."""
-    row = stage.fuse(*stage.loops) if len(stage.loops) > 1 else stage.loops[0]
+    row = fuse_all(stage, stage.loops)
     vectors, lane = stage.split(row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types)))
     task, _ = stage.split(vectors, factor=plan.knob(stage, "vectors", powers(16, 4096)))
     stage.parallel(task)
     stage.vectorize(lane)
-    past_the_caches(plan, stage, lane)
+    _stream_stores(plan, stage, lane)
 
 
-def past_the_caches(plan: Plan, stage: Stage, lane: Loop) -> None:
+def _stream_stores(plan: Plan, stage: Stage, lane: Loop) -> None:
     """Results that nothing reads again, and that a thread's caches do not hold, may go straight to memory.
 
     for x: B[x] = f(x)   ->   for x: stream B[x] = f(x)     the lines of B are not read before they are written
@@ -166,10 +166,10 @@ def past_the_caches(plan: Plan, stage: Stage, lane: Loop) -> None:
 
 def _bytes(stage: Stage) -> int:
     """Bytes of a result; 0 where its size is not known."""
-    return (_length(stage, 0) or 0) * stage.tensor.dtype.bytes
+    return (look.points(stage.axis) or 0) * stage.tensor.dtype.bytes
 
 
-def fill(plan: Plan, stage: Stage) -> None:
+def loops_of_producer(plan: Plan, stage: Stage) -> None:
     """The loops of a stage that is computed for others: vectors along its rows, threads if it is at the root."""
     if stage.reduce_axis:
         sums.reduce_rows(plan, stage)
@@ -181,10 +181,10 @@ def fill(plan: Plan, stage: Stage) -> None:
     host = stage.attach.stage
     if host is not None and not at_root and len(stage.axis) < len(host.axis):
         return  # a few elements, one for each row
-    outer, row = _row(stage)
+    outer, row, n = _row(stage)
     if at_root and outer:
-        stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
-    widths = long_lanes(plan.machine, types, _length(stage, len(outer)))
+        stage.parallel(fuse_all(stage, outer))
+    widths = long_lanes(plan.machine, types, n)
     # the interior of a row that is copied as it is, its borders aside, is best left to LLVM as one loop
     widths = [1, *widths] if _is_padding(stage) else widths
     vector, lane = stage.split(row, factor=plan.knob(stage, "lanes", widths))
@@ -198,27 +198,13 @@ def _is_padding(stage: Stage) -> bool:
     return look.flops(stage) == 0 and any(e.op == "if_then_else" for e in post_order(stage.body))
 
 
-def _row(stage: Stage) -> tuple[list[Loop], Loop]:
-    """The outer loops, and the innermost ones as one loop that is long enough for vectors."""
+def _row(stage: Stage) -> tuple[list[Loop], Loop, int | None]:
+    """The outer loops, the innermost ones as one loop that is long enough for vectors, and how long that is."""
     loops = [stage.roots[a] for a in stage.axis]
-    inner, elements = 1, look.length(stage.axis[-1])
-    while inner < len(loops) and elements is not None and elements < SHORT:
+    inner = 1
+    while inner < len(loops) and look.has_fewer(stage.axis[-inner:], SHORT):
         inner += 1
-        more = look.length(stage.axis[-inner])
-        elements = None if more is None else elements * more
-    row = stage.fuse(*loops[-inner:]) if inner > 1 else loops[-1]
-    return loops[:-inner], row
-
-
-def _length(stage: Stage, outer: int) -> int | None:
-    """How long the row is that has that many axes outside."""
-    total = 1
-    for a in stage.axis[outer:]:
-        n = look.length(a)
-        if n is None:
-            return None
-        total *= n
-    return total
+    return loops[:-inner], fuse_all(stage, loops[-inner:]), look.points(stage.axis[-inner:])
 
 
 def _types(plan: Plan, stage: Stage) -> list[DType]:

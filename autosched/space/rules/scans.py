@@ -16,6 +16,7 @@ from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Stage
 from autosched.space.rules import look
 from autosched.space.rules.inline import ROOT, common_places
+from autosched.space.rules.loops import fuse_all, lanes_knob, reduce_loops
 from autosched.space.rules.plan import Place, Plan, rule
 from autosched.space.rules.values import long_lanes, powers
 from autosched.te.scan import ScanOp
@@ -56,7 +57,7 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
             free[-1], inner = stage.split(free[-1], factor=plan.knob(stage, "width", powers(least, most)))
             kept.append(inner)
         stage.reorder(*free, time, *kept)
-        stage.parallel(stage.fuse(*free) if len(free) > 1 else free[0])
+        stage.parallel(fuse_all(stage, free))
     assert stage.scan_loop is not None
     plan.offer(stage, **{STEP: stage.scan_loop})
 
@@ -94,10 +95,8 @@ def _step(plan: Plan, stage: Stage) -> Place | None:
 def _is_short_sum(plan: Plan, stage: Stage) -> bool:
     if not stage.reduce_axis or look.is_opaque(stage) or stage.is_output or not look.readers(plan.s, stage):
         return False
-    steps = 1
-    for a in stage.reduce_axis:
-        steps *= look.length(a) or SHORT + 1
-    return steps <= SHORT and len(stage.axis) > 1 and _step(plan, stage) is not None
+    is_short = look.has_fewer(stage.reduce_axis, SHORT + 1)
+    return is_short and len(stage.axis) > 1 and _step(plan, stage) is not None
 
 
 @rule(when=_is_short_sum, last=False)
@@ -110,9 +109,8 @@ def sums_of_a_step(plan: Plan, stage: Stage) -> None:
     assert place is not None
     stage.compute_at(place.stage, place.loop)
     time, *outer, row = (stage.roots[a] for a in stage.axis)
-    reduce = [x for x in stage.loops if x.is_reduce]
-    n = look.length(stage.axis[-1])
-    block, lane = stage.split(row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], n)))
+    reduce = reduce_loops(stage)
+    block, lane = stage.split(row, factor=lanes_knob(plan, stage, look.length(stage.axis[-1])))
     stage.reorder(time, *reduce, *outer, block, lane)
     for x in (*reduce, *(outer[-1:] if place.stage.attach.kind == "at" else [])):
         stage.unroll(x)

@@ -12,13 +12,11 @@ what was added before has come back from memory.
 
 from __future__ import annotations
 
-from typing import Any
-
 from autosched.schedule.stage import Stage
 from autosched.space.rules import look
+from autosched.space.rules.loops import fuse_all, lanes_knob, partial_results, reduce_loops
 from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.sums import may_be_cut
-from autosched.space.rules.values import long_lanes
 from autosched.te.tensor import ComputeOp
 
 __all__ = ["private_copies"]
@@ -31,42 +29,27 @@ def _has_room(plan: Plan, stage: Stage) -> bool:
     """Whether the combiner takes any order, and copies for neighbours stay in a second-level cache."""
     if not isinstance(stage.op, ComputeOp) or not stage.scatter_axes or plan.s.scans.part(stage):
         return False
-    size = stage.tensor.dtype.bytes * NEIGHBOURS[-1]
-    for a in stage.axis:
-        size *= look.length(a) or plan.machine.l2 + 1
-    return may_be_cut(stage) and len(stage.op.outputs) == 1 and size <= plan.machine.l2
+    most = plan.machine.l2 // (stage.tensor.dtype.bytes * NEIGHBOURS[-1])
+    return may_be_cut(stage) and len(stage.op.outputs) == 1 and look.has_fewer(stage.axis, most + 1)
 
 
 @rule(when=_has_room)
 def private_copies(plan: Plan, stage: Stage) -> None:
-    """Bands of elements in parallel, each with results of its own, and so for neighbours; then all are combined.
+    """Tasks have copies of the results of their own, and so do a few neighbours in each; then all are combined.
 
     for k: C[at(k)] += 1   ->   parallel for b: for k.o: unroll n: P[b, n, at(k.o*4 + n)] += 1;  C = the sum of P
     """
-    s = plan.s
-    band, _ = stage.split(_reduce(stage)[0], nparts=plan.knob(stage, "bands", BANDS))
-    bands = s[_single(s.rfactor(stage.tensor, band))]
-    _, *rest = _reduce(bands) if len(_reduce(bands)) > 1 else (None, *_reduce(bands))
-    row = bands.fuse(*rest) if len(rest) > 1 else rest[0]
+    band, _ = stage.split(reduce_loops(stage)[0], nparts=plan.knob(stage, "bands", BANDS))
+    bands = partial_results(plan, stage, band, "private_copies")
+    row = fuse_all(bands, reduce_loops(bands)[1:] or reduce_loops(bands))
     _, neighbour = bands.split(row, factor=plan.knob(stage, "neighbours", NEIGHBOURS))
-    single = s[_single(s.rfactor(bands.tensor, neighbour))]
-    plan.done[bands] = plan.done[single] = "private_copies"
+    single = partial_results(plan, bands, neighbour, "private_copies")
     bands.parallel(bands.roots[bands.axis[0]])
     single.compute_at(bands, bands.roots[bands.axis[0]])
-    single.reorder(*_reduce(single), single.roots[single.axis[0]])
+    single.reorder(*reduce_loops(single), single.roots[single.axis[0]])
     single.unroll(single.roots[single.axis[0]])
     for sums in (bands, stage):
         *_, place, total = sums.loops
-        n = look.length(sums.axis[-1])
-        _, lane = sums.split(place, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, [sums.tensor.dtype], n)))
+        _, lane = sums.split(place, factor=lanes_knob(plan, stage, look.length(sums.axis[-1])))
         sums.reorder(total, lane)
         sums.vectorize(lane)
-
-
-def _reduce(stage: Stage) -> list[Any]:
-    return [x for x in stage.loops if x.is_reduce]
-
-
-def _single(made: Any) -> Any:
-    """The one tensor that was made."""
-    return made[0] if isinstance(made, (list, tuple)) else made

@@ -9,10 +9,9 @@ bands_of_rows           the same for each band of rows, bands in parallel, then 
 
 from __future__ import annotations
 
-from typing import Any
-
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look
+from autosched.space.rules.loops import fuse_all, lanes_knob, partial_results, reduce_loops, spatial_loops
 from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.values import long_lanes, powers
 from autosched.te.tensor import IterVar
@@ -66,13 +65,7 @@ def may_be_cut(stage: Stage) -> bool:
 
 def _few(plan: Plan, stage: Stage) -> bool:
     """Whether there are too few results to keep all threads busy."""
-    total = 1
-    for a in stage.axis:
-        n = look.length(a)
-        if n is None:
-            return False
-        total *= n
-    return total < FEW_RESULTS * plan.target.num_threads * 16
+    return look.has_fewer(stage.axis, FEW_RESULTS * plan.target.num_threads * 16)
 
 
 @rule(when=lambda plan, stage: _along_rows(plan, stage) and _few(plan, stage), last=False)
@@ -81,14 +74,10 @@ def pieces_of_rows(plan: Plan, stage: Stage) -> None:
 
     for i: for k: R[i] += A[i, k]   ->   parallel for p, i: Q[p, i] = sum of piece p;  R[i] = Q[0, i] + Q[1, i] + ..
     """
-    s = plan.s
-    k = _one_loop(stage)
-    _, _ = stage.split(k, nparts=plan.knob(stage, "pieces", PIECES))
-    pieces = s[_single(s.rfactor(stage.tensor, stage.loops[-2]))]
-    plan.done[pieces] = "pieces_of_rows"
+    piece, _ = stage.split(fuse_all(stage, reduce_loops(stage)), nparts=plan.knob(stage, "pieces", PIECES))
+    pieces = partial_results(plan, stage, piece, "pieces_of_rows")
     partial = _in_lanes(plan, pieces)
-    spatial = [x for x in pieces.loops if not x.is_reduce]
-    task = pieces.fuse(*spatial) if len(spatial) > 1 else spatial[0]
+    task = fuse_all(pieces, spatial_loops(pieces))
     partial.compute_at(pieces, task)
     pieces.parallel(task)
 
@@ -99,11 +88,10 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
 
     for k: R[i] += A[i, k]   ->   for k.o: P[0:16] += A[i, k.o*16 : k.o*16+16];  R[i] = the sum of P[0:16]
     """
-    spatial = [x for x in stage.loops if not x.is_reduce]
-    if not spatial:
+    if not spatial_loops(stage):
         reduce_rows(plan, stage)
         return
-    row = stage.fuse(*spatial) if len(spatial) > 1 else spatial[0]
+    row = fuse_all(stage, spatial_loops(stage))
     together = any(not a.mentions(axis) for a in look.accesses(plan.s, stage) for axis in look.long_axes(stage))
     group, row = stage.split(row, factor=plan.knob(stage, "rows", (1, 2, 4, 8) if together else (1, 2, 4)))
     task, group = stage.split(group, factor=plan.knob(stage, "groups", powers(1, 64)))
@@ -111,8 +99,8 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
     partial = _in_lanes(plan, stage)
     partial.compute_at(stage, group if together else row)
     if together:
-        *spatial, lane = [x for x in partial.loops if not x.is_reduce]
-        partial.reorder(*(x for x in partial.loops if x.is_reduce), *spatial, lane)
+        *spatial, lane = spatial_loops(partial)
+        partial.reorder(*reduce_loops(partial), *spatial, lane)
         for x in spatial:
             partial.unroll(x)
         stage.unroll(row)
@@ -125,10 +113,8 @@ def bands_of_rows(plan: Plan, stage: Stage) -> None:
 
     for j: for k: R[j] += A[k, j]   ->   parallel for b: Q[b, 0:n] = sums of band b of rows;  R = Q[0] + Q[1] + ..
     """
-    s = plan.s
-    stage.split(_one_loop(stage), nparts=plan.knob(stage, "bands", PIECES))
-    bands = s[_single(s.rfactor(stage.tensor, stage.loops[-2]))]
-    plan.done[bands] = "bands_of_rows"
+    band, _ = stage.split(fuse_all(stage, reduce_loops(stage)), nparts=plan.knob(stage, "bands", PIECES))
+    bands = partial_results(plan, stage, band, "bands_of_rows")
     _columns(plan, bands, parallel=bands.loops[0])
 
 
@@ -147,20 +133,17 @@ def reduction_in_place(plan: Plan, stage: Stage) -> None:
 
     for i: for j: for k: R[i, j] += A[k, j, i]   ->   parallel for i, j: for k: R[i, j] += A[k, j, i]
     """
-    spatial = [x for x in stage.loops if not x.is_reduce]
-    if spatial:
-        stage.parallel(stage.fuse(*spatial) if len(spatial) > 1 else spatial[0])
+    if spatial_loops(stage):
+        stage.parallel(fuse_all(stage, spatial_loops(stage)))
 
 
 def _columns(plan: Plan, stage: Stage, parallel: Loop | None = None) -> None:
     axis = _vector_axis(plan, stage)
     column = stage.roots[axis] if axis in stage.roots else stage.loops[-1]  # type: ignore[index]
-    outer = [x for x in stage.loops if not x.is_reduce and x is not column and x is not parallel]
-    *slow, k = [x for x in stage.loops if x.is_reduce]
+    outer = [x for x in spatial_loops(stage) if x is not column and x is not parallel]
+    *slow, k = reduce_loops(stage)
     n = look.length(axis) if axis is not None else None
-    block, lane = stage.split(
-        column, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], n))
-    )
+    block, lane = stage.split(column, factor=lanes_knob(plan, stage, n))
     vectors, vector = stage.split(block, factor=plan.knob(stage, "vectors", powers(1, 64)))
     band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, 16)))
     stage.reorder(*([parallel] if parallel is not None else []), *outer, vectors, *slow, band, vector, row, lane)
@@ -179,44 +162,28 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
     axis = _vector_axis(plan, stage)
     if axis is not None and axis.kind == "reduce" and may_be_cut(stage):
         partial = _in_lanes(plan, stage)
-        spatial = [x for x in stage.loops if not x.is_reduce]
+        spatial = spatial_loops(stage)
         if spatial:
             if stage.attach.kind == "root":
                 stage.parallel(spatial[0])
             partial.compute_at(stage, spatial[-1])
     elif axis is not None and axis.kind == "spatial":
-        _, lane = stage.split(
-            stage.roots[axis],
-            factor=plan.knob(stage, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], look.length(axis))),
-        )
-        others = [x for x in stage.loops if x is not lane]
-        stage.reorder(*(x for x in others if not x.is_reduce), *(x for x in others if x.is_reduce), lane)
+        _, lane = stage.split(stage.roots[axis], factor=lanes_knob(plan, stage, look.length(axis)))
+        stage.reorder(*(x for x in spatial_loops(stage) if x is not lane), *reduce_loops(stage), lane)
         stage.vectorize(lane)
         if stage.attach.kind == "root" and len(stage.loops) > 2:
             stage.parallel(stage.loops[0])
 
 
-def _one_loop(stage: Stage) -> Loop:
-    """The reduce loops as one."""
-    reduce = [x for x in stage.loops if x.is_reduce]
-    return stage.fuse(*reduce) if len(reduce) > 1 else reduce[0]
-
-
 def _in_lanes(plan: Plan, stage: Stage) -> Stage:
     """Partial results, one for each lane, and their combination by halves. Returns their stage."""
-    k = _one_loop(stage)
+    k = fuse_all(stage, reduce_loops(stage))
     n = look.length(stage.reduce_axis[-1]) if len(stage.reduce_axis) == 1 else None
     widths = long_lanes(plan.machine, [stage.tensor.dtype], n)
     stage.split(k, factor=plan.knob(stage, "partial", [*widths, 2 * widths[-1]]))
-    partial = plan.s[_single(plan.s.rfactor(stage.tensor, stage.loops[-1], factor_axis=-1))]
-    plan.done[partial] = "lanes_of_sums"
-    *spatial, lane = [x for x in partial.loops if not x.is_reduce]
-    partial.reorder(*spatial, *(x for x in partial.loops if x.is_reduce), lane)
+    partial = partial_results(plan, stage, stage.loops[-1], "lanes_of_sums", factor_axis=-1)
+    *spatial, lane = spatial_loops(partial)
+    partial.reorder(*spatial, *reduce_loops(partial), lane)
     partial.vectorize(lane)
     stage.vectorize(stage.loops[-1])
     return partial
-
-
-def _single(made: Any) -> Any:
-    """The stage of the first of several results: all are one stage."""
-    return made[0] if isinstance(made, (list, tuple)) else made

@@ -28,6 +28,7 @@ from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look
 from autosched.space.rules.look import Access, length
+from autosched.space.rules.loops import fuse_all
 from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.values import divisors, lanes, powers, tiles
 from autosched.te.tensor import IterVar
@@ -70,7 +71,7 @@ def _is_epilogue(plan: Plan, stage: Stage) -> bool:
 
 @rule(when=_is_epilogue)
 def fuse_epilogue(plan: Plan, stage: Stage) -> None:
-    """Sums go on to what is done with them while they are in registers.
+    """What is done with finished sums, element by element, is done while they are in registers.
 
     T[i, j] = sums;  C[i, j] = max(T[i, j], 0)   ->   for each tile: T[0:4, 0:32] = sums;  C[tile] = max(T, 0)
     """
@@ -135,14 +136,7 @@ def _can_pack(plan: Plan, stage: Stage, a: Access, axis: IterVar) -> bool:
 
 def _many_read(axes: Sequence[IterVar], a: Access) -> bool:
     """Whether the operand is read for many tiles: else packing costs more than it saves."""
-    total = 1
-    for axis in axes:
-        if not a.mentions(axis):
-            n = length(axis)
-            if n is None:
-                return True
-            total *= n
-    return total >= MANY * FEW_SUMS
+    return not look.has_fewer((axis for axis in axes if not a.mentions(axis)), MANY * FEW_SUMS)
 
 
 @rule(when=lambda plan, stage: look.is_contraction(plan.s, stage))
@@ -240,7 +234,7 @@ class _Tiling:
         )  # neighbours in memory are rows: sums are transposed on their way out
         body = [vector, lane, row] if transposed else [row, vector, lane]
         host.reorder(*outer, *walked, *body)
-        task = host.fuse(*outer) if len(outer) > 1 else outer[0]
+        task = fuse_all(host, outer)
         host.parallel(task)
         *written, last = body
         if self.blocked and last is not row:
@@ -362,7 +356,7 @@ class _Tiling:
             _, lane = panels.split(element, factor=self.lanes)
             panels.vectorize(lane)
         elif axis is self.register.vector and kept:
-            k = panels.fuse(*kept) if len(kept) > 1 else kept[0]
+            k = fuse_all(panels, kept)
             row, column = panels.split(k, factor=self.lanes)
             vector, lane = panels.split(element, factor=self.lanes)
             panels.reorder(*tasks, vector, row, column, lane)
@@ -370,4 +364,4 @@ class _Tiling:
             panels.vectorize(lane)
         else:
             panels.unroll(element)
-        panels.parallel(panels.fuse(*tasks) if len(tasks) > 1 else tasks[0])
+        panels.parallel(fuse_all(panels, tasks))
