@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from autosched.errors import DeviceError
 from autosched.measure.answers import AnswerError, RunAnswer, read_run
-from autosched.measure.crew import Event
-from autosched.measure.desk import MAX_ATTEMPTS, BuildQueue, Desk, Task, Twin, last_words
+from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, KnownCode, MeasureContext, Task, last_words
 from autosched.measure.inspection import AFTER, FIRST
+from autosched.measure.pool import Event
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
 from autosched.measure.protocol import Job, Measurement
 
@@ -27,31 +27,31 @@ class Batch:
     CPU that costs no time, since both want all of it, and the timing is not disturbed.
     """
 
-    def __init__(self, desk: Desk, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> None:
-        self._desk = desk
+    def __init__(self, context: MeasureContext, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> None:
+        self._context = context
         self._quiet = quiet
-        self._queue = BuildQueue(desk, jobs, reuse=True)
+        self._queue = BuildQueue(context, jobs, reuse=True)
         self._running: Task | None = None
         self._is_running_phase = False
         self._results: deque[Measurement] = deque()
-        self._ahead = max(8, 2 * desk.options.builders)
+        self._ahead = max(8, 2 * context.options.builders)
         self._device_errors = 0
         self._fatal: DeviceError | None = None
 
     def __iter__(self) -> Iterator[Measurement]:
         """Raises DeviceError when the device is lost, MeasureError when workers do not start."""
-        crew = self._desk.crew
+        pool = self._context.pool
         while True:
             while self._results:
                 yield self._results.popleft()
-                crew.settle()
+                pool.extend_deadlines()
             if self._fatal is not None:
                 raise self._fatal
             if self._is_finished():
                 return
             self._dispatch()
             if not self._results:
-                for event in crew.wait(1.0):
+                for event in pool.wait(1.0):
                     self._handle(event)
 
     def _is_finished(self) -> bool:
@@ -61,16 +61,16 @@ class Batch:
     # -- who works now ----------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
-        queue, crew = self._queue, self._desk.crew
-        crew.hire("runner", 1)
-        if self._desk.options.overlap:
+        queue, pool = self._queue, self._context.pool
+        pool.ensure("runner", 1)
+        if self._context.options.overlap:
             queue.dispatch(self._ahead)
             self._run_next()
             return
         if not self._is_running_phase:
             queue.dispatch(self._ahead)
             is_enough = not queue.pending or len(queue.built) >= self._ahead
-            self._is_running_phase = is_enough and not queue.building and not crew.is_starting("builder")
+            self._is_running_phase = is_enough and not queue.building and not pool.is_starting("builder")
             queue.sort()
             if self._is_running_phase and self._quiet is not None:
                 self._quiet()
@@ -82,16 +82,16 @@ class Batch:
         queue = self._queue
         while queue.built and self._running is None:
             task = queue.built[0]
-            if (twin := self._desk.known.get(task.digest)) is not None and not task.is_control:
+            if (known := self._context.known.get(task.digest)) is not None and not task.is_control:
                 queue.built.popleft()
-                self._end(task, _same_code(task, twin))
+                self._end(task, _same_code(task, known))
                 continue
-            slot = self._desk.crew.free("runner")
+            slot = self._context.pool.free("runner")
             if slot is None:
                 return
-            request = self._desk.run_request(task.path)
-            limits = self._desk.run_limits(self._desk.run_limit_s(task.job.patience))
-            if not self._desk.crew.submit(slot, request, limits, task):
+            request = self._context.run_request(task.path)
+            limits = self._context.run_limits(self._context.run_limit_s(task.job.patience))
+            if not self._context.pool.submit(slot, request, limits, task):
                 return
             self._running = queue.built.popleft()
 
@@ -117,19 +117,19 @@ class Batch:
         """The end of a run, or None when it has to be repeated on a new worker."""
         outcome = event.outcome
         if outcome.kind != REPLY:
-            status, error = self._desk.failure(outcome)
+            status, error = self._context.failure(outcome)
             if outcome.kind != TIMEOUT and _may_try_again(task, event):
                 return None
             return task.ended(status, error, run_s=outcome.seconds)
         try:
-            answer = self._desk.inspect(read_run(outcome.reply), FIRST, AFTER)
+            answer = self._context.inspect(read_run(outcome.reply), FIRST, AFTER)
         except AnswerError as error:
-            self._desk.crew.recycle(event.slot)
+            self._context.pool.recycle(event.slot)
             if _may_try_again(task, event):
                 return None
             return task.ended("crash", f"nonsense for an answer: {error}", run_s=outcome.seconds)
         if answer.recycle:
-            self._desk.crew.recycle(event.slot)
+            self._context.pool.recycle(event.slot)
         if answer.device_error:
             task.attempts += 1
             self._device_errors += task.attempts >= MAX_ATTEMPTS
@@ -140,13 +140,13 @@ class Batch:
         return _measured(task, answer, outcome.log)
 
     def _end(self, task: Task, ended: Measurement) -> None:
-        desk = self._desk
+        context = self._context
         if ended.ok:
-            desk.best_s = min(desk.best_s or ended.seconds, ended.seconds)
-            desk.remember(ended.digest, Twin(f"job {ended.job.id}", ended.samples, ended.verified, ended.raced))
-        if ended.ok and desk.control is None:
-            desk.control = replace(task, is_control=True)  # and keep its file
-        elif desk.control is None or task.path != desk.control.path:
+            context.best_s = min(context.best_s or ended.seconds, ended.seconds)
+            context.remember(ended.digest, KnownCode(f"job {ended.job.id}", ended.samples, ended.verified, ended.raced))
+        if ended.ok and context.control is None:
+            context.control = replace(task, is_control=True)  # and keep its file
+        elif context.control is None or task.path != context.control.path:
             task.path.unlink(missing_ok=True)
         self._results.append(ended)
 
@@ -156,10 +156,10 @@ class Batch:
         """Device errors in a row may be the candidates' or the device's: ask one that worked before."""
         if self._device_errors < _MAX_DEVICE_ERRORS:
             return
-        if self._desk.control is None:
+        if self._context.control is None:
             self._fatal = _device_lost(ended)
         else:
-            self._queue.built.appendleft(replace(self._desk.control, attempts=0))
+            self._queue.built.appendleft(replace(self._context.control, attempts=0))
 
     def _judge_device(self, ended: Measurement) -> None:
         self._device_errors = 0
@@ -167,9 +167,9 @@ class Batch:
             self._fatal = _device_lost(ended)
 
 
-def _same_code(task: Task, twin: Twin) -> Measurement:
-    text = f"same code as {twin.name}"
-    return task.ended("ok", text, samples=twin.samples, verified=twin.verified, raced=twin.raced)
+def _same_code(task: Task, known: KnownCode) -> Measurement:
+    text = f"same code as {known.name}"
+    return task.ended("ok", text, samples=known.samples, verified=known.verified, raced=known.raced)
 
 
 def _may_try_again(task: Task, event: Event) -> bool:

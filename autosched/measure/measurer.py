@@ -11,7 +11,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.measure.batch import Batch
-from autosched.measure.desk import Arrays, Desk, Twin
+from autosched.measure.context import Arrays, KnownCode, MeasureContext
 from autosched.measure.inspection import Inspector
 from autosched.measure.playoff import Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
@@ -60,8 +60,8 @@ class Measurer:
     ) -> None:
         self.options = options or MeasureOptions()
         arrays = Arrays(inputs, expected, [None] * len(expected) if initial is None else initial)
-        self._desk = Desk.open(workload_json, target, sketches, arrays, self.options, backend, inspector)
-        self._finalizer = weakref.finalize(self, self._desk.close)
+        self._context = MeasureContext.open(workload_json, target, sketches, arrays, self.options, backend, inspector)
+        self._finalizer = weakref.finalize(self, self._context.close)
         self._is_busy = False
         #: Why candidates left the last play-off, by job id.
         self.playoff_errors: dict[int, str] = {}
@@ -81,22 +81,22 @@ class Measurer:
     @property
     def best_s(self) -> float | None:
         """Best median so far, in seconds. Time limits follow it; set it when earlier records know one."""
-        return self._desk.best_s
+        return self._context.best_s
 
     @best_s.setter
     def best_s(self, seconds: float | None) -> None:
-        self._desk.best_s = seconds
+        self._context.best_s = seconds
 
     def remember(self, digest: str, samples: Sequence[float], *, verified: str, name: str, raced: bool = False) -> None:
         """Let jobs whose code has this `digest` take over these samples (seconds), as they were measured
         in an earlier session; such a job says `error="same code as NAME"`. What this session measured comes first.
         """
-        self._desk.remember(digest, Twin(name, tuple(samples), verified, raced))
+        self._context.remember(digest, KnownCode(name, tuple(samples), verified, raced))
 
     @property
     def restarts(self) -> int:
         """How many worker processes had to be replaced."""
-        return self._desk.crew.restarts
+        return self._context.pool.restarts
 
     def measure(self, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> Iterator[Measurement]:
         """One measurement per job, in the order in which they are done.
@@ -113,7 +113,7 @@ class Measurer:
         """
         self._begin("measure")
         try:
-            yield from Batch(self._desk, jobs, quiet)
+            yield from Batch(self._context, jobs, quiet)
         finally:
             self._end()
 
@@ -128,7 +128,7 @@ class Measurer:
         if rounds < 1:
             raise UsageError("there must be at least one round", asked=f"playoff(rounds={rounds})")
         self._begin("playoff")
-        playoff = Playoff(self._desk, jobs, rounds)
+        playoff = Playoff(self._context, jobs, rounds)
         try:
             return playoff.run()
         finally:
@@ -146,4 +146,4 @@ class Measurer:
 
     def _end(self) -> None:
         self._is_busy = False
-        self._desk.crew.abandon()
+        self._context.pool.stop_busy()

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autosched.measure.answers import UNLOADED, AnswerError, RunAnswer, read_run, read_time
-from autosched.measure.crew import Event
-from autosched.measure.desk import MAX_ATTEMPTS, BuildQueue, Desk, Task
+from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, MeasureContext, Task
 from autosched.measure.inspection import AFTER, FIRST
+from autosched.measure.pool import Event
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
 from autosched.measure.protocol import Job
 
@@ -37,8 +37,8 @@ class Playoff:
     that remain was taken in the same round. `errors` says why, by job id.
     """
 
-    def __init__(self, desk: Desk, jobs: Iterable[Job], rounds: int) -> None:
-        self._desk, self._rounds = desk, rounds
+    def __init__(self, context: MeasureContext, jobs: Iterable[Job], rounds: int) -> None:
+        self._context, self._rounds = context, rounds
         self._entries = [_Entry(job, f"{i}") for i, job in enumerate(jobs)]
         self._shuffle = random.Random(0)  # fixed: the order of measuring is no source of surprise
 
@@ -60,13 +60,13 @@ class Playoff:
         return [(e.job, [] if e.error else e.samples) for e in self._entries]
 
     def _build(self) -> None:
-        queue = BuildQueue(self._desk, [entry.job for entry in self._entries], reuse=False)
+        queue = BuildQueue(self._context, [entry.job for entry in self._entries], reuse=False)
         # By identity: the same job may be entered twice.
         entry_of = {id(task): entry for task, entry in zip(queue.pending, self._entries, strict=True)}
         while queue.pending or queue.building:
-            self._desk.crew.hire("runner", 1)
+            self._context.pool.ensure("runner", 1)
             queue.dispatch(len(self._entries))
-            for event in self._desk.crew.wait(1.0):
+            for event in self._context.pool.wait(1.0):
                 if (ended := queue.finish(event)) is not None:
                     entry_of[id(event.token)].error = f"{ended.status}: {ended.error}"
         for task in queue.built:
@@ -83,19 +83,19 @@ class Playoff:
         """Load and verify, all outputs whole. The sample is thrown away: it found `number`."""
         assert entry.task is not None
         while not entry.error:
-            request = self._desk.run_request(
+            request = self._context.run_request(
                 entry.task.path, key=entry.key, full=True, repeat=1, best_s=None, number=entry.number
             )
             # All the time there is: the default schedule may be a thousand times slower than the best.
-            answer = self._ask(entry, request, self._desk.run_limits(self._desk.options.timeout_s))
+            answer = self._ask(entry, request, self._context.run_limits(self._context.options.timeout_s))
             if answer is not None:
                 entry.number = answer.number
                 return
 
     def _sample(self, entry: _Entry, *, check: bool) -> None:
-        request = {"op": "time", "key": entry.key, "check": check, "show": self._desk.shown}
+        request = {"op": "time", "key": entry.key, "check": check, "show": self._context.shown}
         while not entry.error:
-            answer = self._ask(entry, request, self._desk.time_limits())
+            answer = self._ask(entry, request, self._context.time_limits())
             if answer is None:
                 continue
             if answer.status != UNLOADED:
@@ -108,22 +108,22 @@ class Playoff:
         event = self._exchange(request, limits)
         outcome = event.outcome
         if outcome.kind != REPLY:
-            status, error = self._desk.failure(outcome)
+            status, error = self._context.failure(outcome)
             is_blamed = outcome.kind == TIMEOUT or (event.fresh and outcome.kind != KILLED)
             self._strike(entry, f"{status}: {error}", is_final=is_blamed)
             return None
         try:
             if request["op"] == "run":
-                answer = self._desk.inspect(read_run(outcome.reply), FIRST, AFTER)
+                answer = self._context.inspect(read_run(outcome.reply), FIRST, AFTER)
             else:
                 answer = read_time(outcome.reply)
-                answer = self._desk.inspect(answer, AFTER) if request["check"] else answer
+                answer = self._context.inspect(answer, AFTER) if request["check"] else answer
         except AnswerError as error:
-            self._desk.crew.recycle(event.slot)
+            self._context.pool.recycle(event.slot)
             self._strike(entry, f"crash: nonsense for an answer: {error}")
             return None
         if answer.recycle:
-            self._desk.crew.recycle(event.slot)
+            self._context.pool.recycle(event.slot)
         if answer.status in ("ok", UNLOADED):
             return answer
         self._strike(entry, f"{answer.status}: {answer.error}", is_final=not answer.device_error)
@@ -136,13 +136,13 @@ class Playoff:
 
     def _exchange(self, request: dict[str, Any], limits: list[tuple[str, float]]) -> Event:
         """Ask the runner and wait for how it ends."""
-        crew = self._desk.crew
+        pool = self._context.pool
         while True:
-            crew.hire("runner", 1)
-            slot = crew.free("runner")
+            pool.ensure("runner", 1)
+            slot = pool.free("runner")
             if slot is not None:
-                crew.submit(slot, request, limits, None)
-            for event in crew.wait(1.0):
+                pool.submit(slot, request, limits, None)
+            for event in pool.wait(1.0):
                 return event
 
     def _remove_files(self) -> None:

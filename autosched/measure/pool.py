@@ -1,4 +1,4 @@
-"""Several workers, by role: started when needed, configured, replaced when they die."""
+"""A pool of worker processes, by role: started when needed, configured, replaced when they die."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from autosched.errors import MeasureError
 from autosched.measure.process import REPLY, Outcome, WorkerProcess, wait
 
-__all__ = ["Crew", "Event", "Slot"]
+__all__ = ["Event", "Slot", "WorkerPool"]
 
 _STARTUP_S = 60.0  # importing a compiler on a busy machine
 _MAX_FAILURES = 3  # starts in a row that may fail before we give up
@@ -43,7 +43,7 @@ class Event:
 
 
 @dataclass
-class Crew:
+class WorkerPool:
     """`make(role)` is a worker not yet started, `configuration(role)` the first thing it is told."""
 
     make: Callable[[str], WorkerProcess]
@@ -51,7 +51,7 @@ class Crew:
     slots: list[Slot] = field(default_factory=list)
     _failures: int = 0
 
-    def hire(self, role: str, count: int) -> None:
+    def ensure(self, role: str, count: int) -> None:
         """Have `count` workers of a role, starting or started. Raises MeasureError when they do not start."""
         present = [slot for slot in self.slots if slot.role == role]
         for _ in range(count - len(present)):
@@ -74,9 +74,9 @@ class Crew:
         return sum(max(0, slot.starts - 1) for slot in self.slots)
 
     def submit(self, slot: Slot, message: dict[str, Any], limits: Sequence[tuple[str, float]], token: Any) -> bool:
-        """Give an idle worker a job. False when it died while idle: `hire` again and take another."""
+        """Give an idle worker a job. False when it died while idle: `ensure` again and take another."""
         if not slot.worker.send(message, limits):
-            self._put_down(slot)
+            self._mark_down(slot)
             return False
         slot.state, slot.token = _BUSY, token
         return True
@@ -93,17 +93,17 @@ class Crew:
                 events.append(self._finished(slot, outcome))
         return events
 
-    def settle(self) -> None:
+    def extend_deadlines(self) -> None:
         """Call after a pause in which `wait` was not called: deadlines that passed get a little more."""
         for slot in self.slots:
             slot.worker.extend(_GRACE_S)
 
     def recycle(self, slot: Slot) -> None:
-        """End a worker that is not to be trusted any more; `hire` makes a new one."""
+        """End a worker that is not to be trusted any more; `ensure` makes a new one."""
         slot.worker.kill()
-        self._put_down(slot)
+        self._mark_down(slot)
 
-    def abandon(self) -> None:
+    def stop_busy(self) -> None:
         """End the workers that are at a job, or that an interruption left in between. Others stay."""
         for slot in self.slots:
             if slot.state == _BUSY or slot.worker.busy != (slot.state == _STARTING):
@@ -163,5 +163,5 @@ class Crew:
             self.recycle(slot)
         return event
 
-    def _put_down(self, slot: Slot) -> None:
+    def _mark_down(self, slot: Slot) -> None:
         slot.state, slot.token = _DOWN, None

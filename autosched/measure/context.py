@@ -1,4 +1,4 @@
-"""What a batch and a play-off have in common: the session, its workers, requests and time limits."""
+"""What a batch and a play-off have in common: `MeasureContext`, and `BuildQueue`, the way of a job to the runner."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import numpy as np
 
 from autosched.measure.answers import AnswerError, RunAnswer, read_build
 from autosched.measure.cpu_time import CpuSeconds
-from autosched.measure.crew import Crew, Event
 from autosched.measure.environment import memory_limit, worker_command, worker_environment
 from autosched.measure.inspection import Inspection, Inspector
 from autosched.measure.jobs import PHASES
+from autosched.measure.pool import Event, WorkerPool
 from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome, WorkerProcess
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.measure.session import Session
 from autosched.target import Target
 
-__all__ = ["MAX_ATTEMPTS", "Arrays", "BuildQueue", "Desk", "Task", "Twin", "last_words"]
+__all__ = ["MAX_ATTEMPTS", "Arrays", "BuildQueue", "KnownCode", "MeasureContext", "Task", "last_words"]
 
 #: A job that ended a worker may have been the victim of an earlier one, or of the system: once.
 MAX_ATTEMPTS = 2
@@ -65,7 +65,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Twin:
+class KnownCode:
     """What was measured of some code. `name` says where: "job 17"."""
 
     name: str
@@ -84,9 +84,10 @@ class Arrays:
 
 
 @dataclass
-class Desk:
-    """`best_s` is the best median so far in seconds; it shortens the time limits of what follows.
+class MeasureContext:
+    """One measuring session: its folder, its worker processes, what they are asked, and how long they may take.
 
+    `best_s` is the best median so far in seconds; it shortens the time limits of what follows.
     `known` finds what was measured by the digest of its code (`remember`). `control` is a job that worked, its
     artifact kept: it tells a lost device from bad candidates. `inspection` asks the caller about outputs.
     """
@@ -94,9 +95,9 @@ class Desk:
     target: Target
     options: MeasureOptions
     session: Session
-    crew: Crew
+    pool: WorkerPool
     best_s: float | None = None
-    known: dict[str, Twin] = field(default_factory=dict)
+    known: dict[str, KnownCode] = field(default_factory=dict)
     control: Task | None = None
     inspection: Inspection | None = None
 
@@ -109,7 +110,7 @@ class Desk:
         options: MeasureOptions,
         backend: str,
         inspector: Inspector | None = None,
-    ) -> Desk:
+    ) -> MeasureContext:
         """Make the session folder and write the files that workers read. Starts no process."""
         session = Session()
         try:
@@ -133,16 +134,18 @@ class Desk:
             env = worker_environment(session.path, target, role, os.environ)
             return WorkerProcess(role, command, env, session.path)
 
-        desk = Desk(target, options, session, Crew(make, lambda role: {**configuration, "role": role}))
+        context = MeasureContext(
+            target, options, session, WorkerPool(make, lambda role: {**configuration, "role": role})
+        )
         if inspector is not None and options.verify:
             like = [e if i is None else i for e, i in zip(arrays.expected, arrays.initial, strict=True)]
-            desk.inspection = Inspection(inspector, [a for a in like if a is not None], session.path / "shown")
-        return desk
+            context.inspection = Inspection(inspector, [a for a in like if a is not None], session.path / "shown")
+        return context
 
-    def remember(self, digest: str, twin: Twin) -> None:
+    def remember(self, digest: str, known: KnownCode) -> None:
         """What has this code need not be compiled, nor run. What is no digest is not remembered."""
         if digest not in self.known and _DIGEST.fullmatch(digest):
-            self.known[digest] = twin
+            self.known[digest] = known
             (self.session.known / digest).touch()
 
     def close(self) -> None:
@@ -150,7 +153,7 @@ class Desk:
         if not self.session.is_ours:
             return
         try:
-            self.crew.close()
+            self.pool.close()
         finally:
             self.session.close()
 
@@ -238,25 +241,25 @@ class BuildQueue:
     With `reuse`, what has the code of something that was measured is not compiled, and has no file.
     """
 
-    def __init__(self, desk: Desk, jobs: Iterable[Job], *, reuse: bool) -> None:
-        self._desk = desk
-        self._known = str(desk.session.known) if reuse else ""
+    def __init__(self, context: MeasureContext, jobs: Iterable[Job], *, reuse: bool) -> None:
+        self._context = context
+        self._known = str(context.session.known) if reuse else ""
         self.pending = deque(Task(job, place) for place, job in enumerate(jobs))
         self.building = 0
         self.built: deque[Task] = deque()
 
     def dispatch(self, ahead: int) -> None:
         """Keep builders busy while fewer than `ahead` jobs are built or being built."""
-        crew, options = self._desk.crew, self._desk.options
+        pool, options = self._context.pool, self._context.options
         room = min(len(self.pending), ahead - len(self.built) - self.building)
         if room <= 0:
             return
-        crew.hire("builder", min(options.builders, room + self.building))
-        while room > 0 and (slot := crew.free("builder")) is not None:
+        pool.ensure("builder", min(options.builders, room + self.building))
+        while room > 0 and (slot := pool.free("builder")) is not None:
             task = self.pending[0]
-            task.path = self._desk.session.new_artifact()
+            task.path = self._context.session.new_artifact()
             request = {"op": "build", "job": task.job.to_json(), "path": str(task.path), "known": self._known}
-            if crew.submit(slot, request, [("build", CpuSeconds(task.job.patience * options.build_timeout_s))], task):
+            if pool.submit(slot, request, [("build", CpuSeconds(task.job.patience * options.build_timeout_s))], task):
                 self.pending.popleft()
                 self.building += 1
                 room -= 1
@@ -274,7 +277,7 @@ class BuildQueue:
             return self._answered(task, event)
         task.path.unlink(missing_ok=True)
         task.build_s += outcome.seconds
-        status, error = self._desk.failure(outcome)
+        status, error = self._context.failure(outcome)
         if outcome.kind != TIMEOUT and self._try_again(task, event):
             return None
         return task.ended(status, error)
@@ -283,7 +286,7 @@ class BuildQueue:
         try:
             answer = read_build(event.outcome.reply)
         except AnswerError as error:
-            self._desk.crew.recycle(event.slot)
+            self._context.pool.recycle(event.slot)
             return task.ended("compile", f"the compiler gave nonsense for an answer: {error}")
         task.build_s += answer.build_s
         if answer.status != "ok":
