@@ -1,0 +1,271 @@
+"""Where in a loop its body asks nothing: the interior, which `partition` cuts out of it.
+
+    for x in W: out[x] = in[max(x - 1, 0)]     the question: x - 1 >= 0;  its answer: x - 1;  the interior: 1 <= x < W
+
+Two kinds of questions count: the guards that ragged splits leave behind, and clamps (`min`, `max`,
+`select` and `if_then_else` over indices) that a vectorized or innermost loop would have to ask for
+every element. Each is an inequality `p >= 0`. Inner vector, unrolled and small loops are relaxed to
+the worst case, `floor(a/d) >= k` is turned into `a >= d*k`, and what is left is solved for the loop
+variable. The interior keeps the answer, the borders keep the question: a bound that is off costs
+speed, never correctness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from autosched.ir.expr import (
+    Expr,
+    const,
+    floordiv,
+    is_const,
+    is_index,
+    logical_and,
+    make,
+    maximum,
+    minimum,
+    select,
+    variables,
+)
+from autosched.ir.poly import Poly
+from autosched.ir.simplify import Analyzer, conjuncts
+from autosched.ir.stmt import VTHREAD, Allocate, For, If, Stmt, Store, expressions, walk
+from autosched.ir.visit import post_order
+
+__all__ = ["Span", "interior_of", "is_inside", "is_relaxed", "limits", "solve"]
+
+#: A serial loop of at most this constant extent is relaxed like an unrolled one.
+SMALL = 4
+
+
+@dataclass(slots=True)
+class _Question:
+    """A node of the body, what it becomes in the interior, and when that is right."""
+
+    node: Expr
+    answer: Expr
+    holds: list[Poly]
+
+
+@dataclass(slots=True)
+class Span:
+    """Where all the answers hold: `low <= v < high`, provided `provided`.
+
+    `asked` are conditions that could not be solved for `v`: an iteration has to try them. `solved` are
+    those that could, as they were: without divisions, they say more to a prover than the limits do.
+    """
+
+    asked: list[Expr] = field(default_factory=list)
+    solved: list[Expr] = field(default_factory=list)
+    low: list[Expr] = field(default_factory=list)
+    high: list[Expr] = field(default_factory=list)
+    provided: list[Expr] = field(default_factory=list)
+    answers: dict[Expr, Expr] = field(default_factory=dict)
+
+
+def interior_of(loop: For, an: Analyzer, items: frozenset[Expr]) -> Span | None:
+    """Where the questions this loop can settle are settled, or None if there is nothing to gain. `items` are the
+    variables of loops over work-items around it, whose questions stay.
+
+    A loop that fills shared memory is left whole. The barriers of that stage would come to stand in
+    a piece that not all work-items reach, or in a branch, and there PoCL (3.0) is not to be trusted:
+    it decides the other conditions of the branch for all work-items by what the first one finds.
+    """
+    inner = [s for s in walk(loop.body) if isinstance(s, For)]
+    if any(isinstance(s, (Allocate, Store)) and s.buffer.scope == "shared" for s in walk(loop.body)):
+        return None
+    relaxed = [s for s in inner if is_relaxed(s)]
+    serial = frozenset(s.var for s in inner if not is_relaxed(s))
+    lanes = frozenset(s.var for s in inner if s.kind == "vectorize" or _is_work_item(s))
+    small = frozenset(s.var for s in relaxed if s.kind == "serial")
+    innermost = not serial
+    span, unsolved = Span(), Span()
+    with an.tightened({}):
+        for s in relaxed:  # their ranges, but not that they run: a question may be asked outside them
+            start = an.poly(s.start)
+            an.bind(s.var, start, start + an.poly(s.extent) - 1)
+        over = frozenset(s.var for s in relaxed)
+        for question in _questions(loop.body, an):
+            mentioned = variables(question.node)
+            if loop.var not in mentioned or mentioned & (serial | items):
+                continue
+            is_guard = question.node.dtype.is_bool and is_const(question.answer, True)
+            if is_guard and mentioned & small:  # `_tighten` turns it into that loop's bound
+                continue
+            if not is_guard and not (mentioned & lanes or innermost):
+                continue
+            if not _settle(question, loop.var, over, an, span) and mentioned & lanes:
+                _ask(question, over, an, unsolved)
+    if not span.answers or loop.kind != "serial":  # a serial loop is cut where it can be
+        span.asked += unsolved.asked
+        span.answers.update(unsolved.answers)
+    return span if span.answers else None
+
+
+def _is_work_item(s: For) -> bool:
+    return s.thread.startswith("threadIdx") or s.thread == VTHREAD
+
+
+def is_relaxed(s: For) -> bool:
+    if s.kind in ("vectorize", "unroll") or _is_work_item(s):
+        return True
+    return s.kind == "serial" and s.extent.op == "const" and (s.ragged or s.extent.value <= SMALL)
+
+
+def _questions(body: Stmt, an: Analyzer) -> Iterable[_Question]:
+    seen: set[Expr] = set()
+    for s in walk(body):
+        if isinstance(s, If) and s.condition.op == "likely":
+            for c in conjuncts(s.condition):
+                holds = an.inequalities(c)
+                if holds and c.op != "eq" and c not in seen:
+                    seen.add(c)
+                    yield _Question(c, const(True), holds)
+        for root in expressions(s):
+            for e in post_order(root):
+                if e not in seen:
+                    seen.add(e)
+                    question = _clamp(e, an)
+                    if question is not None:
+                        yield question
+
+
+def _clamp(e: Expr, an: Analyzer) -> _Question | None:
+    """`min` / `max`: the side that varies most wins in the interior. Choices: their condition holds."""
+    if e.dtype.lanes > 1:
+        return None
+    if e.op in ("min", "max") and is_index(e):
+        a, b = e.args
+        loops = [sum(v.value.role in ("loop", "thread") for v in variables(x)) for x in (a, b)]
+        if loops[0] == loops[1]:
+            return None
+        kept, other = (a, b) if loops[0] > loops[1] else (b, a)
+        difference = an.poly(kept) - an.poly(other)
+        return _Question(e, kept, [difference if e.op == "max" else -difference])
+    if e.op in ("select", "if_then_else") and is_index(e.args[0]):
+        parts = conjuncts(e.args[0])
+        holds = [an.inequalities(c) for c in parts]
+        if all(h and c.op != "eq" for h, c in zip(holds, parts, strict=True)):
+            return _Question(e, e.args[1], [p for h in holds for p in h])
+    return None
+
+
+# -- what is made of an interior -----------------------------------------------------------------
+
+
+def limits(loop: For, span: Span, an: Analyzer) -> tuple[Expr, Expr]:
+    """First interior iteration and one past the last, within the loop, in this order."""
+    end = an.simplify(loop.start + loop.extent)
+    low, high = loop.start, end
+    for e in span.low:
+        low = an.simplify(maximum(low, e))
+    for e in span.high:
+        high = an.simplify(minimum(high, e))
+    low = an.simplify(minimum(low, end))
+    if span.provided:
+        high = select(logical_and(*span.provided), high, low)
+    high = an.simplify(maximum(high, low))
+    return low, high
+
+
+def is_inside(loop: For, span: Span) -> Expr:
+    """Whether an iteration belongs to the interior."""
+    tests: list[Expr] = [*span.provided, *span.asked]
+    tests += [make("ge", const(True).dtype, (loop.var, e)) for e in span.low if e is not loop.start]
+    tests += [make("lt", const(True).dtype, (loop.var, e)) for e in span.high]
+    return logical_and(*tests)
+
+
+# -- solving -------------------------------------------------------------------------------------
+
+
+def _ask(question: _Question, over: frozenset[Expr], an: Analyzer, span: Span) -> None:
+    """Settle the question by trying it for the worst of the variables in `over`."""
+    tests: list[Expr] = []
+    for p in question.holds:
+        worst = an.extreme(p, [x for x in over if x in p.variables], largest=False)
+        if worst is None or worst.variables & over or an.prove_nonneg(-worst - 1):
+            return
+        tests.append(make("ge", const(True).dtype, (worst.expr(), const(0))))
+    span.asked += [t for t in tests if t not in set(span.asked)]
+    span.answers[question.node] = question.answer
+
+
+def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span) -> bool:
+    """Add to the span where the question is settled; False if that cannot be told."""
+    trial = Span()
+    for p in question.holds:
+        if not solve(p, v, over, an, trial, 8):
+            return False
+    span.low += trial.low
+    span.high += trial.high
+    span.solved += trial.solved
+    span.provided += [c for c in trial.provided if c not in set(span.provided)]
+    span.answers[question.node] = question.answer
+    return True
+
+
+def solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span, depth: int, exact: bool = False) -> bool:
+    """Bounds on `v` for `p >= 0`, whatever the variables in `over` are: sufficient, or if `exact`
+    necessary too. False if there are none to be found."""
+    if an.prove_nonneg(p):
+        return True
+    if depth == 0:
+        return False
+    opaque = [a for a in p.atoms() if a.op != "var" and variables(a) & (over | {v})]
+    if opaque:
+        return _solve_opaque(p, max(opaque, key=lambda a: a.serial), v, over, an, span, depth - 1, exact)
+    worst = an.extreme(p, [x for x in over if x in p.variables], largest=False)
+    if worst is None:
+        return False
+    linear = worst.linear_in(v)
+    if linear is None:
+        return False
+    slope, rest = linear
+    k = slope.constant
+    if k is None:
+        return False
+    if k == 0:
+        if exact:
+            return False
+        if not an.prove_nonneg(-rest - 1):  # otherwise it never holds: nothing to gain
+            span.provided.append(make("ge", const(True).dtype, (rest.expr(), const(0))))
+            return True
+        return False
+    span.solved.append(make("ge", const(True).dtype, (worst.expr(), const(0))))
+    if k > 0:  # v >= ceil(-rest / k)
+        span.low.append(an.simplify(const(0) - floordiv(rest.expr(), k)))
+    else:  # v <= floor(rest / -k)
+        span.high.append(an.simplify(floordiv(rest.expr(), -k) + 1))
+    return True
+
+
+def _solve_opaque(
+    p: Poly, atom: Expr, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span, depth: int, exact: bool
+) -> bool:
+    linear = p.linear_in(atom)
+    if linear is None or linear[0].constant is None:
+        return False
+    k, rest = linear[0].constant, linear[1]
+    if atom.op == "floordiv":
+        a, d = an.poly(atom.args[0]), an.poly(atom.args[1])
+        if not an.prove_nonneg(d - 1):
+            return False
+        if abs(k) > 1:
+            if exact:
+                return False
+            rest = an.floordiv(rest, Poly.of(abs(k)))
+        # floor(a/d) >= -rest  <=>  a >= -d*rest;   floor(a/d) <= rest  <=>  a <= d*rest + d - 1
+        return solve(a + d * rest if k > 0 else d * rest + d - 1 - a, v, over, an, span, depth, exact)
+    if atom.op in ("min", "max"):
+        sides = [an.poly(x) * k + rest for x in atom.args]
+        if (atom.op == "min") == (k > 0):
+            return all(solve(side, v, over, an, span, depth, exact) for side in sides)
+        if any(an.prove_nonneg(side) for side in sides):
+            return True
+        if exact:
+            return False
+        varying = [s for s, x in zip(sides, atom.args, strict=True) if variables(x) & (over | {v})]
+        return solve(varying[0], v, over, an, span, depth)
+    return False
