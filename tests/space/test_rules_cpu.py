@@ -219,6 +219,31 @@ def test_a_scan_of_one_chain_keeps_its_loops():
     check(one_chain())
 
 
+def pixel_sums(height=23, width=40, channels=3):
+    """Sums of two pixels along rows, then of three rows."""
+    image = te.placeholder((height + 2, width + 1, channels), "uint8", name="image")
+    across = te.compute(
+        (height + 2, width, channels),
+        lambda y, x, c: image[y, x, c].astype("uint16") + image[y, x + 1, c].astype("uint16"),
+        name="across",
+    )
+    return image, te.compute(
+        (height, width, channels),
+        lambda y, x, c: across[y, x, c] + across[y + 1, x, c] + across[y + 2, x, c],
+        name="out",
+    )
+
+
+def test_a_window_slides_along_rows_and_keeps_them_for_a_task():
+    plan = planned(*pixel_sums(), across_at="sliding")
+    stage, host = (next(s for s in plan.s.stages if s.name == n) for n in ("across", "out"))
+    places = {p.name: p.loop for p in plan.places[host]}
+    assert "block" in places, "vectors along a row may have a producer, and no window slides along them"
+    assert stage.attach.loop is places["strip"]
+    assert stage.store.loop is places["task"]
+    check(pixel_sums(), most=20)
+
+
 def softmax_of(rows, columns=1024):
     x = te.placeholder((rows, columns), name="x")
     return x, nn.softmax(x)

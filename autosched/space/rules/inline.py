@@ -124,22 +124,27 @@ def _reads_of(plan: Plan, reader: Stage, stage: Stage) -> list[look.Access]:
     return [a for a in look.accesses(plan.s, reader) if a.tensor in stage.op.outputs]
 
 
-def _slides(plan: Plan, stage: Stage, places: list[Place]) -> bool:
-    """Whether neighbouring iterations of the innermost place read some of the same elements."""
+def _window(plan: Plan, stage: Stage, places: list[Place]) -> tuple[Place, Place] | None:
+    """Where a window may slide, and where it is stored: along the rows of a task, neighbouring iterations of
+    which read some of the same elements. None if nothing can.
+
+    Along the vectors of a row it could slide as well; but where the elements of a vector lie in a window of some
+    vectors would have to be computed for each of them.
+    """
+    walked = [p for p in places if p.name != "block"]
+    if len(walked) < 2 or not is_injective(stage):
+        return None
+    outer, inner = walked[-2:]
     consumers = look.readers(plan.s, stage)
-    return (
-        len(places) > 1
-        and places[-1].stage is places[-2].stage
-        and places[-1].loop.kind == "serial"
-        and is_injective(stage)
-        and any(len(_reads_of(plan, c, stage)) > 1 for c in consumers)
-    )
+    if outer.stage is not inner.stage or inner.loop.kind != "serial":
+        return None
+    return (inner, outer) if any(len(_reads_of(plan, c, stage)) > 1 for c in consumers) else None
 
 
 def _ways(plan: Plan, stage: Stage, places: list[Place]) -> list[str]:
     """Names of what may be done, the most promising first."""
     ways = ["inline"] if _may_inline(plan, stage) else []
-    if _slides(plan, stage, places):
+    if _window(plan, stage, places) is not None:
         ways.append(SLIDING)
     return [*ways, *(p.name for p in reversed(places)), ROOT]
 
@@ -185,11 +190,12 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     if way == "inline":
         stage.compute_inline()
         return
+    window = _window(plan, stage, places) if way == SLIDING else None
     if way != ROOT:
-        place = places[-1] if way == SLIDING else next(p for p in places if p.name == way)
+        place = window[0] if window else next(p for p in places if p.name == way)
         stage.compute_at(place.stage, place.loop)
-        if way == SLIDING:
-            stage.store_at(place.stage, places[-2].loop)
+        if window:
+            stage.store_at(place.stage, window[1].loop)
         _prefetch_rows(plan, stage, place)
     loops_of_producer(plan, stage)
 
