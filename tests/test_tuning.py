@@ -220,7 +220,7 @@ def test_opencl_tunes_and_builds(blur, tmp_path):
     [
         ({"trials": -1}, UsageError, "-1 is not a number of trials"),
         ({"trials": None}, UsageError, "neither trials nor budget_s"),
-        ({"budget_s": 0}, UsageError, "0 is not a time"),
+        ({"budget_s": 0}, UsageError, "0 is not more than 0"),
         ({"strategy": "guidde"}, UsageError, "guided"),
         ({"target": "openc"}, UsageError, "opencl"),
     ],

@@ -116,6 +116,7 @@ def test_round_robin_and_the_end() -> None:
         ({}, "neither trials nor budget_s"),
         ({"trials": 0}, "not more than 0"),
         ({"budget_s": -1}, "not more than 0"),
+        ({"trials": 9, "patience": 0}, "tune_tasks\\(patience=0\\)"),
     ],
 )
 def test_what_is_refused(options, why) -> None:

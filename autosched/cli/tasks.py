@@ -14,11 +14,9 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from autosched.cli import options
+from autosched.cli import options, searching
 from autosched.cli.signals import interrupted_status
 from autosched.errors import MeasureError, UsageError
-from autosched.report import PROGRESS_MODES
-from autosched.space.kinds import SPACES
 
 if TYPE_CHECKING:
     from autosched.space.workload import Workload
@@ -53,15 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--round", metavar="N", type=options.count("--round"), default=32, help="trials of a round; default %(default)s"
     )
-    parser.add_argument("--space", choices=SPACES, default="", help="where schedules come from, as for `tune`")
-    parser.add_argument(
-        "--seed", metavar="N", type=options.count("--seed", 0), default=0, help="random seed; default %(default)s"
-    )
+    searching.add_search(parser)
     options.add_records(parser, "-o", "--output", help="folder to resume from and record to; default ./records")
-    parser.add_argument(
-        "--progress", choices=PROGRESS_MODES, default="auto", help="how to show progress on standard error"
-    )
+    searching.add_progress(parser)
     options.add_json(parser)
+    searching.add_measuring(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,11 +71,8 @@ def run(args: argparse.Namespace) -> int:
             weights=[x for _, x in found],
             policy=args.policy,
             trials=args.trials if limited else TRIALS * len(found),
-            budget_s=args.budget,
             round_trials=args.round,
-            space=args.space,
-            seed=args.seed,
-            records=args.records,
+            **searching.arguments(args),
             progress=display,
         )
     if args.json:

@@ -12,14 +12,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from autosched.cli import options, tune_sizes
+from autosched.cli import options, searching, tune_sizes
 from autosched.cli.signals import interrupted_status
 from autosched.cli.workloads import check_image, choose_tunable, choose_workload, command, sizes_of
 from autosched.errors import MeasureError, UsageError
-from autosched.report import PROGRESS_MODES
-from autosched.space.kinds import SPACES
 
 if TYPE_CHECKING:
     from autosched.tuning import TuneResult
@@ -50,87 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget", metavar="TIME", type=options.duration("--budget"), help="stop after this time, such as 60s or 5m"
     )
-    parser.add_argument(
-        "--strategy",
-        "--tuner",
-        metavar="NAME",
-        default="bandit",  # autosched.search.DEFAULT, without its import
-        help="what chooses candidates: a name that `list` shows, or file.py:Class; default %(default)s",
-    )
-    parser.add_argument(
-        "--strategy-option",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        type=options.literal("--strategy-option"),
-        help="an option of the strategy, as in docs/search.md; may be repeated",
-    )
-    parser.add_argument(
-        "--model",
-        metavar="NAME",
-        default="xgb",
-        help="the cost model that guides it: a name that `list` shows, or file.py:Class; default %(default)s",
-    )
-    parser.add_argument(
-        "--space",
-        choices=SPACES,
-        default="",
-        help="where schedules come from: templates that someone wrote, rules that generate them (auto), or both (all); "
-        "default templates, and rules where there are none for the target",
-    )
-    parser.add_argument(
-        "--rule",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a sketch rule to ask before the built-in ones: of a plug-in, or file.py:name; may be repeated",
-    )
-    parser.add_argument(
-        "--no-transfer",
-        action="store_true",
-        help="let the cost model learn nothing from records of other shapes, operators and devices",
-    )
-    parser.add_argument(
-        "--seed", metavar="N", type=options.count("--seed", 0), default=0, help="random seed; default %(default)s"
-    )
+    searching.add_search(parser)
     parser.add_argument(
         "--input", metavar="IMAGE", help="tune on this image; it decides channels and dtype where --param does not"
     )
     options.add_records(parser, "-o", "--output", help="folder to resume from and record to; default ./records")
-    parser.add_argument(
-        "--progress",
-        choices=PROGRESS_MODES,
-        default="auto",
-        help="how to show progress on standard error; auto is live on a terminal, else plain",
-    )
+    searching.add_progress(parser)
     options.add_json(parser)
-    _add_measuring(parser.add_argument_group("measuring"))
-
-
-def _add_measuring(group: Any) -> None:
-    group.add_argument(
-        "--timeout",
-        metavar="TIME",
-        type=options.duration("--timeout"),
-        help="longest that one candidate may run; default 10s",
-    )
-    group.add_argument(
-        "--repeat", metavar="N", type=options.count("--repeat"), help="samples for each candidate; default 3"
-    )
-    group.add_argument(
-        "--no-race",
-        action="store_true",
-        help="as many samples for candidates that have clearly lost, and for those near the best, as for all",
-    )
-    group.add_argument(
-        "--min-repeat-ms",
-        metavar="MS",
-        type=options.positive("--min-repeat-ms", "milliseconds"),
-        help="shortest sample: calls are repeated until it lasts as long; default 20",
-    )
-    group.add_argument(
-        "--builders", metavar="N", type=options.count("--builders"), help="compile in N processes; default one per CPU"
-    )
+    searching.add_measuring(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -151,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             legal="with --at NAME=N,.. once for each size",
         )
     if args.at:
-        return tune_sizes.run(args, _common(args))
+        return tune_sizes.run(args, searching.arguments(args))
     image = read_image(args.input) if args.input is not None else None
     workload = choose_tunable(args, image) if image is None else choose_workload(args, image)
     target = Target.parse(args.target)
@@ -161,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         result = tune(
             workload,
             target,
-            **_common(args),
+            **searching.arguments(args),
             trials=_limit(args),
             inputs=None if image is None else [image],
             sizes=sizes_of(args, workload) or None,
@@ -177,36 +102,6 @@ def run(args: argparse.Namespace) -> int:
         resume = _resume(args, result)
         print("\n".join(summary_lines(result, build=command("build", args), resume=resume, standing=str(near))))
     return _status(result)
-
-
-def _common(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `tune` that `tune_sizes` has, too."""
-    from autosched.measure import MeasureOptions
-
-    return {
-        "space": args.space,
-        "rules": args.rule,
-        "budget_s": args.budget,
-        "strategy": args.strategy,
-        "strategy_options": dict(args.strategy_option),
-        "model": args.model,
-        "transfer": not args.no_transfer,
-        "seed": args.seed,
-        "records": args.records,
-        "measure": MeasureOptions(**_measuring(args)),
-    }
-
-
-def _measuring(args: argparse.Namespace) -> dict[str, Any]:
-    """What was given of `MeasureOptions`; the rest keeps its defaults."""
-    given = {
-        "timeout_s": args.timeout,
-        "repeat": args.repeat,
-        "min_repeat_ms": args.min_repeat_ms,
-        "builders": args.builders,
-        "race": False if args.no_race else None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _resume(args: argparse.Namespace, result: TuneResult) -> str:

@@ -56,7 +56,7 @@ def finalists_of(run: Run) -> list[Record]:
     found: list[Record] = []
     seen: set[str] = set()
     for record in sorted((c.record for c in ours), key=run.costs.of):
-        playable = run.candidate_of(record) is not None or record is run.veteran
+        playable = run.candidate_of(record) is not None or record is run.former_best
         if record.sketch != DEFAULT and playable and label(record) not in seen and run.costs.of(record) < float("inf"):
             seen.add(label(record))
             found.append(record)

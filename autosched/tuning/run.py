@@ -54,7 +54,7 @@ from autosched.tuning.predict import predict, prior_of
 from autosched.tuning.priming import REPLAY_S, prime
 from autosched.tuning.proposals import Proposals
 
-__all__ = ["PLAYOFF_SHARE", "Run", "tune"]
+__all__ = ["PLAYOFF_SHARE", "Run", "check_positive", "tune"]
 
 #: How many times the time limit the default schedule may take.
 PATIENCE = 6.0
@@ -109,10 +109,7 @@ def tune(
     """
     if trials is not None and (isinstance(trials, bool) or trials < 0):
         raise UsageError(f"{trials} is not a number of trials", asked="tune", legal="0 or more")
-    if budget_s is not None and not budget_s > 0:
-        raise UsageError(f"{budget_s} is not a time", asked="tune", legal="seconds, more than 0")
-    if patience is not None and not patience > 0:
-        raise UsageError(f"{patience} is not a number of trials", asked="tune(patience=..)", legal="1 or more")
+    check_positive("tune", budget_s=budget_s, patience=patience)
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
     run = Run(as_workload(what), resolve_target(target), trials, budget_s, progress or (lambda event: None))
@@ -124,6 +121,13 @@ def tune(
     run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
     run.patience = patience
     return run.go()
+
+
+def check_positive(function: str, **limits: float | None) -> None:
+    """Raise UsageError for a limit of a function that is given, and is not more than 0."""
+    for name, value in limits.items():
+        if value is not None and not value > 0:
+            raise UsageError(f"{value} is not more than 0", asked=f"{function}({name}={value})", legal="more than 0")
 
 
 class Run:
@@ -158,7 +162,7 @@ class Run:
         self.primed: PrimedCostModel | None = None
         self._batches = self.batches()
         self.is_settled = False  # there is no choice but the default schedule
-        self.in_vain = 0  # trials since the last that was the fastest so far
+        self.since_best = 0  # trials since the last that was the fastest so far
 
     # -- before the first trial -----------------------------------------------------------------
     def prepare(
@@ -308,9 +312,9 @@ class Run:
         self.default_knobs = self.defaults[0]
         sketches = {s.name: s.trace for s in self.space.sketches}
         sketches[DEFAULT] = self.default_trace
-        self.veteran = self._veteran()
-        if self.veteran is not None:
-            sketches[self.name_of(self.veteran)] = self.veteran.trace
+        self.former_best = self._former_best()
+        if self.former_best is not None:
+            sketches[self.name_of(self.former_best)] = self.former_best.trace
         options = replace(self.options, imports=(*self.options.imports, *self.workload.files))
         w = self.workload
         return Measurer(
@@ -318,14 +322,14 @@ class Run:
             backend=w.backend, initial=w.initial(self.inputs), inspector=w.inspector,
         )  # fmt: skip
 
-    def _veteran(self) -> Record | None:
+    def _former_best(self) -> Record | None:
         """The best earlier record, if its sketch is in the space no more: it still plays off."""
         choices = ranked(self.earlier, key=self.workload.key, target=self.target, device=self.device["name"])
         best = choices[0].record if choices else None
         return best if best is not None and best.sketch != DEFAULT and self.candidate_of(best) is None else None
 
     def name_of(self, r: Record) -> str:
-        """The name under which the measurer knows the sketch of a candidate's record, or of the veteran's."""
+        """The name under which the measurer knows the sketch of a candidate's record, or of `former_best`."""
         candidate = self.candidate_of(r)
         return f"{r.sketch} (record {r.id})" if candidate is None else self.space.sketches[candidate.sketch].name
 
@@ -340,6 +344,10 @@ class Run:
             return float("inf")
         reserve = max(PLAYOFF_SHARE * self.budget_s, (FINALISTS + 1) * self.trial_s)
         return self.budget_s - self.elapsed - reserve
+
+    @property
+    def _is_patience_over(self) -> bool:
+        return self.patience is not None and self.since_best >= self.patience
 
     @property
     def trial_s(self) -> float:
@@ -395,8 +403,8 @@ class Run:
             self.note(why)
             return
         while self.time_left > 0 and (self.limit is None or done < self.limit):
-            if self.patience is not None and self.in_vain >= self.patience:
-                self.note(f"none of the last {self.in_vain} trials was faster than the best before")
+            if self._is_patience_over:
+                self.note(f"none of the last {self.since_best} trials was faster than the best before")
                 return
             n = self.batch if self.limit is None else min(self.batch, self.limit - done)
             if self.trial_s:  # a batch is built before it runs: do not begin what cannot be finished
@@ -459,11 +467,11 @@ class Run:
             if not r.ok:
                 self.failures[r.status] += 1
             is_best = self.costs.of(r) < min(map(self.costs.of, self.measured[:-1]), default=float("inf"))
-            self.in_vain = 0 if is_best else self.in_vain + 1
+            self.since_best = 0 if is_best else self.since_best + 1
             self.save(r)
             self.tell(self._progress(r))
             yield self.costs.trial(candidate, r)
-            if self.time_left <= 0 or (self.patience is not None and self.in_vain >= self.patience):
+            if self.time_left <= 0 or self._is_patience_over:
                 return
 
     def _progress(self, r: Record) -> TrialDone:

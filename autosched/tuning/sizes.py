@@ -30,7 +30,7 @@ from autosched.target import TargetLike
 from autosched.tuning import playoff
 from autosched.tuning.events import Event, Note, TuneResult
 from autosched.tuning.portfolio import Portfolio, choose
-from autosched.tuning.run import Run
+from autosched.tuning.run import Run, check_positive
 from autosched.tuning.tasks import ROUND, Scheduler, Search, TaskRun, pass_on
 
 __all__ = ["SizesResult", "tune_sizes"]
@@ -38,7 +38,9 @@ __all__ = ["SizesResult", "tune_sizes"]
 #: So many of the best of each size are measured at all the others.
 SHARED = 3
 #: Seconds that measuring at one size what was good at the others takes, and the play-off there, for a start.
-MEETING_S = 12.0
+SELECTION_S = 12.0
+#: Trials for each size where neither trials nor seconds are limited.
+TRIALS = 100
 
 Sizes = dict[str, int]
 
@@ -138,10 +140,8 @@ def tune_sizes(
     if not isinstance(w, Workload):
         raise UsageError("it has no sizes to tune over", asked=asked, legal="a workload, with symbolic shapes")
     inputs, weights = _checked(w, sizes, weights, kernels, tolerance, asked)
-    limit = 100 * len(sizes) if trials is None and budget_s is None else trials
-    for name, value in (("trials", limit), ("budget_s", budget_s), ("round_trials", round_trials)):
-        if value is not None and not value > 0:
-            raise UsageError(f"{value} is not more than 0", asked=f"tune_sizes({name}={value})", legal="more than 0")
+    limit = TRIALS * len(sizes) if trials is None and budget_s is None else trials
+    check_positive("tune_sizes", trials=limit, budget_s=budget_s, round_trials=round_trials, patience=patience)
     tell = progress or (lambda event: None)
     search = Search(
         resolve_target(target), round_trials, patience, space, rules, strategy, strategy_options or {}, model, transfer,
@@ -151,21 +151,21 @@ def tune_sizes(
     for i, (arrays, weight) in enumerate(zip(inputs, weights, strict=True)):
         at = partial(pass_on, tell, f"{w!r} at {_spell(sizes[i])}", partial(watch, i) if watch is not None else None)
         tasks.append(search.begin(w, arrays, weight, at))
-    total = sum(weights)
-
-    def mean(seconds: list[float]) -> float:
-        return math.exp(sum(x * math.log(s) for x, s in zip(weights, seconds, strict=True)) / total)
-
-    scheduler = Scheduler(tasks, "gradient", mean, limit, budget_s, tell, transfer)
-    scheduler.playoff_s = MEETING_S
-    meeting = _Meeting(tasks, weights, kernels, tolerance)
+    scheduler = Scheduler(tasks, "gradient", partial(_geometric_mean, weights), limit, budget_s, tell, transfer)
+    scheduler.playoff_s = SELECTION_S
+    selection = _Selection(tasks, weights, kernels, tolerance)
     try:
         scheduler.rounds()
-        meeting.hold()
+        selection.run()
     except KeyboardInterrupt:
         tell(Note("interrupted: no kernels were chosen; what was found at each size is recorded", "warning"))
-        return meeting.result(scheduler.result(True).results, scheduler.elapsed)
-    return meeting.result(scheduler.result(False).results, scheduler.elapsed)
+        return selection.result(scheduler.result(True).results, scheduler.elapsed)
+    return selection.result(scheduler.result(False).results, scheduler.elapsed)
+
+
+def _geometric_mean(weights: Sequence[float], seconds: Sequence[float]) -> float:
+    logs = sum(weight * math.log(s) for weight, s in zip(weights, seconds, strict=True))
+    return math.exp(logs / sum(weights))
 
 
 def _checked(
@@ -209,8 +209,8 @@ def _spell(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={n}" for name, n in sizes.items())
 
 
-class _Meeting:
-    """What was found at each size, measured at all of them: a table whose rows are schedules."""
+class _Selection:
+    """The choice of kernels: what was found at each size is measured at all of them, a table of schedules x sizes."""
 
     def __init__(self, tasks: list[TaskRun], weights: Sequence[float], kernels: int, tolerance: float) -> None:
         self.tasks, self.weights, self.most, self.tolerance = tasks, weights, kernels, tolerance
@@ -219,9 +219,9 @@ class _Meeting:
         self.kernels: list[Member] = []
         self.seconds: list[float] = []
 
-    def hold(self) -> None:
-        """Every candidate at every size once; those that a choice could fall on in a play-off of each size; the
-        choice, and a line in the log for each size that says which kernel is its own."""
+    def run(self) -> None:
+        """Measure every candidate at every size once; those that a choice could fall on meet in a play-off of each
+        size; choose, and write a line to the log for each size, which says which kernel is its own."""
         rows = self._exchange()
         seconds = np.array([[self._seconds(cell) for cell in row.values()] for row in rows.values()])
         keys = list(rows)

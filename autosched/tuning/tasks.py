@@ -31,7 +31,7 @@ from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.work import work_of
 from autosched.tuning.events import Event, Note, TasksProgress, TaskStanding, TuneResult
-from autosched.tuning.run import PLAYOFF_SHARE, Run
+from autosched.tuning.run import PLAYOFF_SHARE, Run, check_positive
 
 __all__ = ["POLICIES", "ROUND", "Scheduler", "Search", "TaskRun", "TasksResult", "pass_on", "tune_tasks"]
 
@@ -158,7 +158,10 @@ def tune_tasks(
     others. Raises UsageError for arguments that cannot be meant, and what `tune` raises before it measures.
     Ctrl-C ends the run with what was found so far, and `interrupted` set.
     """
-    weights = _checked(tasks, weights, policy, trials, budget_s, round_trials)
+    weights = _checked(tasks, weights, policy)
+    check_positive("tune_tasks", trials=trials, budget_s=budget_s, round_trials=round_trials, patience=patience)
+    if trials is None and budget_s is None:
+        raise UsageError("neither trials nor budget_s is limited", asked="tune_tasks", legal="give at least one")
     tell = progress or (lambda event: None)
     search = Search(
         resolve_target(target), round_trials, patience, space, rules, strategy, strategy_options or {}, model, transfer,
@@ -201,24 +204,12 @@ class Search:
         return TaskRun(run, weight, self.round_trials)
 
 
-def _checked(
-    tasks: Sequence[Any],
-    weights: Sequence[float] | None,
-    policy: str,
-    trials: int | None,
-    budget_s: float | None,
-    round_trials: int,
-) -> Sequence[float]:
+def _checked(tasks: Sequence[Any], weights: Sequence[float] | None, policy: str) -> Sequence[float]:
     """The weights. Raises UsageError."""
     if not tasks:
         raise UsageError("there are no tasks", asked="tune_tasks([])", legal="workloads to tune")
     if policy not in POLICIES:
         raise UsageError("no such policy", asked=f"tune_tasks(policy={policy!r})", legal=", ".join(POLICIES))
-    if trials is None and budget_s is None:
-        raise UsageError("neither trials nor budget_s is limited", asked="tune_tasks", legal="give at least one")
-    for name, value in (("trials", trials), ("budget_s", budget_s), ("round_trials", round_trials)):
-        if value is not None and not value > 0:
-            raise UsageError(f"{value} is not more than 0", asked=f"tune_tasks({name}={value})", legal="more than 0")
     weights = [1.0] * len(tasks) if weights is None else weights
     if len(weights) != len(tasks) or not all(math.isfinite(w) and w > 0 for w in weights):
         raise UsageError(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from autosched.cli.app import main
 from autosched.cli.tasks import _task
 from autosched.errors import UsageError, WorkloadError
+from autosched.tuning import TasksResult
 
 
 def test_how_tasks_are_written() -> None:
@@ -33,6 +37,23 @@ def test_how_tasks_are_written() -> None:
 def test_what_is_no_task(text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         _task(text)
+
+
+def test_tasks_are_searched_as_tune_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: dict[str, Any] = {}
+
+    def tune_tasks(tasks: Any, target: Any, **options: Any) -> TasksResult:
+        asked.update(options, tasks=tasks, target=target)
+        return TasksResult([], [], [], 1.0, 1.0, 0.0)
+
+    monkeypatch.setattr("autosched.tuning.tune_tasks", tune_tasks)
+    words = "matmul(m=64)*3 softmax --space auto --strategy random --patience 5 --round 8 --repeat 4 --no-transfer"
+    assert main(["tasks", *words.split(), "--progress", "none"]) == 0
+    assert [w.name for w in asked["tasks"]] == ["matmul", "softmax"] and asked["weights"] == [3.0, 1.0]
+    names = ("space", "strategy", "patience", "round_trials", "transfer", "trials", "budget_s")
+    assert [asked[name] for name in names] == ["auto", "random", 5, 8, False, 200, None]
+    assert asked["measure"].repeat == 4
+    assert "all of them" in capsys.readouterr().out
 
 
 def test_unknown_workloads_and_parameters() -> None:

@@ -76,13 +76,13 @@ def test_every_option(cli: Cli, asked: dict[str, Any], tmp_path: Path) -> None:
         *("tune", "brighten", "--target", "llvm -threads=1", "--trials", 7, "--budget", "2m", "--strategy", "grid"),
         *("--model", "none", "--seed", 3, "--records", "here", "--param", "channels=4", "--param", "dtype=uint16"),
         *("--size", "height=10", "--size", "width=20", "--timeout", "3s", "--repeat", 5, "--min-repeat-ms", 2.5),
-        *("--builders", 2, "--no-race"),
+        *("--builders", 2, "--no-race", "--patience", 9),
     )
     assert cli(*words).status == 0
     assert repr(asked["what"]) == "brighten(channels=4, dtype='uint16')"
     assert str(asked["target"]) == "llvm -threads=1"
-    names = ("trials", "budget_s", "strategy", "model", "seed", "records", "sizes")
-    assert [asked[name] for name in names] == [7, 120.0, "grid", "none", 3, "here", {"height": 10, "width": 20}]
+    names = ("trials", "budget_s", "strategy", "model", "seed", "records", "sizes", "patience")
+    assert [asked[name] for name in names] == [7, 120.0, "grid", "none", 3, "here", {"height": 10, "width": 20}, 9]
     measure = MeasureOptions(timeout_s=3.0, repeat=5, min_repeat_ms=2.5, builders=2, race=False)
     assert asked["measure"] == measure
 
