@@ -37,6 +37,9 @@ __all__ = [
     "triple_of",
 ]
 
+#: LLVM joins scalars to vectors in texts up to this long only. Its search for them is quadratic: 40 s for 17,000
+#: lines. What is written out at such length is vectors already.
+MOST_LINES_OF_SLP = 4000
 _lock = threading.Lock()
 
 
@@ -241,7 +244,7 @@ def optimised(source: str, machine: llvm.TargetMachine) -> Any:
     module = _parsed(source)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
-    options.slp_vectorization = True
+    options.slp_vectorization = source.count("\n") < MOST_LINES_OF_SLP
     options.loop_interleaving = True
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)

@@ -12,7 +12,7 @@ splits into `y` plus a remainder whose bounds decide the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import gcd
 
 from autosched.ir.dtype import INT32, INT64, DType, promote
@@ -61,12 +61,13 @@ def join(op: str, a: Expr, b: Expr) -> Expr:
 class Poly:
     """An immutable polynomial with integer coefficients. Zero has no terms."""
 
-    __slots__ = ("_hash", "_variables", "terms")
+    __slots__ = ("_atoms", "_hash", "_variables", "terms")
 
     def __init__(self, terms: dict[Monomial, int]) -> None:
         self.terms = terms
         self._hash: int | None = None
         self._variables: frozenset[Expr] | None = None
+        self._atoms: tuple[Expr, ...] | None = None
 
     @staticmethod
     def of(value: int | Expr) -> Poly:
@@ -145,9 +146,11 @@ class Poly:
             self._variables = frozenset().union(*[variables(a) for m in self.terms for a in m])
         return self._variables
 
-    def atoms(self) -> Iterator[Expr]:
+    def atoms(self) -> tuple[Expr, ...]:
         """Each atom once, in order of creation."""
-        return iter(sorted({a for m in self.terms for a in m}, key=_serial))
+        if self._atoms is None:
+            self._atoms = tuple(sorted({a for m in self.terms for a in m}, key=_serial))
+        return self._atoms
 
     def linear_in(self, atom: Expr) -> tuple[Poly, Poly] | None:
         """`(a, b)` with `self == a*atom + b`, neither mentioning the atom; None for higher powers."""

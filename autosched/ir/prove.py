@@ -11,59 +11,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from autosched.ir.expr import Expr, is_index, variables
+from autosched.ir.memory import Conclusions, Memory, Range
 from autosched.ir.poly import Monomial, Poly, has, join, without
-from autosched.ir.witness import Witness, witnesses
+from autosched.ir.witness import witnesses
 
-__all__ = ["Memory", "Prover", "Range", "conjuncts", "is_integer_index"]
+__all__ = ["Prover", "Range", "conjuncts", "is_integer_index"]
 
-Range = tuple[Poly | None, Poly | None]
 _COMPARE = frozenset(("lt", "le", "gt", "ge", "eq"))
-
-
-@dataclass(slots=True)
-class Conclusions:
-    """What was found under the present ranges and facts. A proof cut short may succeed another
-    time, so what is found inside proofs is kept apart."""
-
-    polys: dict[Expr, Poly] = field(default_factory=dict)
-    polys_in_proofs: dict[Expr, Poly] = field(default_factory=dict)
-    simple: dict[Expr, Expr] = field(default_factory=dict)
-    proven: set[Poly] = field(default_factory=set)
-    #: (polynomial, whether facts were used) -> how deep inside proofs the shallowest attempt was
-    unproven: dict[tuple[Poly, bool], int] = field(default_factory=dict)
-    #: variables -> the number of what is known of them
-    surroundings: dict[frozenset[Expr], int] = field(default_factory=dict)
-    #: atom -> its smallest value if that is a known number, else -1
-    least: dict[Expr, int] = field(default_factory=dict)
-    #: assignments in which all that is known holds, made when first needed
-    witnesses: list[Witness] | None = None
-
-
-class Memory:
-    """Answers to questions from outside a proof, kept when ranges and facts change.
-
-    An answer depends only on what is known of the variables that the question mentions, directly or
-    through their ranges and facts: the question's surroundings, which have a number. The same question
-    comes back in the same surroundings: a pass visits a loop several times, and the next pass again.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[object, int] = {}
-        self.proofs: dict[tuple[Poly, int], bool] = {}
-        self.polys: dict[tuple[Expr, int], Poly] = {}
-        self.simple: dict[tuple[Expr, int], Expr] = {}
-
-    def clear(self) -> None:
-        """Remember nothing."""
-        for kept in (self._numbers, self.proofs, self.polys, self.simple):
-            kept.clear()
-
-    def number(self, ranges: frozenset[tuple[Expr, Range]], facts: tuple[Poly, ...]) -> int:
-        """The number of these surroundings."""
-        return self._numbers.setdefault((ranges, facts), len(self._numbers))
 
 
 class Prover(ABC):
@@ -255,6 +211,8 @@ class Prover(ABC):
 
     def _prove(self, p: Poly, attempt: tuple[Poly, bool]) -> bool:
         outermost = self._depth == 0 and not self._in_extreme
+        if outermost:
+            self._known.tried.clear()
         self._depth += 1
         try:
             found = self._nonneg(p, [self.PROOF_STEPS])
@@ -297,6 +255,20 @@ class Prover(ABC):
         value = p.constant
         if value is not None:
             return value >= 0
+        question = p, bool(self._facts), self._depth
+        known = self._known.tried.get(question)
+        if known is not None and known[1] <= steps[0] and known[2] <= self._effort:
+            steps[0] -= known[1]  # as if it were tried again, so that what can be proven does not depend on it
+            self._effort -= known[2]
+            return known[0]
+        left, effort = steps[0], self._effort
+        found = self._tried(p, steps)
+        if steps[0] >= 0 and self._effort >= 0:
+            self._known.tried[question] = found, left - steps[0], effort - self._effort
+        return found
+
+    def _tried(self, p: Poly, steps: list[int]) -> bool:
+        """`_nonneg` where nobody has asked within this proof."""
         steps[0] -= 1
         self._effort -= 1
         if steps[0] < 0 or self._effort < 0 or len(p.terms) > self.LARGEST:
@@ -477,6 +449,7 @@ class Prover(ABC):
         outermost = self._depth == 0 and not self._in_extreme
         if outermost:
             self._effort, self._in_extreme = self.EFFORT, True
+            self._known.tried.clear()
         try:
             for v in sorted(over, key=lambda v: -v.serial):
                 if v not in p.variables:

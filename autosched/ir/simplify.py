@@ -18,8 +18,9 @@ from autosched.ir.expr import (
     make,
     variables,
 )
+from autosched.ir.memory import Memory
 from autosched.ir.poly import Poly, common_type, join
-from autosched.ir.prove import Memory, Prover, conjuncts, is_integer_index
+from autosched.ir.prove import Prover, conjuncts, is_integer_index
 from autosched.ir.visit import post_order, rebuild
 
 __all__ = ["Analyzer", "conjuncts", "simplify", "to_poly"]

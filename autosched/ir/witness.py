@@ -14,7 +14,7 @@ from zlib import crc32
 from autosched.ir.expr import Expr
 from autosched.ir.poly import Poly
 
-__all__ = ["Witness", "witnesses"]
+__all__ = ["Range", "Witness", "witnesses"]
 
 Range = tuple[Poly | None, Poly | None]
 Number = int | float  #: NaN is what is not known

@@ -15,9 +15,9 @@ from typing import Any
 from autosched.errors import LowerError, ScheduleError, UsageError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
+from autosched.ir.memory import Memory
 from autosched.ir.module import IRModule
 from autosched.ir.printer import format_function
-from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
 from autosched.ir.visit import substitute

@@ -10,6 +10,7 @@ import pytest
 
 from autosched.codegen import compile_function
 from autosched.codegen.artifact import Artifact, Signature, dim_of, evaluate_dim, format_dim
+from autosched.codegen.llvm import MOST_LINES_OF_SLP, host, optimised, target_machine
 from autosched.codegen.llvm_text import Scoped
 from autosched.errors import BuildError, TargetError
 from autosched.ir.dtype import dtype
@@ -246,3 +247,12 @@ def test_scoped_memory_forgets_what_does_not_dominate() -> None:
     known.remember("outer", 3)
     known.forget(mark)
     assert dict(known) == {"outer": 3}
+
+
+def test_scalars_are_joined_in_short_texts_only() -> None:
+    machine = target_machine(*host())
+    loads = "\n".join(f"%p{i} = getelementptr float, ptr %a, i64 {i}\n%x{i} = load float, ptr %p{i}" for i in range(4))
+    sums = "\n".join(f"%y{i} = fadd float %x{i}, 1.0\nstore float %y{i}, ptr %p{i}" for i in range(4))
+    text = f"define void @f(ptr noalias %a) {{\n{loads}\n{sums}\nret void\n}}\n"
+    assert "<4 x float>" in str(optimised(text, machine))
+    assert "<4 x float>" not in str(optimised(text + ";\n" * MOST_LINES_OF_SLP, machine))

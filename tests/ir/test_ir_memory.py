@@ -7,7 +7,8 @@ import random
 import pytest
 
 from autosched.ir.expr import Expr, floordiv, floormod, maximum, minimum, select, var
-from autosched.ir.prove import Memory
+from autosched.ir.memory import Memory
+from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 
 x, y, n, m = (var(name, role="loop") for name in ("x", "y", "n", "m"))
@@ -113,3 +114,35 @@ def test_remembered_answers_are_those_found_anew(seed: int):
     fresh: list[Expr] = []
     _scoped(random.Random(seed), bound(Forgetful(), **ranges), questions, 3, fresh)
     assert all(a is b for a, b in zip(remembered, fresh, strict=True))
+
+
+class Watched(Analyzer):
+    """Counts what it tries; with `keeps` off it tries everything again that it is asked."""
+
+    keeps, tried = True, 0
+
+    def _tried(self, p: Poly, steps: list[int]) -> bool:
+        Watched.tried += 1
+        if not self.keeps:
+            self._known.tried.clear()
+        return super()._tried(p, steps)
+
+
+class Forgetful(Watched):
+    keeps = False
+
+
+def test_a_proof_tries_once_what_it_comes_to_in_many_ways() -> None:
+    """What was tried counts again, so what can be proven in a given number of steps does not depend on it."""
+
+    def ask(kind: type[Analyzer]) -> tuple[bool, int]:
+        an = kind()
+        for v, high in ((n, 63), (m, 55), (x, 7), (y, 7)):
+            an.bind(v, 0, high)
+        with an.assuming(floordiv(n * 8 + x, 3) * 2 + y <= m), an.assuming(maximum(x, m) <= n + y):
+            Watched.tried = 0
+            found = an.prove(floordiv(n * 8 + minimum(x, y), 3) * 2 <= m + maximum(y, x) * floordiv(n, 3))
+        return found, Watched.tried
+
+    (found, few), (same, many) = ask(Watched), ask(Forgetful)
+    assert found is same and few < many
