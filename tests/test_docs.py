@@ -16,8 +16,10 @@ RUNNING = [
     "explain.md",
     "kernels.md",
     "language.md",
+    "rules.md",
     "schedules.md",
     "simulation.md",
+    "sizes.md",
     "templates.md",
     "testing.md",
     "tvm.md",
@@ -36,7 +38,8 @@ def test_the_readme_s_python_runs(number, tmp_path):
 
 
 @pytest.mark.parametrize("name", RUNNING)
-def test_the_python_of_a_document_runs(name):
+def test_the_python_of_a_document_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where examples leave records
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")
     names: dict[str, object] = {}
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL)):

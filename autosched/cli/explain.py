@@ -32,12 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_record(parser: argparse.ArgumentParser) -> None:
-    """What `simplify` has as well."""
-    options.add_workload(parser)
-    named = parser._positionals._group_actions[-1]
-    named.metavar, named.help = (
-        "RECORD",
-        "a workload (its best record), the id of a record, FILE.jsonl:LINE, or FILE.jsonl (the best in it)",
+    """The options that `explain` and `simplify` share."""
+    options.add_workload(
+        parser,
+        metavar="RECORD",
+        help="a workload (its best record), the id of a record, FILE.jsonl:LINE, or FILE.jsonl (the best in it)",
     )
     parser.add_argument(
         "--target", metavar="TARGET", default=None, help="what to run on; default: what the record is for, or llvm"

@@ -133,8 +133,9 @@ class Workload:
 
         A script is not among them: loading it would run it once more.
         """
-        code = getattr(self.function.fn, "__code__", None) if self.function is not None else None
-        loaded = self.function is not None and self.function.fn.__module__.startswith("autosched_search_spaces.")
+        fn = None if self.function is None else self.function.fn
+        code, module = getattr(fn, "__code__", None), getattr(fn, "__module__", None)  # None: made by `exec`
+        loaded = module is not None and module.startswith("autosched_search_spaces.")
         return (code.co_filename,) if code is not None and loaded else ()
 
     @property

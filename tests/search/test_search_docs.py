@@ -14,8 +14,9 @@ from autosched.search import KIND, STRATEGIES
 TEXT = (Path(__file__).parents[2] / "docs" / "search.md").read_text()
 
 
-def test_the_examples_run():
-    """In one namespace and in order, as a reader would type them."""
+def test_the_examples_run(tmp_path, monkeypatch):
+    """In one namespace and in order, as a reader would type them; records go to a folder of their own."""
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     assert len(blocks) >= 5
     namespace = {"__name__": "docs"}

@@ -40,8 +40,6 @@ CACHE_LINE = 64
 #: Bytes of a page of memory; and addresses so far apart share a place in a first-level cache.
 PAGE = 4096
 
-_Box = list[tuple[Poly, Poly]]  # low and width along each dimension
-
 
 @dataclass
 class Footprints:

@@ -13,7 +13,7 @@ __all__ = ["divisors", "lanes", "long_lanes", "powers", "tiles"]
 
 #: Bytes that the lanes of one statement may have: more would not stay in registers.
 MOST_BYTES = 512
-#: Blocks that a loop is cut into are counted in powers of two up to this, and divisors.
+#: The longest block that `tiles` gives.
 MOST_BLOCKS = 64
 
 
@@ -22,9 +22,9 @@ def powers(first: int, last: int) -> list[int]:
     return [1 << b for b in range(first.bit_length() - 1, last.bit_length()) if first <= 1 << b <= last]
 
 
-def lanes(machine: Machine, of: DType, axis: IterVar) -> list[int]:
+def lanes(machine: Machine, dtype: DType, axis: IterVar) -> list[int]:
     """Lanes of one vector register, and of half and a quarter of one, as far as an axis is that long."""
-    whole = max(1, machine.vector_bytes // of.bytes)
+    whole = max(1, machine.vector_bytes // dtype.bytes)
     return _fitting([whole, whole // 2, whole // 4], length(axis))
 
 
@@ -49,10 +49,10 @@ def _fitting(values: Sequence[int], n: int | None) -> list[int]:
     return [v for v in wanted if n is None or v < 2 * n] or wanted[:1] or [1]
 
 
-def tiles(axis: IterVar, most: int = MOST_BLOCKS, whole: bool = False) -> list[int]:
-    """How many of something along an axis a block takes: powers of two and divisors; with `whole`, all of it, too."""
+def tiles(axis: IterVar) -> list[int]:
+    """How many iterations of an axis a block takes: powers of two, and divisors where the length is known."""
     n = length(axis)
     if n is None:
-        return powers(1, most)
-    some = {*powers(1, most), *(d for d in range(1, most + 1) if n % d == 0)} if n & (n - 1) else set(powers(1, most))
-    return sorted({v for v in some if v <= n} | ({n} if whole else set()) | {1})
+        return powers(1, MOST_BLOCKS)
+    some = {*powers(1, MOST_BLOCKS), *divisors(axis, 2, MOST_BLOCKS)}
+    return sorted({v for v in some if v <= n} | {1})
