@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from autosched.errors import WorkloadError, raised_at
+from autosched.errors import WorkloadError, raised_in
 from autosched.space.workload import WorkloadFunction
 
 __all__ = ["find_workload", "list_workloads", "search_space_folders"]
@@ -50,9 +50,7 @@ def _load(path: Path) -> ModuleType:
     except WorkloadError:
         raise
     except Exception as error:
-        where = raised_at(error)
-        at = f"  at {where}" if where else ""  # of a syntax error the message says where it is
-        raise WorkloadError(f"it raised {type(error).__name__}: {error}", asked=f"loading {path}{at}") from error
+        raise raised_in(f"loading {path}", error) from error
     return module
 
 

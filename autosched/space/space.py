@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import AutoschedError, WorkloadError, raised_at
+from autosched.errors import AutoschedError, WorkloadError, raised_at, raised_in
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, variables
 from autosched.lower.pipeline import Structure, lower_structure
@@ -375,10 +375,7 @@ def _run(workload: Workload, t: Template, target: Target, s: Schedule) -> Schedu
         error.located("raised", where=raised_at(error))
         raise
     except Exception as error:
-        raise WorkloadError(
-            f"it raised {type(error).__name__}: {error}",
-            asked=f"template {t.name} of {workload.name}  at {raised_at(error)}",
-        ) from error
+        raise raised_in(f"template {t.name} of {workload.name}", error) from error
     return s
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import AutoschedError, WorkloadError, raised_at
+from autosched.errors import AutoschedError, WorkloadError, raised_in
 from autosched.ir.expr import Expr, variables
 from autosched.schedule.trace import Trace
 from autosched.space.kinds import SPACES
@@ -98,8 +98,7 @@ class WorkloadFunction:
             raise
         except Exception as error:
             given = ", ".join(f"{k}={v!r}" for k, v in bound.arguments.items())
-            asked = f"{self.name}({given})  at {raised_at(error)}"
-            raise WorkloadError(f"it raised {type(error).__name__}: {error}", asked=asked) from error
+            raise raised_in(f"{self.name}({given})", error) from error
 
     def __repr__(self) -> str:
         return f"<workload {self.name}>"

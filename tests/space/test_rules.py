@@ -270,6 +270,8 @@ def test_a_rule_from_a_file(tmp_path: Path) -> None:
         "def rows(plan, stage):\n"
         "    stage.parallel('i')\n"
         "other = 3\n"
+        "class Alike:\n"
+        "    when = apply = lambda plan, stage: True\n"
     )
     w = Workload("w", product())
     assert len(w.search_space(LLVM, {}, "auto", [f"{file}:rows"]).sketches) == 2
@@ -277,6 +279,8 @@ def test_a_rule_from_a_file(tmp_path: Path) -> None:
         w.search_space(LLVM, {}, "auto", [f"{file}:Rows"])
     with pytest.raises(UsageError, match="write it under @rule"):
         w.search_space(LLVM, {}, "auto", [f"{file}:other"])
+    with pytest.raises(UsageError, match="it is not a rule\n  write it under @rule"):
+        w.search_space(LLVM, {}, "auto", [f"{file}:Alike"])
     with pytest.raises(UsageError, match=r"no such rule\n  there are: none installed"):
         w.search_space(LLVM, {}, "auto", ["nosuch"])
 

@@ -177,3 +177,11 @@ def test_what_a_rule_raises_names_it_and_the_stage() -> None:
         remarks(layers(1), rules=[clumsy])
     with pytest.raises(WorkloadError, match=r"rule broken at stage d0 .*: it raised ZeroDivisionError"):
         remarks(layers(1), rules=[broken])
+    for part, undecided in (
+        ("condition", rule(when=broken.apply)(clumsy.apply)),
+        ("reason", rule(when=clumsy.when, because=broken.apply)(clumsy.apply)),
+    ):
+        with pytest.raises(
+            WorkloadError, match=rf"{part} of rule clumsy at stage \w+  at .*: it raised ZeroDivisionError"
+        ):
+            remarks(layers(1), rules=[undecided])

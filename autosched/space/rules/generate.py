@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autosched.errors import UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
 from autosched.space.rules import cpu_kernels, gpu, inline, rows, scans, scatters, sums, tiles
@@ -20,15 +21,15 @@ GPU_STRUCTURE = "SSSRRSRS"
 #: Sketches that the rules may make of one workload.
 MAX_SKETCHES = 1024
 
-
-#: Rules of other people.
+#: Rules of plug-ins, and of files.
 RULES = PluginKind("rule", "autosched.rules", {}, ("when", "apply"), "rule", "write it under @rule(when=...)")
 
 
 def load_rule(name: str) -> Rule:
     """The rule of an entry point of the group `autosched.rules`, or `path/to/file.py:name`. Raises UsageError."""
     found = load_class(RULES, name)
-    assert isinstance(found, Rule)
+    if not isinstance(found, Rule):
+        raise UsageError("it is not a rule", asked=f"rule {name!r}", legal=RULES.legal)
     return found
 
 

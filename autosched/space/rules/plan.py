@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from autosched.errors import AutoschedError, WorkloadError, raised_at
+from autosched.errors import AutoschedError, raised_at, raised_in
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.machine import Machine
@@ -27,7 +27,8 @@ from autosched.te.tensor import Tensor
 
 __all__ = ["MOST_FORKS", "Place", "Plan", "Rule", "apply_rules", "rule"]
 
-#: Sketches that come from deciding stage by stage, and stages of all of them together: each takes milliseconds.
+#: Sketches that come from deciding stage by stage, at most, and stages in all of these sketches together: the template
+#: runs once for each sketch, which takes milliseconds for each stage.
 MOST_FORKS, MOST_STAGES = 128, 1024
 #: Who settles a stage that no rule is for.
 NOBODY = "left as it is"
@@ -44,7 +45,7 @@ class Place:
 
 @dataclass
 class Plan:
-    """One schedule on its way: `done` has the rule that each stage was settled by, `why` what speaks for it."""
+    """A schedule that rules are working on. `done` has the rule that settled each stage, `why` what speaks for it."""
 
     s: Schedule
     target: Target
@@ -82,9 +83,13 @@ class Plan:
         return None if found is None else found.var
 
     def choose(self, stage: Stage, what: str, options: Sequence[Any]) -> Any:
-        """A decision named after the stage, taken once; none where there is one option only, or where there are
-        enough sketches: then it is what a stage before decided, or the first option. Alike are decisions whose
-        names begin with the same word."""
+        """A decision named after the stage, of which every option gives sketches. It is taken once: asked again, it is
+        what it was.
+
+        There is none where there is one option only. Where there are enough sketches already, the stage follows: it
+        has what a stage before decided in its n-th decision of this kind, or the first option. The kind is the first
+        word of `what`.
+        """
         name, listed = f"{_word(stage.name)}_{what}", list(dict.fromkeys(options))
         if name not in self.decided:
             kind, before = what.partition("_")[0], f"{_word(stage.name)}_"
@@ -112,7 +117,7 @@ def _word(name: str) -> str:
 @dataclass(frozen=True)
 class Rule:
     """What may be done with a stage, and when. With `last`, later rules are not asked where this one fits.
-    `because` says what speaks for it at a stage, where there is more to say than what the rule does."""
+    `because` tells the reason at a stage, where there is more to say than what the rule does."""
 
     name: str
     when: Callable[[Plan, Stage], bool]
@@ -153,7 +158,7 @@ def apply_rules(plan: Plan, rules: Sequence[Rule]) -> None:
     while (stage := _next(plan)) is not None:
         fitting: list[Rule] = []
         for r in rules:
-            if r.when(plan, stage):
+            if _call(r.when, r, plan, stage, "condition of "):
                 fitting.append(r)
                 if r.last:
                     break
@@ -164,24 +169,24 @@ def apply_rules(plan: Plan, rules: Sequence[Rule]) -> None:
         name = plan.choose(stage, "by", [r.name for r in fitting])
         chosen = next(r for r in fitting if r.name == name)
         plan.done[stage] = name
-        plan.why[stage] = chosen.because(plan, stage) if chosen.because is not None else chosen.about
+        because = chosen.because
+        plan.why[stage] = chosen.about if because is None else _call(because, chosen, plan, stage, "reason of ")
         before = set(plan.done)
-        _apply(chosen, plan, stage)
+        _call(chosen, chosen, plan, stage)
         plan.why.update(dict.fromkeys(set(plan.done) - before, f"made for {stage.name}"))
     plan.s.remarks = list(_remarks(plan))
 
 
-def _apply(chosen: Rule, plan: Plan, stage: Stage) -> None:
-    at = f"rule {chosen.name} at stage {stage.name}"
+def _call(fn: Callable[[Plan, Stage], Any], r: Rule, plan: Plan, stage: Stage, part: str = "") -> Any:
+    """Call a function of a rule, whose errors name the rule and the stage."""
     try:
-        chosen(plan, stage)
+        return fn(plan, stage)
     except AutoschedError as error:
+        at = f"{part}rule {r.name} at stage {stage.name}"
         error.located("raised", call=f"{at}, {error.asked}" if error.asked else at, where=raised_at(error))
         raise
     except Exception as error:
-        raise WorkloadError(
-            f"it raised {type(error).__name__}: {error}", asked=f"{at}  at {raised_at(error)}"
-        ) from error
+        raise raised_in(f"{part}rule {r.name} at stage {stage.name}", error) from error
 
 
 def _remarks(plan: Plan) -> Iterator[tuple[str, str, str]]:
