@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,18 @@ from typing import Any
 from autosched.building import as_workload
 from autosched.errors import AutoschedError, RecordError, UsageError
 from autosched.raw.kernel import RawKernel
-from autosched.records import LogContents, Place, Record, RecordLog, decode, find_folders, latest, ranked, read_workload
+from autosched.records import (
+    PREDICTED,
+    LogContents,
+    Place,
+    Record,
+    RecordLog,
+    decode,
+    find_folders,
+    latest,
+    ranked,
+    read_workload,
+)
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.schedule.schedule import Schedule, replay
 from autosched.space.loading import find_workload, list_workloads
@@ -170,11 +182,16 @@ def _of_record(r: Record, target: TargetLike, sizes: Mapping[str, int] | None) -
         raise RecordError(f"it is for {r.target_kind}", asked=f"{asked} on {to}", legal=f"--target {r.target_kind}")
     found = Subject(w, to, r.trace, dict(r.knobs), dict(sizes or r.sizes), r)
     if not found.is_kernel:
-        try:
-            replay(r.trace, found.args).verify()
-        except AutoschedError as error:
-            raise RecordError(f"it does not replay any more: {error.why}", asked=asked, legal="tune again") from None
+        _check_replay(r, found.args, asked)
     return found
+
+
+def _check_replay(r: Record, args: Sequence[Tensor], asked: str) -> None:
+    """Raise RecordError where the trace does not fit the workload any more."""
+    try:
+        replay(r.trace, args).verify()
+    except AutoschedError as error:
+        raise RecordError(f"it does not replay any more: {error.why}", asked=asked, legal="tune again") from None
 
 
 def _best_of(
@@ -191,21 +208,23 @@ def _best_of(
             last = last or error
     others = sum(r.key != w.key for r in contents.records)
     more = f"; {others} are of other parameters or versions" if others else ""
+    if any(r.key == w.key and r.status == PREDICTED for r in contents.records):
+        more += "; what a model chose was not measured"
     raise last or RecordError(
-        f"no record of it works on {to.kind}{more}",
-        asked=f"explain {w!r}",
-        legal=f"python -m autosched tune {w.name} --target {to.kind}",
+        f"no record of it works on {to.kind}{more}", asked=f"explain {w!r}", legal=_tune_command(w, to, records)
     )
+
+
+def _tune_command(w: Workload | RawKernel, to: Target, records: str | None) -> str:
+    """The command that makes records of a workload, which has its file where that is in no search-space folder."""
+    spec = f"{w.files[0]}:{w.name}" if w.files and w.name not in list_workloads() else w.name
+    words = ["python", "-m", "autosched", "tune", spec, "--target", to.kind]
+    return shlex.join([*words, "--records", records] if records is not None else words)
 
 
 def _of_record_with(r: Record, w: Workload | RawKernel, to: Target) -> Subject:
     if isinstance(w, Workload):
-        try:
-            replay(r.trace, w.args).verify()
-        except AutoschedError as error:
-            raise RecordError(
-                f"it does not replay any more: {error.why}", asked=f"record {r.id} of {w.name}", legal="tune again"
-            ) from None
+        _check_replay(r, w.args, f"record {r.id} of {w.name}")
     return Subject(w, to, r.trace, dict(r.knobs), dict(r.sizes), r)
 
 

@@ -310,8 +310,14 @@ def test_a_workload_that_has_changed() -> None:
 
 
 def test_no_record() -> None:
-    with pytest.raises(RecordError, match="no record of it works on llvm"):
+    with pytest.raises(
+        RecordError, match="no record of it works on llvm\n  python -m autosched tune twice --target llvm$"
+    ):
         autosched.explain("twice")
+    predicted = replace(record_of(twice(), scheduled(), {"lanes": 8}), status="predicted", samples=())
+    folder = str(write(predicted).parent)
+    with pytest.raises(RecordError, match=rf"what a model chose was not measured\n  .* --records {folder}$"):
+        autosched.explain("twice", records=folder)
     with pytest.raises(WorkloadError, match="no such workload"):
         autosched.explain("thrice")
     with pytest.raises(RecordError, match="there is no such line"):
