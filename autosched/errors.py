@@ -161,13 +161,13 @@ def raised_at(error: BaseException, skip_packages: tuple[str, ...] = ("autosched
     return found
 
 
-@cache
 def raised_in(call: str, error: Exception) -> WorkloadError:
     """What to raise from an exception of somebody's own code: what was called, and the line that raised it."""
     where = raised_at(error)
     return WorkloadError(f"it raised {type(error).__name__}: {error}", asked=f"{call}  at {where}" if where else call)
 
 
+@cache
 def _is_machinery(module: str, file: str) -> bool:
     """Whether a frame is Python's own, or the script that starts the command line."""
     if module == "__main__" and (file.startswith(_PACKAGE) or Path(file).stem == "autosched"):

@@ -19,14 +19,14 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from weakref import WeakValueDictionary
 
 from autosched.errors import NoValueYet, UsageError
 from autosched.ir.dtype import DType
 from autosched.ir.ops import FIELDS, REDUCE_FIELDS
 
-__all__ = ["INDEX_OPS", "Expr", "VarInfo", "fresh", "is_index", "make", "remembered", "variables"]
+__all__ = ["INDEX_OPS", "Expr", "Unique", "VarInfo", "fresh", "is_index", "make", "remembered", "variables"]
 
 T = TypeVar("T")
 
@@ -61,7 +61,16 @@ def fresh() -> int:
     return next(_serial)
 
 
-class Expr:
+class Unique:
+    """What nothing else is like, and nothing changes: a copy of what refers to it refers to the same one."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class Expr(Unique):
     """An expression of scalar or vector type. Build it with operators and the functions of `ir.expr`."""
 
     __slots__ = ("__weakref__", "_cache", "args", "depth", "dtype", "index", "op", "serial", "value")

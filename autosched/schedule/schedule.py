@@ -11,7 +11,9 @@ from typing import Any
 
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, var, variables
+from autosched.ir.node import Unique
 from autosched.schedule import entities, lints
+from autosched.schedule.copying import copied
 from autosched.schedule.groups import Group
 from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal
@@ -43,7 +45,7 @@ __all__ = ["Constraint", "Knob", "Schedule", "create_schedule", "lent_knobs", "r
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Knob:
+class Knob(Unique):
     """A tuning parameter: an integer from a finite set, perhaps 0 or negative. `var` stands for it in expressions."""
 
     name: str
@@ -52,7 +54,7 @@ class Knob:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constraint:
+class Constraint(Unique):
     """A condition over knobs (and sizes) that a candidate must meet; `reason` says why."""
 
     condition: Expr
@@ -113,6 +115,9 @@ class Schedule:
         self.scans = Scans(self)
         for stage in self.stages if self.scans.stages else ():
             stage.attach = self.scans.home(stage)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Schedule:
+        return copied(self, memo)
 
     def _add(self, tensor: Tensor, at: int, is_output: bool) -> Stage:
         name, count = tensor.op.name, 0

@@ -20,6 +20,7 @@ from typing import Any
 
 from autosched.errors import RecordError
 from autosched.ir.expr import Expr, binary, compare, const, floordiv, floormod, truncdiv
+from autosched.ir.node import Unique
 
 __all__ = [
     "AT_LOOPS",
@@ -210,7 +211,7 @@ def _argument_to_python(data: Any, kind: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Unique):
     """One call: a primitive on a stage, or `define_knob`, `constrain`, `among`, `choose` on the schedule."""
 
     kind: str

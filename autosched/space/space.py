@@ -8,21 +8,22 @@ the knobs, evaluated for whole batches of candidates (rows of knob indices).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from autosched.errors import AutoschedError, WorkloadError, raised_at, raised_in
+from autosched.errors import AutoschedError, WorkloadError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, variables
 from autosched.lower.pipeline import Structure, lower_structure
-from autosched.schedule.schedule import Constraint, Knob, Schedule, create_schedule
+from autosched.schedule.schedule import Constraint, Knob, Schedule
 from autosched.space.conflict import explain
 from autosched.space.default import default_schedule
 from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION, extract
+from autosched.space.forks import forks, traced
 from autosched.space.limits import implied_constraints
 from autosched.space.valid import ValidPoints, valid_points
 from autosched.space.workload import MAX_FORKS, Template, Workload
@@ -303,11 +304,11 @@ def template_space(
     counted: dict[Any, int] = {}
     refused: dict[str, Exception] = {}
     for t in templates:
-        for name, choices, result in _forks(workload, t, target):
+        for name, choices, result in forks(workload, t, target):
             if isinstance(result, Exception):
                 refused[name] = result
             else:
-                again = partial(_traced, workload, t, target, choices)
+                again = partial(traced, workload, t, target, choices)
                 sketches.append(_sketch(name, workload, result, again, target, sizes, counted))
     if not sketches:
         raise _no_sketch(f"tune {workload.name}", refused)
@@ -325,62 +326,6 @@ def with_default(space: SearchSpace, sizes: dict[str, int]) -> SearchSpace:
     if space.find(s.trace.to_json()) is not None:
         return space
     return replace(space, sketches=(*space.sketches, make_sketch(DEFAULT, w, s, target, sizes)))
-
-
-def _forks(workload: Workload, t: Template, target: Target) -> Iterator[tuple[str, dict[str, Any], Any]]:
-    """For each combination of the template's choices: a name, the choices, and the schedule that it makes
-    or the error it ends with.
-
-    Depth first: the last choice that has an option left takes it, and the template runs again.
-    """
-    choices: dict[str, Any] = {}
-    for _ in range(t.max_forks):
-        s = create_schedule(list(workload.args)).with_choices(choices)
-        result: Schedule | Exception = s
-        try:
-            _run(workload, t, target, s)
-        except AutoschedError as error:
-            result = error
-        made = {name: choices.get(name, options[0]) for name, options in s.choices_seen.items()}
-        label = ", ".join(f"{name}={value}" for name, value in made.items())
-        yield f"{t.name}[{label}]" if label else t.name, made, result
-        after = _next(made, s.choices_seen)
-        if after is None:
-            return
-        choices = after
-    raise WorkloadError(
-        f"its choices make more than {t.max_forks} sketches",
-        asked=f"template {t.name}",
-        legal=f"fewer options, knobs instead of choices, or @template(..., max_forks={2 * t.max_forks})",
-    )
-
-
-def _next(made: dict[str, Any], options: dict[str, tuple[Any, ...]]) -> dict[str, Any] | None:
-    """The combination of choices after this one; what comes after the last choice in it starts over."""
-    names = list(made)
-    for at in reversed(range(len(names))):
-        name = names[at]
-        different = {repr(option): option for option in options[name]}  # 1 is not True
-        later = list(different.values())[list(different).index(repr(made[name])) + 1 :]
-        if later:
-            return {**{n: made[n] for n in names[:at]}, name: later[0]}
-    return None
-
-
-def _run(workload: Workload, t: Template, target: Target, s: Schedule) -> Schedule:
-    """Let the template schedule `s`. What it raises becomes an AutoschedError with the line of the template."""
-    try:
-        t.apply(s, target)
-    except AutoschedError as error:
-        error.located("raised", where=raised_at(error))
-        raise
-    except Exception as error:
-        raise raised_in(f"template {t.name} of {workload.name}", error) from error
-    return s
-
-
-def _traced(workload: Workload, t: Template, target: Target, choices: dict[str, Any]) -> Schedule:
-    return _run(workload, t, target, create_schedule(list(workload.args)).with_choices(choices))
 
 
 def _reason(error: Exception) -> str:

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,6 +38,17 @@ GPU = "gpu"
 MAX_FORKS = 4096
 
 
+class Walk(Protocol):
+    """A template on its way through a schedule. It can be copied between steps, by `copy.deepcopy`."""
+
+    @property
+    def s(self) -> Any:
+        """The schedule."""
+
+    def step(self) -> bool:
+        """Do the next thing; False if there is none."""
+
+
 @dataclass(frozen=True)
 class Template:
     """A schedule with knobs that someone wrote: `fn(s)` or `fn(s, target)`, for one kind of target, or for
@@ -47,6 +58,7 @@ class Template:
     target: str
     fn: Callable[..., Any]
     max_forks: int = MAX_FORKS
+    walk: Callable[[Any, Target], Walk] | None = None  #: the same as `fn` does, step by step
 
     def fits(self, target: Target) -> bool:
         return self.target == target.kind or (self.target == GPU and target.is_gpu_style)

@@ -25,6 +25,7 @@ from autosched.ir.expr import (
     var,
     variables,
 )
+from autosched.ir.node import Unique
 from autosched.ir.range import Range
 from autosched.ir.visit import post_order
 from autosched.te.reduction import REDUCTIONS
@@ -61,7 +62,7 @@ class IterType(IntEnum):
     Tensorized = 8
 
 
-class IterVar:
+class IterVar(Unique):
     """One axis of a computation: a variable that runs over `[min, min + extent)`.
 
     It stands for its variable wherever an expression is expected. `kind` is `spatial`, `reduce` or
@@ -143,7 +144,7 @@ def is_size(e: Expr) -> bool:
     )
 
 
-class Operation:
+class Operation(Unique):
     """What defines a tensor. `name` need not be unique; the schedule makes it so."""
 
     #: Placeholders that stand for this operation's own result so far: of a `scan`, not inputs.
@@ -286,7 +287,7 @@ class ComputeOp(Operation):
         return tuple(seen)
 
 
-class Tensor:
+class Tensor(Unique):
     """A multi-dimensional value; index it with one expression per dimension to read an element."""
 
     def __init__(self, op: Operation, name: str, shape: tuple[Expr, ...], of: DType, value_index: int = 0) -> None:

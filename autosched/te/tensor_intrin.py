@@ -18,6 +18,7 @@ from typing import Any
 
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, as_expr, var
+from autosched.ir.node import Unique
 from autosched.ir.stmt import Buffer, Stmt
 from autosched.te.extern import as_statement
 from autosched.te.graph_json import workload_key
@@ -29,7 +30,7 @@ _declared: dict[str, TensorIntrin] = {}
 
 
 @dataclass(frozen=True, eq=False)
-class TensorIntrin:
+class TensorIntrin(Unique):
     """`body` computes what `op` does, from `buffers` of its inputs into that of its output.
 
     Of a reduction, `reset` sets the output to what the sum begins with, and `update` adds the terms of

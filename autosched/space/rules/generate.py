@@ -8,7 +8,7 @@ from autosched.errors import UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
 from autosched.space.rules import cpu_kernels, gpu, inline, rows, scans, scatters, sums, tiles
-from autosched.space.rules.plan import Plan, Rule, apply_rules
+from autosched.space.rules.plan import Plan, Rule, Walk, apply_rules
 from autosched.space.workload import Template
 from autosched.target import Target
 
@@ -89,4 +89,7 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
     def auto(s: Schedule, target: Target) -> None:
         apply_rules(Plan(s, target, levels), asked)
 
-    return Template("auto", str(target.kind), auto, MAX_SKETCHES)
+    def walk(s: Schedule, target: Target) -> Walk:
+        return Walk(Plan(s, target, levels), asked)
+
+    return Template("auto", str(target.kind), auto, MAX_SKETCHES, walk)

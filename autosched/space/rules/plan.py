@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,7 +26,7 @@ from autosched.space.rules import look
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 
-__all__ = ["MOST_FORKS", "Place", "Plan", "Rule", "apply_rules", "rule"]
+__all__ = ["MOST_FORKS", "Place", "Plan", "Rule", "Walk", "apply_rules", "rule"]
 
 #: Sketches that come from deciding stage by stage, at most, and stages in all of these sketches together: the template
 #: runs once for each sketch, which takes milliseconds for each stage.
@@ -150,14 +151,29 @@ def rule(
     return made
 
 
-def apply_rules(plan: Plan, rules: Sequence[Rule]) -> None:
-    """Settle every stage, outputs first. Stages that a rule adds are settled by it, or come next.
+@dataclass
+class Walk:
+    """Rules on their way through a schedule. Outputs are settled first; stages that a rule adds are settled by it,
+    or come next."""
 
-    Raises WorkloadError, or what a primitive raised, naming the rule and the stage.
-    """
-    while (stage := _next(plan)) is not None:
+    plan: Plan
+    rules: tuple[Rule, ...]
+
+    @property
+    def s(self) -> Schedule:
+        return self.plan.s
+
+    def step(self) -> bool:
+        """Settle the next stage; False if all are.
+
+        Raises WorkloadError, or what a primitive raised, naming the rule and the stage.
+        """
+        plan, stage = self.plan, _next(self.plan)
+        if stage is None:
+            plan.s.remarks = list(_remarks(plan))
+            return False
         fitting: list[Rule] = []
-        for r in rules:
+        for r in self.rules:
             if _call(r.when, r, plan, stage, "condition of "):
                 fitting.append(r)
                 if r.last:
@@ -165,7 +181,7 @@ def apply_rules(plan: Plan, rules: Sequence[Rule]) -> None:
         if not fitting:
             plan.done[stage] = NOBODY
             plan.why[stage] = "no rule is for it" if stage.loops else "a single value: it has no loops"
-            continue
+            return True
         name = plan.choose(stage, "by", [r.name for r in fitting])
         chosen = next(r for r in fitting if r.name == name)
         plan.done[stage] = name
@@ -174,7 +190,17 @@ def apply_rules(plan: Plan, rules: Sequence[Rule]) -> None:
         before = set(plan.done)
         _call(chosen, chosen, plan, stage)
         plan.why.update(dict.fromkeys(set(plan.done) - before, f"made for {stage.name}"))
-    plan.s.remarks = list(_remarks(plan))
+        return True
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Walk:
+        return Walk(deepcopy(self.plan, memo), self.rules)
+
+
+def apply_rules(plan: Plan, rules: Sequence[Rule]) -> None:
+    """Settle every stage, as `Walk` does, which says what is raised."""
+    walk = Walk(plan, tuple(rules))
+    while walk.step():
+        pass
 
 
 def _call(fn: Callable[[Plan, Stage], Any], r: Rule, plan: Plan, stage: Stage, part: str = "") -> Any:
