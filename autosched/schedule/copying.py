@@ -19,6 +19,7 @@ def copied(s: Schedule, memo: dict[int, Any]) -> Schedule:
     made = memo[id(s)] = object.__new__(type(s))
     stages = [(x, object.__new__(type(x))) for x in s.stages]
     memo.update((id(x), other) for x, other in stages)
+    memo[id(s._lines)] = dict(s._lines)  # names and places, of which there are most
     for x, other in stages:
         other.__dict__.update(deepcopy(x.__dict__, memo))
     made.__dict__.update(deepcopy(s.__dict__, memo))

@@ -7,6 +7,7 @@ expressions from the relations, so factors may be numbers, sizes or open knobs.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,14 @@ class Loop:
         self.thread_var: Expr | None = None  #: of the `te.thread_axis` that it is bound to
         self.pragmas: tuple[str, ...] = ()
         self.var: Expr = var(name, role="loop")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Loop:
+        """The same for another stage: but for that, all of it is data."""
+        made = memo[id(self)] = object.__new__(Loop)
+        for name in Loop.__slots__:
+            setattr(made, name, getattr(self, name))
+        made.stage = deepcopy(self.stage, memo)
+        return made
 
     @property
     def full_name(self) -> str:

@@ -193,6 +193,7 @@ class Walk:
         return True
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Walk:
+        memo[id(self.plan.target)] = self.plan.target
         return Walk(deepcopy(self.plan, memo), self.rules)
 
 
