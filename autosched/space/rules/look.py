@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
 from autosched.ir.simplify import simplify
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import post_order, reads, substitute
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
@@ -144,7 +144,7 @@ def missing_types(target: Target, stage: Stage) -> str:
 
 
 def _reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
-    return (e for e in post_order(body) if e.op == "read")
+    return iter(dict.fromkeys(e for value in body for e in reads(value)))
 
 
 def accesses(s: Schedule, stage: Stage) -> list[Access]:
@@ -214,10 +214,10 @@ def uses_each_once(s: Schedule, stage: Stage) -> bool:
     consumers = s.consumers(stage)
     if len(consumers) != 1:
         return False
-    reads = [e for e in _reads(consumers[0].body) if s.stage(e.value) is stage]
-    if len(reads) != 1:
+    found = [e for e in _reads(consumers[0].body) if s.stage(e.value) is stage]
+    if len(found) != 1:
         return False
-    used = {i for i in reads[0].args if not is_const(i)}
+    used = {i for i in found[0].args if not is_const(i)}
     axes = (*consumers[0].axis, *consumers[0].reduce_axis)
     return {a.var for a in axes if length(a) != 1} <= used <= {a.var for a in axes}
 
