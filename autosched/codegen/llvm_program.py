@@ -212,7 +212,7 @@ class _Program:
         return w.intrinsic("umax", INT64, [w.binary("udiv", extent, pieces), constant(1, INT64)])
 
     def _start_team(self, w: Writer, name: str, fields: list[tuple[str, str]], extent: Value, threads: Value) -> None:
-        """Fill the closure and call the OpenMP runtime, which returns when all threads are done.
+        """Fill the closure and call the team (`runtime.team`, or OpenMP), which returns when all threads are done.
 
         The counter has a cache line of its own: every thread writes it, the rest is only read.
         """

@@ -1,7 +1,7 @@
 """Kernels that measure a machine: streams through memory, and multiply-adds in registers.
 
-They are LLVM assembly, compiled and run like any program of ours: with the same code generator, and
-by the same OpenMP runtime. Nothing optimises them, so that what is written is what runs. Each takes
+They are LLVM assembly, compiled and run like any program of ours, but on an OpenMP team, since each thread
+has a part of its own to do. Nothing optimises them, so that what is written is what runs. Each takes
 an array of 64-bit words: source, destination, bytes for each thread, the distance between the
 threads' parts, and how many rounds to make.
 """

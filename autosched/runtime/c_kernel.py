@@ -45,7 +45,7 @@ class CKernel(CpuKernel):
                 ctypes.CDLL(runtime.path, mode=ctypes.RTLD_GLOBAL)
             symbols = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
             if symbols:  # which may be anywhere: LLVM's linker takes their addresses
-                return LoadedCode(name, path.read_bytes(), exports, parallel, symbols)
+                return LoadedCode(name, path.read_bytes(), exports, parallel, symbols, needs_openmp=True)
             if runtime is not None:
                 library = _linked(compiler, path, ())
             if library is None:

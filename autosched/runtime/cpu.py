@@ -14,7 +14,7 @@ from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.calls import PACKED_PREFIX
 from autosched.errors import BuildError
 from autosched.ir.functions import find_symbol
-from autosched.runtime import openmp
+from autosched.runtime import openmp, team
 from autosched.runtime.arguments import check_arrays
 from autosched.runtime.callbacks import entry_of, raise_waiting
 from autosched.runtime.jit import link
@@ -33,7 +33,7 @@ _TIME = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )
 
-#: what stands in for the OpenMP runtime where there is none: the team is the caller
+#: what stands in for an OpenMP runtime where there is none: the team is the caller
 SERIAL_OPENMP = """
 define void @GOMP_parallel(ptr %function, ptr %data, i32 %threads, i32 %flags) {
   call void %function(ptr %data)
@@ -48,9 +48,11 @@ define i32 @omp_get_max_threads() {
 """
 
 
-@lru_cache(maxsize=1)
-def _openmp_addresses() -> tuple[dict[str, int], object]:
-    """Addresses of what generated code calls, and what keeps them valid."""
+@lru_cache(maxsize=2)
+def _runtime(is_openmp: bool) -> tuple[Mapping[str, int], object]:
+    """Addresses of what parallel code calls, and what keeps them valid."""
+    if not is_openmp and team.is_available():
+        return team.addresses(), None
     runtime = openmp.find_or_warn()
     if runtime is not None:
         return runtime.addresses, runtime
@@ -98,16 +100,18 @@ class LoadedCode:
         exports: Sequence[str],
         parallel: bool = True,
         imports: Mapping[str, int] | None = None,
+        needs_openmp: bool = False,
     ) -> None:
-        """`parallel` code calls the OpenMP runtime; `imports` are the addresses of other symbols it calls.
+        """`parallel` code has loops for the team of this process, or, where it cannot do without any of its threads,
+        for OpenMP's; `imports` are the addresses of other symbols it calls.
 
         Raises BuildError for code that does not link.
         """
         library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         addresses = dict(imports or {})
-        self._openmp: object = None
+        self._threads: object = None
         if parallel:
-            runtime, self._openmp = _openmp_addresses()
+            runtime, self._threads = _runtime(needs_openmp)
             addresses |= runtime
         try:
             self._library = link(library, name, exports, addresses)

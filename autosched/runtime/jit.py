@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["link"]
+__all__ = ["link", "link_for_good"]
 
 _serial = itertools.count()
 
@@ -24,6 +24,7 @@ def _jit() -> llvm.LLJIT:
     """The one JIT of this process. Loaded code is looked up in the C and mathematics libraries."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     if sys.platform == "linux":
         for name in _LIBRARIES:
             try:
@@ -46,3 +47,11 @@ def link(
     for symbol, address in (imports or {}).items():
         library.import_symbol(symbol, address)
     return library.link(_jit(), f"{name}_{next(_serial)}")
+
+
+def link_for_good(library: llvm.JITLibraryBuilder, name: str, exports: Iterable[str]) -> Any:
+    """The same for code in which threads wait until the process ends: nothing unloads it before."""
+    code = link(library, name, exports)
+    for kept in (code, _jit()):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    return code

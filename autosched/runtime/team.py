@@ -1,0 +1,284 @@
+"""Threads that run parallel loops: they share out what is there, and nobody waits for one that has not begun.
+
+An OpenMP team meets at a barrier after each loop. Where another process has one of the cores, the thread that
+belongs there gets it a scheduler's slice later (8 ms on Linux, whatever the priorities), and all others wait for it
+although they have done its share. Generated code takes chunks of iterations off a counter, so it does not need
+such a thread at all: here the caller works itself, closes the loop to those who have not joined by then, and waits
+only for those who have.
+
+Threads look for work for some milliseconds after a loop, then sleep. There is one team for a process: a loop that finds
+it at work (of another Python thread, or around a call-back) runs on the thread that has come to it. After a fork the
+child makes threads of its own.
+
+The functions have the names and types of GNU OpenMP's, `GOMP_parallel` and so on, so that generated code runs on
+either.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from functools import lru_cache
+
+import llvmlite.binding as llvm
+
+from autosched.runtime.jit import link_for_good
+from autosched.target import cpu_count
+
+__all__ = ["addresses", "is_available"]
+
+#: How often a thread looks for another loop before it sleeps: for some milliseconds, as OpenMP's threads do, since
+#: waking takes as long as a small kernel.
+_LOOKS = 200_000
+#: How often the caller looks whether the others have finished, before it sleeps.
+_CHECKS = 1000
+
+#: An instruction that tells the core that this is a loop that waits.
+_PAUSE = {"x86_64": "pause", "aarch64": "yield"}
+
+# `state` is what threads agree on: number of the loop << 32 | places still open << 16 | threads at work.
+# A place is taken by exchanging the whole of it, so that one of an earlier loop is never taken.
+_TEAM = """
+@state = global i64 0
+@function = global ptr null
+@data = global ptr null
+@size = global i64 0
+@busy = global i32 0
+@created = global i64 0
+@sleepers = global i64 0
+@waits = global i64 0
+@key = global i32 0
+@mutex = global [128 x i8] zeroinitializer, align 16
+@work = global [128 x i8] zeroinitializer, align 16
+@done = global [128 x i8] zeroinitializer, align 16
+
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_signal(ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @pthread_key_create(ptr, ptr)
+declare i32 @pthread_setspecific(i32, ptr)
+declare ptr @pthread_getspecific(i32)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(ptr)
+
+; No threads yet, and nobody at work. Also what a forked child begins with.
+define void @team_reset() {
+  %a = call i32 @pthread_mutex_init(ptr @mutex, ptr null)
+  %b = call i32 @pthread_cond_init(ptr @work, ptr null)
+  %c = call i32 @pthread_cond_init(ptr @done, ptr null)
+  store i64 0, ptr @state
+  store i32 0, ptr @busy
+  store i64 0, ptr @created
+  store i64 0, ptr @sleepers
+  store i64 0, ptr @waits
+  ret void
+}
+
+define i32 @team_begin() {
+  call void @team_reset()
+  %failed = call i32 @pthread_key_create(ptr @key, ptr null)
+  ret i32 %failed
+}
+
+define i32 @omp_get_thread_num() {
+  %key = load i32, ptr @key
+  %mine = call ptr @pthread_getspecific(i32 %key)
+  %wide = ptrtoint ptr %mine to i64
+  %number = trunc i64 %wide to i32
+  ret i32 %number
+}
+
+define i32 @omp_get_max_threads() {
+  ret i32 CORES
+}
+
+; Run function(data) as the thread of this number, then be who one was.
+define internal void @run_as(ptr %function, ptr %data, i64 %number) {
+  %key = load i32, ptr @key
+  %before = call ptr @pthread_getspecific(i32 %key)
+  %mine = inttoptr i64 %number to ptr
+  %a = call i32 @pthread_setspecific(i32 %key, ptr %mine)
+  call void %function(ptr %data)
+  %b = call i32 @pthread_setspecific(i32 %key, ptr %before)
+  ret void
+}
+
+define internal ptr @worker(ptr %nothing) {
+begin:
+  br label %look
+
+look:
+  %looked = phi i64 [ 0, %begin ], [ %looked.next, %pause ], [ 0, %try ], [ 0, %left ], [ 0, %awake ]
+  %now = load atomic i64, ptr @state acquire, align 8
+  %open = and i64 %now, 4294901760
+  %is.open = icmp ne i64 %open, 0
+  br i1 %is.open, label %try, label %later
+later:
+  %looked.next = add i64 %looked, 1
+  %enough = icmp eq i64 %looked.next, LOOKS
+  br i1 %enough, label %sleep, label %pause
+pause:
+  call void asm sideeffect "PAUSE", ""()
+  br label %look
+
+try:  ; one place less, one thread more
+  %taken = sub i64 %now, 65535
+  %exchange = cmpxchg ptr @state, i64 %now, i64 %taken acq_rel acquire
+  %joined = extractvalue { i64, i1 } %exchange, 1
+  br i1 %joined, label %join, label %look
+join:
+  %places = lshr i64 %open, 16
+  %size = load i64, ptr @size
+  %number = sub i64 %size, %places
+  %function = load ptr, ptr @function
+  %data = load ptr, ptr @data
+  call void @run_as(ptr %function, ptr %data, i64 %number)
+  %before = atomicrmw sub ptr @state, i64 1 seq_cst
+  %others = and i64 %before, 65535
+  %last = icmp eq i64 %others, 1
+  br i1 %last, label %tell, label %left
+tell:
+  %waits = load atomic i64, ptr @waits seq_cst, align 8
+  %waited = icmp ne i64 %waits, 0
+  br i1 %waited, label %wake, label %left
+wake:
+  %w1 = call i32 @pthread_mutex_lock(ptr @mutex)
+  %w2 = call i32 @pthread_cond_signal(ptr @done)
+  %w3 = call i32 @pthread_mutex_unlock(ptr @mutex)
+  br label %left
+left:
+  br label %look
+
+sleep:  ; whoever opens a loop sees either a sleeper or, after that, nobody who could miss it
+  %s1 = call i32 @pthread_mutex_lock(ptr @mutex)
+  %s2 = atomicrmw add ptr @sleepers, i64 1 seq_cst
+  br label %asleep
+asleep:
+  %then = load atomic i64, ptr @state seq_cst, align 8
+  %then.open = and i64 %then, 4294901760
+  %none = icmp eq i64 %then.open, 0
+  br i1 %none, label %doze, label %awake
+doze:
+  %s3 = call i32 @pthread_cond_wait(ptr @work, ptr @mutex)
+  br label %asleep
+awake:
+  %s4 = atomicrmw sub ptr @sleepers, i64 1 seq_cst
+  %s5 = call i32 @pthread_mutex_unlock(ptr @mutex)
+  br label %look
+}
+
+define void @GOMP_parallel(ptr %function, ptr %data, i32 %threads, i32 %flags) {
+  %thread = alloca ptr
+  %several = icmp ugt i32 %threads, 1
+  br i1 %several, label %ask, label %alone
+ask:
+  %exchange = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
+  %free = extractvalue { i32, i1 } %exchange, 1
+  br i1 %free, label %gather, label %alone
+alone:
+  call void @run_as(ptr %function, ptr %data, i64 0)
+  ret void
+
+gather:  ; as many threads as were ever asked for; where no more can be had, those that there are
+  %size = zext i32 %threads to i64
+  %places = sub i64 %size, 1
+  %created = load i64, ptr @created
+  %lacks = icmp ult i64 %created, %places
+  br i1 %lacks, label %create, label %open
+create:
+  %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr null)
+  %well = icmp eq i32 %failed, 0
+  br i1 %well, label %count, label %open
+count:
+  %handle = load ptr, ptr %thread
+  %c1 = call i32 @pthread_detach(ptr %handle)
+  %more = add i64 %created, 1
+  store i64 %more, ptr @created
+  br label %gather
+
+open:
+  store ptr %function, ptr @function
+  store ptr %data, ptr @data
+  store i64 %size, ptr @size
+  %old = load atomic i64, ptr @state monotonic, align 8
+  %loop = lshr i64 %old, 32
+  %loop.next = add i64 %loop, 1
+  %loop.at = shl i64 %loop.next, 32
+  %places.at = shl i64 %places, 16
+  %new = or i64 %loop.at, %places.at
+  store atomic i64 %new, ptr @state seq_cst, align 8
+  %sleepers = load atomic i64, ptr @sleepers seq_cst, align 8
+  %asleep = icmp ne i64 %sleepers, 0
+  br i1 %asleep, label %wake, label %run
+wake:
+  %w1 = call i32 @pthread_mutex_lock(ptr @mutex)
+  %w2 = call i32 @pthread_cond_broadcast(ptr @work)
+  %w3 = call i32 @pthread_mutex_unlock(ptr @mutex)
+  br label %run
+run:
+  call void @run_as(ptr %function, ptr %data, i64 0)
+  %closed = atomicrmw and ptr @state, i64 -4294901761 seq_cst
+  br label %look
+
+look:
+  %looked = phi i64 [ 0, %run ], [ %looked.next, %pause ]
+  %now = load atomic i64, ptr @state acquire, align 8
+  %working = and i64 %now, 65535
+  %idle = icmp eq i64 %working, 0
+  br i1 %idle, label %finish, label %later
+later:
+  %looked.next = add i64 %looked, 1
+  %enough = icmp eq i64 %looked.next, CHECKS
+  br i1 %enough, label %sleep, label %pause
+pause:
+  call void asm sideeffect "PAUSE", ""()
+  br label %look
+sleep:
+  %s1 = call i32 @pthread_mutex_lock(ptr @mutex)
+  store atomic i64 1, ptr @waits seq_cst, align 8
+  br label %still
+still:
+  %then = load atomic i64, ptr @state seq_cst, align 8
+  %then.working = and i64 %then, 65535
+  %none = icmp eq i64 %then.working, 0
+  br i1 %none, label %awake, label %doze
+doze:
+  %s2 = call i32 @pthread_cond_wait(ptr @done, ptr @mutex)
+  br label %still
+awake:
+  store atomic i64 0, ptr @waits seq_cst, align 8
+  %s3 = call i32 @pthread_mutex_unlock(ptr @mutex)
+  br label %finish
+finish:
+  store atomic i32 0, ptr @busy release, align 4
+  ret void
+}
+"""
+
+_EXPORTS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_max_threads", "team_begin", "team_reset")
+
+
+def is_available() -> bool:
+    """Whether this is Linux, where it was tried, on a core whose waiting instruction is known."""
+    return sys.platform == "linux" and platform.machine() in _PAUSE
+
+
+@lru_cache(maxsize=1)
+def addresses() -> dict[str, int]:
+    """The functions that generated code calls, by OpenMP's names. Raises RuntimeError where they cannot be had."""
+    text = _TEAM
+    values = {"LOOKS": _LOOKS, "CHECKS": _CHECKS, "PAUSE": _PAUSE[platform.machine()], "CORES": cpu_count()}
+    for name, value in values.items():
+        text = text.replace(name, str(value))
+    code = link_for_good(llvm.JITLibraryBuilder().add_ir(text).add_current_process(), "team", _EXPORTS)
+    if ctypes.CFUNCTYPE(ctypes.c_int)(code["team_begin"])():
+        raise RuntimeError("no key for data of threads is left")
+    reset = ctypes.CFUNCTYPE(None)(code["team_reset"])
+    os.register_at_fork(after_in_child=reset)
+    return {name: code[name] for name in _EXPORTS[:3]}
