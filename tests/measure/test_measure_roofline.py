@@ -165,7 +165,9 @@ def test_the_system_s_caches():
 # -- the kernels --------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def loaded() -> LoadedCode:
-    return LoadedCode("roofline_test", assembled(kernels(16, 16), *host()), ("read", "copy", "stream", "float64"))
+    return LoadedCode(
+        "roofline_test", assembled(kernels(16, 16), *host()), ("read", "copy", "stream", "float64"), needs_openmp=True
+    )
 
 
 def run(address: int, words: list[int], threads: int) -> None:
