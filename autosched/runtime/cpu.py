@@ -178,6 +178,7 @@ class Prepared:
         self.sizes_address = ctypes.addressof(self._sizes)
         self.threads = kernel.threads
         self.workspace_bytes = kernel.workspace_bytes(self.sizes_address, self.threads)
+        self._has_native = False
 
     def workspace(self) -> int:
         """The address of this thread's workspace. Raises MemoryError."""
@@ -188,12 +189,16 @@ class Prepared:
 
     def native(self, expected: Sequence[Expected]) -> NativeCall | None:
         """A call with arrays like these that does without Python; None where that cannot be had."""
-        SCRATCH.reserve(self.workspace_bytes)
         entry = self._kernel.entry_address
-        return native_call(entry, self.sizes_address, self.threads, self.workspace_bytes, expected, keep=self)
+        call = native_call(entry, self.sizes_address, self.threads, self.workspace_bytes, expected, keep=self)
+        self._has_native = call is not None
+        if self._has_native:
+            SCRATCH.reserve(self.workspace_bytes)
+        return call
 
     def run(self, addresses: Sequence[int]) -> None:
-        SCRATCH.reserve(self.workspace_bytes)  # for native calls, which may have found too little
+        if self._has_native:
+            SCRATCH.reserve(self.workspace_bytes)  # the native call may have found too little
         pointers = self._pointers(*addresses)  # a name keeps it alive during the call
         status = self._entry(ctypes.addressof(pointers), self.sizes_address, self.workspace(), self.threads)
         if status:

@@ -78,9 +78,9 @@ class CompiledFunction:
         plan = self._plans.get(key)
         if plan is None:
             plan = self._make_plan(key, cast("tuple[Array, ...]", arrays))
-            if plan.native is not None:
-                self._native = [(plan.native, plan.only_output), *self._native[: _MOST_NATIVE - 1]]
-                return self(*arrays)
+        if plan.native is not None and all(call is not plan.native for call, _ in self._native):
+            self._native = [(plan.native, plan.only_output), *self._native[: _MOST_NATIVE - 1]]
+            return self(*arrays)
         return plan.run(cast("tuple[Array, ...]", arrays), [i["data"][0] for i in interfaces])  # type: ignore[index]
 
     def _outputs_of(self, arrays: Sequence[object]) -> tuple[object, ...]:

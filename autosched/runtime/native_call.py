@@ -17,6 +17,7 @@ import itertools
 import math
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -69,25 +70,35 @@ Layout = tuple[tuple[tuple[int, bool], ...], bool]
 
 
 class Scratch:
-    """One workspace for the native calls of all threads; a call that finds it taken does not run.
+    """One workspace for the native calls of all threads; a call that finds it taken, or too small, does not run.
 
-    Native code takes it, and Python grows it, while holding the interpreter's lock.
+    Native code looks at it and takes it in one step, for it holds the interpreter's lock. Python's steps are
+    several, between which native code of other threads may run: so there are no bytes while memory changes.
     """
 
     def __init__(self) -> None:
         self._memory: Array | None = None
+        self._grows = threading.Lock()
         self._state = (ctypes.c_int64 * 3)()  # taken, bytes, address
         self.address = ctypes.addressof(self._state)
 
     def reserve(self, size: int) -> None:
-        """Have `size` bytes, unless it is taken. Raises MemoryError."""
-        taken, present, _ = self._state
-        if taken or size <= present:
+        """Have `size` bytes, unless it is in use or there is no room for so many."""
+        if size <= self._state[1] or not self._grows.acquire(blocking=False):
             return
-        self._state[1] = 0
-        self._memory = None  # let the old one go first
-        self._memory = np.empty(size + 63, np.uint8)
-        self._state[1:] = [size, -(-self._memory.ctypes.data // 64) * 64]
+        try:
+            present, self._state[1] = self._state[1], 0
+            if self._state[0]:  # taken before the bytes were gone
+                self._state[1] = present
+                return
+            self._memory = None  # let the old one go first
+            self._memory = np.empty(size + 63, np.uint8)
+            self._state[2] = -(-self._memory.ctypes.data // 64) * 64
+            self._state[1] = size
+        except (MemoryError, ValueError):  # who needs them says so when it runs
+            return
+        finally:
+            self._grows.release()
 
 
 SCRATCH = Scratch()

@@ -90,6 +90,17 @@ def test_sizes_take_turns(slow: list[int]) -> None:
     assert not slow
 
 
+def test_shapes_that_others_have_pushed_out_come_back(slow: list[int]) -> None:
+    module = sums(rows=None)
+    given = {rows: (*arrays(rows), np.zeros((rows, 6), "float32")) for rows in range(1, 10)}
+    for rows in (*given, 2, 2):
+        module(*given[rows])
+    slow.clear()
+    for rows in (2, 9, 2):
+        np.testing.assert_array_equal(module(*given[rows]), expected(*given[rows][:2]))
+    assert not slow
+
+
 def read_only(a: np.ndarray) -> np.ndarray:
     a = a.copy()
     a.flags.writeable = False
@@ -300,6 +311,57 @@ def test_a_larger_workspace_is_had_by_the_next_call(slow: list[int]) -> None:
         for _ in range(2):
             np.testing.assert_array_equal(module(x, y, out), expected(x, y))
         assert len(slow) == 1
+
+
+def test_memory_that_is_exchanged_is_nobodys_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch, seen = native.Scratch(), []
+
+    class Slow(np.ndarray):
+        """Other threads run whenever something is asked of it."""
+
+        @property
+        def ctypes(self) -> Any:
+            if not seen:
+                seen.append(0)
+                scratch.reserve(5000)
+                seen.append(scratch._state[1])
+            return super().ctypes
+
+    monkeypatch.setattr(native.np, "empty", lambda n, of: np.zeros(n, of).view(Slow))
+    scratch.reserve(1000)
+    assert seen == [0, 0]
+    _, size, address = scratch._state
+    assert scratch._memory is not None
+    begin = scratch._memory.__array_interface__["data"][0]
+    assert size == 1000
+    assert begin <= address <= address + size <= begin + scratch._memory.nbytes
+
+
+def test_memory_in_use_is_kept() -> None:
+    scratch = native.Scratch()
+    scratch.reserve(1000)
+    before, memory = list(scratch._state), scratch._memory
+    scratch._state[0] = 1
+    scratch.reserve(2000)
+    assert scratch._memory is memory
+    assert scratch._state[1:] == before[1:]
+    scratch._state[0] = 0
+    scratch.reserve(2000)
+    assert scratch._state[1] == 2000
+
+
+def test_a_workspace_that_cannot_be_had_is_told_of_by_name() -> None:
+    n = te.var("n")
+    x = te.placeholder((n,), name="x")
+    pairs = te.compute((n, n), lambda i, j: x[i] * x[j], name="pairs")
+    k = te.reduce_axis((0, n), "k")
+    out = te.compute((n,), lambda i: te.sum(pairs[k, i] + pairs[i, k], axis=k), name="out")
+    module = build(create_schedule(out), "llvm", args=[x, out])
+    long = np.zeros(100_000_000, np.float32)
+    for _ in range(2):
+        with pytest.raises(MemoryError, match="out needs a workspace of 40,000,000,000,000,000 bytes"):
+            module(long, np.empty_like(long))
+    np.testing.assert_array_equal(module(np.ones(9, np.float32), np.zeros(9, np.float32)), np.full(9, 18))
 
 
 def test_where_objects_are_laid_out_otherwise_python_does_it(monkeypatch: pytest.MonkeyPatch, slow: list[int]) -> None:
