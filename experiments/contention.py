@@ -8,6 +8,7 @@ The two teams take turns of half a second; results go to `experiments/results/co
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+os.environ["AUTOSCHED_THREADS"] = "team"
 
 from common import machine, save
 from operators import TABLE, Row

@@ -68,7 +68,7 @@ def advise(found: dict[str, Any]) -> list[Advice]:
     advice = [*_about_cpu(found["cpu"]), *_about_opencl(found["opencl"])]
     if found["openmp"] is None:
         hint = "pip install scikit-learn, whose wheel carries one"
-        advice.append(Advice("OpenMP", "no runtime was found, so a roofline is that of one thread", hint))
+        advice.append(Advice("OpenMP", "no runtime was found, so parallel loops run on one thread", hint))
     uses = {name: use for names, use in PACKAGES.items() for name in names.split("|")}
     for name, version in found["packages"].items():
         if version is None:

@@ -89,7 +89,7 @@ def _first_line(path: str) -> str | None:
 
 
 def openmp() -> str | None:
-    """File of the OpenMP runtime that exported libraries and rooflines use; None without one."""
+    """File of the OpenMP runtime that parallel loops use; None without one."""
     from autosched.runtime.openmp import find
 
     runtime = find()

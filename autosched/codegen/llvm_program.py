@@ -6,7 +6,7 @@
     i64  NAME_packed_time(ptr args, ptr sizes, ptr workspace, i64 threads, i64 number)      nanoseconds
 
 NAME_packed unpacks its arguments and calls NAME.body, where each buffer is a `noalias` parameter. The body
-of a parallel loop is a function of a range of iterations; the OpenMP runtime runs it on each thread,
+of a parallel loop is a function of a range of iterations; the team runs it on each of its threads,
 which takes chunks of iterations off a shared counter until none is left.
 """
 
@@ -212,7 +212,7 @@ class _Program:
         return w.intrinsic("umax", INT64, [w.binary("udiv", extent, pieces), constant(1, INT64)])
 
     def _start_team(self, w: Writer, name: str, fields: list[tuple[str, str]], extent: Value, threads: Value) -> None:
-        """Fill the closure and call the team (`runtime.team`, or OpenMP), which returns when all threads are done.
+        """Fill the closure and call the team (OpenMP's, or `runtime.team`), which returns when all threads are done.
 
         The counter has a cache line of its own: every thread writes it, the rest is only read.
         """

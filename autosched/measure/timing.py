@@ -35,7 +35,7 @@ SLOWER = 1.5
 #: So does a single one of full length that is this many times the best.
 HOPELESS = 5.0
 #: A candidate whose fastest sample is at most this many times the best gets more of them.
-NEAR = 1.1
+NEAR = 1.05
 
 _GROWTH = 100  # the shortest readings are the least reliable: approach the goal in steps
 _MAX_NUMBER = 10_000_000

@@ -51,7 +51,7 @@ define i32 @omp_get_max_threads() {
 @lru_cache(maxsize=2)
 def _runtime(is_openmp: bool) -> tuple[Mapping[str, int], object]:
     """Addresses of what parallel code calls, and what keeps them valid."""
-    if not is_openmp and team.is_available():
+    if not is_openmp and team.is_wanted():
         return team.addresses(), None
     runtime = openmp.find_or_warn()
     if runtime is not None:
@@ -102,8 +102,8 @@ class LoadedCode:
         imports: Mapping[str, int] | None = None,
         needs_openmp: bool = False,
     ) -> None:
-        """`parallel` code has loops for the team of this process, or, where it cannot do without any of its threads,
-        for OpenMP's; `imports` are the addresses of other symbols it calls.
+        """`parallel` code has loops for a team of threads; where it cannot do without any of them, it `needs_openmp`;
+        `imports` are the addresses of other symbols it calls.
 
         Raises BuildError for code that does not link.
         """

@@ -1,12 +1,11 @@
-"""The OpenMP runtime for code that needs one: found, never shipped.
+"""The OpenMP runtime that runs parallel loops: found, never shipped.
 
-What a C compiler makes calls it, and so do kernels all of whose threads must take part; other parallel loops run on
-`runtime.team`, except where that is not to be had. Its `GOMP_parallel` and two functions that count threads are looked
+Generated code calls `GOMP_parallel` and two functions that count threads (`runtime.team` has its own). They are looked
 for in this order: a runtime that this process has loaded (two of them in one process would each start
 their threads), the copies inside the scikit-learn and XGBoost wheels, the system's. Without any, a loop
 runs on one thread and a warning says so once.
 
-Never fork a process that has run a loop on it: the child hangs in the next one.
+Never fork a process that has run a parallel loop on it: the child hangs in the next one.
 """
 
 from __future__ import annotations

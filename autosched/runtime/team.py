@@ -10,6 +10,9 @@ Threads look for work for some milliseconds after a loop, then sleep. There is o
 it at work (of another Python thread, or around a call-back) runs on the thread that has come to it. After a fork the
 child makes threads of its own.
 
+It runs loops where `AUTOSCHED_THREADS=team` is set: beside other programs it is faster (`experiments/contention.py`), with
+the cores to itself as fast as OpenMP, where other libraries of the process have threads a little slower.
+
 The functions have the names and types of GNU OpenMP's, `GOMP_parallel` and so on, so that generated code runs on
 either.
 """
@@ -24,16 +27,20 @@ from functools import lru_cache
 
 import llvmlite.binding as llvm
 
+from autosched.errors import UsageError
 from autosched.runtime.jit import link_for_good
 from autosched.target import cpu_count
 
-__all__ = ["addresses", "is_available"]
+__all__ = ["addresses", "is_available", "is_wanted"]
 
 #: How often a thread looks for another loop before it sleeps: for some milliseconds, as OpenMP's threads do, since
 #: waking takes as long as a small kernel.
 _LOOKS = 200_000
 #: How often the caller looks whether the others have finished, before it sleeps.
 _CHECKS = 1000
+#: When nobody has come for so long, or who came was on the caller's core, the caller sleeps this long: the system may
+#: have put them on one core, and it finds another for whoever wakes up.
+_PATIENCE_NS, _GIFT_US = 1_000_000, 50
 
 #: An instruction that tells the core that this is a loop that waits.
 _PAUSE = {"x86_64": "pause", "aarch64": "yield"}
@@ -49,6 +56,8 @@ _TEAM = """
 @created = global i64 0
 @sleepers = global i64 0
 @waits = global i64 0
+@missed = global i64 0
+@core = global i32 -1
 @key = global i32 0
 @mutex = global [128 x i8] zeroinitializer, align 16
 @work = global [128 x i8] zeroinitializer, align 16
@@ -66,6 +75,9 @@ declare i32 @pthread_setspecific(i32, ptr)
 declare ptr @pthread_getspecific(i32)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @usleep(i32)
+declare i32 @sched_getcpu()
 
 ; No threads yet, and nobody at work. Also what a forked child begins with.
 define void @team_reset() {
@@ -133,6 +145,8 @@ try:  ; one place less, one thread more
   %joined = extractvalue { i64, i1 } %exchange, 1
   br i1 %joined, label %join, label %look
 join:
+  %core = call i32 @sched_getcpu()
+  store atomic i32 %core, ptr @core monotonic, align 4
   %places = lshr i64 %open, 16
   %size = load i64, ptr @size
   %number = sub i64 %size, %places
@@ -175,6 +189,7 @@ awake:
 
 define void @GOMP_parallel(ptr %function, ptr %data, i32 %threads, i32 %flags) {
   %thread = alloca ptr
+  %time = alloca [2 x i64]
   %several = icmp ugt i32 %threads, 1
   br i1 %several, label %ask, label %alone
 ask:
@@ -224,10 +239,42 @@ wake:
 run:
   call void @run_as(ptr %function, ptr %data, i64 0)
   %closed = atomicrmw and ptr @state, i64 -4294901761 seq_cst
-  br label %look
+  %left = and i64 %closed, 4294901760
+  %nobody = icmp eq i64 %left, %places.at
+  br i1 %nobody, label %missed, label %together
+together:  ; two threads on one core at a time are none the faster
+  store i64 0, ptr @missed
+  %theirs = load atomic i32, ptr @core monotonic, align 4
+  %mine = call i32 @sched_getcpu()
+  %shared = icmp eq i32 %theirs, %mine
+  br i1 %shared, label %give, label %check
 
+missed:  ; for how long has nobody come?
+  %t1 = call i32 @clock_gettime(i32 1, ptr %time)
+  %seconds = load i64, ptr %time
+  %nanoseconds.at = getelementptr i64, ptr %time, i64 1
+  %nanoseconds = load i64, ptr %nanoseconds.at
+  %t2 = mul i64 %seconds, 1000000000
+  %t3 = add i64 %t2, %nanoseconds
+  %since = load i64, ptr @missed
+  %first = icmp eq i64 %since, 0
+  br i1 %first, label %note, label %compare
+note:
+  store i64 %t3, ptr @missed
+  br label %finish
+compare:
+  %lasted = sub i64 %t3, %since
+  %long = icmp ugt i64 %lasted, PATIENCE
+  br i1 %long, label %give, label %finish
+give:  ; perhaps they wait for this core: whoever sleeps is woken on another
+  %t4 = call i32 @usleep(i32 GIFT)
+  store i64 0, ptr @missed
+  br label %check
+
+check:
+  br label %look
 look:
-  %looked = phi i64 [ 0, %run ], [ %looked.next, %pause ]
+  %looked = phi i64 [ 0, %check ], [ %looked.next, %pause ]
   %now = load atomic i64, ptr @state acquire, align 8
   %working = and i64 %now, 65535
   %idle = icmp eq i64 %working, 0
@@ -269,11 +316,26 @@ def is_available() -> bool:
     return sys.platform == "linux" and platform.machine() in _PAUSE
 
 
+def is_wanted() -> bool:
+    """Whether `AUTOSCHED_THREADS` asks for it, and it is to be had. Raises UsageError for another word."""
+    asked = os.environ.get("AUTOSCHED_THREADS", "") or "openmp"
+    if asked not in ("openmp", "team"):
+        raise UsageError("there are no such threads", asked=f"AUTOSCHED_THREADS={asked}", legal="openmp, team")
+    return asked == "team" and is_available()
+
+
 @lru_cache(maxsize=1)
 def addresses() -> dict[str, int]:
     """The functions that generated code calls, by OpenMP's names. Raises RuntimeError where they cannot be had."""
     text = _TEAM
-    values = {"LOOKS": _LOOKS, "CHECKS": _CHECKS, "PAUSE": _PAUSE[platform.machine()], "CORES": cpu_count()}
+    values = {
+        "LOOKS": _LOOKS,
+        "CHECKS": _CHECKS,
+        "PATIENCE": _PATIENCE_NS,
+        "GIFT": _GIFT_US,
+        "PAUSE": _PAUSE[platform.machine()],
+        "CORES": cpu_count(),
+    }
     for name, value in values.items():
         text = text.replace(name, str(value))
     code = link_for_good(llvm.JITLibraryBuilder().add_ir(text).add_current_process(), "team", _EXPORTS)

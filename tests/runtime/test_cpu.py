@@ -19,7 +19,7 @@ from autosched.errors import BuildError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import const, var
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Seq, Store, load
-from autosched.runtime import cpu, openmp, team
+from autosched.runtime import cpu, openmp
 from autosched.runtime.workspace import Arena
 from autosched.target import Target
 
@@ -200,7 +200,6 @@ def test_without_openmp_loops_run_on_one_thread(artifact: Artifact, monkeypatch:
     """The same code works, a warning is given once."""
     for module, function in ((cpu, cpu._runtime), (openmp, openmp.find_or_warn)):
         monkeypatch.setattr(module, function.__name__, lru_cache(function.__wrapped__))  # with nothing cached yet
-    monkeypatch.setattr(team, "is_available", lambda: False)
     monkeypatch.setattr(openmp, "find", lambda: None)
     with pytest.warns(RuntimeWarning, match="no OpenMP runtime"):
         kernel = runtime.load(artifact, TARGET)

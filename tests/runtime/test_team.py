@@ -15,14 +15,24 @@ import pytest
 
 from autosched import te
 from autosched.building import build
+from autosched.errors import UsageError
 from autosched.ir import functions
 from autosched.ir.calls import call_packed
 from autosched.ir.functions import register_func
-from autosched.runtime import team
+from autosched.runtime import cpu, openmp, team
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import create_schedule
 
 pytestmark = pytest.mark.skipif(not team.is_available(), reason="no team for this system")
+
+
+@pytest.fixture(autouse=True)
+def _on_the_team(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("AUTOSCHED_THREADS", "team")
+    cpu._runtime.cache_clear()
+    yield
+    cpu._runtime.cache_clear()
+
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -124,6 +134,19 @@ def test_more_threads_than_cores_compute_all_rows(threads: int) -> None:
     for k in range(200):
         x = np.full((64, 8), k, "float32") + np.arange(64, dtype="float32")[:, None]
         np.testing.assert_array_equal(module(x, np.full_like(x, -1)), expected(x))
+
+
+def test_the_environment_says_whose_threads_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cpu._runtime(False)[0] == team.addresses()
+    cpu._runtime.cache_clear()
+    monkeypatch.setenv("AUTOSCHED_THREADS", "")
+    found = openmp.find()
+    assert found is not None
+    assert cpu._runtime(False)[0] == found.addresses
+    cpu._runtime.cache_clear()
+    monkeypatch.setenv("AUTOSCHED_THREADS", "many")
+    with pytest.raises(UsageError, match="openmp, team"):
+        rows(2)
 
 
 def test_python_threads_call_at_the_same_time() -> None:
