@@ -10,8 +10,9 @@ Threads look for work for some milliseconds after a loop, then sleep. There is o
 it at work (of another Python thread, or around a call-back) runs on the thread that has come to it. After a fork the
 child makes threads of its own.
 
-It runs loops where `AUTOSCHED_THREADS=team` is set: beside other programs it is faster (`experiments/contention.py`), with
-the cores to itself as fast as OpenMP, where other libraries of the process have threads a little slower.
+It runs loops where `AUTOSCHED_THREADS=team` is set. Beside other programs it is faster than OpenMP
+(`experiments/contention.py`), with the cores to itself as fast, and a little slower where other libraries of the
+process have threads.
 
 The functions have the names and types of GNU OpenMP's, `GOMP_parallel` and so on, so that generated code runs on
 either.
