@@ -1,4 +1,4 @@
-"""Kernels that a user wrote, tuned: vector addition and a tiled matrix product in OpenCL, a blur in C.
+"""Kernels that a user wrote, tuned: vector addition and a tiled matrix product in OpenCL, a blur and layer norm in C.
 
     python experiments/raw_kernels.py [--budget SECONDS] [KERNEL...]
 
@@ -89,6 +89,39 @@ void blur(float *out, const float *in, int height, int width) {
 }
 """
 
+# Rows of COLUMNS elements in vectors of 64 bytes, with rows to come fetched ahead and rows to be written claimed.
+LAYER_NORM = """
+#include <math.h>
+typedef float vec __attribute__((vector_size(64), aligned(4)));
+static inline float total(vec v) { float s = 0; for (int l = 0; l < 16; ++l) s += v[l]; return s; }
+void layer_norm(float *out, const float *x, const float *gamma, const float *beta, int rows) {
+  #pragma omp parallel for schedule(static)
+  for (int i = 0; i < rows; ++i) {
+    const float *row = x + (long)i * COLUMNS, *next = row + AHEAD * COLUMNS;
+    float *to = out + (long)i * COLUMNS;
+    vec sums[CHAINS] = {{0}}, squares[CHAINS] = {{0}};
+    for (int j = 0; j < COLUMNS; j += 16 * CHAINS)
+      for (int c = 0; c < CHAINS; ++c) {
+        if (AHEAD && i + AHEAD < rows) __builtin_prefetch(next + j + 16 * c);
+        sums[c] += *(const vec *)(row + j + 16 * c);
+      }
+    for (int c = 1; c < CHAINS; ++c) sums[0] += sums[c];
+    const float mean = total(sums[0]) / COLUMNS;
+    for (int j = 0; j < COLUMNS; j += 16 * CHAINS)
+      for (int c = 0; c < CHAINS; ++c) {
+        if (CLAIM) __builtin_prefetch(to + j + 16 * c, 1);
+        vec d = *(const vec *)(row + j + 16 * c) - mean;
+        squares[c] += d * d;
+      }
+    for (int c = 1; c < CHAINS; ++c) squares[0] += squares[c];
+    const float scale = 1 / sqrtf(total(squares[0]) / COLUMNS + 1e-5f);
+    for (int j = 0; j < COLUMNS; j += 16)
+      *(vec *)(to + j) =
+          (*(const vec *)(row + j) - mean) * scale * *(const vec *)(gamma + j) + *(const vec *)(beta + j);
+  }
+}
+"""
+
 
 @raw_kernel(tune_params={"block_size_x": [16, 64, 256, 1024], "per_item": [1, 2, 4, 8, 16]})
 def vector_add(n: int = 1 << 20):
@@ -149,7 +182,26 @@ def blur(height: int = 1080, width: int = 1920, radius: int = 2):
     }
 
 
-KERNELS = {"vector_add": vector_add, "matmul": matmul, "blur": blur}
+@raw_kernel(lang="C", tune_params={"AHEAD": [0, 1, 2, 4], "CLAIM": [0, 1], "CHAINS": [2, 4, 8]})
+def layer_norm(rows: int = 1024, columns: int = 1024):
+    """Layer norm as a person writes it for this kind of CPU: what generated schedules are to be measured by."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(rows, columns)).astype(np.float32)
+    gamma, beta = (draw.normal(size=columns).astype(np.float32) for _ in range(2))
+    centred = x.astype(np.float64) - x.mean(axis=1, keepdims=True, dtype=np.float64)
+    scaled = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5)
+    return {
+        "kernel_source": LAYER_NORM,
+        "problem_size": rows,
+        "arguments": [np.zeros_like(x), x, gamma, beta, np.int32(rows)],
+        "compiler_options": [f"-DCOLUMNS={columns}", "-ffp-contract=fast"],
+        "answer": [(scaled * gamma + beta).astype(np.float32), None, None, None, None],
+        "rtol": 1e-4,
+        "atol": 1e-4,
+    }
+
+
+KERNELS = {"vector_add": vector_add, "matmul": matmul, "blur": blur, "layer_norm": layer_norm}
 
 
 def report(name: str, budget_s: float, records: str) -> None:
