@@ -24,11 +24,11 @@ import ctypes
 import os
 import platform
 import sys
+import warnings
 from functools import lru_cache
 
 import llvmlite.binding as llvm
 
-from autosched.errors import UsageError
 from autosched.runtime.jit import link_for_good
 from autosched.target import cpu_count
 
@@ -318,10 +318,14 @@ def is_available() -> bool:
 
 
 def is_wanted() -> bool:
-    """Whether `AUTOSCHED_THREADS` asks for it, and it is to be had. Raises UsageError for another word."""
+    """Whether `AUTOSCHED_THREADS` asks for it, and it is to be had. Another word is warned of and means OpenMP."""
     asked = os.environ.get("AUTOSCHED_THREADS", "") or "openmp"
     if asked not in ("openmp", "team"):
-        raise UsageError("there are no such threads", asked=f"AUTOSCHED_THREADS={asked}", legal="openmp, team")
+        warnings.warn(
+            f"AUTOSCHED_THREADS={asked}: there are no such threads, OpenMP's are used; legal: openmp, team",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return asked == "team" and is_available()
 
 
