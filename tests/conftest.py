@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,10 +34,27 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 from golden_files import compare_golden  # noqa: E402 - found by the path set above
 
+#: Seconds that a whole run may take: several times what it does on two slow cores.
+RUN_LIMIT_S = 60 * 60
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden texts instead of comparing")
     parser.addoption("--nightly", action="store_true", help="run the tests that take minutes as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and not config.getoption("--nightly"):  # workers end with their controller
+        from crash_tolerance import RunLimit
+
+        config.pluginmanager.register(RunLimit(RUN_LIMIT_S))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from crash_tolerance import CrashTolerantScheduling
+
+    return CrashTolerantScheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,13 +1,19 @@
 """Making the PoCL wheel work on processors that are younger than its compiler.
 
-The wheel (`pyopencl[pocl]`, PoCL 3.0 on LLVM 14) asks LLVM for the processor's name. For one it does
-not know, AMD's family 26 (Zen 5) for example, LLVM says "generic"; PoCL passes that on as a target
-CPU, where x86 compilers reject it, and every program fails to build with `unknown target CPU
-'generic'` (https://github.com/pocl/pocl/issues/1049). PoCL has no option that overrides the name.
+The wheel (`pyopencl[pocl]`, PoCL 3.0 on LLVM 14) looks at the processor twice. It asks LLVM for the
+processor's *name*, which is what kernels are compiled for, and for its *features*, which choose one of
+PoCL's libraries of built-in functions. On a processor that LLVM 14 does not know, the two disagree:
 
-The name is a field of the device structure that the OpenCL handle points to. `name_cpu` finds it by
-what surrounds it, the target triple, and replaces it with the processor that PoCL's library of
-built-in functions for this machine was compiled for.
+- LLVM calls AMD's family 26 (Zen 5) "generic". x86 compilers reject that as a target CPU, and every
+  program fails to build with `unknown target CPU 'generic'` (https://github.com/pocl/pocl/issues/1049).
+- LLVM calls Zen 4 "znver3", a processor without AVX-512, and its features still choose the AVX-512
+  library. A kernel then passes a vector of 512 bits in two registers to a function that expects it in
+  one: wrong results, crashes and kernels that are missing from their program.
+- A virtual machine may hide the AVX-512 of a processor whose name promises it: illegal instructions.
+
+PoCL has no option that overrides the name. The name is a field of the device structure that the OpenCL
+handle points to. `name_cpu` finds it by what surrounds it, the target triple, and replaces it with the
+processor that PoCL's library for this machine's features was compiled for.
 """
 
 from __future__ import annotations
@@ -20,13 +26,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-__all__ = ["cpu_for_flags", "find_name_field", "name_cpu"]
+__all__ = ["cpu_for_flags", "find_name_field", "name_cpu", "needs_another_name", "processor_flags"]
 
 Reader = Callable[[int, int], bytes]
 
 _UNKNOWN = b"generic"
 _STRUCTURE_BYTES = 2048  #: how far into the device structure to look; the field is at 640 in PoCL 3.0
 _POINTER = struct.calcsize("P")
+#: what stands before the CPU's name in CL_DEVICE_VERSION: `... pthread-x86_64-unknown-linux-gnu-znver3`
+_BEFORE_NAME = "-linux-gnu-"
 
 #: PoCL's libraries of built-in functions, best first: processor flags they need, and the CPU they are for
 _LIBRARIES = (
@@ -36,6 +44,12 @@ _LIBRARIES = (
     ({"sse4_1", "ssse3"}, b"penryn"),
     (set[str](), b"x86-64"),
 )
+_AVX512 = _LIBRARIES[0][0]
+#: the processors with these features that LLVM 14 knows by name
+_AVX512_NAMES = frozenset(
+    b"skylake-avx512 cascadelake cooperlake cannonlake icelake-client icelake-server rocketlake tigerlake "
+    b"sapphirerapids".split()
+)
 
 
 def cpu_for_flags(flags: set[str]) -> bytes:
@@ -43,32 +57,40 @@ def cpu_for_flags(flags: set[str]) -> bytes:
     return next(name for needed, name in _LIBRARIES if needed <= flags)
 
 
+def needs_another_name(name: bytes, flags: set[str]) -> bool:
+    """Whether kernels compiled for `name` do not fit the library that PoCL chooses by `flags`."""
+    return name == _UNKNOWN or (name in _AVX512_NAMES) != (flags >= _AVX512)
+
+
 def name_cpu(device_handle: int, version: str) -> str:
-    """Give a PoCL device a target CPU that its compiler accepts; its name, or "" if nothing was done.
+    """Give a PoCL device a target CPU that fits its library; that CPU's name, or "" if nothing was done.
 
     `device_handle` is the `cl_device_id`, `version` its CL_DEVICE_VERSION, which ends in the name of
     the CPU that PoCL found. Anything unexpected leaves the device as it is.
     """
-    if not version.endswith("-" + _UNKNOWN.decode()) or platform.machine() not in ("x86_64", "AMD64"):
+    name = version.partition(_BEFORE_NAME)[2].encode()
+    if not name or platform.machine() not in ("x86_64", "AMD64"):
         return ""
     try:
+        flags = processor_flags()
+        if not flags or not needs_another_name(name, flags):
+            return ""
         with open("/proc/self/mem", "rb", buffering=0) as memory:
-            field = find_name_field(partial(_read, memory.fileno()), device_handle)
-        flags = _processor_flags()
+            field = find_name_field(partial(_read, memory.fileno()), device_handle, name)
     except OSError:
         return ""  # not Linux, or a hardened one
-    if field is None or not flags:
+    if field is None:
         return ""
     libc = ctypes.CDLL(None)
     libc.strdup.restype = ctypes.c_void_p  # PoCL may free the name, so it has to come from malloc
     libc.strdup.argtypes = [ctypes.c_char_p]
-    name = cpu_for_flags(flags)
-    ctypes.c_void_p.from_address(field).value = libc.strdup(name)
-    return name.decode()
+    stand_in = cpu_for_flags(flags)
+    ctypes.c_void_p.from_address(field).value = libc.strdup(stand_in)
+    return stand_in.decode()
 
 
-def find_name_field(read: Reader, structure: int) -> int | None:
-    """The address of the field that follows the target triple and points to "generic".
+def find_name_field(read: Reader, structure: int, name: bytes) -> int | None:
+    """The address of the field that follows the target triple and points to `name`.
 
     `read(address, size)` returns what lies there, nothing where no memory is mapped.
     """
@@ -76,7 +98,7 @@ def find_name_field(read: Reader, structure: int) -> int | None:
     count = len(raw) // _POINTER
     texts = [read(p, 64).partition(b"\0")[0] for p in struct.unpack_from(f"{count}P", raw)]
     for position in range(1, count):
-        if texts[position] == _UNKNOWN and texts[position - 1].startswith(b"x86_64"):
+        if texts[position] == name and texts[position - 1].startswith(b"x86_64"):
             return structure + position * _POINTER
     return None
 
@@ -89,7 +111,8 @@ def _read(memory: int, address: int, size: int) -> bytes:
         return b""
 
 
-def _processor_flags() -> set[str]:
+def processor_flags() -> set[str]:
+    """What /proc/cpuinfo says the processor can do; empty where it cannot be read."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("flags"):
             return set(line.partition(":")[2].split())

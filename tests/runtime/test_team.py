@@ -55,16 +55,14 @@ def test_threads_have_numbers_of_their_own(threads: int) -> None:
     t = Team()
     for _ in range(20):
         seen: list[int] = []
+        all_here = threading.Barrier(threads)  # however long the system takes to start them
 
-        def stay(seen: list[int] = seen) -> None:
+        def stay(seen: list[int] = seen, all_here: threading.Barrier = all_here) -> None:
             seen.append(t.number())
-            time.sleep(0.002)  # so that the others come, too
+            all_here.wait(60)
 
         t.run(threads, stay)
-        assert 0 in seen
-        assert len(set(seen)) == len(seen)
-        assert all(0 <= n < threads for n in seen)
-    assert len(seen) == threads
+        assert sorted(seen) == list(range(threads))
 
 
 def test_the_caller_waits_for_those_who_have_begun() -> None:
