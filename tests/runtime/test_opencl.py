@@ -148,13 +148,13 @@ def test_calls_are_independent_and_reusable(kernel: OpenCLKernel) -> None:
     inputs = [np.full(40, k, np.float32) for k in range(3)]
     outputs = [np.zeros(40, np.float32) for _ in inputs]
     calls = [kernel.bind(pair) for pair in zip(inputs, outputs, strict=True)]
-    for call in calls:
-        call.run()
+    for bound in calls:
+        bound.run()
     inputs[0][:] = 7
     calls[0].upload()
-    for call in reversed(calls):
-        call.run()
-        call.fetch()
+    for bound in reversed(calls):
+        bound.run()
+        bound.fetch()
     assert [o[0] for o in outputs] == [14, 2, 4]
 
 
