@@ -21,6 +21,8 @@ examples:
 #: PoCL's releases before this one have bugs that autosched works around, and an old compiler.
 _GOOD_POCL = 5
 
+_SECOND_OPENCL = 'pip install "autosched[intel-opencl]", then --target "opencl -device=intel"'
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -104,11 +106,16 @@ def _about_opencl(opencl: dict[str, Any]) -> list[Advice]:
         return [Advice("OpenCL", opencl["problem"] or "no device was found", hint)]
     advice = []
     for device in opencl["devices"]:
+        about = f"OpenCL device {device['index']}"
+        if device.get("problem"):
+            others = [d for d in opencl["devices"] if d is not device and not d.get("problem")]
+            hint = f'--target "opencl -device={others[0]["index"]}"' if others else _SECOND_OPENCL
+            advice.append(Advice(about, f"it fails a small program: {device['problem']}", hint))
         version = re.match(r"\d+", device["driver"])
         if "Portable Computing" in device["platform"] and version and int(version[0]) < _GOOD_POCL:
             why = f"PoCL {device['driver']} is old: it knows no newer CPUs, and needs the work-arounds autosched has"
-            hint = f"where your system has PoCL {_GOOD_POCL}.0 or newer, prefer it"
-            advice.append(Advice(f"OpenCL device {device['index']}", why, hint))
+            hint = f"prefer PoCL {_GOOD_POCL}.0 or newer of your system where it has one, or {_SECOND_OPENCL}"
+            advice.append(Advice(about, why, hint))
     return advice
 
 
@@ -153,6 +160,8 @@ def _opencl_lines(devices: list[dict[str, Any]]) -> list[str]:
         memory = f"{d['global_memory'] / 2**30:.1f} GiB, {d['shared_memory'] // 1024} KiB local"
         units = f"{d['compute_units']} compute units, work-groups up to {d['max_work_group']}"
         lines.append(f"     {units}, {memory}, {floats}")
+        state = "fails a small program" if d.get("problem") else "runs a small program correctly"
+        lines.append("     " + "; ".join(filter(None, (state, d.get("note")))))
     return lines
 
 

@@ -1,6 +1,6 @@
-"""What OpenCL has here, asked in a process of its own: a broken driver may crash or hang it.
+"""What OpenCL has here, asked in processes of their own: a broken driver may crash or hang them.
 
-`python -m autosched.cli.opencl_probe` prints `{"devices": [...], "problem": "..."}`.
+`main()` prints `{"devices": [...], "problem": "..."}`, and `main(["0"])` what device 0 gets wrong: `{"problem": ""}`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,39 +21,57 @@ TIMEOUT_S = 30.0
 
 _ROOT = Path(__file__).resolve().parents[2]
 # The package is found in the child as it was here; appended, so that nothing of ours hides a module.
-_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from autosched.cli.opencl_probe import main; main()"
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from autosched.cli.opencl_probe import main; main(sys.argv[2:])"
+_COMMAND = (sys.executable, "-P", "-c", _PROGRAM, str(_ROOT))
 
 
-def probe(command: tuple[str, ...] = (sys.executable, "-P", "-c", _PROGRAM, str(_ROOT))) -> dict[str, Any]:
-    """The devices, as `DeviceInfo` fields, and a `problem`, empty unless there are none. Never raises."""
+def probe(command: tuple[str, ...] = _COMMAND) -> dict[str, Any]:
+    """The devices, as `DeviceInfo` fields, and a `problem`, empty unless there are none. Never raises.
+
+    Each device has a `problem` of its own: what it gets wrong when it runs a small program, empty where it works.
+    """
+    answer = _answer(command)
+    if answer["problem"] or not isinstance(answer.get("devices"), list):
+        return {"devices": [], "problem": answer["problem"] or "the drivers' answer is not understood"}
+    for device in answer["devices"]:
+        device["problem"] = _answer((*command, str(device["index"])))["problem"]
+    return answer
+
+
+def _answer(command: tuple[str, ...]) -> dict[str, Any]:
+    """The last line that a process prints, an object with a `problem`; that is why there is no such line."""
     try:
         done = subprocess.run(
             command, capture_output=True, timeout=TIMEOUT_S, text=True, errors="replace", stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        return {"devices": [], "problem": f"the OpenCL drivers did not answer within {TIMEOUT_S:g} s"}
+        return {"problem": f"the OpenCL driver did not answer within {TIMEOUT_S:g} s"}
     except OSError as error:
-        return {"devices": [], "problem": f"the drivers could not be asked: {error}"}
+        return {"problem": f"the OpenCL drivers could not be asked: {error}"}
     try:
         found = json.loads(done.stdout.splitlines()[-1])
-        return {"devices": list(found["devices"]), "problem": str(found["problem"])}
+        return {**found, "problem": str(found["problem"])}
     except (IndexError, KeyError, TypeError, ValueError):
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return {"devices": [], "problem": f"asking the OpenCL drivers ended with status {done.returncode}: {last}"}
+        return {"problem": f"asking the OpenCL driver ended with status {done.returncode}: {last}"}
 
 
-def main() -> None:
-    """Ask the drivers and print the answer."""
+def main(arguments: Sequence[str] = ()) -> None:
+    """Ask the drivers, or the device whose number is given, and print the answer."""
     from autosched.errors import DeviceError
     from autosched.runtime.opencl import devices, find_device
+    from autosched.runtime.opencl_check import check_device
 
-    found, problem = devices(), ""
-    if not found:
-        try:
+    answer: dict[str, Any] = {"problem": ""}
+    try:
+        if arguments:
+            answer["problem"] = check_device(find_device(arguments[0]))
+        else:
+            answer["devices"] = [asdict(d) for d in devices()]
             find_device()
-        except DeviceError as error:
-            problem = error.why
-    print(json.dumps({"devices": [asdict(d) for d in found], "problem": problem}), flush=True)
+    except DeviceError as error:
+        answer["problem"] = error.why
+    print(json.dumps(answer), flush=True)
     os._exit(0)  # a driver's clean-up may hang or crash, and there is nothing left to do
 
 

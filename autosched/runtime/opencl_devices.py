@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from autosched.errors import DeviceError
-from autosched.runtime.pocl import name_cpu
+from autosched.runtime.intel_opencl import vendors
+from autosched.runtime.pocl import is_pocl, name_cpu
 from autosched.target import Target
 
 __all__ = ["DeviceInfo", "Session", "device_limits", "devices", "find_device", "open_session", "opencl"]
@@ -85,7 +86,8 @@ def _discover() -> tuple[tuple[tuple[DeviceInfo, Any], ...], str]:
     found: list[tuple[DeviceInfo, Any]] = []
     problem = "no OpenCL driver was found"
     try:
-        platforms = cl.get_platforms()
+        with vendors():
+            platforms = cl.get_platforms()
     except cl.Error:
         platforms = []
     for platform in platforms:
@@ -99,8 +101,7 @@ def _discover() -> tuple[tuple[tuple[DeviceInfo, Any], ...], str]:
 
 def _describe(cl: Any, index: int, platform: Any, device: Any) -> DeviceInfo:
     extensions = device.extensions.split()
-    is_pocl = "Portable Computing Language" in platform.name
-    stand_in = name_cpu(device.int_ptr, device.version) if is_pocl else ""
+    stand_in = name_cpu(device.int_ptr, device.version, device.driver_version) if is_pocl(platform.name) else ""
     return DeviceInfo(
         index=index,
         platform=platform.name.strip(),
@@ -117,7 +118,7 @@ def _describe(cl: Any, index: int, platform: Any, device: Any) -> DeviceInfo:
         max_allocation=device.max_mem_alloc_size,
         fp16="cl_khr_fp16" in extensions,
         fp64="cl_khr_fp64" in extensions,
-        note=f"this PoCL does not know the processor and compiles for {stand_in}" if stand_in else "",
+        note=f"this PoCL does not know the processor; it compiles for {stand_in}" if stand_in else "",
     )
 
 
@@ -141,14 +142,15 @@ def devices() -> list[DeviceInfo]:
 def find_device(spec: str = "") -> DeviceInfo:
     """The device that `spec` means: its index, or a part of its name or its platform's.
 
-    Without `spec`, the first device that is not a CPU, else the first. Raises DeviceError.
+    Without `spec`, the first device that is not a CPU, else PoCL, for whose way to run kernels the generated
+    schedules are made, else the first. Raises DeviceError.
     """
     found, problem = devices(), _discover()[1]
     asked = f"device {spec!r}" if spec else "an OpenCL device"
     if not found:
         raise DeviceError(problem, asked=asked, legal=_INSTALL)
     if not spec:
-        return next((d for d in found if not d.is_cpu), found[0])
+        return min(found, key=lambda d: (d.is_cpu, not is_pocl(d.platform), d.index))
     if spec.isdigit():
         matches = [d for d in found if d.index == int(spec)]
     else:

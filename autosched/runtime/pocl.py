@@ -26,7 +26,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-__all__ = ["cpu_for_flags", "find_name_field", "name_cpu", "needs_another_name", "processor_flags"]
+__all__ = ["cpu_for_flags", "find_name_field", "is_pocl", "name_cpu", "needs_another_name", "processor_flags"]
 
 Reader = Callable[[int, int], bytes]
 
@@ -35,6 +35,7 @@ _STRUCTURE_BYTES = 2048  #: how far into the device structure to look; the field
 _POINTER = struct.calcsize("P")
 #: what stands before the CPU's name in CL_DEVICE_VERSION: `... pthread-x86_64-unknown-linux-gnu-znver3`
 _BEFORE_NAME = "-linux-gnu-"
+_KNOWS_NEW_CPUS = 4  #: PoCL's first release with an LLVM (16) that knows Zen 4
 
 #: PoCL's libraries of built-in functions, best first: processor flags they need, and the CPU they are for
 _LIBRARIES = (
@@ -62,14 +63,23 @@ def needs_another_name(name: bytes, flags: set[str]) -> bool:
     return name == _UNKNOWN or (name in _AVX512_NAMES) != (flags >= _AVX512)
 
 
-def name_cpu(device_handle: int, version: str) -> str:
+def is_pocl(platform_name: str) -> bool:
+    """Whether an OpenCL platform is PoCL."""
+    return "Portable Computing Language" in platform_name
+
+
+def name_cpu(device_handle: int, version: str, driver: str) -> str:
     """Give a PoCL device a target CPU that fits its library; that CPU's name, or "" if nothing was done.
 
-    `device_handle` is the `cl_device_id`, `version` its CL_DEVICE_VERSION, which ends in the name of
-    the CPU that PoCL found. Anything unexpected leaves the device as it is.
+    `device_handle` is the `cl_device_id`; `version` its CL_DEVICE_VERSION, which ends in the name of
+    the CPU that PoCL found; `driver` its CL_DRIVER_VERSION. PoCL 4 has LLVM 16, which knows these CPUs.
+    Anything unexpected leaves the device as it is.
     """
     name = version.partition(_BEFORE_NAME)[2].encode()
-    if not name or platform.machine() not in ("x86_64", "AMD64"):
+    major = driver.partition(".")[0]
+    if not name or not major.isdigit() or int(major) >= _KNOWS_NEW_CPUS:
+        return ""
+    if platform.machine() not in ("x86_64", "AMD64"):
         return ""
     try:
         flags = processor_flags()

@@ -196,6 +196,30 @@ def test_an_old_pocl_is_pointed_out() -> None:
     assert "PoCL 3.0-rc2 is old" in advice.why
 
 
+def test_a_device_that_fails_a_small_program_is_pointed_out() -> None:
+    machine_found = found()
+    devices = machine_found["opencl"]["devices"]
+    devices[0]["problem"] = "vectors are computed wrongly"
+    (advice,) = doctor.advise(machine_found)
+    assert "vectors are computed wrongly" in advice.why and "intel-opencl" in advice.hint
+    devices.append({**devices[0], "index": 1, "problem": ""})
+    (advice,) = doctor.advise(machine_found)
+    assert advice.hint == '--target "opencl -device=1"'
+    assert "fails a small program" in "\n".join(doctor._lines(machine_found, []))
+
+
+def test_a_device_is_asked_in_a_process_of_its_own() -> None:
+    """The first answers, the second ends the process that asks it."""
+    listing = {"devices": [{"index": 0}, {"index": 1}], "problem": ""}
+    program = f"""
+import json, os, sys
+if sys.argv[1:] == ["1"]: os.kill(os.getpid(), 11)
+print(json.dumps({{"problem": ""}} if sys.argv[1:] else {listing!r}))
+"""
+    first, second = opencl_probe.probe((sys.executable, "-c", program))["devices"]
+    assert first["problem"] == "" and "ended with status -11" in second["problem"]
+
+
 @pytest.mark.parametrize(
     ("program", "problem"),
     [

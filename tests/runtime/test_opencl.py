@@ -8,6 +8,7 @@ import struct
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 
 import numpy as np
@@ -19,8 +20,8 @@ from autosched.errors import BuildError, DeviceError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, call, cast, ceildiv, const, logical_and, maximum, minimum, ramp, var
 from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Launch, Stmt, Store, load, seq
+from autosched.runtime import intel_opencl, opencl_devices, pocl
 from autosched.runtime import load as load_kernel
-from autosched.runtime import opencl_devices, pocl
 from autosched.runtime.opencl import OpenCLKernel, device_limits, devices, find_device
 from autosched.target import Target
 
@@ -399,11 +400,42 @@ def test_the_name_is_found_behind_the_triple() -> None:
 
 
 def test_a_device_that_is_not_understood_is_left_alone() -> None:
-    assert pocl.name_cpu(8, "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic") == ""
-    assert pocl.name_cpu(8, "OpenCL 3.1 LINUX") == ""
+    version = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic"
+    assert pocl.name_cpu(8, version, "3.0-rc2") == pocl.name_cpu(8, version, "5.0") == ""
+    assert pocl.name_cpu(8, "OpenCL 3.1 LINUX", "2026.22") == ""
     for device in devices():
+        if not pocl.is_pocl(device.platform) or not device.driver.startswith("3."):
+            continue
         name = device.version.partition("-linux-gnu-")[2].encode()
         assert bool(device.note) == (bool(name) and pocl.needs_another_name(name, pocl.processor_flags()))
+
+
+def test_intels_runtime_is_listed_beside_the_systems_drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libintelocl.so").touch()
+    (tmp_path / "vendors").mkdir()
+    (tmp_path / "vendors" / "gpu.icd").write_text("libgpu.so")
+    monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    with intel_opencl.vendors(tmp_path / "vendors"):
+        folder = Path(os.environ["OCL_ICD_VENDORS"])
+        listed = {path.name: path.read_text().strip() for path in folder.iterdir()}
+    library = str(tmp_path / "lib" / "libintelocl.so")
+    assert listed == {"gpu.icd": "libgpu.so", "autosched-intel-cpu.icd": library}
+    assert "OCL_ICD_VENDORS" not in os.environ and not folder.exists()
+    monkeypatch.setenv("OCL_ICD_VENDORS", "/mine")
+    with intel_opencl.vendors(tmp_path / "vendors"):
+        assert os.environ["OCL_ICD_VENDORS"] == "/mine"
+
+
+def test_the_default_device_is_a_gpu_then_pocl(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = replace(devices()[0], index=0, platform="Intel(R) OpenCL", is_cpu=True)
+    pocl_cpu = replace(cpu, index=1, platform="Portable Computing Language")
+    gpu = replace(cpu, index=2, platform="NVIDIA CUDA", is_cpu=False)
+    for found, default in (([cpu, pocl_cpu, gpu], gpu), ([cpu, pocl_cpu], pocl_cpu), ([cpu], cpu)):
+        monkeypatch.setattr(opencl_devices, "devices", lambda found=found: found)
+        assert find_device() == default
+        assert find_device("intel") == cpu
 
 
 def test_vectors_of_512_bits_reach_the_functions_of_the_library() -> None:
