@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ALIGNMENT", "GuardedArray"]
+__all__ = ["ALIGNMENT", "GuardedArray", "protect"]
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 #: Where arrays start within a cache line: large NumPy arrays follow malloc's header, so that vectors
@@ -43,8 +43,8 @@ class GuardedArray:
             self._memory.madvise(mmap.MADV_HUGEPAGE)
         whole = np.frombuffer(self._memory, dtype=np.uint8)
         start = page + inner - room
-        _protect(whole.ctypes.data, page)
-        _protect(whole.ctypes.data + page + inner, page)
+        protect(whole.ctypes.data, page)
+        protect(whole.ctypes.data + page + inner, page)
         self._margins = (whole[page:start], whole[start + nbytes : page + inner])
         self.array: np.ndarray[Any, Any] = whole[start : start + nbytes].view(dtype).reshape(shape)
         self.repair()
@@ -62,7 +62,7 @@ def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def _protect(address: int, nbytes: int) -> None:
+def protect(address: int, nbytes: int) -> None:
     """Forbid any access to whole pages. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), _PROT_NONE):

@@ -133,7 +133,8 @@ class Case:
         s = self._schedule_of(program)
         target, how = BACKENDS[self.backend]
         with np.errstate(all="ignore"):
-            check_against_reference(program.args, s, target, program.inputs(self.seed), how, self.knobs)
+            inputs, at_end = program.inputs(self.seed), self.seed % 4 != 0  # reading too far is the commoner mistake
+            check_against_reference(program.args, s, target, inputs, how, self.knobs, at_end=at_end)
 
     @property
     def fingerprint(self) -> str:

@@ -11,12 +11,13 @@ kinds of operations in `autosched.testing.programs`.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ class Worker:
 
 
 def campaign(
-    seeds: Sequence[int], backends: Sequence[str], budget: float | None = None, generated: bool = False
+    seeds: Iterable[int], backends: Sequence[str], budget: float | None = None, generated: bool = False
 ) -> Iterator[tuple[Case | None, Verdict]]:
     """Every seed on every backend; for a failure the case, made smaller, and else None. With `generated`, the
     schedules are those that sketch rules make."""
@@ -132,7 +133,7 @@ def _kind(error: Exception) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a campaign, or one case; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m autosched.testing.fuzz", description=__doc__)
-    parser.add_argument("--seeds", default="0:100", help="first:end")
+    parser.add_argument("--seeds", default="0:100", help="first:end; `first:` goes on until --budget or Ctrl-C")
     parser.add_argument("--backend", action="append", choices=tuple(BACKENDS), help="all of them without one")
     parser.add_argument("--generated", action="store_true", help="schedules that sketch rules make")
     parser.add_argument("--budget", type=float, help="seconds")
@@ -149,9 +150,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(case)
         case.check()
         return 0
-    first, _, end = args.seeds.partition(":")
-    seeds = range(int(first), int(end or int(first) + 1))
-    return _report(campaign(seeds, args.backend or tuple(BACKENDS), args.budget, args.generated), args.failures)
+    return _report(
+        campaign(_seeds(args.seeds), args.backend or tuple(BACKENDS), args.budget, args.generated), args.failures
+    )
+
+
+def _seeds(text: str) -> Iterable[int]:
+    """`7` is one seed, `0:100` a hundred, `0:` all that follow."""
+    first, colon, end = text.partition(":")
+    if colon and not end:
+        return itertools.count(int(first))
+    return range(int(first), int(end or int(first) + 1))
 
 
 def _report(verdicts: Iterator[tuple[Case | None, Verdict]], folder: Path) -> int:
@@ -170,13 +179,15 @@ def _report(verdicts: Iterator[tuple[Case | None, Verdict]], folder: Path) -> in
     except KeyboardInterrupt:
         pass
     print(_summary(passed, failed, seen))
+    for kind, count in failed.most_common():
+        print(f"  {count} {kind}")
     return int(bool(failed))
 
 
 def _summary(passed: Counter[str], failed: Counter[str], seen: set[str]) -> str:
     counts = ", ".join(f"{count} on {backend}" for backend, count in passed.items())
-    wrong = "; ".join(f"{count} failed with {kind}" for kind, count in failed.items())
-    return f"{passed.total()} passed ({counts}), {len(seen)} distinct cases" + (f"; {wrong}" if wrong else "")
+    wrong = f"; {failed.total()} failed" if failed else ""
+    return f"{passed.total()} passed ({counts}), {len(seen)} distinct cases{wrong}"
 
 
 def _show(case: Case | None, verdict: Verdict, folder: Path) -> None:

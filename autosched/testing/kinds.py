@@ -11,15 +11,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from autosched import te
+from autosched.ir.dtype import SCALAR_DTYPES
 from autosched.ir.expr import Expr, variables
 from autosched.te.tensor import Tensor
-from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker
+from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
+from autosched.testing.typed_kinds import TYPED_KINDS
 
 __all__ = ["KINDS"]
-
-
-def _clamp(index: object, extent: object) -> Expr:
-    return te.max(te.min(index, extent - 1), 0)  # type: ignore[operator]
 
 
 # -- the kinds of stages ----------------------------------------------------------------------------
@@ -58,7 +56,7 @@ def elementwise(m: Maker) -> Tensor | None:
 def converted(m: Maker) -> Tensor | None:
     """Another element type."""
     a = m.pick()
-    to = m.rng.choice(("int32", "float32", "int16", "uint16", "float64", "int8", "bool"))
+    to = m.rng.choice(SCALAR_DTYPES)
     bound = m.size_of(a) if a.dtype.is_float else 2.0**a.dtype.bits
     return m.stage(a.shape, lambda *i: m.read(a, i).astype(to), bound, is_cast=True)
 
@@ -72,7 +70,7 @@ def clamped_stencil(m: Maker) -> Tensor | None:
     def body(*i: Expr) -> object:
         def at(shift: Sequence[int]) -> Expr:
             return m.read(
-                a, [_clamp(x + o, d) if k in axes else x for k, (x, o, d) in enumerate(zip(i, shift, a.shape))]
+                a, [clamp(x + o, d) if k in axes else x for k, (x, o, d) in enumerate(zip(i, shift, a.shape))]
             )
 
         return at(offsets[0]) + at(offsets[1]) + at(offsets[2])
@@ -103,7 +101,7 @@ def blur(m: Maker) -> Tensor | None:
     shape = [d + 2 if k == axis else d for k, d in enumerate(a.shape)]
 
     def around(*i: Expr) -> object:
-        return m.read(a, [_clamp(x - 1, a.shape[axis]) if k == axis else x for k, x in enumerate(i)])
+        return m.read(a, [clamp(x - 1, a.shape[axis]) if k == axis else x for k, x in enumerate(i)])
 
     wide = m.stage(shape, around, m.size_of(a)) if m.lengths(a.shape)[axis] else None
     if wide is None:
@@ -165,7 +163,7 @@ def gathered(m: Maker) -> Tensor | None:
         place = b(*i[: b.ndim]).astype("int32")
         if beside is not None:
             place = place + (i[-1] if beside == "axis" else beside)
-        return m.read(a, [_clamp(place, a.shape[0]), *i[b.ndim :]])
+        return m.read(a, [clamp(place, a.shape[0]), *i[b.ndim :]])
 
     return m.stage([*b.shape, *rest], body, m.size_of(a)) if b.ndim + len(rest) <= 3 else None
 
@@ -187,7 +185,7 @@ def divided(m: Maker) -> Tensor | None:
 
     def body(*i: Expr) -> object:
         x = operation(scale * i[axis] + shift, divisor)
-        at = te.floormod(x, a.shape[axis]) if wraps else _clamp(x, a.shape[axis])
+        at = te.floormod(x, a.shape[axis]) if wraps else clamp(x, a.shape[axis])
         element = m.read(a, [at if k == axis else e for k, e in enumerate(i)])
         return element + x.astype(a.dtype) if adds and not a.dtype.is_bool else element
 
@@ -377,5 +375,5 @@ def scattered(m: Maker) -> Tensor | None:
 KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, divided, row_reduced, matmul,
-    convolved, spread, scanned, scattered, several, extreme, of_pairs, reduced_otherwise,
+    convolved, spread, scanned, scattered, several, extreme, of_pairs, reduced_otherwise, *TYPED_KINDS,
 )  # fmt: skip

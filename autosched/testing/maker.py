@@ -13,7 +13,7 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, as_expr, variables
 from autosched.te.tensor import Tensor
 
-__all__ = ["LENGTHS", "MAX_ELEMENTS", "Maker", "length_of"]
+__all__ = ["LENGTHS", "MAX_ELEMENTS", "SPECIAL", "Maker", "clamp", "length_of"]
 
 #: lengths of dimensions: 1, primes, powers of two and their neighbours
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17)
@@ -21,7 +21,14 @@ LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17)
 MAX_ELEMENTS = 700
 #: float values stay below this: half of what float32 holds exactly
 MAX_FLOAT = 2.0**22
+#: how the names of inputs begin that hold NaN, infinities and zeros of either sign among small numbers
+SPECIAL = "special"
 _DTYPES = ("float32", "float32", "int32", "int32", "int16", "uint8", "uint16", "float64")
+
+
+def clamp(index: object, extent: object) -> Expr:
+    """An index moved inside a dimension."""
+    return te.max(te.min(index, extent - 1), 0)  # type: ignore[operator]
 
 
 def length_of(d: Expr, sizes: dict[str, int]) -> int:
@@ -53,7 +60,7 @@ class Maker:
         length = self.rng.choice(self.lengths_drawn)
         made: object = length
         if self.symbolic and len(self.sizes) < 3 and self.rng.random() < 0.6:
-            made = te.var("nmk"[len(self.sizes)])
+            made = te.var("nmk"[len(self.sizes)], self.rng.choice(("int32", "int32", "int32", "int64")))
             self.sizes[made.name] = length
         self.dims.append(made)
         return made
@@ -66,8 +73,9 @@ class Maker:
         return min(self.lengths_drawn) <= count <= MAX_ELEMENTS
 
     # -- tensors ----------------------------------------------------------------------------------
-    def placeholder(self, shape: Sequence[object], of: str | None = None) -> Tensor:
-        made = te.placeholder(tuple(shape), of or self.rng.choice(_DTYPES), f"in{len(self.inputs)}")
+    def placeholder(self, shape: Sequence[object], of: str | None = None, special: bool = False) -> Tensor:
+        name = f"{SPECIAL if special else 'in'}{len(self.inputs)}"
+        made = te.placeholder(tuple(shape), of or self.rng.choice(_DTYPES), name)
         self.inputs.append(made)
         self.bound[made] = 4
         return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -10,6 +11,7 @@ import numpy as np
 
 from autosched.ir.stmt import For, Function, Stmt, map_stmt, substitute_stmt
 from autosched.lower.pipeline import lower_structure
+from autosched.measure.guard import protect
 from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.reference import reference
@@ -38,10 +40,13 @@ def check_against_reference(
     backend: Literal["native", "interpreter", "interpreter-backwards"] = "native",
     knobs: dict[str, int] | None = None,
     more: Sequence[Sequence[np.ndarray]] = (),
+    *,
+    at_end: bool = True,
 ) -> None:
     """Run a schedule on `inputs` (for the placeholders in `args`, in order) and compare with the oracle.
 
-    `more` are further inputs for the same code, of other sizes where these are symbolic.
+    `more` are further inputs for the same code, of other sizes where these are symbolic. Arguments end at a page
+    that must not be touched, or begin at one unless `at_end`: who reads or writes past them dies of SIGSEGV.
 
     `native` compiles for the target; the interpreter also finds accesses out of bounds and reads of
     what was never written. Results must be equal bit for bit, so give inputs that make them exact.
@@ -53,7 +58,7 @@ def check_against_reference(
     for given in (inputs, *more):
         expected = reference(args, given)
         left, wanted = iter(given), iter(expected)
-        places = [_Fenced(next(wanted if not isinstance(t.op, PlaceholderOp) else left)) for t in args]
+        places = [_Fenced(next(wanted if not isinstance(t.op, PlaceholderOp) else left), at_end) for t in args]
         for t, place in zip(args, places, strict=True):
             if not isinstance(t.op, PlaceholderOp):
                 place.poison()
@@ -68,15 +73,26 @@ def check_against_reference(
 
 
 class _Fenced:
-    """A copy of an array, in memory that shows whether anything was written around it."""
+    """A copy of an array that ends, or begins, at a page that must not be touched.
 
-    MARGIN = 4096  # bytes on either side
+    A read or write beyond that side ends the process. A write beyond the other one changes a pattern, up to the
+    next page, which must not be touched either.
+    """
+
     PATTERN = 0xA5
 
-    def __init__(self, values: np.ndarray) -> None:
-        self.memory = np.full(values.nbytes + 2 * self.MARGIN, self.PATTERN, np.uint8)
-        inside = self.memory[self.MARGIN : self.MARGIN + values.nbytes]
-        self.array = inside.view(values.dtype).reshape(values.shape)
+    def __init__(self, values: np.ndarray, at_end: bool) -> None:
+        page = mmap.PAGESIZE
+        pages = -(-values.nbytes // page) + 1
+        self._memory = mmap.mmap(-1, (pages + 2) * page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        whole = np.frombuffer(self._memory, np.uint8)
+        protect(whole.ctypes.data, page)
+        protect(whole.ctypes.data + (pages + 1) * page, page)
+        usable = whole[page : (pages + 1) * page]
+        usable[:] = self.PATTERN
+        start = usable.size - values.nbytes if at_end else 0
+        self._margins = usable[:start], usable[start + values.nbytes :]
+        self.array = usable[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
         self.array[...] = values
 
     def poison(self) -> None:
@@ -84,8 +100,7 @@ class _Fenced:
         self.array.reshape(-1).view(np.uint8)[:] = self.PATTERN if self.array.dtype != bool else 1
 
     def is_intact(self) -> bool:
-        fences = (self.memory[: self.MARGIN], self.memory[len(self.memory) - self.MARGIN :])
-        return all(bool((fence == self.PATTERN).all()) for fence in fences)
+        return all(bool((margin == self.PATTERN).all()) for margin in self._margins)
 
 
 def _runner(function: Function, target: Target, backend: str) -> Callable[[list[np.ndarray]], None]:

@@ -18,7 +18,7 @@ import numpy as np
 from autosched.ir.expr import variables
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 from autosched.testing.kinds import KINDS
-from autosched.testing.maker import LENGTHS, Maker, length_of
+from autosched.testing.maker import LENGTHS, SPECIAL, Maker, length_of
 
 __all__ = ["RandomProgram", "random_program"]
 
@@ -38,7 +38,11 @@ class RandomProgram:
             if isinstance(t.op, PlaceholderOp):
                 shape = [length_of(d, self.sizes) for d in t.shape]
                 low = 0 if t.dtype.kind == "uint" else -4
-                arrays.append(draw.integers(low, 4, shape, endpoint=True).astype(t.dtype.numpy))
+                array = draw.integers(low, 4, shape, endpoint=True).astype(t.dtype.numpy)
+                if t.name.startswith(SPECIAL):
+                    replaced = draw.random(shape) < 0.5
+                    array = np.where(replaced, draw.choice(np.array(_SPECIAL_VALUES, array.dtype), shape), array)
+                arrays.append(array)
         return arrays
 
     def describe(self) -> str:
@@ -49,6 +53,8 @@ class RandomProgram:
             lines.append(f"{op.name}[{', '.join(map(repr, op.shape))}]: {op.dtype}{body}")
         return "\n".join(line for line in lines if line)
 
+
+_SPECIAL_VALUES = (np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 2.5, 300.0, -40_000.0)
 
 #: lengths of a program's dimensions
 _STYLES = (*(LENGTHS,) * 8, (1, 1, 2, 7), (0, 1, 3, 5, 8))
@@ -62,8 +68,8 @@ def random_program(rng: random.Random, symbolic: bool = True) -> RandomProgram:
     while len(m.stages) < wanted:
         rng.choice(KINDS)(m)
     outputs = [m.stages[-1]]
-    if len(m.stages) > 1 and rng.random() < 0.15:
-        outputs.append(rng.choice(m.stages[:-1]))
+    if len(m.stages) > 1 and rng.random() < 0.25:
+        outputs += rng.sample(m.stages[:-1], min(rng.choice((1, 1, 2)), len(m.stages) - 1))
     needed = set(Graph.of(outputs).ops)
     inputs = [t for t in m.inputs if t.op in needed]
     known = {d for t in inputs for d in t.shape}
