@@ -62,22 +62,24 @@ def check_tails(s: Schedule, extents: dict[Stage, dict[Loop, Expr]], an: Analyze
     """What must hold of knobs and sizes so that every `exact` split divides. Raises ScheduleError
     where it never does."""
     found: dict[Expr, Constraint] = {}
-    for stage in s.stages:
-        for r in stage.relations if stage in extents else ():
-            if not isinstance(r, Split) or r.tail != "exact":
-                continue
-            extent = extents[stage][r.parent]
-            condition = an.simplify(divides(r, extent))
-            step = r.factor if r.factor is not None else r.nparts
-            reason = f"{r.parent.full_name} has {extent!r} iterations, which {step!r} has to divide"
-            if is_const(condition, False):
-                raise ScheduleError(
-                    reason,
-                    asked=s.earlier("split", stage, f"{r.parent.name}, disable_predication=True"),
-                    legal="tail='guard' without disable_predication, or a factor that divides",
-                )
-            if not is_const(condition, True):
-                found.setdefault(condition, Constraint(condition, reason))
+    exact: list[tuple[Split, Expr]] = []
+    for x in s.stages:
+        exact += x.factored
+        exact += [(r, extents[x][r.parent]) for r in x.relations if isinstance(r, Split) and x in extents]
+    for r, extent in exact:
+        if r.tail != "exact":
+            continue
+        condition = an.simplify(divides(r, extent))
+        step = r.factor if r.factor is not None else r.nparts
+        reason = f"{r.parent.full_name} has {extent!r} iterations, which {step!r} has to divide"
+        if is_const(condition, False):
+            raise ScheduleError(
+                reason,
+                asked=s.earlier("split", r.parent.stage, f"{r.parent.name}, disable_predication=True"),
+                legal="tail='guard' without disable_predication, or a factor that divides",
+            )
+        if not is_const(condition, True):
+            found.setdefault(condition, Constraint(condition, reason))
     return list(found.values())
 
 

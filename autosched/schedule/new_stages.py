@@ -18,7 +18,7 @@ from autosched.ir.expr import (
 from autosched.ir.visit import rewrite, substitute
 from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates
+from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates, loop_extents
 from autosched.schedule.stage import Attach, Loop, Split, Stage
 from autosched.schedule.tails import GUARDED
 from autosched.te.reduction import Reduction
@@ -251,7 +251,7 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0
     reads = [make("read", t.dtype, tuple(indices), t) for t in op.outputs]
     inits = reduction.parts(body.args)[2] if body.op == "reduce" else ()
     totals = [make("reduce", e.dtype, (*reads, const(True), *inits), e.value.over([again])) for e in stage.body]
-    stage.replace_reduction(again, tuple(totals))
+    stage.replace_reduction(again, tuple(totals), loop_extents(stage))
     return factored.tensor if op.num_outputs == 1 else list(op.outputs)
 
 

@@ -194,6 +194,8 @@ class Stage(StageFacts):
         self.loops: list[Loop] = []
         self.relations: list[Split | Fuse] = []
         self.roots: dict[IterVar, Loop] = {}
+        #: exact splits whose loops `rfactor` has replaced, with the extents that they have to divide
+        self.factored: list[tuple[Split, Expr]] = []
         self.former: dict[IterVar, IterVar] = {}  #: axes of the operation that `rfactor` has put others in place of
         self.fetches: list[Fetch] = []
         self.intrinsic: tuple[Loop, TensorIntrin] | None = None  #: what computes the loops from that one on inwards
@@ -217,9 +219,17 @@ class Stage(StageFacts):
             self.roots[a] = loop
             self.loops.append(loop)
 
-    def replace_reduction(self, axis: IterVar, body: tuple[Expr, ...]) -> None:
-        """One new reduce loop, over `axis`, where the first one was; spatial loops stay."""
+    def replace_reduction(self, axis: IterVar, body: tuple[Expr, ...], extents: dict[Loop, Expr]) -> None:
+        """One new reduce loop, over `axis`, where the first one was; spatial loops stay.
+
+        `extents` are those of the loops so far: that exact splits of them divide is remembered here alone.
+        """
         at = next(i for i, loop in enumerate(self.loops) if loop.is_reduce)
+        self.factored += [
+            (r, extents[r.parent])
+            for r in self.relations
+            if isinstance(r, Split) and r.tail == "exact" and r.parent.is_reduce
+        ]
         for old in self.reduce_axis:
             del self.roots[old]
         self.former |= dict.fromkeys((*self.former, *self.reduce_axis), axis)
@@ -257,6 +267,7 @@ class Stage(StageFacts):
         made = [x for r in to.relations for x in ((r.outer, r.inner) if isinstance(r, Split) else (r.fused,))]
         for loop in (*to.roots.values(), *made, *(to.init.loops.values() if to.init else ())):
             loop.stage = to
+        to.factored, self.factored = self.factored, []
         self.fetches = []
 
     def reads_of_body(self) -> tuple[Tensor, ...]:

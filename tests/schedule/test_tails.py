@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from autosched.ir.stmt import Allocate, For, If, walk
 from autosched.lower import lower_structure
 from autosched.runtime.module import Module
 from autosched.schedule import TAILS, create_schedule
+from autosched.schedule.stage import Stage
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
 
@@ -186,6 +188,45 @@ def test_a_promise_about_knobs_is_a_constraint() -> None:
     assert len(structure.constraints) == 1
     for f in (3, 4):
         check_against_reference(args, s, "llvm", [np.arange(12, dtype="int32")], "interpreter", {"f": f})
+    with pytest.raises(LowerError, match="has to divide"):
+        structure.bind({"f": 5})
+
+
+EXACT: dict[str, Callable[[Stage], tuple[Any, ...]]] = {
+    "round_up": lambda x: x.split(x.loops[-1], factor=4, tail="round_up"),
+    "disable_predication": lambda x: x.split(x.loops[-1], factor=4, disable_predication=True),
+    "nparts": lambda x: x.split(x.loops[-1], nparts=4, tail="round_up"),
+    "split_into": lambda x: x.split_into(x.loops[-1], None, 4, disable_predication=True),
+    "twice": lambda x: x.split(x.split(x.loops[-1], factor=2, tail="round_up")[0], factor=2, tail="round_up"),
+}
+
+
+@pytest.mark.parametrize("cached", ["before", "after", ""])
+@pytest.mark.parametrize("factored", [0, 1])
+@pytest.mark.parametrize("exact", EXACT)
+def test_a_promise_outlives_the_loops_that_rfactor_replaces(exact: str, factored: int, cached: str) -> None:
+    """The partial results take values beyond the end of a sum that does not divide."""
+    args = sums(te.var("n"))
+    s = create_schedule(args)
+    name = s[s.cache_write(args[-1], "local")].name if cached == "before" else "S"
+    s.rfactor(name, EXACT[exact](s[name])[factored])
+    if cached == "after":
+        s.cache_write("S", "local", keep_loops=True)
+    assert_roundtrip(s, args)
+    check_against_reference(args, s, "llvm", [np.arange(8, dtype="int32")], "interpreter")
+    module = build(s, "llvm", args=args)
+    assert module(np.arange(16, dtype="int32")) == 120
+    with pytest.raises(BuildError, match="has to divide"):
+        module(np.arange(9, dtype="int32"))
+
+
+def test_a_promise_of_factored_loops_is_a_constraint_of_the_sketch() -> None:
+    args = sums(12)
+    s = create_schedule(args)
+    _, inner = s["S"].split("k", factor=s.define_knob("f", [3, 4, 5]), tail="round_up")
+    s.rfactor("S", inner)
+    structure = lower_structure(s, args, "llvm")
+    assert [c.reason for c in structure.constraints] == ["S.k has 12 iterations, which f has to divide"]
     with pytest.raises(LowerError, match="has to divide"):
         structure.bind({"f": 5})
 
