@@ -269,7 +269,7 @@ class _Nest:
 
     def _check_overlap(self, first_reduce: int) -> None:
         """Elements that shifting inwards computes twice must not be accumulated twice, nor by two
-        threads at once."""
+        threads at once: they begin anew each time only inside the loop in which elements are set."""
         shifted = {r.outer: r for r in self.stage.relations if isinstance(r, Split) and r.tail == "shift_inwards"}
         inside: dict[Loop, Split] = dict(shifted)
         for r in self.stage.relations:
@@ -278,10 +278,13 @@ class _Nest:
                     inside[r.outer] = inside[r.inner] = inside[r.parent]
                 case Fuse() if r.outer in inside or r.inner in inside:
                     inside[r.fused] = inside.get(r.outer) or inside[r.inner]
+        init = self.stage.init
         for at, loop in enumerate(self.leaves):
             split = inside.get(loop)
-            if split is not None and (at > first_reduce or loop.kind in ("parallel", "thread")):
-                why = f"it is {loop.thread or loop.kind}" if at <= first_reduce else "a reduce loop is outside it"
+            if split is not None and (at >= first_reduce or loop.kind in ("parallel", "thread")):
+                why = f"it is {loop.thread or loop.kind}" if at < first_reduce else "a reduce loop is outside it"
+                if at >= first_reduce and init is not None:
+                    why = f"elements are set once, outside {init.outside.full_name}"
                 raise LowerError(
                     f"the last block overlaps the one before, and sums would be added to twice: {why}",
                     asked=self.stage.schedule.earlier(
@@ -339,6 +342,8 @@ class _Nest:
         statement, reset = tile.statements()
         self.leaves = tile.outside
         self.guards_of_setting = []
+        if body.op in REDUCTIONS and first_reduce is not None:
+            self._check_overlap(first_reduce)
         init = None if reset is None or first_reduce is None else (first_reduce, reset)
         return self._loops(0, statement, init, self.guards)
 

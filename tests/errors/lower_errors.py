@@ -250,6 +250,13 @@ def shift_inwards_inside_the_reduction() -> None:
     lower_structure(s, args, "llvm")
 
 
+def shift_inwards_of_elements_that_are_set_once() -> None:
+    args, s = sums()
+    s["S"].split("i", factor=4, tail="auto")
+    s["S"].decompose_reduction("i.outer")
+    lower_structure(s, args, "llvm")
+
+
 def shift_inwards_across_threads() -> None:
     args, s = sums()
     s["S"].split("i", factor=4, tail="shift_inwards")
@@ -465,7 +472,9 @@ CASES: dict[str, list[Callable[[], None]]] = {
         vectorize_a_loop_of_unknown_extent, vectorize_too_many_lanes, unroll_a_loop_of_unknown_extent,
         unroll_too_much,
     ],
-    "reductions": [shift_inwards_inside_the_reduction, shift_inwards_across_threads],
+    "reductions": [
+        shift_inwards_inside_the_reduction, shift_inwards_of_elements_that_are_set_once, shift_inwards_across_threads,
+    ],
     "storage": [storage_whose_size_depends_on_a_loop],
     "scans": [
         a_bound_axis_along_which_a_step_looks_aside, work_items_that_change_places, a_shared_part_that_reads_the_state,

@@ -276,6 +276,22 @@ def test_a_tile_that_is_not_whole() -> None:
     assert "not all tiles are whole: elements are computed only where j.outer*8 + j.inner < 30" in _refused(s, args)
 
 
+@pytest.mark.parametrize("goes_on", ["outside", "inside"])
+@pytest.mark.parametrize("parts", [2, 3])
+def test_a_tile_that_overlaps_the_one_before(goes_on: str, parts: int) -> None:
+    """A tile is reset when it is begun: what it shares with another one must not be in use by then."""
+    args, s = matmul(m=30)
+    c = args[2]
+    jo, ji = s[c].split("j", factor=16, tail="shift_inwards")
+    ko, ki = s[c].split("k", factor=8)
+    s[c].reorder("i", *((ko, jo) if goes_on == "outside" else (jo, ko)), ji, ki)
+    s[c].tensorize(ji, gemv(16, 8, parts))
+    if goes_on == "outside":
+        assert "sums would be added to twice: a reduce loop is outside it" in _refused(s, args)
+    else:
+        everywhere(args, s)
+
+
 def test_a_tile_with_gaps() -> None:
     args, s = _products()
     outer, inner = s[args[2]].split("j", factor=4)

@@ -22,6 +22,12 @@ from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
 
 
+def row_sums(n: Any, m: Any) -> list[Tensor]:
+    a = te.placeholder((n, m), dtype="int32", name="A")
+    k = te.reduce_axis((0, m), name="k")
+    return [a, te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="R")]
+
+
 def pipeline(n: Any, m: Any) -> list[Tensor]:
     """A[n, m] -> B, its neighbours' sums -> C, rows of B added up -> D, what C and A make."""
     a = te.placeholder((n, m), dtype="int32", name="A")
@@ -72,6 +78,26 @@ def test_whole_tiles_ask_nothing() -> None:
     flat = lower_structure(s, [a, d], "llvm").bind()
     pieces = [x for x in walk(flat.body) if isinstance(x, For) and "C" in repr(x.body) and "B" in repr(x.body)]
     assert len(pieces) == 1  # B and C are padded alike, so the loop of C has no border
+
+
+@pytest.mark.parametrize("tail", ["auto", "shift_inwards"])
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_shifted_block_is_set_before_it_is_added_to(tail: str, fused: bool) -> None:
+    """Elements of two blocks are added to once for each block, so both blocks must begin at the identity."""
+    for place in ("outer", "inner"):
+        args = row_sums(te.var("n"), te.var("m"))
+        s = create_schedule(args)
+        loops = s["R"].split("i", factor=4, tail=tail)
+        if fused:
+            loops = s["R"].split(s["R"].fuse(*loops), factor=6)
+        s["R"].decompose_reduction(loops[place == "inner"])
+        if fused or place == "outer":
+            with pytest.raises(LowerError, match="added to twice: elements are set once, outside R.i"):
+                lower_structure(s, args, "llvm")
+            continue
+        assert_roundtrip(s, args)
+        given = matrices((5, 8), (3, 2), (8, 0), (0, 1))
+        check_against_reference(args, s, "llvm", given[0], "interpreter", more=given[1:])
 
 
 def rows_of_three(n: Any, m: Any) -> list[Tensor]:
