@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, compare, const, is_index, logical_and, make, variables
+from autosched.ir.expr import Expr, compare, const, is_index, logical_and, make, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, If, Stmt, Store, load, map_stmt
 from autosched.ir.visit import rewrite, substitute
@@ -327,5 +327,22 @@ class _Matcher:
 def _same_kind(a: Expr, b: Expr) -> bool:
     """Whether what is not in the arguments is the same: a number, a combiner, a function."""
     if a.op in REDUCTIONS:
-        return a.op == "reduce" and a.value.combiner == b.value.combiner
-    return a.op == "read" or a.value is b.value or a.value == b.value
+        return a.op == "reduce" and _same_combiner(a, b)
+    if a.op in ("read", "cast", "broadcast"):  # the last two keep their operand, which is compared as an argument
+        return True
+    return a.value is b.value or a.value == b.value
+
+
+def _same_combiner(a: Expr, b: Expr) -> bool:
+    """Whether two reductions, by name or by formula, combine values alike and begin alike."""
+    if a.value.size != b.value.size or a.value.value_index != b.value.value_index:
+        return False
+    dtypes = [e.dtype for e in a.value.parts(a.args)[0]]
+    if dtypes != [e.dtype for e in b.value.parts(b.args)[0]]:
+        return False
+    left, right = ([var(name, of) for of in dtypes] for name in ("left", "right"))
+    pairs = [
+        *zip(a.value.combine(left, right), b.value.combine(left, right), strict=True),
+        *zip(a.value.identity(dtypes), b.value.identity(dtypes), strict=True),
+    ]
+    return all(x is y for x, y in pairs)

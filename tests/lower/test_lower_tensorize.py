@@ -51,22 +51,30 @@ def everywhere(args: list[te.Tensor], s: Schedule) -> None:
     np.testing.assert_array_equal(build(s, args=args)(*inputs), expected)
 
 
-def matmul(n: int = 8, m: int = 32, length: int = 24) -> tuple[list[te.Tensor], Schedule]:
-    a, b = te.placeholder((n, length), name="A"), te.placeholder((m, length), name="B")
+#: the types of the two factors and of the sum
+Types = tuple[str, str, str]
+SINGLE: Types = ("float32", "float32", "float32")
+
+
+def matmul(n: int = 8, m: int = 32, length: Any = 24, types: Types = SINGLE) -> tuple[list[te.Tensor], Schedule]:
+    a, b = te.placeholder((n, length), types[0], name="A"), te.placeholder((m, length), types[1], name="B")
     k = te.reduce_axis((0, length), name="k")
-    c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), name="C")
+    c = te.compute(
+        (n, m), lambda i, j: te.sum(a[i, k].astype(types[2]) * b[j, k].astype(types[2]), axis=k), name="C"
+    )
     return [a, b, c], create_schedule(c)
 
 
-def _operands(m: int, length: int) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-    a, b = te.placeholder((length,), name="a"), te.placeholder((m, length), name="b")
+def _operands(m: int, length: int, types: Types = SINGLE) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    a, b = te.placeholder((length,), types[0], name="a"), te.placeholder((m, length), types[1], name="b")
     k = te.reduce_axis((0, length), name="k")
-    return a, b, te.compute((m,), lambda i: te.sum(a[k] * b[i, k], axis=k), name="c")
+    c = te.compute((m,), lambda i: te.sum(a[k].astype(types[2]) * b[i, k].astype(types[2]), axis=k), name="c")
+    return a, b, c
 
 
-def gemv(m: int, length: int, parts: int = 3, name: str = "gemv") -> te.TensorIntrin:
+def gemv(m: int, length: int, parts: int = 3, name: str = "gemv", types: Types = SINGLE) -> te.TensorIntrin:
     """c[i] = sum(a[k] * b[i, k]), as statements: the body alone, or with an update, or with a reset too."""
-    _, b, c = _operands(m, length)
+    _, b, c = _operands(m, length, types)
     row = Buffer("bb", b.shape, b.dtype, "global", (var("row", "int32"), te.const(1)))
 
     def fcompute(ins: Any, outs: Any) -> Any:
@@ -74,14 +82,14 @@ def gemv(m: int, length: int, parts: int = 3, name: str = "gemv") -> te.TensorIn
             ib = create()
             result = ib.buffer_ptr(outs[0])
             with ib.for_range(0, m, name="i", kind="vectorize") as i:
-                result[i] = te.const(0.0, "float32")
+                result[i] = te.const(0, types[2])
             return ib.get()
 
         def update() -> Any:
             ib = create()
             left, right, result = (ib.buffer_ptr(x) for x in (*ins, *outs))
             with ib.for_range(0, m, name="i") as i, ib.for_range(0, length, name="k") as k:
-                result[i] = result[i] + left[k] * right[i, k]
+                result[i] = result[i] + left[k].astype(types[2]) * right[i, k].astype(types[2])
             return ib.get()
 
         return [reset(), update()], reset() if parts == 3 else None, update() if parts > 1 else None
@@ -108,6 +116,64 @@ def test_a_reduction_that_goes_on_outside(parts: int, golden: Golden) -> None:
     s[c].tensorize(ji, gemv(16, 8, parts))
     everywhere(args, s)
     golden(str(lower(s, args)), f"gemv_{parts}")
+
+
+MIXED: list[Types] = [
+    ("int8", "int8", "int32"),
+    ("uint8", "int8", "int32"),
+    ("float16", "float16", "float32"),
+    ("float32", "float32", "float64"),
+]
+
+
+@pytest.mark.parametrize("types", MIXED, ids="-".join)
+@pytest.mark.parametrize("length", [24, 8])
+def test_factors_are_narrower_than_their_sum(types: Types, length: int) -> None:
+    """Micro-kernels of mixed precision: int8 products summed in int32, float16 in float32."""
+    args, s = matmul(types=types)
+    c = args[2]
+    jo, ji = s[c].split("j", factor=16)
+    if length < 24:
+        ko, ki = s[c].split("k", factor=length)
+        s[c].reorder("i", jo, ko, ji, ki)
+    s[c].tensorize(ji, gemv(16, length, types=types))
+    everywhere(args, s)
+
+
+def test_factors_of_another_type_or_by_way_of_one() -> None:
+    for types in (("int8", "uint8", "int32"), ("int8", "int8", "int64")):
+        args, s = matmul(types=("int8", "int8", "int32"))
+        _, inner = s[args[2]].split("j", factor=16)
+        s[args[2]].tensorize(inner, gemv(16, 24, types=types))
+        assert "and the intrinsic sum(" in _refused(s, args)
+
+
+def test_a_combiner_by_formula() -> None:
+    """Two combiners are the same where their formulas and identities are, whatever objects they are."""
+
+    def largest(start: int, n: int, name: str) -> tuple[te.Tensor, te.Tensor]:
+        a, k = te.placeholder((n, 8), "int32", name=f"{name}.in"), te.reduce_axis((0, 8), name="k")
+        combine = te.comm_reducer(lambda x, y: te.max(x, y), lambda t: te.const(start, t), name=name)
+        return a, te.compute((n,), lambda i: combine(a[i, k], axis=k), name=name)
+
+    def fcompute(ins: Any, outs: Any) -> Any:
+        ib = create()
+        taken, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 4, name="i") as i:
+            result[i] = te.const(-100, "int32")
+            with ib.for_range(0, 8, name="k") as k:
+                result[i] = te.max(result[i], taken[i, k])
+        return ib.get()
+
+    a, b = largest(-100, 16, "B")
+    for start in (-100, -99):
+        s = create_schedule(b)
+        outer, inner = s[b].split("i", factor=4)
+        s[b].tensorize(inner, te.decl_tensor_intrin(largest(start, 4, "m")[1].op, fcompute, name=f"from{start}"))
+        if start == -100:
+            everywhere([a, b], s)
+        else:
+            assert "and the intrinsic m(" in _refused(s, [a, b])
 
 
 def test_an_intrinsic_without_update() -> None:
