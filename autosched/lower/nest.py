@@ -20,6 +20,7 @@ from autosched.ir.expr import (
     is_const,
     likely,
     logical_and,
+    logical_or,
     var,
     variables,
 )
@@ -313,26 +314,33 @@ class _Nest:
         self._check_overlap(len(self.leaves) if first_reduce is None else first_reduce)
         reduction: Reduction = body.value
         sources, condition, rest = reduction.parts(body.args)
-        places, begin = self.places, self._loaded(rest)
+        places = self.places
         inside: list[Expr] = []
         if body.op == "scatter":
             at, inside = self._place(rest)
-            places, begin = [(self.buffer, at)], []
+            places = [(self.buffer, at)]
         if self.across:
-            return self._by_the_group(reduction, sources, condition, begin)
+            return self._by_the_group(reduction, sources, condition, self._loaded(rest))
         combined = reduction.combine([load(b, *at) for b, at in places], self._loaded(sources))
         update = at_once([Store(*place, e) for place, e in zip(places, combined, strict=True)])
         if inside:
             update = If(logical_and(*inside), update)
         update = self._where(condition, update)
-        begin = begin or list(reduction.identity([e.dtype for e in sources]))
-        init = seq(*(Store(*place, e) for place, e in zip(self.places, begin, strict=True)))
+        init = self._first_values()
         if first_reduce is None:  # every reduce axis has been fused away to nothing: cannot happen
             raise LowerError(f"{self.stage.name} has no reduce loop", asked=f"the loops of {self.stage.name}")
         setting = frozenset(loop.var for loop in self.set_only)
         self.guards_of_setting = [g for g in self.guards if variables(g) & setting]
         guards = [g for g in self.guards if not variables(g) & setting]
         return self._loops(0, update, (first_reduce, init), guards)
+
+    def _first_values(self) -> Stmt:
+        """What a reduction sets its elements to before it adds to them."""
+        body = self.real.body[0]
+        sources, _, rest = body.value.parts(body.args)
+        begin = self._loaded(rest) if body.op == "reduce" else []
+        begin = begin or list(body.value.identity([e.dtype for e in sources]))
+        return seq(*(Store(*place, e) for place, e in zip(self.places, begin, strict=True)))
 
     def _tiles(self, first_reduce: int | None) -> Stmt:
         """The loops outside a tensorized one, with the intrinsic inside."""
@@ -344,8 +352,20 @@ class _Nest:
         self.guards_of_setting = []
         if body.op in REDUCTIONS and first_reduce is not None:
             self._check_overlap(first_reduce)
+            if reset is None:
+                reset = self._nothing_to_add(tile)
         init = None if reset is None or first_reduce is None else (first_reduce, reset)
         return self._loops(0, statement, init, self.guards)
+
+    def _nothing_to_add(self, tile: Tile) -> Stmt | None:
+        """The first values of a tile that begins with the first step of the loops outside, should there be none."""
+        an = self.b.an
+        steps = [x for x in tile.outside if x.is_reduce]
+        none = an.simplify(logical_or(*(compare("le", self.real.extents[x], 0) for x in steps)))
+        if is_const(none, False):
+            return None
+        self.set_only = [x for x in tile.inside if not x.is_reduce]
+        return If(none, self._first_values())
 
     def _by_the_group(
         self, reduction: Reduction, sources: Sequence[Expr], condition: Expr, begin: Sequence[Expr]
@@ -483,7 +503,8 @@ class _Nest:
         for loop in reversed(spatial):
             marked = own.get(loop, loop)
             masked = marked.kind == "vectorize" and loop in predicated(self.stage)
-            body = For(fresh[loop.var], *self.spans[loop], marked.kind, body, marked.thread, masked=masked)
+            kind = "serial" if marked.kind == "tensorize" else marked.kind
+            body = For(fresh[loop.var], *self.spans[loop], kind, body, marked.thread, masked=masked)
         return body
 
 

@@ -24,6 +24,7 @@ from autosched.lower.pipeline import lower, lower_structure
 from autosched.runtime.interpreter import interpret
 from autosched.schedule.schedule import Schedule, create_schedule, replay
 from autosched.te import tensor_intrin
+from autosched.testing.oracle import check_against_reference
 
 Golden = Callable[..., None]
 
@@ -116,6 +117,20 @@ def test_a_reduction_that_goes_on_outside(parts: int, golden: Golden) -> None:
     s[c].tensorize(ji, gemv(16, 8, parts))
     everywhere(args, s)
     golden(str(lower(s, args)), f"gemv_{parts}")
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_a_reduction_of_nothing_by_tiles(parts: int) -> None:
+    """Where the intrinsic sets the elements with the first step, there may be no first step."""
+    args, s = matmul(length=te.var("m"))
+    c = args[2]
+    jo, ji = s[c].split("j", factor=16)
+    ko, ki = s[c].split("k", factor=8, tail="round_up")
+    s[c].reorder("i", ko, jo, ji, ki)
+    s[c].tensorize(ji, gemv(16, 8, parts))
+    for m in (0, 8, 24):
+        check_against_reference(args, s, "llvm", [np.ones((8, m), "f4"), np.ones((32, m), "f4")], "interpreter")
+        check_against_reference(args, s, "llvm", [np.ones((8, m), "f4"), np.ones((32, m), "f4")])
 
 
 MIXED: list[Types] = [
