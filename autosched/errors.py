@@ -21,6 +21,7 @@ __all__ = [
     "BuildError",
     "DeviceError",
     "ImageError",
+    "InvalidValueError",
     "LowerError",
     "MeasureError",
     "NoValueYet",
@@ -69,6 +70,10 @@ class UsageError(AutoschedError):
     """A wrong argument on the command line or to a public function."""
 
     exit_status = 2
+
+
+class InvalidValueError(UsageError, ValueError):
+    """An argument of the right type with a value that cannot be: also a ValueError."""
 
 
 class NoValueYet(UsageError, TypeError):

@@ -356,7 +356,12 @@ def conditions(real: Realization, an: Analyzer) -> list[Expr]:
     stand further out.
     """
     stage, storage = real.stage, real.storage
-    kept = [c for c in map(an.simplify, ragged(stage, real.extents)) if not is_const(c, True)]
+    kept = []
+    for asked in ragged(stage, real.extents):
+        simple = an.simplify(asked)
+        # a condition that no loop decides would stand around everything, also what sets the first values
+        if not is_const(simple, True):
+            kept.append(simple if any(v.value.role == "loop" for v in variables(simple)) else asked)
     found: list[Expr] = []
     room = stage.schedule.scans.storage.get(stage.tensor, stage.tensor).shape
     for i, a in enumerate(stage.axis):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import InvalidValueError, UsageError
 from autosched.ir import expr as ir
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr
@@ -79,9 +79,19 @@ def reduce_axis(
 ) -> IterVar:
     """An axis to reduce over: `dom` is (first value, one past the last), integers over sizes, or a Range.
 
+    Over no values, a reduction is the combiner's identity; sizes that make the last value come before the
+    first mean no values, too. Numbers that do so are refused (InvalidValueError, a ValueError).
+
     `thread_tag` and `span` are TVM's and not looked at: `bind` gives a loop to threads.
     """
     domain = _range_of(dom, f"reduce_axis {name}")
+    if domain.extent.op == "const" and domain.extent.value < 0:
+        first, count = domain.min, int(domain.extent.value)
+        raise InvalidValueError(
+            f"it ends before it begins: there are {count} integers from {first!r} up to {domain.min + count!r}",
+            asked=f"reduce_axis {name}",
+            legal="(first, one past the last), where the second is not less than the first",
+        )
     return IterVar(name, domain.extent, "reduce", domain.min)
 
 
