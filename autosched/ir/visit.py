@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from autosched.ir.bits import reinterpret
+from autosched.ir.dtype import INT32, INT64
 from autosched.ir.expr import (
     NEGATED,
     OPS,
@@ -131,11 +132,19 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
 
 
 def substitute(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
-    """`e` with variables replaced, everywhere at once."""
+    """`e` with variables replaced, everywhere at once.
+
+    Index arithmetic in place of a variable takes on its type: where it meets values, their common type is to be
+    what it was.
+    """
     mentioned = mapping.keys()
     if mentioned.isdisjoint(variables(e)):
         return e
     done: dict[Expr, Expr] = dict(mapping)
+    for v, x in mapping.items():
+        if x.dtype is not v.dtype and x.index and v.dtype in (INT32, INT64) and x.dtype in (INT32, INT64):
+            fits = x.op != "const" or v.dtype.min <= x.value <= v.dtype.max
+            done[v] = cast(v.dtype, x) if fits else x  # index arithmetic is exact, and so is this cast of it
     stack: list[Expr] = [e]
     while stack:
         node = stack[-1]

@@ -392,6 +392,16 @@ def test_variables() -> None:
     assert variables(i) == {i}
 
 
+def test_substitute_keeps_the_types_of_values() -> None:
+    """A longer type of an index would make the value longer, and wrap nowhere."""
+    i, far, x = var("i", role="loop"), var("n", "int64", role="size") - 1, var("x")
+    value = load(Buffer("A", (const(9),), dtype("int32")), i) + i
+    found = substitute(value, {i: far})
+    assert found.dtype == dtype("int32")
+    assert found.args[1].dtype == dtype("int32")
+    assert substitute(x + 1, {x: const(2**40, "int64")}) is const(2**40 + 1, "int64")  # a size beyond its type
+
+
 def test_substitute_replaces_everywhere_at_once_and_folds() -> None:
     assert substitute(i + j, {i: j, j: i}) is j + i
     assert is_const(substitute(i * 3 + j, {i: const(2), j: const(1)}), 7)

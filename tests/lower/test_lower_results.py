@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import seed_programs
@@ -90,3 +93,37 @@ def test_a_deep_sum_of_different_reads() -> None:
     for stage in stages[:-1]:
         s[stage].compute_inline()
     check_against_reference([a, t], s, "llvm", [np.arange(400, dtype="int32")])
+
+
+INDICES: dict[str, Callable[[te.Tensor, te.Expr, te.IterVar], Any]] = {
+    "index": lambda a, i, k: i,
+    "sum": lambda a, i, k: i + a[i],
+    "halves": lambda a, i, k: te.floordiv(a[i] + i, 2),  # which wraps before it is divided
+    "choice": lambda a, i, k: te.select(a[i] > 2, i, a[i]),
+    "reduced": lambda a, i, k: te.max(te.select(a[k] > i, k, 0), axis=k),
+}
+
+
+@pytest.mark.parametrize("value", INDICES)
+@pytest.mark.parametrize("how", ["nparts", "factor", "cache_write", "rfactor", "rfactor_twice"])
+def test_an_index_is_a_value_whatever_the_type_of_sizes(value: str, how: str) -> None:
+    """Where loops end is arithmetic in int64; values made of an index keep the types they have."""
+    n = te.var("n", "int64")
+    a, k = te.placeholder((n,), "int32", name="A"), te.reduce_axis((0, n), name="k")
+    b = te.compute((n,), lambda i: INDICES[value](a, i, k), name="B")
+    s = create_schedule(b)
+    stage = s[b]
+    if how in ("nparts", "factor", "cache_write"):
+        inner = stage.split("i", **{"factor" if how == "factor" else "nparts": 3})[1]
+        if how == "cache_write":
+            s.cache_write(b, "local")
+        elif how == "factor":
+            stage.vectorize(inner)
+    elif stage.reduce_axis:
+        outer, _ = stage.split("k", nparts=3)
+        partial = s.rfactor(b, outer)
+        if how == "rfactor_twice":
+            s.rfactor(partial, s[partial].loops[-1])
+    given = np.array([2**31 - 1, -5, 3, 2**31 - 1, 0, 7, -(2**31)], "int32")
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, b], s, "llvm", [given], backend)  # type: ignore[arg-type]
