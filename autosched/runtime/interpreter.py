@@ -100,31 +100,36 @@ class _Interpreter:
         self.task = self.task_global = task
 
     # -- expressions ----------------------------------------------------------------------------
-    def index(self, e: Expr, lane: int) -> int:
-        """Index arithmetic: exact integers."""
+    def index(self, e: Expr, lane: int, as_value: bool = False) -> int:
+        """Index arithmetic: exact integers. What divides by zero is 0, which is a finding unless it is `as_value`,
+        where the language says so."""
         match e.op:
             case "const":
                 return int(e.value)
             case "var":
                 return int(self.env[e, lane] if e.dtype.lanes > 1 else self.env[e])
             case "ramp":
-                return self.index(e.args[0], lane) + lane * self.index(e.args[1], lane)
+                return self.index(e.args[0], lane, as_value) + lane * self.index(e.args[1], lane, as_value)
             case "broadcast" | "cast" | "likely":
-                return self.index(e.args[0], lane)
+                return self.index(e.args[0], lane, as_value)
             case "select" | "if_then_else":
-                return self.index(e.args[1 if self.index(e.args[0], lane) else 2], lane)
+                return self.index(e.args[1 if self.index(e.args[0], lane, as_value) else 2], lane, as_value)
             case "and":
-                return int(all(self.index(a, lane) for a in e.args))
+                return int(all(self.index(a, lane, as_value) for a in e.args))
             case "or":
-                return int(any(self.index(a, lane) for a in e.args))
+                return int(any(self.index(a, lane, as_value) for a in e.args))
             case "not":
-                return int(not self.index(e.args[0], lane))
+                return int(not self.index(e.args[0], lane, as_value))
             case "neg":
-                return self.in_range(-self.index(e.args[0], lane), e)
-        a, b = (self.index(x, lane) for x in e.args)
-        if b == 0 and e.op in _DIVISIONS:
+                return self.in_range(-self.index(e.args[0], lane, as_value), e)
+        a, b = (self.index(x, lane, as_value) for x in e.args)
+        if b == 0 and e.op in _DIVISIONS and not as_value:
             self.found("division-by-zero", f"{e!r} divides {a} by zero in an index", e, f"computes {e!r}")
         return self.in_range(_EXACT[e.op](a, b), e)
+
+    def holds(self, condition: Expr) -> bool:
+        """A condition of a statement: those that loops need (`likely`) are index arithmetic, others are values."""
+        return bool((self.any_index if condition.op == "likely" else self.value)(condition, 0))
 
     def in_range(self, value: int, e: Expr) -> int:
         """The value of index arithmetic, looked at."""
@@ -137,7 +142,7 @@ class _Interpreter:
         """A NumPy scalar of the expression's type."""
         to = e.dtype.scalar
         if is_index(e):
-            return np.asarray(self.index(e, lane)).astype(to.numpy)[()]
+            return np.asarray(self.index(e, lane, as_value=True)).astype(to.numpy)[()]
         match e.op:
             case "const":
                 return to.numpy.type(e.value)
@@ -313,13 +318,14 @@ class _Interpreter:
             case If():
                 if s.condition.dtype.lanes > 1:
                     yield from self.masked(s)
-                elif self.value(s.condition, 0):
+                elif self.holds(s.condition):
                     yield from self.execute(s.then)
                 elif s.otherwise is not None:
                     yield from self.execute(s.otherwise)
             case Let():
                 for lane in self.active(s.value.dtype.lanes):
-                    value = (self.any_index if s.value.dtype.is_integer else self.value)(s.value, lane)
+                    whole = s.value.dtype.is_integer and is_index(s.value)
+                    value = self.index(s.value, lane, as_value=True) if whole else self.value(s.value, lane)
                     self.env[(s.var, lane) if s.value.dtype.lanes > 1 else s.var] = value
                 yield from self.execute(s.body)
             case Allocate():

@@ -12,7 +12,7 @@ from autosched import te
 from autosched.errors import BuildError
 from autosched.ir.calls import call_packed, view_of
 from autosched.ir.dtype import INT32, dtype
-from autosched.ir.expr import Expr, const, if_then_else, var
+from autosched.ir.expr import Expr, const, if_then_else, likely, maximum, var
 from autosched.ir.functions import register_func
 from autosched.ir.stmt import (
     Allocate,
@@ -39,6 +39,7 @@ from autosched.schedule import create_schedule
 from autosched.space.default import default_schedule
 from autosched.space.loading import find_workload, list_workloads
 from autosched.target import Target
+from autosched.testing.oracle import check_against_reference
 from autosched.testing.programs import random_program
 from autosched.testing.schedules import random_schedule
 
@@ -295,10 +296,33 @@ def test_an_index_that_overflows() -> None:
 
 
 def test_a_division_by_zero_in_an_index() -> None:
-    found = only(loop(i, N, If(3 // (i - 2) < 9, Store(B, (i,), const(1)))))
-    assert (found.kind, found.party.at if found.party else None) == ("division-by-zero", {"i": 2})
+    for body in (
+        If(likely(3 // (i - 2) < 9), Store(B, (i,), const(1))),
+        Store(B, (maximum(3 // (i - 2), 0),), const(1)),
+        Store(B, (i,), load(A, maximum(3 // (i - 2), 0))),
+    ):
+        found = next(f for f in defects(loop(i, N, body)) if f.kind == "division-by-zero")
+        assert found.party is not None
+        assert found.party.at == {"i": 2}
     guarded = if_then_else(i < 3, 0, 3 // (i - 2))
-    assert defects(loop(i, N, If(guarded < 9, Store(B, (i,), const(1))))) == ()
+    assert defects(loop(i, N, If(likely(guarded < 9), Store(B, (i,), const(1))))) == ()
+
+
+def test_a_value_that_is_divided_by_zero() -> None:
+    """The language says that it is 0, whether or not variables alone decide it."""
+    n = te.var("n")
+    a, k = te.placeholder((n,), "int32", name="A"), te.reduce_axis((0, n), name="k")
+    for body in (
+        lambda j: te.floordiv(5, j),
+        lambda j: a[j] + te.floormod(7, j - 2),
+        lambda j: te.truncdiv(j + 1, j - 1).astype("float32"),
+        lambda j: te.select(te.floordiv(5, j) > 1, a[j], 0),
+        lambda j: te.sum(a[k], axis=k, where=te.floordiv(3, k) > 0),
+        lambda j: te.max(te.truncmod(3, k), axis=k),
+    ):
+        b = te.compute((n,), body, name="B")
+        for backend in ("interpreter", "native"):
+            check_against_reference([a, b], create_schedule(b), "llvm", [np.arange(5, dtype="int32")], backend)
 
 
 # -- whole programs -----------------------------------------------------------------------------------
