@@ -122,8 +122,8 @@ def _limit(args: argparse.Namespace) -> int | None:
 
 
 def _status(result: TuneResult) -> int:
-    """130 or 143 when interrupted; 3 when trials were made and every one of them failed."""
+    """130 or 143 when interrupted; 3 when every trial failed, or no sketch could be made, so that there was none."""
     if result.interrupted:
         return interrupted_status()
     all_failed = result.best is None and 0 < result.trials <= sum(result.failures.values())
-    return MeasureError.exit_status if all_failed else 0
+    return MeasureError.exit_status if all_failed or result.unsearchable else 0

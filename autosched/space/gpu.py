@@ -5,11 +5,13 @@
     share(fetch, items, lanes)                    a work-group copies a tile to shared memory together
     add_up_rows(s, s["row_sum"], row)             the work-items of a group add up a row together
 
-Knobs keep their names, so blocks that a template uses twice share them.
+Knobs keep their names, so blocks that a template uses twice share them; where they allow other values, the second
+has the stage's name before its own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,10 +20,21 @@ from autosched.schedule.stage import Loop, Stage
 
 __all__ = ["add_up_rows", "bind_elements", "bind_rows", "item_knob", "share"]
 
+#: work-items along one axis of a work-group
+ITEMS = (16, 32, 64, 128, 256)
+
 
 def item_knob(s: Schedule, name: str = "items") -> Any:
     """Work-items along one axis of a work-group; whole warps and wavefronts among them."""
-    return s.define_knob(name, [16, 32, 64, 128, 256])
+    return s.define_knob(name, ITEMS)
+
+
+def _knob(s: Schedule, stage: Stage, name: str, values: Sequence[int]) -> Any:
+    """A knob that blocks share if it has the same values for all of them."""
+    known = s.knobs.get(name)
+    if known is not None and known.values != tuple(values):
+        name = re.sub(r"\W", "_", f"{stage.name}_{name}")
+    return s.define_knob(name, values)
 
 
 def bind_elements(s: Schedule, stage: Stage, lanes: Sequence[int] = (1, 2, 4)) -> Loop:
@@ -31,8 +44,8 @@ def bind_elements(s: Schedule, stage: Stage, lanes: Sequence[int] = (1, 2, 4)) -
     loop of work-items; reduce loops, if there are any, stay inside it.
     """
     row = stage.fuse(*(x for x in stage.loops if not x.is_reduce))
-    vectors, lane = stage.split(row, factor=s.define_knob("lanes", lanes))
-    block, item = stage.split(vectors, factor=item_knob(s))
+    vectors, lane = stage.split(row, factor=_knob(s, stage, "lanes", lanes))
+    block, item = stage.split(vectors, factor=_knob(s, stage, "items", ITEMS))
     stage.bind(block, "blockIdx.x")
     stage.bind(item, "threadIdx.x")
     stage.reorder(block, item, *(x for x in stage.loops if x.is_reduce), lane)
@@ -48,8 +61,8 @@ def bind_rows(s: Schedule, stage: Stage) -> tuple[Loop, dict[str, Any]]:
     """
     y, *rest = stage.op.axis  # type: ignore[attr-defined]
     row = stage.fuse(*rest)
-    items = s.define_knob("items", [16, 32, 64, 128])
-    rows, bands = s.define_knob("rows", [1, 2, 4]), s.define_knob("bands", [1, 2, 4])
+    items = _knob(s, stage, "items", (16, 32, 64, 128))
+    rows, bands = _knob(s, stage, "rows", (1, 2, 4)), _knob(s, stage, "bands", (1, 2, 4))
     block_y, y = stage.split(y, factor=rows * bands)
     band, line = stage.split(y, factor=rows)
     block_x, item = stage.split(row, factor=items)

@@ -246,6 +246,11 @@ class SearchSpace:
     def _by_trace(self) -> dict[str, int]:
         return {json.dumps(s.trace): i for i, s in reversed(list(enumerate(self.sketches)))}
 
+    @property
+    def is_unsearchable(self) -> bool:
+        """Whether the default schedule is alone because no other sketch could be made."""
+        return bool(self.untraced) and self.is_default_alone
+
     def impossible(self) -> Exception | None:
         """What to raise if it is known of every sketch that it cannot be lowered or has no point."""
         found = {s.name: s.__dict__.get("_lowered") for s in self.sketches}

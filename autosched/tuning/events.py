@@ -53,6 +53,7 @@ class TuneResult:
     points: int = 0  #: of the space, feasible or not
     valid: int | None = None  #: those that are feasible, where that was counted
     predicted: Record | None = None
+    unsearchable: bool = False  #: there was the default schedule only, because no other sketch could be made
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -162,6 +162,7 @@ class Run:
         self.primed: PrimedCostModel | None = None
         self._batches = self.batches()
         self.is_settled = False  # there is no choice but the default schedule
+        self.is_unsearchable = False  # because no other sketch could be made
         self.since_best = 0  # trials since the last that was the fastest so far
 
     # -- before the first trial -----------------------------------------------------------------
@@ -400,7 +401,7 @@ class Run:
         if (why := self._nothing_to_search()) is not None:
             self.is_settled = True
             self.note_failures()
-            self.note(why)
+            self.note(why, "warning" if self.is_unsearchable else "info")
             return
         while self.time_left > 0 and (self.limit is None or done < self.limit):
             if self._is_patience_over:
@@ -428,6 +429,9 @@ class Run:
             return "its outputs have no elements at these sizes: there is nothing to make faster"
         if not (isinstance(self.space, SearchSpace) and self.space.is_default_alone):
             return None
+        if self.space.is_unsearchable:
+            self.is_unsearchable = True
+            return f"there was nothing to search: no sketch of {', '.join(self.space.untraced)} could be made"
         reasons = [f"{stage}: {why}" for stage, _, why, _ in self.space.remarks]
         return f"there is nothing to search but the default schedule{''.join(f'; {x}' for x in reasons)}"
 
@@ -558,6 +562,7 @@ class Run:
             False,
             self.workload.as_text(trace, knobs),
             dict(knobs),
+            unsearchable=self.is_unsearchable,
         )
 
 

@@ -417,6 +417,21 @@ def test_lanes_are_those_of_the_device() -> None:
     assert lanes(OPENCL) == (1, 2, 4) and lanes(OPENCL_CPU) == (1, 2, 4, 8, 16)
 
 
+@pytest.mark.parametrize("target", [OPENCL, OPENCL_CPU, Target.parse("cuda")], ids=["gpu", "cpu", "cuda"])
+def test_outputs_whose_vectors_differ(target: Target) -> None:
+    """Vectors divide each axis, so that two outputs may have a knob of one name with other values."""
+    x, y = te.placeholder((64,), name="x"), te.placeholder((33,), name="y")
+    outputs = te.compute((64,), lambda i: x[i] + 1.0, name="a"), te.compute((33,), lambda i: y[i] * 2.0, name="b.c")
+    space = Workload("w", (x, y, *outputs)).search_space(target, {}, "auto")
+    assert not space.failures
+    (sketch,) = (s for s in space.sketches if s.name != "default")
+    knobs = {k.name: k.values for k in sketch.knobs}
+    assert knobs.keys() == {"lanes", "items", "a_lanes"}
+    assert knobs["a_lanes"] == ((1, 2, 4, 8, 16) if target is OPENCL_CPU else (1, 2, 4))
+    assert knobs["lanes"] == (1,)
+    assert sketch.valid_points.count
+
+
 def test_shared_memory_of_an_unknown_size_leaves_no_point() -> None:
     space = Workload("w", pipeline(10)).search_space(OPENCL, {"h": 13, "w": 29})
     stored = [s for s in space.sketches if any(i[0] == "set_scope" for i in s.trace)]
