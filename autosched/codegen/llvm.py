@@ -17,6 +17,7 @@ from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.asm import readable
 from autosched.codegen.calls import outside_calls
 from autosched.codegen.llvm_libm import vector_library
+from autosched.codegen.llvm_one_lane import MASKED_STORE, PROBE, one_lane_stores_as_scalars, stores_too_wide
 from autosched.codegen.llvm_program import entry_name, module_text
 from autosched.codegen.llvm_text import Abilities
 from autosched.errors import BuildError, TargetError
@@ -138,10 +139,22 @@ def _abilities(cpu: str, features: str, triple: str) -> Abilities:
           call void @llvm.masked.store.v16f32.p0(<16 x float> %v, ptr align 4 %p, <16 x i1> %m)
           ret void
         }"""
+    assembly = _assembly(source, cpu, features, triple)
+    return Abilities(fuses="fmaf" not in assembly, masks="{%k" in assembly)
+
+
+@lru_cache(maxsize=8)
+def _stores_too_wide(cpu: str, features: str, triple: str) -> bool:
+    """Whether LLVM gets the width of a masked store of one lane wrong on this CPU: it is asked, not its version."""
+    return stores_too_wide(_assembly(PROBE, cpu, features, triple), triple or llvm.get_default_triple())
+
+
+def _assembly(source: str, cpu: str, features: str, triple: str) -> str:
+    """What LLVM makes of a small text, as it stands."""
     with _lock:
         machine = target_machine(cpu, features, triple)
-        assembly = machine.emit_assembly(llvm.parse_assembly(source, llvm.create_context()))
-    return Abilities(fuses="fmaf" not in assembly, masks="{%k" in assembly)
+        text: str = machine.emit_assembly(llvm.parse_assembly(source, llvm.create_context()))
+    return text
 
 
 def _heard(action: Callable[[], llvm.TargetMachine]) -> tuple[llvm.TargetMachine, list[str]]:
@@ -209,10 +222,7 @@ def source_of(function: Function, target: Target) -> str:
 
 def object_code(source: str, target: Target) -> bytes:
     """The object file of LLVM assembly, optimised. Raises BuildError for text that LLVM refuses."""
-    machine = target_machine(*cpu_of(target), triple_of(target))
-    with _lock:
-        code: bytes = machine.emit_object(optimised(source, machine))
-    return code
+    return _object(source, *cpu_of(target), triple_of(target), optimise=True)
 
 
 def assembled(source: str, cpu: str, features: str, triple: str = "") -> bytes:
@@ -220,9 +230,29 @@ def assembled(source: str, cpu: str, features: str, triple: str = "") -> bytes:
 
     Raises BuildError for text that LLVM refuses.
     """
+    return _object(source, cpu, features, triple, optimise=False)
+
+
+def _object(source: str, cpu: str, features: str, triple: str, optimise: bool) -> bytes:
+    """Every object file is made here, so that none does without `_selectable`."""
+    machine = target_machine(cpu, features, triple)
     with _lock:
-        code: bytes = target_machine(cpu, features, triple).emit_object(_parsed(source))
+        module = optimised(source, machine) if optimise else _parsed(source)
+    module = _selectable(module, cpu, features, triple)
+    with _lock:
+        code: bytes = machine.emit_object(module)
     return code
+
+
+def _selectable(module: Any, cpu: str, features: str, triple: str) -> Any:
+    """The module in a form for which LLVM selects the right instructions."""
+    if not any(f.name.startswith(MASKED_STORE) for f in module.functions) or not _stores_too_wide(
+        cpu, features, triple
+    ):
+        return module
+    before = str(module)
+    after = one_lane_stores_as_scalars(before)
+    return module if after is before else _parsed(after)
 
 
 def render(artifact: Artifact, kind: str) -> str:
@@ -230,9 +260,12 @@ def render(artifact: Artifact, kind: str) -> str:
 
     The assembly has LLVM's comments: names of blocks, spills, the lanes of shuffles.
     """
-    machine = target_machine(artifact.meta["cpu"], artifact.meta["features"], artifact.meta["triple"])
+    described = artifact.meta["cpu"], artifact.meta["features"], artifact.meta["triple"]
+    machine = target_machine(*described)
     with _lock:
         module = optimised(artifact.texts["source"], machine)
+    module = _selectable(module, *described)
+    with _lock:
         if kind == "llvm":
             return str(module)
         machine.set_asm_verbosity(True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.codegen import compile_function
 from autosched.ir.dtype import dtype
-from autosched.ir.expr import Expr, broadcast, cast, const, if_then_else, logical_and, logical_or, ramp, var
+from autosched.ir.expr import Expr, broadcast, cast, const, if_then_else, logical_and, logical_or, make, ramp, var
 from autosched.ir.stmt import Buffer, For, Function, If, Stmt, Store, load
 from autosched.runtime import load as load_kernel
 from autosched.target import Target
@@ -23,14 +23,21 @@ LANES = 16
 TARGET = Target.parse("llvm -threads=1")
 
 
-def at_page_end(values: np.ndarray) -> np.ndarray:
-    """A copy of `values` whose end is the end of the last mapped page."""
-    memory = mmap.mmap(-1, 2 * PAGE)
+def one_page() -> tuple[mmap.mmap, int]:
+    """Memory of three pages of which only the middle one can be touched, and its address."""
+    memory = mmap.mmap(-1, 3 * PAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mprotect(ctypes.c_void_p(address + PAGE), ctypes.c_size_t(PAGE), 0) != 0:
-        raise OSError(ctypes.get_errno(), "mprotect")
-    array = np.frombuffer(memory, values.dtype, len(values), PAGE - values.nbytes)
+    for page in (0, 2):
+        if libc.mprotect(ctypes.c_void_p(address + page * PAGE), ctypes.c_size_t(PAGE), 0) != 0:
+            raise OSError(ctypes.get_errno(), "mprotect")
+    return memory, address + PAGE
+
+
+def at_page_end(values: np.ndarray) -> np.ndarray:
+    """A copy of `values` whose end is the end of the last mapped page."""
+    memory, _ = one_page()
+    array = np.frombuffer(memory, values.dtype, len(values), 2 * PAGE - values.nbytes)
     array[:] = values
     return array
 
@@ -111,3 +118,26 @@ check(
     Store(B, (ramp(0, 1, 8),), load(A, ramp(2, 3, 8))),
     np.concatenate([DATA[2::3], np.zeros(2 * LANES - 8, np.float32)]),
 )
+
+
+def extended(narrow: str, wide: str, lanes: int) -> None:
+    """One element in lane k of a vector, whichever k, with nothing that can be read on one side of it or the other."""
+    a, out = Buffer("a", (const(1),), dtype(narrow)), Buffer("out", (const(lanes),), dtype(wide))
+    flag, zeros, at = dtype("bool").with_lanes(lanes), broadcast(const(0, wide), lanes), ramp(0, 1, lanes)
+    for k in range(lanes):
+        here = make("eq", flag, (at, broadcast(const(k), lanes)))
+        body = Store(out, (at,), if_then_else(here, cast(wide, load(a, ramp(-k, 1, lanes))), zeros))
+        kernel = load_kernel(compile_function(Function("f", (a, out), (), body, (1,)), TARGET), TARGET)
+        for place in (PAGE, 2 * PAGE - np.dtype(narrow).itemsize):
+            memory, _ = one_page()
+            one, result = np.frombuffer(memory, narrow, 1, place), np.zeros(lanes, wide)
+            one[:] = 3
+            kernel.bind([one, result]).run()
+            np.testing.assert_array_equal(result, np.where(np.arange(lanes) == k, one.astype(wide), 0))
+
+
+for pair in [("int8", "int32"), ("uint8", "int64"), ("int16", "int32"), ("uint16", "uint64"), ("int32", "int64"),
+             ("float32", "float64"), ("float16", "float32"), ("bool", "int32")]:  # fmt: skip
+    for count in (2, 4, 16):
+        extended(*pair, count)
+print("extended", flush=True)

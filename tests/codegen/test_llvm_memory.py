@@ -184,7 +184,18 @@ def test_untaken_loads_do_not_run() -> None:
         [sys.executable, str(GUARDED)], capture_output=True, text=True, timeout=60, check=False, env=environment
     )
     assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
-    assert done.stdout.split() == ["scalar", "vector", "gather", "and", "or", "nested", "shared", "masked", "strided"]
+    assert done.stdout.split() == [
+        "scalar",
+        "vector",
+        "gather",
+        "and",
+        "or",
+        "nested",
+        "shared",
+        "masked",
+        "strided",
+        "extended",
+    ]
 
 
 @pytest.mark.parametrize("connective", [logical_and, logical_or])
