@@ -120,11 +120,11 @@ class Scoped(dict[K, V], Generic[K, V]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._log: list[K] = []
+        self._log: list[tuple[K, V | None, int]] = []  # what was remembered, what it hid, and since which `clear`
+        self._cleared = 0
 
     def remember(self, key: K, value: V) -> V:
-        if key not in self:
-            self._log.append(key)
+        self._log.append((key, self.get(key), self._cleared))
         self[key] = value
         return value
 
@@ -132,10 +132,18 @@ class Scoped(dict[K, V], Generic[K, V]):
         return len(self._log)
 
     def forget(self, mark: int) -> None:
-        """Drop what was remembered since `mark`."""
-        for key in self._log[mark:]:
-            self.pop(key, None)
+        """Drop what was remembered since `mark`; what that hid is there again."""
+        for key, hidden, cleared in reversed(self._log[mark:]):
+            if hidden is None or cleared < self._cleared:
+                self.pop(key, None)
+            else:
+                self[key] = hidden
         del self._log[mark:]
+
+    def clear(self) -> None:
+        """Drop everything, for good."""
+        super().clear()
+        self._cleared += 1
 
 
 @dataclass(frozen=True)
@@ -220,8 +228,9 @@ class Writer:
         self.divisions = 0  #: scalar divisions so far whose divisor is no constant
         self._entry: list[str] = []
         self._lines: list[str] = []
-        self._pure: Scoped[str, Value] = Scoped()
-        self._names: dict[str, int] = {}
+        #: by text and type: the texts for signed and unsigned integers are often the same
+        self._pure: Scoped[tuple[str, DType], Value] = Scoped()
+        self._names: dict[str, int] = {"entry": 1}  #: labels are names, too, and that one is taken
         self._count = 0
         self._scoped: list[Scoped[object, object]] = [self._pure]  # type: ignore[list-item]
 
@@ -250,8 +259,8 @@ class Writer:
     # -- instructions -------------------------------------------------------------------------
     def op(self, text: str, of: DType) -> Value:
         """An instruction that depends on its operands alone."""
-        found = self._pure.get(text)
-        return found if found is not None else self._pure.remember(text, self.fresh(text, of))
+        found = self._pure.get((text, of))
+        return found if found is not None else self._pure.remember((text, of), self.fresh(text, of))
 
     def fresh(self, text: str, of: DType) -> Value:
         """An instruction that is never shared, such as a load."""
