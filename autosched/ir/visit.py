@@ -17,6 +17,7 @@ from autosched.ir.expr import (
     call,
     cast,
     compare,
+    const,
     convert_pair,
     floordiv,
     floormod,
@@ -36,7 +37,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.node import remembered
 
-__all__ = ["post_order", "reads", "rebuild", "rewrite", "substitute", "values_below"]
+__all__ = ["in_place_of", "post_order", "reads", "rebuild", "rewrite", "substitute", "values_below"]
 
 _DIVISIONS = {"truncdiv": truncdiv, "truncmod": truncmod, "floordiv": floordiv, "floormod": floormod}
 
@@ -131,6 +132,21 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
     return fold(op, of, args) if OPS[op].kind != "math" else make(op, of, args)
 
 
+def in_place_of(v: Expr, x: Expr) -> Expr:
+    """`x` in the type of the variable that it replaces: what is computed from that keeps its type.
+
+    Index arithmetic does not wrap, and neither does this cast of it. An index that is a value (a read, say)
+    stays as wide as it was made.
+    """
+    if x.dtype.scalar is v.dtype.scalar or not x.index or v.dtype.scalar not in (INT32, INT64):
+        return x
+    if x.op == "const" and v.dtype.min <= x.value <= v.dtype.max:
+        return const(x.value, v.dtype)
+    if x.op == "ramp":
+        return make("ramp", v.dtype.with_lanes(x.dtype.lanes), tuple([in_place_of(v, a) for a in x.args]))
+    return make("cast", v.dtype.with_lanes(x.dtype.lanes), (x,))
+
+
 def substitute(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
     """`e` with variables replaced, everywhere at once.
 
@@ -140,11 +156,7 @@ def substitute(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
     mentioned = mapping.keys()
     if mentioned.isdisjoint(variables(e)):
         return e
-    done: dict[Expr, Expr] = dict(mapping)
-    for v, x in mapping.items():
-        if x.dtype is not v.dtype and x.index and v.dtype in (INT32, INT64) and x.dtype in (INT32, INT64):
-            fits = x.op != "const" or v.dtype.min <= x.value <= v.dtype.max
-            done[v] = cast(v.dtype, x) if fits else x  # index arithmetic is exact, and so is this cast of it
+    done: dict[Expr, Expr] = {v: in_place_of(v, x) for v, x in mapping.items()}
     stack: list[Expr] = [e]
     while stack:
         node = stack[-1]

@@ -9,17 +9,21 @@ is done by the compiler.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from autosched.ir.dtype import INT32, INT64
 from autosched.ir.expr import (
     Expr,
     broadcast,
     is_index,
+    make,
     ramp,
     var,
     variables,
 )
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Stmt, map_stmt
+from autosched.ir.stmt import Stmt, Store, map_stmt
 from autosched.ir.visit import rebuild, rewrite
 
 __all__ = ["split_patterns"]
@@ -32,10 +36,20 @@ def split_patterns(s: Stmt) -> Stmt:
     done: dict[Expr, Expr] = {}
 
     def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        if e.op == "load" and args[0] is not e.args[0]:
+            return make("load", e.dtype, (_place(args[0]),), e.value)
         is_pattern = e.args and e.dtype.lanes > 1 and is_index(e) and e.op not in ("ramp", "broadcast")
         return _split(e) if is_pattern else None
 
-    return map_stmt(s, lambda e: rewrite(e, change, done))
+    def on_stmt(s: Stmt) -> Stmt:
+        return replace(s, indices=tuple(map(_place, s.indices))) if isinstance(s, Store) else s
+
+    return map_stmt(s, lambda e: rewrite(e, change, done), on_stmt)
+
+
+def _place(index: Expr) -> Expr:
+    """An index without a change of its type, which only values need."""
+    return index.args[0] if index.op == "cast" and is_index(index) and not index.args[0].dtype.is_bool else index
 
 
 def _split(e: Expr) -> Expr | None:
@@ -54,7 +68,11 @@ def _split(e: Expr) -> Expr | None:
             return None
         (moving if _LANE in mentioned else rest)[monomial] = factor
     base = broadcast(Poly(rest).expr(), lanes)
-    return base + _all_lanes(Poly(moving).expr(), lanes, {}) if moving else base
+    result = base + _all_lanes(Poly(moving).expr(), lanes, {}) if moving else base
+    if result.dtype == e.dtype:
+        return result
+    # a polynomial knows no types: what is a value keeps its own; the cast of an index is exact
+    return make("cast", e.dtype, (result,)) if e.dtype.scalar in (INT32, INT64) else None
 
 
 def _one_lane(e: Expr, done: dict[Expr, Expr | None]) -> Expr | None:

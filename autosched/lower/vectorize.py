@@ -43,7 +43,7 @@ from autosched.ir.stmt import (
     substitute_stmt,
     walk,
 )
-from autosched.ir.visit import post_order, rebuild
+from autosched.ir.visit import in_place_of, post_order, rebuild
 from autosched.lower.scoped import enter_loop
 
 __all__ = ["unroll_loops", "vectorize_loops"]
@@ -296,7 +296,7 @@ class _Lanes:
         if not self.varies(e):
             return e
         if e is self.v:
-            return ramp(self.start, 1, self.lanes)
+            return ramp(in_place_of(self.v, self.start), 1, self.lanes)
         found = self._done.get(e)
         if found is None:
             if e.op == "load":
