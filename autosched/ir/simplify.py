@@ -6,6 +6,7 @@ comparisons, `min`, `max` and `select` that the ranges decide, and answers `prov
 
 from __future__ import annotations
 
+import threading
 from math import gcd
 
 from autosched.ir.dtype import BOOL, INT32, INT64
@@ -296,18 +297,26 @@ class Analyzer(Prover):
         return result.op == "const" and bool(result.value)
 
 
-_FREE = Analyzer()
+class _Free(threading.local):
+    """An analyzer for each thread: while it answers, it knows how deep in a proof it is."""
+
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+
+
+_FREE = _Free()
 _FREE_KEEPS = 100_000
 
 
 def to_poly(e: Expr) -> Poly:
     """The normal form of an integer expression when nothing is known of its variables."""
-    if len(_FREE._known.polys) > _FREE_KEEPS:  # a tuner runs for days
-        _FREE.forget()
-        _FREE.memory.clear()
-    return _FREE.poly(e)
+    free = _FREE.analyzer
+    if len(free._known.polys) > _FREE_KEEPS:  # a tuner runs for days
+        free.forget()
+        free.memory.clear()
+    return free.poly(e)
 
 
 def simplify(e: Expr) -> Expr:
     """An equal expression, simplified without any knowledge of the variables' ranges."""
-    return _FREE.simplify(e)
+    return _FREE.analyzer.simplify(e)

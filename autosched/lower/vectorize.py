@@ -178,7 +178,7 @@ class _Lanes:
         self.varying = {loop.var}  #: what has a value of its own in each lane: also what is let be such a value
         self.masked, self.under_mask = loop.masked and on_lanes, False
         self.is_scattered = False  #: some access is worth no vector: a load from afar, a store not to neighbours
-        self._done: dict[Expr, Expr] = {}
+        self._done: dict[Expr, Expr] = {}  #: under the ranges of the loops around: see `stmt`
 
     def stmt(self, s: Stmt) -> Stmt | None:
         """None where the statement cannot be a vector statement as a whole."""
@@ -211,9 +211,11 @@ class _Lanes:
             case If(otherwise=None) if s.condition.op == "likely" and self.masked:
                 return self.some_lanes(s)
             case For() if not self.varies(s.start) and not self.varies(s.extent):
+                outside, self._done = self._done, dict(self._done)  # loops that were one share their variable
                 with self.an.tightened({}):
                     enter_loop(s, self.an)
                     body = self.stmt(s.body)
+                self._done = outside
                 return None if body is None else replace(s, body=body)
             case Produce():
                 body = self.stmt(s.body)

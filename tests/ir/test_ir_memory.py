@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from threading import Thread
 
 import pytest
 
-from autosched.ir.expr import Expr, floordiv, floormod, maximum, minimum, select, var
+from autosched.ir import simplify as simplify_module
+from autosched.ir.expr import Expr, const, floordiv, floormod, maximum, minimum, select, var
 from autosched.ir.memory import Memory
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer
+from autosched.ir.simplify import Analyzer, simplify
 
 x, y, n, m = (var(name, role="loop") for name in ("x", "y", "n", "m"))
 
@@ -146,3 +148,17 @@ def test_a_proof_tries_once_what_it_comes_to_in_many_ways() -> None:
 
     (found, few), (same, many) = ask(Watched), ask(Forgetful)
     assert found is same and few < many
+
+
+def test_what_one_thread_is_proving_is_nothing_to_another() -> None:
+    """While it answers, an analyzer knows how deep in a proof it is, and proves less there."""
+    found: list[Expr] = []
+    analyzer = simplify_module._FREE.analyzer
+    analyzer._depth = analyzer.PROOF_DEPTH  # as in the middle of a proof
+    try:
+        other = Thread(target=lambda: found.append(simplify(floordiv(floormod(x, 7) + 9, 16))))
+        other.start()
+        other.join()
+    finally:
+        analyzer._depth = 0
+    assert found == [const(0)]

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from autosched import te
-from autosched.ir.expr import Expr
-from autosched.ir.stmt import For, Function, If, Store, walk
+from autosched.ir.dtype import dtype
+from autosched.ir.expr import Expr, const, floordiv, var
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Buffer, For, Function, If, Seq, Store, load, walk
 from autosched.ir.visit import post_order
 from autosched.lower import lower_structure
+from autosched.lower.vectorize import vectorize_loops
 from autosched.schedule import Schedule, create_schedule
 from autosched.target import Target
 from autosched.te import Tensor
@@ -224,3 +227,13 @@ def test_a_guard_on_which_all_lanes_agree_is_asked_once(n: int, offset: int, lan
     guards = [x.condition for x in walk(function.body) if isinstance(x, If)]
     assert [repr(g).count("inner") for g in guards] == ([0] if lanes > 1 else [0, 1])
     check_against_reference([a, c], s, "opencl", [np.arange(n, dtype=np.int32)])
+
+
+def test_pieces_of_one_loop_are_told_apart() -> None:
+    """Loops that were one share their variable, and in each of them it has another range."""
+    a, out = (Buffer(name, (const(64),), dtype("int32")) for name in ("a", "out"))
+    i, j = var("i", role="loop"), var("j", role="loop")
+    body = Store(out, (i + j * 4,), load(a, i + floordiv(j, 8) * 4) + 1)
+    pieces = [For(j, const(start), const(8), "serial", body) for start in (0, 8)]
+    result = vectorize_loops(For(i, const(0), const(4), "vectorize", Seq(tuple(pieces))), Analyzer())
+    assert [loads(s) for s in walk(result) if isinstance(s, Store)] == [["ramp(0, 4)"], ["ramp(j//8*4, 4)"]]
