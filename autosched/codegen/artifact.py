@@ -54,7 +54,9 @@ class Artifact:
         anything is compiled; what is alike there becomes the same code.
         """
         program = self.texts["source"].encode() if self.kind == "llvm" else self.code
-        facts = json.dumps([self.kind, self.meta, self.signature.to_json()], sort_keys=True)
+        # C is compiled where it runs, by what the environment says
+        compiler = [os.environ.get(name, "") for name in ("CC", "CFLAGS", "LDFLAGS")] if self.kind == "c" else []
+        facts = json.dumps([self.kind, self.meta, self.signature.to_json(), *compiler], sort_keys=True)
         return hashlib.sha256(facts.encode() + b"\n" + program).hexdigest()
 
     @property

@@ -177,6 +177,16 @@ def test_what_is_known_is_not_compiled(artifact: Artifact) -> None:
     assert len({a.identity for a in [artifact, *others]}) == 3
 
 
+def test_c_is_another_program_under_other_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is compiled where it runs, by the compiler and with the flags of the environment."""
+    artifact = compile_function(stencil(), Target.parse("c"))
+    before = artifact.identity
+    monkeypatch.setenv("CFLAGS", "-O1")
+    assert artifact.identity != before
+    monkeypatch.delenv("CFLAGS")
+    assert artifact.identity == before
+
+
 def test_texts(artifact: Artifact) -> None:
     assert "define internal void @stencil.body" in artifact.text("source")
     assert "attributes #0" in artifact.text("llvm")
