@@ -22,7 +22,7 @@ __all__ = ["KINDS", "Kind", "Option", "Target", "TargetKind", "TargetLike", "cpu
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a kind: what it means, and whether it is text, a positive number or a list."""
+    """One option of a kind: what it means, and whether it is text, a positive number, a list or a flag."""
 
     meaning: str
     form: str = "text"
@@ -47,6 +47,7 @@ _LABELS = {
     "model": Option("label of a product, such as raspberry-pi-4"),
     "tag": Option("a name for this target"),
 }
+_STRICT = Option("a*b+c rounds twice, as written and as NumPy does; without it, once where that is faster", "flag")
 _THREADS = Option("CPU threads of a parallel loop, default all CPUs; num-cores is another name for it", "number")
 _GROUPS = {
     "max_threads_per_block": Option("most work-items of a work-group, below the device's own limit", "number"),
@@ -64,6 +65,7 @@ KINDS: dict[str, Kind] = {
             "mattr": Option("features such as +avx2,-avx512f", "list"),
             "mtriple": Option("machine such as aarch64-linux-gnu, default this one"),
             "threads": _THREADS,
+            "strict": _STRICT,
             "device": Option("label of a class of CPUs, such as arm_cpu"),
             **_LABELS,
         },
@@ -75,6 +77,7 @@ KINDS: dict[str, Kind] = {
         {
             "mcpu": Option("CPU name as the compiler knows it, default native"),
             "threads": _THREADS,
+            "strict": _STRICT,
             "device": Option("label of a class of CPUs, such as arm_cpu"),
             **_LABELS,
         },
@@ -86,6 +89,7 @@ KINDS: dict[str, Kind] = {
         {
             "device": Option("part of the device's or platform's name, or its index in `doctor`"),
             **_GROUPS,
+            "strict": _STRICT,
             **_LABELS,
         },
         is_gpu_style=True,
@@ -98,12 +102,16 @@ KINDS: dict[str, Kind] = {
             "arch": Option("what to compile for, such as sm_80; default the device's"),
             "device": Option("the device's number, default 0"),
             **_GROUPS,
+            "strict": _STRICT,
             **_LABELS,
         },
         is_gpu_style=True,
     ),
 }
 
+#: what a flag's value may be, and how it is kept: one that is off is left out
+_ON, _OFF = "1", ""
+_SWITCH = {"1": _ON, "true": _ON, "on": _ON, "0": _OFF, "false": _OFF, "off": _OFF}
 #: spellings of the same option
 _ALIASES = {"num-cores": "threads", "max-num-threads": "max_threads_per_block"}
 #: option -> the device's limit of the same meaning, and how the two combine
@@ -148,6 +156,8 @@ class Target:
     >>> with Target("opencl"):
     ...     print(Target.current())
     opencl
+    >>> Target("llvm -strict") == Target("llvm", strict=True)
+    True
 
     `options` are what the user wrote (`-mcpu=...`), as text; `limits` what the device reported:
     `max_threads_per_block`, `shared_memory_bytes`, `work_group_multiple`, `compute_units`. `host` is
@@ -164,19 +174,27 @@ class Target:
         target: TargetLike = None,
         host: TargetLike = None,
         *,
+        strict: bool | None = None,
         kind: str = "",
         options: Mapping[str, str] | None = None,
         limits: Mapping[str, int] | None = None,
     ) -> None:
-        """From text, a dict, JSON or another target; or from the fields, which are not checked."""
+        """From text, a dict, JSON or another target; or from the fields, which are not checked.
+
+        `strict` sets or clears the option of that name.
+        """
         if target is not None:
             base = Target.parse(target)
             kind, options, limits = base.kind, base.options, base.limits
             host = base.host if host is None else host
         elif not kind:
             raise TargetError("it has no kind", asked="Target()", legal=_legal_kinds())
+        chosen = dict(options or {})
+        if strict is not None:
+            chosen.pop("strict", None)
+            chosen.update({"strict": _ON} if strict else {})
         object.__setattr__(self, "kind", TargetKind(kind))
-        object.__setattr__(self, "options", dict(options or {}))
+        object.__setattr__(self, "options", chosen)
         object.__setattr__(self, "limits", dict(limits or {}))
         object.__setattr__(self, "host", None if host is None else Target.parse(host))
 
@@ -204,7 +222,7 @@ class Target:
         options: dict[str, str] = {}
         for name, value in words:
             options.update([_checked(kind, name, value, asked)])
-        return Target(kind=kind, options=options)
+        return Target(kind=kind, options=_without_off(options))
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
@@ -237,12 +255,18 @@ class Target:
                 merged[limit] = combine(asked, merged.get(limit, asked))
         return Target(kind=self.kind, options=self.options, limits=merged, host=self.host)
 
+    def as_strict(self) -> Target:
+        """This target with the option `strict`."""
+        return self if self.strict else Target(self, strict=True)
+
     def with_host(self, host: TargetLike) -> Target:
         return Target(kind=self.kind, options=self.options, limits=self.limits, host=host)
 
     # -- as text and data ---------------------------------------------------------------------
     def __str__(self) -> str:
-        return " ".join([self.kind, *(f"-{k}={shlex.quote(v)}" for k, v in sorted(self.options.items()))])
+        flags = {name for name, option in KINDS[self.kind].options.items() if option.form == "flag"}
+        words = (f"-{k}" if k in flags else f"-{k}={shlex.quote(v)}" for k, v in sorted(self.options.items()))
+        return " ".join([self.kind, *words])
 
     def __hash__(self) -> int:
         return hash((self.kind, frozenset(self.options.items()), frozenset(self.limits.items()), self.host))
@@ -301,6 +325,11 @@ class Target:
     def device_name(self) -> str:
         """The option `device`: which OpenCL device, or the class of a CPU."""
         return self.options.get("device", "")
+
+    @property
+    def strict(self) -> bool:
+        """Whether every operation on floats rounds by itself: no multiply-add is contracted."""
+        return "strict" in self.options
 
     @property
     def num_threads(self) -> int:
@@ -380,7 +409,7 @@ def _words(spec: str, asked: str) -> tuple[str, list[tuple[str, str]]]:
         name, eq, value = word.lstrip("-").partition("=")
         if not word.startswith("-") or not name:
             raise _unknown(kind, word, asked)
-        found.append((name, value if eq else next(rest, "")))
+        found.append((name, value if eq else _ON if _is_flag(kind, name) else next(rest, "")))
     return kind, found
 
 
@@ -397,30 +426,53 @@ def _from_dict(spec: Mapping[str, Any], asked: str) -> Target:
         if isinstance(value, Sequence) and not isinstance(value, str):
             value = ",".join(map(str, value))
         options.update([_checked(kind, str(name), str(value), asked)])
-    return Target(kind=kind, options=options, host=spec.get("host"))
+    return Target(kind=kind, options=_without_off(options), host=spec.get("host"))
+
+
+def _without_off(options: dict[str, str]) -> dict[str, str]:
+    """A flag that is off is the same target as one that does not mention it."""
+    return {name: value for name, value in options.items() if value != _OFF}
+
+
+def _own_name(kind: str, name: str) -> str:
+    """What the kind calls an option, of its several spellings; empty for one that it does not take."""
+    spelling = name.replace("_", "-")
+    spelling = _ALIASES.get(spelling, spelling).replace("_", "-")
+    return {k.replace("_", "-"): k for k in KINDS[kind].options}.get(spelling, "")
+
+
+def _is_flag(kind: str, name: str) -> bool:
+    own = _own_name(kind, name)
+    return bool(own) and KINDS[kind].options[own].form == "flag"
 
 
 def _checked(kind: str, name: str, value: str, asked: str) -> tuple[str, str]:
     """The option's own name and its value. Raises TargetError for one that this kind does not take."""
-    spelling = name.replace("_", "-")
-    spelling = _ALIASES.get(spelling, spelling).replace("_", "-")
-    known = {k.replace("_", "-"): k for k in KINDS[kind].options}
-    if spelling not in known:
+    own = _own_name(kind, name)
+    if not own:
         raise _unknown(kind, f"-{name}={value}" if value else f"-{name}", asked)
-    option = KINDS[kind].options[known[spelling]]
+    option = KINDS[kind].options[own]
     if not value:
         raise TargetError(f"-{name} has no value", asked=asked, legal=f"-{name}=...: {option.meaning}")
     if option.form == "number" and not (value.isdecimal() and int(value) > 0):
         raise TargetError(f"{name}={value} is not a positive number", asked=asked, legal=f"{name}: {option.meaning}")
-    return known[spelling], value
+    if option.form == "flag":
+        if value.lower() not in _SWITCH:
+            legal = f"-{name}, or one of {', '.join(_SWITCH)}: {option.meaning}"
+            raise TargetError(f"{name}={value} is neither on nor off", asked=asked, legal=legal)
+        value = _SWITCH[value.lower()]
+    return own, value
 
 
 def _unknown(kind: str, word: str, asked: str) -> TargetError:
-    listing = ", ".join(f"-{k}=... ({o.meaning})" for k, o in KINDS[kind].options.items())
+    options = KINDS[kind].options
+    listing = ", ".join(f"-{k}{'' if o.form == 'flag' else '=...'} ({o.meaning})" for k, o in options.items())
     return TargetError(f"{word!r} is not an option of {kind}", asked=asked, legal=f"options: {listing}")
 
 
 def _typed(form: str, value: str) -> Any:
     if form == "number":
         return int(value)
+    if form == "flag":
+        return True
     return value.split(",") if form == "list" else value

@@ -50,6 +50,23 @@ def test_limits_of_the_user_lower_those_of_the_device():
     assert plain.with_limits(max_threads_per_block=512).max_threads_per_block == 512
 
 
+def test_strict_is_a_flag_of_every_kind():
+    for kind in KINDS:
+        strict = Target(f"{kind} -strict")
+        assert strict.strict and strict.attrs["strict"] is True and str(strict) == f"{kind} -strict"
+        spellings = (f"{kind} --strict", f"{kind} -strict=1", f"{kind} -strict=True", {"kind": kind, "strict": True})
+        assert (
+            all(Target(s) == strict for s in spellings)
+            and Target(kind, strict=True) == strict == Target(kind).as_strict()
+        )
+        assert Target(str(strict)) == Target(strict.export()) == strict != Target(kind)
+        for off in (f"{kind} -strict=off", f"{kind} -strict=0", {"kind": kind, "strict": False}):
+            assert Target(off) == Target(kind) and not Target(off).strict
+        assert Target(strict, strict=False) == Target(kind)
+    both = Target("llvm -strict -mcpu=znver3")  # a flag takes no word after it
+    assert both.strict and both.mcpu == "znver3"
+
+
 def test_host_travels_with_the_target():
     t = Target("opencl", host="llvm -mcpu=znver3")
     assert t.host is not None and t.host.mcpu == "znver3"
@@ -77,6 +94,7 @@ def test_what_is_not_a_target_is_refused_with_what_is_legal():
         ("llvm mcpu=x", "'mcpu=x' is not an option"),
         ("llvm -num-cores=0", "num-cores=0 is not a positive number"),
         ("llvm -mcpu", "-mcpu has no value"),
+        ("llvm -strict=perhaps", "strict=perhaps is neither on nor off"),
         ("llvm 'x", "cannot be read"),
         ("{", "is not JSON"),
         ({"kind": "opencl", "mcpu": "x"}, "'-mcpu=x' is not an option of opencl"),
@@ -96,8 +114,8 @@ def test_every_kind_lists_its_options():
     for kind in KINDS:
         assert Target(kind).keys[-1:] == KINDS[kind].keys[-1:]
         for option in Target(kind).kind.options:
-            number = KINDS[kind].options[option].form == "number"
-            assert Target(f"{kind} -{option}={2 if number else 'x'}").options == {option: "2" if number else "x"}
+            value = {"number": "2", "flag": "1"}.get(KINDS[kind].options[option].form, "x")
+            assert Target(f"{kind} -{option}={value}").options == {option: value}
 
 
 def test_code_for_another_machine_can_be_read_but_not_called():

@@ -143,6 +143,12 @@ _PATTERN = (
 
 C = Dialect(
     name="c",
+    contract="",
+    strict="""\
+// Compile with -ffp-contract=off: a*b+c rounds twice.
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif""",
     preamble="#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>",
     float64_preamble="",
     float16_preamble="",

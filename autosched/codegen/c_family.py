@@ -70,7 +70,8 @@ def compile_opencl(function: Function, target: Target) -> Artifact:
     beyond the limits of `target`, as far as those are known.
     """
     _check_types(function, target)
-    return _artifact(function, target, emit_program(function, OPENCL, native_half=bool(target.limits.get("fp16", 0))))
+    native_half = bool(target.limits.get("fp16", 0))
+    return _artifact(function, target, emit_program(function, OPENCL, native_half, target.strict))
 
 
 def compile_cuda(function: Function, target: Target) -> Artifact:
@@ -79,7 +80,7 @@ def compile_cuda(function: Function, target: Target) -> Artifact:
     The source includes no header. Halves are 16 bits in memory and floats in registers, like those of an
     OpenCL device without half precision.
     """
-    return _artifact(function, target, emit_program(function, CUDA))
+    return _artifact(function, target, emit_program(function, CUDA, strict=target.strict))
 
 
 def _artifact(function: Function, target: Target, program: Program) -> Artifact:
@@ -91,7 +92,12 @@ def _artifact(function: Function, target: Target, program: Program) -> Artifact:
         signature=Signature.of(function),
         code=program.source.encode(),
         texts={"source": program.source},
-        meta={"launches": program.launches, "device": program.device, "index_bound": program.index_bound},
+        meta={
+            "launches": program.launches,
+            "device": program.device,
+            "index_bound": program.index_bound,
+            **({"strict": True} if target.strict else {}),
+        },
     )
 
 
@@ -100,12 +106,13 @@ def emit_kernels(function: Function, dialect: Dialect, native_half: bool = False
     return emit_program(function, dialect, native_half).source
 
 
-def emit_program(function: Function, dialect: Dialect, native_half: bool = False) -> Program:
+def emit_program(function: Function, dialect: Dialect, native_half: bool = False, strict: bool = False) -> Program:
     """All kernels of `function` in one source.
 
-    `native_half`: whether the device computes in half precision. Raises BuildError.
+    `native_half`: whether the device computes in half precision. `strict`: no multiply-add is contracted.
+    Raises BuildError.
     """
-    return _Emitter(function, dialect, native_half).program()
+    return _Emitter(function, dialect, native_half, strict).program()
 
 
 def _if_any(when: tuple[Expr, ...], elements: Dim) -> Dim:
@@ -150,6 +157,7 @@ class _Emitter:
     function: Function
     dialect: Dialect
     native_half: bool
+    strict: bool
     ranges: IndexRanges = field(init=False)
     kernels: list[str] = field(default_factory=list)
     launches: list[dict[str, Any]] = field(default_factory=list)
@@ -294,7 +302,7 @@ class _Emitter:
         d = self.dialect
         exprs = post_order([e for s in walk(self.function.body) for e in expressions(s)])
         types = {e.dtype.scalar for e in exprs} | {b.dtype for b in (*self.function.params, *self.device)}
-        head = [d.preamble]
+        head = [d.strict if self.strict else d.contract, d.preamble]
         if "float64" in types:
             head.append(d.float64_preamble)
         if _HALF in types and self.native_half:

@@ -58,7 +58,7 @@ class CProgram:
 
 def compile_c(function: Function, target: Target) -> Artifact:
     """An artifact whose code is C source. The runtime compiles it, so building needs no compiler."""
-    program = emit_c(function)
+    program = emit_c(function, target.strict)
     return Artifact(
         kind="c",
         target=str(target),
@@ -70,6 +70,7 @@ def compile_c(function: Function, target: Target) -> Artifact:
             "parallel": program.parallel,
             "mcpu": target.mcpu or "native",
             "symbols": list(outside_calls(function).symbols),
+            **({"strict": True} if target.strict else {}),
         },
     )
 
@@ -99,9 +100,12 @@ def header(guard: str, signatures: Sequence[Signature]) -> str:
     return _HEADER.format(guard=guard, functions="\n\n".join(blocks))
 
 
-def emit_c(function: Function) -> CProgram:
-    """C99 for a function of CPU loops. Raises BuildError for what has no code."""
-    return _Emitter(function).program()
+def emit_c(function: Function, strict: bool = False) -> CProgram:
+    """C99 for a function of CPU loops; `strict` says in it that no multiply-add is to be contracted.
+
+    Raises BuildError for what has no code.
+    """
+    return _Emitter(function, strict).program()
 
 
 def _pointer(of: str, is_written: bool) -> str:
@@ -273,8 +277,9 @@ def _factor(a: Bytes) -> str:
 class _Emitter:
     """One function and the text around it."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, strict: bool) -> None:
         self.function = function
+        self.strict = strict
         self.signature = Signature.of(function)
         self.name = c_name(function.name)
         self.x = Expressions(C, IndexRanges(v.name for v in function.sizes))
@@ -378,6 +383,7 @@ class _Emitter:
             f"// {self.signature.name}: C99. Compile with -fopenmp to run parallel loops on all cores, and gcc with",
             "// -fno-strict-aliasing: version 12 loses stores to buffers that share a workspace at -O3.",
         ]
+        head += [C.strict] if self.strict else []
         head.append(C.preamble)
         used = "\n".join([text, *defined])
         head += [f"#include <{h}.h>" for h, word in (("stdlib", "malloc"), ("string", "memcpy")) if word in used]

@@ -140,6 +140,8 @@ _PATTERN = (
 
 CUDA = Dialect(
     name="cuda",
+    contract="",
+    strict="// Compile with --fmad=false: a*b+c rounds twice.",
     preamble=_PREAMBLE,
     float64_preamble="",
     float16_preamble="",

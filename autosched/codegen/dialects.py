@@ -24,7 +24,10 @@ class Dialect:
     """One language of the C family."""
 
     name: str
-    #: lines at the top of every source, and what else doubles and native halves need
+    #: lines at the top of every source: whether a*b+c may round once; then the same for all; then what else
+    #: doubles and native halves need
+    contract: str
+    strict: str
     preamble: str
     float64_preamble: str
     float16_preamble: str
@@ -155,7 +158,9 @@ _OPENCL_PATTERN = (
 
 OPENCL = Dialect(
     name="opencl",
-    preamble="#pragma OPENCL FP_CONTRACT ON",
+    contract="#pragma OPENCL FP_CONTRACT ON",
+    strict="#pragma OPENCL FP_CONTRACT OFF",
+    preamble="",
     float64_preamble="#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
     float16_preamble="#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
     packed_half_preamble="",

@@ -217,7 +217,8 @@ def source_of(function: Function, target: Target) -> str:
     triple = triple_of(target)
     machine = target_machine(cpu, features, triple)
     library = vector_library(triple, features)
-    return module_text(function, triple, str(machine.target_data), library, _abilities(cpu, features, triple))
+    abilities = _abilities(cpu, features, triple)
+    return module_text(function, triple, str(machine.target_data), library, abilities, contract=not target.strict)
 
 
 def object_code(source: str, target: Target) -> bytes:

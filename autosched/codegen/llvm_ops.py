@@ -40,7 +40,8 @@ def _arith(on_int: str, on_float: str) -> Row:
         if not of.is_float:
             return w.binary(on_int, *args)
         # a contracted half has no single instruction, and its library call is seldom there
-        return w.binary(on_float if of.bits == 16 else f"{on_float} contract", *args)
+        fused = w.module.contract and of.bits != 16
+        return w.binary(f"{on_float} contract" if fused else on_float, *args)
 
     return row
 

@@ -74,9 +74,10 @@ def module_text(
     data_layout: str,
     library: VectorLibrary | None = None,
     abilities: Abilities = FEWEST_ABILITIES,
+    contract: bool = True,
 ) -> str:
     """LLVM assembly of `function`, not yet optimised. Raises BuildError for what has no code."""
-    module = ModuleText(triple, data_layout, library, abilities)
+    module = ModuleText(triple, data_layout, library, abilities, contract)
     storage = plan_storage(function.body)
     allocated = [s.buffer for s in walk(function.body) if isinstance(s, Allocate)]
     scopes = alias_scopes(module, function, allocated, storage)

@@ -166,8 +166,10 @@ class ModuleText:
         data_layout: str,
         vector_library: VectorLibrary | None = None,
         abilities: Abilities = FEWEST_ABILITIES,
+        contract: bool = True,
     ) -> None:
         self.vector_library = vector_library
+        self.contract = contract  #: whether a product and the sum it goes into may round once
         self.is_x86 = triple.startswith("x86_64")
         self.abilities = abilities
         self._begun: set[str] = set()

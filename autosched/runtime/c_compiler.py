@@ -112,12 +112,18 @@ def _tuning_flags(compiler: Compiler, cpu: str) -> tuple[str, ...]:
 
 
 def compile_object(
-    source: str, path: Path, cpu: str = "native", openmp: bool = False, options: Sequence[str] = ()
+    source: str,
+    path: Path,
+    cpu: str = "native",
+    openmp: bool = False,
+    options: Sequence[str] = (),
+    *,
+    strict: bool = False,
 ) -> Compiler:
     """Compile C source to the object file `path`, position-independent. Raises BuildError.
 
     `openmp`: with parallel loops on all cores, where the compiler can do that. `options` come after
-    ours, and the environment's `CFLAGS` last.
+    ours, then the environment's `CFLAGS`; only the flag that `strict` needs is never overridden.
     """
     asked = f"compiling {path.stem} with the C compiler"
     compiler = require_compiler(asked)
@@ -129,7 +135,8 @@ def compile_object(
     text = path.with_suffix(".c")
     text.write_text(source)
     flags = [*_FLAGS, *tuned, *(compiler.openmp if openmp else ()), *options]
-    compiler.run([*flags, *shlex.split(os.environ.get("CFLAGS", "")), "-c", str(text), "-o", str(path)], asked)
+    exact = ["-ffp-contract=off"] if strict else []
+    compiler.run([*flags, *shlex.split(os.environ.get("CFLAGS", "")), *exact, "-c", str(text), "-o", str(path)], asked)
     return compiler
 
 

@@ -37,7 +37,9 @@ class CKernel(CpuKernel):
         parallel = bool(artifact.meta.get("parallel", True))
         with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
             path = Path(folder, f"{name}.o")
-            compiler = compile_object(artifact.code.decode(), path, str(artifact.meta.get("mcpu", "native")), parallel)
+            meta, source = artifact.meta, artifact.code.decode()
+            strict = bool(meta.get("strict", False))
+            compiler = compile_object(source, path, str(meta.get("mcpu", "native")), parallel, strict=strict)
             runtime = openmp.find() if parallel and compiler.openmp else None
             library = None
             if runtime is not None:

@@ -39,6 +39,7 @@ class CudaKernel:
         self._signature = artifact.signature
         self._source = artifact.code.decode()
         self._target = target
+        self._strict = bool(artifact.meta.get("strict", False))
         self.plan = LaunchPlan.of(artifact)
         self._modules: dict[bool, ctypes.c_void_p] = {}
 
@@ -75,7 +76,7 @@ class CudaKernel:
         if wide not in self._modules:
             arch = self._target.options.get("arch", session.device.arch)
             to = "cubin" if arch == session.device.arch else "ptx"
-            options = ["-DINDEX_T=int64"] if wide else []
+            options = [*(["-DINDEX_T=int64"] if wide else []), *(["--fmad=false"] if self._strict else [])]
             self._modules[wide] = session.load(compile_cuda_source(self._source, arch, to=to, options=options))
         return self._modules[wide]
 

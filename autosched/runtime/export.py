@@ -170,7 +170,8 @@ def _objects(artifacts: Sequence[Artifact], folder: Path) -> list[Path]:
         if a.kind == "llvm":
             path.write_bytes(a.code)
         else:
-            compile_object(a.code.decode(), path, str(a.meta.get("mcpu", "native")), bool(a.meta.get("parallel")))
+            parallel, strict = (bool(a.meta.get(name)) for name in ("parallel", "strict"))
+            compile_object(a.code.decode(), path, str(a.meta.get("mcpu", "native")), parallel, strict=strict)
         paths.append(path)
     return paths
 

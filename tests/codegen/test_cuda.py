@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from autosched.errors import BuildError, DeviceError
 from autosched.lower.pipeline import lower_structure
 from autosched.runtime.cuda import CudaKernel
 from autosched.schedule import Schedule, create_schedule
+from autosched.space.default import default_schedule
 from autosched.target import Target
 
 TARGET = Target.parse("cuda")
@@ -89,6 +91,32 @@ def test_nvrtc_makes_wide_accesses_of_vectors() -> None:
     assert "ld.global.nc.v4.f32" in ptx
     assert "st.global.v4.f32" in ptx
     assert compile_cuda_source(source(s, [a, b]), "sm_90")[:4] == b"\x7fELF"
+
+
+def multiply_add() -> list[te.Tensor]:
+    a, b, c = (te.placeholder((64,), "float32", name=name) for name in "abc")
+    return [a, b, c, te.compute((64,), lambda i: a[i] * b[i] + c[i], name="o")]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_strict_kernel_is_translated_without_fused_multiply_adds(
+    strict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args, target = multiply_add(), Target("cuda -arch=sm_80", strict=strict)
+    module = autosched.build(default_schedule(args, target), target, args=args)
+    assert ("--fmad=false" in module.get_source()) == strict  # whoever takes the source along is told
+    texts = []
+
+    def translated(source: str, arch: str, *, to: str, options: list[str]) -> bytes:
+        texts.append(compile_cuda_source(source, arch, to="ptx", options=options).decode())
+        return b""
+
+    monkeypatch.setattr("autosched.runtime.cuda.compile_cuda_source", translated)
+    session = SimpleNamespace(device=SimpleNamespace(arch="sm_80"), load=lambda code: None)
+    CudaKernel(module.artifact, target).module(session, wide=False)
+    assert ("fma.rn.f32" in texts[0]) != strict
+    assert ("mul.rn.f32" in texts[0]) == strict
 
 
 @needs_nvrtc
