@@ -111,6 +111,7 @@ class Study:
         log: Path | None,
         space_of: Callable[[Target, dict[str, int]], SearchSpace],
     ) -> None:
+        target = workload.compiled_for(target)
         self.workload, self.target, self.seed = workload, target, seed
         self.sizes = workload.sizes_of(workload.sample_inputs(sizes))
         self.space: SearchSpace = space_of(with_machine(target), self.sizes)

@@ -90,7 +90,8 @@ def search_space(
     """
     workload = as_workload(what)
     asked = workload.sizes_at(sizes)
-    found: SearchSpace = workload.search_space(with_machine(resolve_target(target)), asked, space, rules)
+    to = with_machine(workload.compiled_for(resolve_target(target)))
+    found: SearchSpace = workload.search_space(to, asked, space, rules)
     return found
 
 
@@ -212,7 +213,7 @@ def _plans(
     w: Workload, target: Target, records: str | None, sizes: dict[str, int] | None, name: str | None
 ) -> Iterator[Plan]:
     """Plans to try in order: records from the best down, what a model predicted, then the default schedule."""
-    called = name or w.name
+    called, target = name or w.name, w.compiled_for(target)
     contents = read_workload(w.name, target.kind, records)
     device = describe_device(target)["name"]
     if not sizes and (chosen := family(contents.records, key=w.key, target=target, device=device)):

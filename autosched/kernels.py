@@ -190,7 +190,7 @@ def tune_kernel(
                       ["block_size_x"] by default, where that is a parameter
     block_size_names: instead of block_size_x, block_size_y, block_size_z
     restrictions:     formulas such as "block_size_x * tile <= 1024", functions of a dictionary of parameters
-    atol, rtol:       allowed error of float outputs; by default that of the type (`MeasureOptions`)
+    atol, rtol:       allowed error of outputs, floats and integers; by default that of the type (`MeasureOptions`)
     compiler_options: for the compiler of the language; C with `#pragma omp` gets OpenMP
     poison:           fill outputs with nonsense before verified calls, so that what a kernel leaves out shows
     metrics:          name -> function of a result, or formula: the parameters, `time` in milliseconds, and the metrics

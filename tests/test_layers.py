@@ -38,7 +38,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "search": ("errors", "plugins", "target", "model"),
     "measure": ("errors", "target", "te", "schedule", "lower", "codegen", "runtime"),
     "records": ("errors", "target", "schedule.trace"),
-    "raw": ("errors", "target", "ir", "schedule", "space", "codegen", "runtime", "measure"),
+    "raw": ("errors", "target", "ir", "te.rounding", "schedule", "space", "codegen", "runtime", "measure"),
     "testing": _PARTS,
     # where everything meets, each above the one before
     "building": _PARTS,

@@ -133,8 +133,9 @@ def _check_points(name: str, given: dict[str, Any], target: Target, count: int) 
         for point in _points(sketch, count):
             module = Module(compile_function(sketch.structure.bind(point), target), target)
             got = module(*inputs)
-            for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
-                wrong = compare(a, b, *allowed_error(b, None, None))
+            results = got if isinstance(got, (tuple, list)) else [got]
+            for a, b, r in zip(results, wanted, work.roundings(target), strict=True):
+                wrong = compare(a, b, *allowed_error(b, None, None, r), rounding=r)
                 assert not wrong, f"{sketch.name} with {point}: {wrong}"
 
 

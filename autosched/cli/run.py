@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     images.check_output(output)
     module = build(workload, args.target, records=options.records_folder(args), sizes=workload.sizes_of([image]))
     result = module(image)
-    verified = _verify(workload, image, result) if args.verify else "no"
+    verified = _verify(workload, module, image, result) if args.verify else "no"
     images.write_image(output, result)
     _tell(args, workload, module, image, {"input": str(source), "output": str(output), "verified": verified})
     return 0
@@ -82,12 +82,13 @@ def _default_output(source: Path, workload: Workload, image: np.ndarray[Any, Any
     return Path(f"{source.stem}.{workload.name}{suffix}")
 
 
-def _verify(workload: Workload, image: np.ndarray[Any, Any], result: np.ndarray[Any, Any]) -> str:
+def _verify(workload: Workload, module: Module, image: np.ndarray[Any, Any], result: np.ndarray[Any, Any]) -> str:
     """`full` when the result is right. Raises VerificationError."""
     from autosched.measure.verify import allowed_error, compare
 
     (expected,) = workload.reference([image])
-    wrong = compare(result, expected, *allowed_error(expected, None, None))
+    (rounding,) = workload.roundings(module.target)
+    wrong = compare(result, expected, *allowed_error(expected, None, None, rounding), rounding=rounding)
     if wrong:
         raise VerificationError(
             f"the result is wrong: {wrong}",

@@ -96,6 +96,7 @@ class Bench:
             MeasureOptions(**{**vars(adjusted), "imports": imports}),
             backend=w.backend,
             initial=w.initial(inputs),
+            roundings=w.roundings(subject.target),
         )
         self.numbers = itertools.count(1)
         self.known: dict[str, Result] = {}

@@ -177,7 +177,7 @@ def _of_record(r: Record, target: TargetLike, sizes: Mapping[str, int] | None) -
             asked=asked,
             legal=f"tune it again, or put the {w.name} that it was made for into search_spaces/",
         )
-    to = resolve_target(r.target if target is None else target)
+    to = w.compiled_for(resolve_target(r.target if target is None else target))
     if to.kind != r.target_kind:
         raise RecordError(f"it is for {r.target_kind}", asked=f"{asked} on {to}", legal=f"--target {r.target_kind}")
     found = Subject(w, to, r.trace, dict(r.knobs), dict(sizes or r.sizes), r)
@@ -197,7 +197,7 @@ def _check_replay(r: Record, args: Sequence[Tensor], asked: str) -> None:
 def _best_of(
     w: Workload | RawKernel, target: TargetLike, records: str | None, sizes: Mapping[str, int] | None
 ) -> Subject:
-    to = resolve_target(w.kind if target is None and isinstance(w, RawKernel) else target)
+    to = w.compiled_for(resolve_target(w.kind if target is None and isinstance(w, RawKernel) else target))
     contents = read_workload(w.name, to.kind, records)
     device = describe_device(to)["name"]
     last: RecordError | None = None

@@ -6,7 +6,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome, WorkerPro
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.measure.session import Session
 from autosched.target import Target
+from autosched.te.rounding import Rounding
 
 __all__ = ["MAX_ATTEMPTS", "Arrays", "BuildQueue", "KnownCode", "MeasureContext", "Task", "last_words"]
 
@@ -81,6 +82,7 @@ class Arrays:
     inputs: Sequence[np.ndarray[Any, Any]]
     expected: Sequence[np.ndarray[Any, Any] | None]
     initial: Sequence[np.ndarray[Any, Any] | None]
+    roundings: Sequence[Rounding]
 
 
 @dataclass
@@ -122,6 +124,7 @@ class MeasureContext:
                 "inputs": session.save_arrays("input", arrays.inputs),
                 "expected": session.save_arrays("expected", arrays.expected),
                 "initial": session.save_arrays("initial", arrays.initial),
+                "roundings": [asdict(r) for r in arrays.roundings],
                 "imports": list(options.imports),
                 "options": {"verify": options.verify, "rtol": options.rtol, "atol": options.atol},
             }

@@ -19,6 +19,7 @@ from autosched.measure.guard import GuardedArray
 from autosched.measure.inspection import AFTER, FIRST, write_outputs
 from autosched.measure.protocol import Job
 from autosched.measure.timing import Samples, take_samples
+from autosched.te.rounding import EXACT, Rounding
 
 if TYPE_CHECKING:
     from autosched.runtime.kernel import BoundCall, Kernel
@@ -119,21 +120,25 @@ class _Reference:
     rtol: float
     atol: float
     initial: Array | None
+    rounding: Rounding
 
     @staticmethod
-    def of(expected: Array | None, initial: Array | None, rtol: float | None, atol: float | None) -> _Reference:
+    def of(
+        expected: Array | None, initial: Array | None, rtol: float | None, atol: float | None, rounding: Rounding
+    ) -> _Reference:
         like = initial if expected is None else expected
         assert like is not None
         memory = GuardedArray(like.shape, like.dtype)
-        return _Reference(memory, expected, *verify.allowed_error(like, rtol, atol), initial)
+        return _Reference(memory, expected, *verify.allowed_error(like, rtol, atol, rounding), initial, rounding)
 
     @property
     def array(self) -> Array:
         return self.memory.array
 
     @property
-    def is_compared_float(self) -> bool:
-        return self.expected is not None and self.expected.dtype.kind == "f"
+    def is_approximate(self) -> bool:
+        """Whether it can be right without being equal to the reference bit for bit."""
+        return self.expected is not None and (self.expected.dtype.kind == "f" or self.rtol + self.atol > 0)
 
     def prepare(self, variant: int) -> None:
         """What a call finds in it."""
@@ -151,7 +156,8 @@ class _Reference:
         """What is wrong with it; empty when nothing is."""
         if self.expected is None:
             return ""
-        return verify.compare(self.array, self.expected, self.rtol, self.atol, self.positions(full))
+        positions = self.positions(full)
+        return verify.compare(self.array, self.expected, self.rtol, self.atol, positions, self.rounding)
 
 
 class Bench:
@@ -168,11 +174,13 @@ class Bench:
         rtol: float | None = None,
         atol: float | None = None,
         initial: Sequence[Array | None] | None = None,
+        roundings: Sequence[Rounding] | None = None,
     ) -> None:
         self._pristine = list(inputs)
         self._inputs = [GuardedArray(a.shape, a.dtype) for a in inputs]
         before = [None] * len(expected) if initial is None else initial
-        self._outputs = [_Reference.of(e, i, rtol, atol) for e, i in zip(expected, before, strict=True)]
+        left = [EXACT] * len(expected) if roundings is None else roundings
+        self._outputs = [_Reference.of(e, i, rtol, atol, r) for e, i, r in zip(expected, before, left, strict=True)]
         self.nbytes = sum(a.nbytes for a in [*inputs, *(o.array for o in self._outputs)])
         self.restore()
 
@@ -214,11 +222,11 @@ class Bench:
             output.prepare(variant)
 
     def snapshot(self, full: bool) -> list[Array]:
-        """Copies of the (sampled) float outputs, to see whether a second run gives the same.
+        """Copies of the (sampled) outputs that may differ from the reference, to see whether two runs give the same.
 
         Others need none: they equal the reference bit for bit or have failed already.
         """
-        return [_picked(o, full).copy() for o in self._outputs if o.is_compared_float]
+        return [_picked(o, full).copy() for o in self._outputs if o.is_approximate]
 
     def check(self, names: tuple[list[str], list[str]], full: bool, before: list[Array] | None = None) -> None:
         """Raises MismatchError unless outputs are right, inputs unchanged and nothing else was touched.
@@ -251,9 +259,9 @@ class Bench:
         return problems
 
     def _unsteady(self, names: list[str], full: bool, before: list[Array]) -> list[str]:
-        floats = [(n, o) for n, o in zip(names, self._outputs, strict=True) if o.is_compared_float]
+        shown = [(n, o) for n, o in zip(names, self._outputs, strict=True) if o.is_approximate]
         problems = []
-        for (name, output), earlier in zip(floats, before, strict=True):
+        for (name, output), earlier in zip(shown, before, strict=True):
             if count := verify.differing_bytes(_picked(output, full), earlier):
                 problems.append(f"{name}: two runs differ in {count:,} elements: a race between iterations?")
         return problems

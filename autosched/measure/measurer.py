@@ -16,6 +16,7 @@ from autosched.measure.inspection import Inspector
 from autosched.measure.playoff import Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.target import Target
+from autosched.te.rounding import EXACT, Rounding
 
 __all__ = ["Measurer"]
 
@@ -30,6 +31,7 @@ class Measurer:
     expected:      the outputs for these inputs, from `te.reference`; None for one that is not compared
     initial:       what outputs hold before a call; without it, or None, every call overwrites all of it
     options:       see `MeasureOptions`
+    roundings:     what the op graph leaves open in each output (`te.rounding`); by default nothing
     backend:       `module:attribute` of a stand-in for the compiler, for tests
     inspector:     a function that is given all outputs of verified calls, in this process, and returns what is
                    wrong with them, empty when nothing is; each output has an `expected` or an `initial`
@@ -57,9 +59,13 @@ class Measurer:
         backend: str = "",
         initial: Sequence[np.ndarray[Any, Any] | None] | None = None,
         inspector: Inspector | None = None,
+        roundings: Sequence[Rounding] | None = None,
     ) -> None:
         self.options = options or MeasureOptions()
-        arrays = Arrays(inputs, expected, [None] * len(expected) if initial is None else initial)
+        arrays = Arrays(
+            inputs, expected, [None] * len(expected) if initial is None else initial,
+            [EXACT] * len(expected) if roundings is None else roundings,
+        )  # fmt: skip
         self._context = MeasureContext.open(workload_json, target, sketches, arrays, self.options, backend, inspector)
         self._finalizer = weakref.finalize(self, self._context.close)
         self._is_busy = False

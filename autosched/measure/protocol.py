@@ -44,8 +44,8 @@ class MeasureOptions:
     min_repeat_ms:   shortest sample, when `number` is 0
     builders:        build processes
     verify:          compare outputs with the reference
-    rtol, atol:      allowed error of float outputs, `|got - expected| <= atol + rtol * |expected|`;
-                     None takes the defaults of the output's dtype (`jobs.tolerance`)
+    rtol, atol:      allowed error of outputs, `|got - expected| <= atol + rtol * |expected|`, floats and integers
+                     alike; None takes the default of the output (`verify.allowance`)
     memory_limit_mb: address space of a worker, in MiB; 0 is this machine's memory, except for
                      `opencl`, where drivers reserve far more than they use and 0 is no limit
     imports:         Python files that workers load first, for the functions and intrinsics they register

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from autosched.te.rounding import EXACT, Rounding
+
 __all__ = [
     "FULL_LIMIT_BYTES",
     "allowed_error",
@@ -21,6 +23,8 @@ Array = np.ndarray[Any, Any]
 
 #: Outputs up to this size are compared whole (about 10 ms per 10 MB); larger ones are sampled.
 FULL_LIMIT_BYTES = 64 << 20
+
+_REMEDY = "-strict in the target keeps multiply-adds apart; see docs/semantics.md"
 
 _CHUNK = 1 << 20  # elements compared at a time: bounds the temporaries
 _SAMPLE_ENDS = 1 << 16  # elements at either end
@@ -44,19 +48,30 @@ def tolerance(dtype: np.dtype[Any]) -> tuple[float, float]:
     return _TOLERANCES.get(dtype.name, (0.0, 0.0))
 
 
-def allowed_error(expected: Array, rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """(rtol, absolute atol) for one output. Arguments that are not None win over the defaults."""
-    if expected.dtype.kind != "f":
+def allowed_error(
+    expected: Array, rtol: float | None, atol: float | None, rounding: Rounding = EXACT
+) -> tuple[float, float]:
+    """(rtol, absolute atol) for one output: `|got - expected| <= atol + rtol * |expected|`.
+
+    Arguments that are not None win over the defaults, for integers too. `rounding` is what the op graph leaves open
+    (`te.rounding`): its step adds to the default `atol`. A bool is never off by a little.
+    """
+    if expected.dtype.kind == "b":
         return 0.0, 0.0
     default_rtol, share = tolerance(expected.dtype)
     if atol is None:
-        largest = 0.0
-        for chunk in _chunks(expected.reshape(-1)):
-            finite = chunk[np.isfinite(chunk)]
-            if finite.size:
-                largest = max(largest, float(np.abs(finite).max()))
-        atol = share * largest
+        atol = rounding.step + (share * _largest(expected) if share else 0.0)
     return (default_rtol if rtol is None else rtol), atol
+
+
+def _largest(expected: Array) -> float:
+    """The largest magnitude among the finite elements."""
+    largest = 0.0
+    for chunk in _chunks(expected.reshape(-1)):
+        finite = chunk[np.isfinite(chunk)]
+        if finite.size:
+            largest = max(largest, float(np.abs(finite).max()))
+    return largest
 
 
 def poison(array: Array, variant: int) -> None:
@@ -85,13 +100,18 @@ def sample_positions(size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def compare(
-    got: Array, expected: Array, rtol: float, atol: float, positions: np.ndarray[Any, Any] | None = None
+    got: Array,
+    expected: Array,
+    rtol: float,
+    atol: float,
+    positions: np.ndarray[Any, Any] | None = None,
+    rounding: Rounding = EXACT,
 ) -> str:
     """Empty when `got` is right, else how many elements differ, where first, and by how much.
 
-    Shapes and dtypes are equal. Floats: NaN must meet NaN, infinities must be equal, other numbers
-    may differ by `atol + rtol * |expected|`. Everything else must be equal bit for bit. With
-    `positions` (flat, ascending) only those elements are compared.
+    Shapes and dtypes are equal. Numbers may differ by `atol + rtol * |expected|`; NaN must meet NaN, and infinities
+    must be equal, in their sign too unless `rounding` says otherwise. Where both tolerances are 0, integers must
+    be equal bit for bit, and bools always. With `positions` (flat, ascending) only those elements are compared.
     """
     shape = got.shape
     flat_got, flat_expected = got.reshape(-1), expected.reshape(-1)
@@ -102,7 +122,7 @@ def compare(
         a, b = flat_got[start : start + _CHUNK], flat_expected[start : start + _CHUNK]
         if _same_bits(a, b):
             continue
-        wrong = _wrong_floats(a, b, rtol, atol) if a.dtype.kind == "f" else _bits_differ(a, b)
+        wrong = _wrong(a, b, rtol, atol, rounding.either_sign)
         if wrong.any():
             first = start + int(wrong.argmax()) if first < 0 else first
             count += int(wrong.sum())
@@ -112,10 +132,11 @@ def compare(
     where = int(positions[first]) if positions is not None else first
     index = ", ".join(str(int(i)) for i in np.unravel_index(where, shape)) if shape else ""
     among = f"{flat_got.size:,} sampled" if positions is not None else f"{flat_got.size:,}"
+    why = f"; {rounding.undecided}: {_REMEDY}" if rounding.undecided else ""
     by = f"; largest difference {largest:.6g}" if np.isfinite(largest) else ""
     return (
         f"{count:,} of {among} elements differ, first at [{index}]: "
-        f"got {_show(flat_got, first)}, expected {_show(flat_expected, first)}{by}"
+        f"got {_show(flat_got, first)}, expected {_show(flat_expected, first)}{by}{why}"
     )
 
 
@@ -144,12 +165,32 @@ def _bits_differ(a: Array, b: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.asarray(a.view(bits) != b.view(bits))
 
 
-def _wrong_floats(a: Array, b: Array, rtol: float, atol: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _wrong(a: Array, b: Array, rtol: float, atol: float, either_sign: bool) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Per element: whether `a` is further from `b` than is allowed."""
+    if a.dtype.kind == "f":
+        return _wrong_floats(a, b, rtol, atol, either_sign)
+    if a.dtype.kind == "b" or not (rtol or atol):
+        return _bits_differ(a, b)
+    return np.asarray(_distance(a, b) > atol + rtol * np.abs(b.astype(np.float64)))
+
+
+def _distance(a: Array, b: Array) -> Array:
+    """|a - b| of integers, which their unsigned type always holds."""
+    unsigned = f"u{a.dtype.itemsize}"
+    x, y = a.view(unsigned), b.view(unsigned)
+    return np.where(a > b, x - y, y - x)
+
+
+def _wrong_floats(
+    a: Array, b: Array, rtol: float, atol: float, either_sign: bool
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
     with np.errstate(invalid="ignore", over="ignore"):
         x, y = a.astype(np.float64), b.astype(np.float64)
         close = np.abs(x - y) <= atol + rtol * np.abs(y)
         # An infinite bound would let any number pass where infinity is expected.
         close &= np.isfinite(x) & np.isfinite(y)
+        if either_sign:
+            close |= np.isinf(x) & np.isinf(y)
         return np.asarray(~(close | (x == y) | (np.isnan(x) & np.isnan(y))))
 
 

@@ -126,6 +126,7 @@ class _Service:
 
     def _make_runner(self, message: dict[str, Any]) -> Runner:
         from autosched.measure.jobs import Bench, Runner
+        from autosched.te.rounding import Rounding
 
         assert self._backend is not None
         options = message["options"]
@@ -133,7 +134,8 @@ class _Service:
         expected, initial = (
             [_read_array(path) if path else None for path in message[name]] for name in ("expected", "initial")
         )
-        bench = Bench(inputs, expected, options["rtol"], options["atol"], initial)
+        roundings = [Rounding(**r) for r in message["roundings"]]
+        bench = Bench(inputs, expected, options["rtol"], options["atol"], initial, roundings)
         return Runner(
             self._backend, bench, lambda phase: self._send({"phase": phase}), verify_outputs=options["verify"]
         )

@@ -28,6 +28,7 @@ from autosched.raw.spec import LANGUAGES, Argument, KernelSpec
 from autosched.raw.verifier import Verifier
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target
+from autosched.te.rounding import EXACT, Rounding
 
 __all__ = ["RawKernel", "RawKernelFunction", "make_kernel", "raw_kernel"]
 
@@ -99,6 +100,14 @@ class RawKernel:
     def reference(self, inputs: Sequence[Array]) -> list[Array | None]:
         """Nothing is compared in the runner where a function of the user's looks at the outputs."""
         return [None if self.inspector else self.answers.get(a.name) for a in self._named("output", "scratch")]
+
+    def compiled_for(self, target: Target) -> Target:
+        """As it is: how a source rounds is its author's affair."""
+        return target
+
+    def roundings(self, target: Target) -> list[Rounding]:
+        """Nothing is known of what a source computes."""
+        return [EXACT for _ in self._named("output", "scratch")]
 
     def initial(self, inputs: Sequence[Array]) -> list[Array | None]:
         """The arguments as given, as Kernel Tuner does. An output that holds its answer already would verify

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from autosched.target import Target
+from autosched.te.rounding import Rounding
 
 __all__ = ["Objective", "Tunable", "TunableSketch", "TunableSpace"]
 
@@ -108,6 +109,12 @@ class Tunable(Protocol):
 
     def reference(self, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray | None]:
         """What the outputs must be; None for one that is not compared."""
+
+    def compiled_for(self, target: Target) -> Target:
+        """The target, with what the computation itself asks of it."""
+
+    def roundings(self, target: Target) -> Sequence[Rounding]:
+        """What verification allows each output besides the error of its type."""
 
     def initial(self, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray | None]:
         """What the outputs hold before a call; None for one that every call overwrites."""

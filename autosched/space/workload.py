@@ -26,6 +26,7 @@ from autosched.space.samples import random_inputs
 from autosched.target import KINDS, Target
 from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
+from autosched.te.rounding import Rounding, roundings
 from autosched.te.tensor import PlaceholderOp, Tensor
 
 __all__ = ["GPU", "MAX_FORKS", "Template", "Workload", "WorkloadFunction", "template", "workload"]
@@ -72,8 +73,11 @@ class Template:
 class WorkloadFunction:
     """What `@workload` makes of a function; call it with the function's parameters."""
 
-    def __init__(self, fn: Callable[..., Any], inputs: Callable[..., Sequence[np.ndarray]] | None) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], inputs: Callable[..., Sequence[np.ndarray]] | None, strict: bool = False
+    ) -> None:
         self.fn = fn
+        self.strict = strict
         self.name = fn.__name__
         self.inputs = inputs
         self.templates: list[Template] = []
@@ -94,7 +98,7 @@ class WorkloadFunction:
                 asked=f"{self.name}(...)",
                 legal="return the function's arguments in calling order: inputs, then outputs",
             )
-        return Workload(self.name, tuple(listed), arguments, self)
+        return Workload(self.name, tuple(listed), arguments, self, self.strict)
 
     def called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         """(the function's arguments, what it returned for them). Raises WorkloadError."""
@@ -121,13 +125,16 @@ class Workload:
     """A computation with its arguments: what is tuned and built.
 
     `args` are the tensors of the compiled function in calling order; `params` what the workload
-    function was called with; `key` a hash of the op graph, shapes and dtypes.
+    function was called with; `key` a hash of the op graph, shapes and dtypes. A `strict` one is compiled for strict
+    targets only: every operation on floats rounds by itself. Its records say so in their target, not in the key: a
+    strict target and a strict workload make the same code.
     """
 
     name: str
     args: tuple[Tensor, ...]
     params: dict[str, Any] = field(default_factory=dict)
     function: WorkloadFunction | None = None
+    strict: bool = False
 
     @cached_property
     def key(self) -> str:
@@ -203,6 +210,15 @@ class Workload:
         """What the outputs must be, computed with NumPy from the definition."""
         return reference(self.args, inputs)
 
+    def compiled_for(self, target: Target) -> Target:
+        """The target, strict if the workload is."""
+        return target.as_strict() if self.strict else target
+
+    def roundings(self, target: Target) -> list[Rounding]:
+        """What verification allows each output besides the error of its type; see `te.rounding`."""
+        exact = target.kind != "opencl"  # where a device's driver may be 2.5 ulp off
+        return roundings(self.args, contract=not self.compiled_for(target).strict, exact_division=exact)
+
     # -- what `tune` asks besides: see `space.tunable` ---------------------------------------------
     @property
     def backend(self) -> str:
@@ -262,15 +278,20 @@ class Workload:
         return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.params.items())})"
 
 
-def workload(fn: Callable[..., Any] | None = None, *, inputs: Callable[..., Sequence[np.ndarray]] | None = None) -> Any:
+def workload(
+    fn: Callable[..., Any] | None = None,
+    *,
+    inputs: Callable[..., Sequence[np.ndarray]] | None = None,
+    strict: bool = False,
+) -> Any:
     """Make a function that returns tensors into a workload.
 
-    `inputs(**params, **sizes)` gives the arrays to tune on; without it they are random. Use as
-    `@workload` or `@workload(inputs=...)`.
+    `inputs(**params, **sizes)` gives the arrays to tune on; without it they are random. `strict`: compile it as if
+    the target said `-strict`, so that no multiply-add is contracted. Use as `@workload` or `@workload(inputs=...)`.
     """
     if fn is not None:
-        return WorkloadFunction(fn, inputs)
-    return lambda f: WorkloadFunction(f, inputs)
+        return WorkloadFunction(fn, inputs, strict)
+    return lambda f: WorkloadFunction(f, inputs, strict)
 
 
 def template(

@@ -141,7 +141,8 @@ class Run:
         budget_s: float | None,
         tell: Callable[[Event], None],
     ) -> None:
-        self.workload, self.target, self.limit, self.budget_s, self.tell = workload, target, limit, budget_s, tell
+        self.workload, self.target = workload, workload.compiled_for(target)
+        self.limit, self.budget_s, self.tell = limit, budget_s, tell
         self.space_of: Callable[..., Any] = workload.search_space
         self.begun = time.monotonic()
         self.run_id = new_id()
@@ -321,6 +322,7 @@ class Run:
         return Measurer(
             w.graph, self.target, sketches, self.inputs, self.expected, options,
             backend=w.backend, initial=w.initial(self.inputs), inspector=w.inspector,
+            roundings=w.roundings(self.target),
         )  # fmt: skip
 
     def _former_best(self) -> Record | None:

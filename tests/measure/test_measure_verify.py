@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from autosched.measure import verify
 from autosched.measure.verify import allowed_error, compare, differing_bytes, poison, sample_positions, tolerance
+from autosched.te.rounding import Rounding
 
 
 def exact(got: np.ndarray, expected: np.ndarray) -> str:
@@ -121,9 +122,50 @@ def test_no_value_survives_both_poisons(dtype: str) -> None:
 
 def test_default_tolerances_scale_with_the_output() -> None:
     assert tolerance(np.dtype("int32")) == (0.0, 0.0)
-    assert allowed_error(np.array([3, 4]), 0.1, 0.1) == (0.0, 0.0)
+    assert allowed_error(np.array([3, 4]), None, None) == (0.0, 0.0)
     rtol, atol = allowed_error(np.array([1e-6, -2e-6, np.inf, np.nan], np.float32), None, None)
     assert rtol == 1e-4
     assert atol == pytest.approx(2e-11)
     assert allowed_error(np.array([5.0], np.float32), 0.5, 0.25) == (0.5, 0.25)
     assert allowed_error(np.zeros(3), None, None) == (1e-9, 0.0)
+
+
+def test_tolerances_that_are_given_hold_for_integers_too() -> None:
+    expected = np.array([0, 100, -100, 127], np.int8)
+    assert allowed_error(expected, 0.25, 2.0) == (0.25, 2.0)
+    assert compare(np.array([1, 101, -101, 126], np.int8), expected, 0.0, 1.0) == ""
+    assert compare(np.array([1, 101, -101, 125], np.int8), expected, 0.0, 1.0).startswith(
+        "1 of 4 elements differ, first at [3]"
+    )
+    assert compare(np.array([0, 110, -110, 127], np.int8), expected, 0.1, 0.0) == ""
+    assert "2 of 4" in compare(np.array([1, 110, -111, 127], np.int8), expected, 0.1, 0.0)
+    wide = np.array([2**64 - 1, 0, 5], np.uint64)  # differences that no float and no int64 holds
+    assert compare(np.array([2**64 - 2, 1, 4], np.uint64), wide, 0.0, 1.0) == ""
+    assert "3 of 3" in compare(np.array([0, 2**64 - 1, 2**63], np.uint64), wide, 0.0, 1.0)
+    ends = np.array([-(2**63), 2**63 - 1])
+    assert "2 of 2" in compare(ends[::-1].copy(), ends, 0.0, 1.0)
+    assert allowed_error(np.array([True]), 1.0, 1.0) == (0.0, 0.0)
+    assert compare(np.array([False]), np.array([True]), 1.0, 1.0) != ""
+
+
+def test_a_rounding_adds_to_the_default_and_not_to_what_is_given() -> None:
+    step = Rounding(step=1.0)
+    assert allowed_error(np.array([3], np.uint8), None, None, step) == (0.0, 1.0)
+    assert allowed_error(np.array([3], np.uint8), None, 0.0, step) == (0.0, 0.0)
+    assert allowed_error(np.array([100.0], np.float32), None, None, step) == (1e-4, pytest.approx(1.001))
+    assert allowed_error(np.array([True]), None, None, step) == (0.0, 0.0)
+
+
+def test_infinities_of_either_sign_are_equal_only_where_a_zero_may_be() -> None:
+    got, expected = np.array([np.inf, 1.0], "f4"), np.array([-np.inf, 1.0], "f4")
+    assert "1 of 2" in compare(got, expected, 1e-4, 0.0)
+    free = Rounding(either_sign=True)
+    assert compare(got, expected, 1e-4, 0.0, rounding=free) == ""
+    assert "1 of 2" in compare(np.array([1e38, 1.0], "f4"), expected, 1e-4, 0.0, rounding=free)
+
+
+def test_what_the_program_leaves_open_is_said_after_a_difference() -> None:
+    told = compare(np.array([1]), np.array([9]), 0.0, 0.0, rounding=Rounding(undecided="a float decides"))
+    assert told.endswith(
+        "largest difference 8; a float decides: -strict in the target keeps multiply-adds apart; see docs/semantics.md"
+    )

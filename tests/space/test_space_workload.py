@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import autosched
 from autosched import te, template, workload
 from autosched.errors import ScheduleError, UsageError, WorkloadError
 from autosched.lower import lower_structure
@@ -36,6 +37,20 @@ def space(of: WorkloadFunction, target: str = "llvm", **limits: int) -> SearchSp
 
 
 # -- workloads ------------------------------------------------------------------------------------------
+
+
+def test_a_strict_workload_is_built_for_strict_targets_under_the_same_key() -> None:
+    def computed() -> object:
+        a = te.placeholder((64,), name="a")
+        return a, te.compute((64,), lambda i: a[i] * 3 + a[0], name="out")
+
+    strict, plain = workload(strict=True)(computed)(), workload(computed)()
+    assert strict.key == plain.key
+    assert strict.compiled_for(Target("llvm")) == Target("llvm -strict") == plain.compiled_for(Target("llvm -strict"))
+    assert plain.compiled_for(Target("llvm")) == Target("llvm")
+    module = autosched.build(strict, "llvm")
+    assert module.target == Target("llvm -strict") and module.target != autosched.build(plain, "llvm").target
+    assert "contract" not in module.get_source() and "contract" in autosched.build(plain, "llvm").get_source()
 
 
 def test_a_workload_knows_its_function() -> None:
