@@ -90,7 +90,20 @@ def _np_shl(a: Any, b: Any) -> Any:
 
 
 def _np_round_half_away(x: Any) -> Any:
-    return np.copysign(np.floor(np.abs(x) + np.asarray(0.5, np.asarray(x).dtype)), x)
+    x = np.asarray(x)
+    whole = np.trunc(x)  # what is left of `x` is exact, unlike a sum with one half
+    return np.copysign(whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1, x), 0).astype(x.dtype), x)
+
+
+def _np_pow(x: Any, y: Any) -> Any:
+    """C's `pow`. For a single exponent NumPy has shortcuts with other zeros and infinities: 0.5 is a square root."""
+    a, b = np.broadcast_arrays(x, y)
+    return np.power(np.atleast_1d(a), np.atleast_1d(b).copy()).reshape(a.shape)
+
+
+def _np_nextafter(x: Any, y: Any) -> Any:
+    """Of equal operands the second, as in C: NumPy's halves give the first, which may be the other zero."""
+    return np.where(np.equal(x, y), y, np.nextafter(x, y))
 
 
 def _unsigned(x: Any) -> Any:
@@ -192,12 +205,12 @@ OPS: dict[str, OpInfo] = {
     "isnan": _unary(np.isnan, 1),
     "isinf": _unary(np.isinf, 1),
     "isfinite": _unary(np.isfinite, 1),
-    "pow": OpInfo("math", 2, 20, np.power),
+    "pow": OpInfo("math", 2, 20, _np_pow),
     "fmod": OpInfo("math", 2, 10, np.fmod),
     "atan2": OpInfo("math", 2, 16, np.arctan2),
     "hypot": OpInfo("math", 2, 8, np.hypot),
     "copysign": OpInfo("math", 2, 1, np.copysign),
-    "nextafter": OpInfo("math", 2, 4, np.nextafter),
+    "nextafter": OpInfo("math", 2, 4, _np_nextafter),
     "ldexp": OpInfo("math", 2, 4, np.ldexp),  # a * 2^b, where b is an int32
     # memory: `read` names a te tensor, `load` a lowered buffer; args are the indices
     "read": OpInfo("memory", -1),

@@ -28,6 +28,7 @@ __all__ = ["EXACT", "Rounding", "roundings"]
 
 CHOICE = "a float whose last bits are left open is compared, or rounded where more than a step follows from it"
 ZERO = "the sign of a zero, which min and max leave open, decides"
+NOT_A_NUMBER = "the sign of a NaN, which arithmetic leaves open, decides"
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,12 @@ EXACT = Rounding()
 @dataclass(frozen=True)
 class _Value:
     """What is known of a value. `inexact`: its last bits are open. `product`: exact unless a sum takes it up in a
-    multiply-add. `zero`: a zero in it may have either sign. The rest as in `Rounding`."""
+    multiply-add. `zero`, `nan`: a zero, or a NaN, in it may have either sign. The rest as in `Rounding`."""
 
     inexact: bool = False
     product: bool = False
     zero: bool = False
+    nan: bool = False
     step: float = 0.0
     either_sign: bool = False
     undecided: str = ""
@@ -138,6 +140,7 @@ def _join(values: Iterable[_Value]) -> _Value:
         any(v.inexact for v in all_of),
         any(v.product for v in all_of),
         any(v.zero for v in all_of),
+        any(v.nan for v in all_of),
         max((v.step for v in all_of), default=0.0),
         any(v.either_sign for v in all_of),
         next((v.undecided for v in all_of if v.undecided), ""),
@@ -190,7 +193,9 @@ class _Rules:
             elif not e.args or is_index(e):
                 done[e] = _SAME
             else:
-                done[e] = self._operator(e, args)
+                found = self._operator(e, args)
+                makes_nan = e.dtype.is_float and e.op in _MAKES_NAN
+                done[e] = replace(found, nan=True) if makes_nan else found
         return done[root]
 
     def _reduction(self, e: Expr, args: list[_Value]) -> _Value:
@@ -347,7 +352,10 @@ class _Rules:
         """What shows the sign of its operands' zeros."""
         found = _join(args)
         leap = found.step > 0 or found.either_sign or (e.op == "copysign" and args[1].inexact)
-        reason = _leap(leap) or (ZERO if found.zero else "")
+        shown = args[-1] if e.op == "copysign" else found
+        reason = _leap(leap) or (ZERO if shown.zero else "")
+        if e.op == "copysign" and shown.nan:
+            reason = reason or NOT_A_NUMBER
         return _Value(inexact=found.inexact or e.op not in _EXACT_SIGNED, undecided=found.undecided or reason)
 
     def exactly_scaled(self, e: Expr, args: list[_Value]) -> _Value:
@@ -361,7 +369,7 @@ class _Rules:
 
     def bits_of(self, e: Expr, args: list[_Value]) -> _Value:
         (x,) = args
-        reason = x.undecided or _leap(x.is_open) or (ZERO if x.zero else "")
+        reason = x.undecided or _leap(x.is_open) or (ZERO if x.zero else NOT_A_NUMBER if x.nan else "")
         return _Value(undecided=reason)
 
 
@@ -373,6 +381,8 @@ def _leap(happens: bool) -> str:
 _LARGEST_SHARE = 1 / 8
 #: Rounds after which what still grows is taken to have no bound.
 _ROUNDS = 4
+#: of floats: what may make a NaN of numbers
+_MAKES_NAN = ("add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod", "fmod", "sqrt")
 _ORDER = ("lt", "le", "gt", "ge")
 _CLASSIFY = ("isnan", "isinf", "isfinite")
 #: a combiner whose result is one of its operands rounds nothing

@@ -12,9 +12,11 @@ import numpy as np
 from autosched.ir.stmt import For, Function, Stmt, map_stmt, substitute_stmt
 from autosched.lower.pipeline import lower_structure
 from autosched.measure.guard import protect
+from autosched.measure.verify import allowed_error, compare
 from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.reference import reference
+from autosched.te.rounding import roundings
 from autosched.te.tensor import PlaceholderOp, Tensor
 
 __all__ = ["backwards", "check_against_reference"]
@@ -42,6 +44,7 @@ def check_against_reference(
     more: Sequence[Sequence[np.ndarray]] = (),
     *,
     at_end: bool = True,
+    exact: bool = True,
 ) -> None:
     """Run a schedule on `inputs` (for the placeholders in `args`, in order) and compare with the oracle.
 
@@ -49,10 +52,12 @@ def check_against_reference(
     that must not be touched, or begin at one unless `at_end`: who reads or writes past them dies of SIGSEGV.
 
     `native` compiles for the target; the interpreter also finds accesses out of bounds and reads of
-    what was never written. Results must be equal bit for bit, so give inputs that make them exact.
+    what was never written. Results must be equal bit for bit, but for signs that the language leaves open
+    (`te.rounding`), so give inputs that make them exact; without `exact` they may differ by what measuring allows.
     Raises AssertionError, with the schedule as Python, where they differ.
     """
     to = Target.parse(target)
+    left_open = roundings(args, contract=not to.strict, exact_division=to.kind != "opencl")
     function = lower_structure(schedule, args, to, "scheduled").bind(knobs)
     run = _runner(function, to, backend)
     for given in (inputs, *more):
@@ -64,10 +69,10 @@ def check_against_reference(
                 place.poison()
         run([place.array for place in places])
         computed = [(t, place) for t, place in zip(args, places, strict=True) if not isinstance(t.op, PlaceholderOp)]
-        for (t, place), right in zip(computed, expected, strict=True):
-            found = place.array
-            if not np.array_equal(found, right, equal_nan=found.dtype.kind == "f"):
-                raise AssertionError(_difference(t, found, right, schedule, knobs))
+        for (t, place), right, rounding in zip(computed, expected, left_open, strict=True):
+            allowed = (0.0, 0.0) if exact else allowed_error(right, None, None, rounding)
+            if wrong := compare(place.array, right, *allowed, rounding=rounding):
+                raise AssertionError(f"{t.name}: {wrong}\n{schedule.trace.as_python(knobs=knobs)}")
         if not all(place.is_intact() for place in places):
             raise AssertionError(f"memory around an argument was written\n{schedule.trace.as_python(knobs=knobs)}")
 
@@ -122,14 +127,3 @@ def _runner(function: Function, target: Target, backend: str) -> Callable[[list[
 
     chosen = function if backend == "interpreter" else backwards(function)
     return lambda arrays: interpret(chosen, arrays)
-
-
-def _difference(
-    t: Tensor, found: np.ndarray, wanted: np.ndarray, schedule: Schedule, knobs: dict[str, int] | None
-) -> str:
-    wrong = np.argwhere(found != wanted)
-    first = tuple(int(i) for i in wrong[0])
-    return (
-        f"{t.name}{list(first)} is {found[first]}, not {wanted[first]}; {len(wrong)} of {wanted.size} elements differ\n"
-        f"{schedule.trace.as_python(knobs=knobs)}"
-    )

@@ -9,7 +9,7 @@ import pytest
 
 from autosched import te
 from autosched.ir.calls import call_packed
-from autosched.te.rounding import CHOICE, EXACT, ZERO, Rounding, roundings
+from autosched.te.rounding import CHOICE, EXACT, NOT_A_NUMBER, ZERO, Rounding, roundings
 
 N = 8
 Element = Callable[[Any], Any]
@@ -122,6 +122,15 @@ def test_the_sign_of_a_zero_is_open_after_min_and_max() -> None:
     assert of(lambda i: te.max(1 / te.max(A[i], 0.0), B[i])).undecided == CHOICE
     assert of(lambda i: 1 / te.max(A[i], 1.0)) == of(lambda i: 1 / A[i]) == EXACT
     assert of(lambda i: te.copysign(B[i], A[i])) == EXACT
+    assert of(lambda i: te.copysign(te.max(A[i], B[i]), C[i])) == EXACT  # only the second operand's sign shows
+
+
+def test_the_sign_of_a_nan_is_open_after_arithmetic() -> None:
+    for made in (lambda i: A[i] - B[i], lambda i: te.floormod(A[i], 2.0), lambda i: te.sqrt(A[i])):
+        assert of(lambda i, made=made: te.copysign(C[i], made(i))) == Rounding(undecided=NOT_A_NUMBER)
+        assert of(lambda i, made=made: te.reinterpret("int32", made(i))) == Rounding(undecided=NOT_A_NUMBER)
+        assert of(made) == EXACT
+    assert of(lambda i: te.reinterpret("int32", te.abs(-A[i]))) == EXACT
 
 
 def test_a_step_goes_from_stage_to_stage() -> None:
