@@ -111,5 +111,5 @@ def _tell(
     height, width, channels = image.shape
     print(provenance_line(repr(workload), str(module.target), module.provenance))
     print(f"{done['input']}: {height} x {width}, {channels} channel{'' if channels == 1 else 's'} of {image.dtype}")
-    right = ", equal to the reference" if done["verified"] == "full" else ""
+    right = ", verified against the reference" if done["verified"] == "full" else ""
     print(f"{done['output']}: written; a call takes {seconds(took)}{right}")

@@ -118,7 +118,7 @@ def _intrinsic(op: str) -> Callable[..., Expr]:
         return ir.call(op, *operands)
 
     intrinsic.__name__ = op
-    intrinsic.__doc__ = f"Element-wise `{op}`; integers are converted to float32 first."
+    intrinsic.__doc__ = f"Element-wise `{op}`: see docs/semantics.md for its accuracy, integers and special values."
     return intrinsic
 
 
