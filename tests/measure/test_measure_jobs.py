@@ -18,6 +18,7 @@ from autosched.measure.jobs import Bench, MismatchError, Runner, classify, descr
 from autosched.measure.protocol import STATUSES, Job
 from autosched.measure.worker import make_backend
 from autosched.target import Target
+from autosched.te.rounding import Rounding
 
 REQUEST = {
     "number": 2,
@@ -188,3 +189,16 @@ def test_empty_arrays(tmp_path: Path) -> None:
     bench = Bench([np.zeros((0, 3), np.float32)], [np.zeros((0,), np.float32), np.zeros((2, 0), np.int8)])
     bench.poison(0)
     bench.check((["x"], ["y", "z"]), full=True, before=bench.snapshot(full=True))
+
+
+def test_two_runs_must_agree_where_neither_must_equal_the_reference() -> None:
+    """An integer that may be a step off is right in either run, and a race shows as a difference between them."""
+    bench = Bench([], [np.zeros(4, np.uint8)], roundings=[Rounding(step=1.0)])
+    bench.outputs[0][:] = 0
+    before = bench.snapshot(full=True)
+    bench.check(([], ["o"]), True, before)
+    bench.outputs[0][1] = 1
+    bench.check(([], ["o"]), True)
+    with pytest.raises(MismatchError, match="o: two runs differ in 1 elements"):
+        bench.check(([], ["o"]), True, before)
+    assert Bench([], [np.zeros(4, np.uint8)]).snapshot(full=True) == []

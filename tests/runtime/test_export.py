@@ -204,3 +204,18 @@ def test_what_cannot_be_exported_or_loaded(tmp_path: Path) -> None:
             load_module(tmp_path / name)
     with pytest.raises(UsageError, match=r"(?s)no such kind of library.*x\.tar"):
         both("llvm").export_library(tmp_path / "x.exe")
+
+
+@needs_compiler
+@pytest.mark.parametrize("target", ["c -strict", "llvm -strict"])
+def test_a_strict_module_is_strict_when_it_comes_back(tmp_path: Path, target: str) -> None:
+    a, b, c = (te.placeholder((256,), "float32", name=name) for name in "abc")
+    args = [a, b, c, te.compute((256,), lambda i: a[i] * b[i] + c[i], name="o")]
+    module = autosched.build(default_schedule(args, Target(target)), target, args=args)
+    module.export_library(str(tmp_path / "strict.so"))
+    module.save(str(tmp_path / "strict.artifact"))
+    x, y = np.random.default_rng(1).normal(size=(2, 256)).astype("f4")
+    for path in ("strict.so", "strict.artifact"):
+        again = load_module(str(tmp_path / path))
+        assert again.target == Target(target)
+        assert not again(x, y, -(x * y)).any()
