@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -153,12 +152,3 @@ def _ulps(a: Array, b: Array) -> Array:
     with np.errstate(all="ignore"):
         distance = np.abs(a.astype("f8") - b.astype("f8")) / np.spacing(np.abs(b)).astype("f8")
     return np.where(np.isfinite(a) & np.isfinite(b), distance, np.inf)
-
-
-@cache
-def results(section: str, backend: str) -> dict[int, list[Array]]:
-    """The outputs of a section's rows by the row's identity: the whole section runs once for each backend."""
-    from semantic_rows import SECTIONS
-
-    rows = SECTIONS[section]
-    return {id(row): found for row, found in zip(rows, run(rows, backend), strict=True)}

@@ -138,6 +138,11 @@ def _zeros(t: str) -> list[Row]:
         each("zero.extreme", [of(t, z, n), of(t, n, z)], te.max, Expected(of(t, z, z), (of(t, n, n),))),
         each("zero.extreme", [of(t, z, n)], lambda a: te.max(a, 0.0), Expected(of(t, z, z), (of(t, n, n),))),
         each("zero.extreme", [of(t, n)], lambda a: 1 / te.max(a, 0.0), Expected(of(t, INF), (of(t, -INF),))),
+    ]
+
+
+def _remainders(t: str) -> list[Row]:
+    return [
         each(
             "float.remainder",
             [of(t, 5.5, -5.5, 5.5, -5.5), of(t, 2, 2, -2, -2)],
@@ -164,7 +169,7 @@ def _zeros(t: str) -> list[Row]:
     ]
 
 
-ZEROS = [row for t in FLOATS for row in _zeros(t)]
+ZEROS = [row for t in FLOATS for row in (*_zeros(t), *_remainders(t))]
 
 # -- rounding to integers -------------------------------------------------------------------------------
 
