@@ -35,7 +35,7 @@ from autosched.lower.scoped import replace_exprs, simplify_stmt
 from autosched.lower.vectorize import unroll_loops, vectorize_loops
 from autosched.schedule.prim_func import PrimFunc, as_prim_func
 from autosched.schedule.schedule import Constraint, Knob, Schedule
-from autosched.schedule.stage import Split
+from autosched.schedule.stage import Split, Stage
 from autosched.target import Target, TargetLike
 from autosched.te.tensor import Tensor
 
@@ -222,6 +222,8 @@ class Structure:
                 p = run_pass(p, pass_name, run)
                 if pass_name == name:
                     break
+        except RecursionError:
+            raise _too_deep(self.function.name) from None
         except LowerError as error:
             error.located("lowered", self.calls.get(error.loop, ""))
             raise
@@ -271,9 +273,27 @@ def lower_structure(
     to = Target.parse(target)
     try:
         return _structure(s, args, to, name, binds)
+    except RecursionError:
+        deepest = max(s.stages, key=_stages_around)
+        raise _too_deep(deepest.name, f", inside those of {_stages_around(deepest)} other stages") from None
     except (LowerError, ScheduleError) as error:
         error.located("lowered")
         raise
+
+
+def _stages_around(stage: Stage) -> int:
+    count, host = 0, stage.attach.stage
+    while host is not None:
+        count, host = count + 1, host.attach.stage
+    return count
+
+
+def _too_deep(what: str, where: str = "") -> LowerError:
+    return LowerError(
+        f"its loops are nested deeper than Python's stack is{where}",
+        asked=f"lower {what}",
+        legal="compute some of these stages at the root; sys.setrecursionlimit() makes the stack deeper",
+    )
 
 
 def _structure(

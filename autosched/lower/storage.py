@@ -77,7 +77,7 @@ def reuse_storage(body: Stmt, an: Analyzer) -> Stmt:
         rest = rest.body
     if len(chain) < 2 or not isinstance(rest, Seq):
         return body
-    lives = {b: _live(b, rest.stmts) for b in chain}
+    lives = _lives(chain, rest.stmts)
     owner: dict[Buffer, Buffer] = {}
     groups: list[list[Buffer]] = []
     for b in sorted(chain, key=lambda b: lives[b]):
@@ -100,10 +100,13 @@ def reuse_storage(body: Stmt, an: Analyzer) -> Stmt:
     return result
 
 
-def _live(b: Buffer, stmts: tuple[Stmt, ...]) -> tuple[int, int]:
-    """First and last of the statements that touch the buffer."""
-    touching = [i for i, s in enumerate(stmts) if b in _buffers(s)]
-    return (touching[0], touching[-1]) if touching else (len(stmts), len(stmts))
+def _lives(chain: list[Buffer], stmts: tuple[Stmt, ...]) -> dict[Buffer, tuple[int, int]]:
+    """First and last of the statements that touch each buffer."""
+    lives = dict.fromkeys(chain, (len(stmts), len(stmts)))
+    for i, s in enumerate(stmts):
+        for b in _buffers(s) & lives.keys():
+            lives[b] = (min(lives[b][0], i), i)
+    return lives
 
 
 def _buffers(s: Stmt) -> set[Buffer]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+import sys
 from itertools import groupby
 
 import numpy as np
@@ -9,9 +12,10 @@ import pytest
 import seed_programs
 
 from autosched import te
+from autosched.errors import LowerError
 from autosched.ir.printer import format_function
-from autosched.ir.stmt import Allocate, Function, Store, walk
-from autosched.lower import lower_structure
+from autosched.ir.stmt import Allocate, Function, Stmt, Store, walk
+from autosched.lower import lower_structure, storage
 from autosched.schedule import create_schedule
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
@@ -206,3 +210,38 @@ def test_empty_intermediates() -> None:
     for shape in ((0, 3), (3, 0), (0, 0)):
         for backend in ("native", "interpreter"):
             check_against_reference([a, c], s, "llvm", [np.zeros(shape, dtype=np.int32)], backend)
+
+
+def test_each_statement_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many buffers there are to find the lives of."""
+    a = te.placeholder((8,), "int32", name="A")
+    t = a
+    for i in range(30):
+        t = te.compute((8,), lambda x, t=t: t[7 - x] + 1, name=f"t{i}")
+    looked_at: list[Stmt] = []
+    known = storage._buffers
+    monkeypatch.setattr(storage, "_buffers", lambda s: looked_at.append(s) or known(s))
+    function = lower_structure(create_schedule(t), [a, t], "llvm").after("share_storage")
+    assert len(looked_at) == 30
+    assert len([x for x in walk(function.body) if isinstance(x, Allocate)]) == 2
+
+
+def test_stages_inside_more_stages_than_can_be_followed() -> None:
+    a = te.placeholder((8, 8), "int32", name="A")
+    t, stages = a, []
+    for i in range(60):
+        t = te.compute((8, 8), lambda y, x, t=t: t[y, x] + 1, name=f"t{i}")
+        stages.append(t)
+    s = create_schedule(t)
+    for producer, consumer in itertools.pairwise(stages):
+        s[producer].compute_at(s[consumer], "y")
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 200)
+    try:
+        with pytest.raises(LowerError) as error:
+            lower_structure(s, [a, t], "llvm")
+    finally:
+        sys.setrecursionlimit(limit)
+    assert error.value.why == "its loops are nested deeper than Python's stack is, inside those of 59 other stages"
+    assert "compute some of these stages at the root" in error.value.legal
+    check_against_reference([a, t], s, "llvm", [np.arange(64, dtype="int32").reshape(8, 8)])
