@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autosched.ir.expr import Expr, cast, is_index
-from autosched.ir.visit import rewrite, substitute
+from autosched.ir.expr import Expr, cast
+from autosched.ir.visit import post_order, rebuild, rewrite, substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 
@@ -24,9 +24,30 @@ def _inline(body: Expr, s: Schedule, bodies: dict[Stage, tuple[Expr, ...]], done
         producer = s.stage(e.value) if e.op == "read" else None
         if producer is None or producer.attach.kind != "inline":
             return None
-        # an index that is a value (a read, say) is widened, so that arithmetic on it stays exact
-        exact = (i if is_index(i) else cast("int64", i) for i in args)
-        mapping = dict(zip((a.var for a in producer.axis), exact, strict=True))
-        return cast(e.dtype, substitute(bodies[producer][e.value.value_index], mapping))
+        body = bodies[producer][e.value.value_index]
+        return cast(e.dtype, _at([a.var for a in producer.axis], args, body))
 
     return rewrite(body, change, done)
+
+
+def _at(axes: list[Expr], place: tuple[Expr, ...], body: Expr) -> Expr:
+    """`body` at a place, whose indices may be values, such as what another tensor holds.
+
+    Arithmetic on them is exact (in int64) within the indices of reads. Where it meets values it takes on the type
+    that the arithmetic on axes has there.
+    """
+    if all(i.index for i in place):
+        return substitute(body, dict(zip(axes, place, strict=True)))
+    mapping = {v: i if i.index else cast("int64", i) for v, i in zip(axes, place, strict=True)}
+
+    def exact(e: Expr) -> Expr:
+        return substitute(e, mapping)
+
+    if body.index:
+        return exact(body)
+    done: dict[Expr, Expr] = {}
+    for e in post_order(body):  # arguments first
+        if not e.index:
+            args = [(exact(a) if e.op == "read" else cast(a.dtype, exact(a))) if a.index else done[a] for a in e.args]
+            done[e] = rebuild(e, tuple(args))
+    return done[body]

@@ -127,3 +127,27 @@ def test_an_index_is_a_value_whatever_the_type_of_sizes(value: str, how: str) ->
     given = np.array([2**31 - 1, -5, 3, 2**31 - 1, 0, 7, -(2**31)], "int32")
     for backend in ("native", "interpreter"):
         check_against_reference([a, b], s, "llvm", [given], backend)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("places", ["int64", "int8"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda a, i: te.floordiv(a[i] + i, 2),
+        lambda a, i: te.max(a[i] + i * 7, 0),
+        lambda a, i: te.select(a[i] + i > 0, i, a[i]),
+        lambda a, i: (i * 3).astype("float32") * a[i],
+        lambda a, i: a[(i * 2**31) // 2**31] + i // 2,
+    ],
+    ids=["halves", "clamped", "choice", "converted", "far"],
+)
+def test_a_stage_inlined_at_places_that_the_data_say(body: Any, places: str) -> None:
+    """Values wrap in the type that they have in the stage; indices are exact."""
+    a, at = te.placeholder((8,), "int32", name="A"), te.placeholder((8,), places, name="at")
+    b = te.compute((8,), lambda i: body(a, i), name="B")
+    c = te.compute((8,), lambda j: b[at[j]], name="C")
+    s = create_schedule(c)
+    s[b].compute_inline()
+    given = [np.array([2**31 - 1, -5, 3, 2**31 - 1, 0, 7, -(2**31), 2**31 - 2], "int32"), np.arange(8)[::-1]]
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, at, c], s, "llvm", [given[0], given[1].astype(places)], backend)  # type: ignore[arg-type]
