@@ -120,7 +120,7 @@ def test_a_condition_that_never_holds_is_about_the_update() -> None:
     a = te.placeholder((4,), dtype="int32", name="A")
     for amount, n in itertools.product(({"factor": 4}, {"nparts": 2}), (-1, -5)):
         k = IterVar("k", n, "reduce", 2)
-        args = [a, te.compute((3,), lambda i: te.max(a[k] + i, axis=k), name="R")]
+        args = [a, te.compute((3,), lambda i, k=k: te.max(a[k] + i, axis=k), name="R")]
         s = create_schedule(args)
         s["R"].split("k", **amount)
         check_against_reference(args, s, "llvm", [np.ones(4, "int32")], "interpreter")

@@ -60,9 +60,7 @@ SINGLE: Types = ("float32", "float32", "float32")
 def matmul(n: int = 8, m: int = 32, length: Any = 24, types: Types = SINGLE) -> tuple[list[te.Tensor], Schedule]:
     a, b = te.placeholder((n, length), types[0], name="A"), te.placeholder((m, length), types[1], name="B")
     k = te.reduce_axis((0, length), name="k")
-    c = te.compute(
-        (n, m), lambda i, j: te.sum(a[i, k].astype(types[2]) * b[j, k].astype(types[2]), axis=k), name="C"
-    )
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, k].astype(types[2]) * b[j, k].astype(types[2]), axis=k), name="C")
     return [a, b, c], create_schedule(c)
 
 
@@ -183,7 +181,7 @@ def test_a_combiner_by_formula() -> None:
     a, b = largest(-100, 16, "B")
     for start in (-100, -99):
         s = create_schedule(b)
-        outer, inner = s[b].split("i", factor=4)
+        _, inner = s[b].split("i", factor=4)
         s[b].tensorize(inner, te.decl_tensor_intrin(largest(start, 4, "m")[1].op, fcompute, name=f"from{start}"))
         if start == -100:
             everywhere([a, b], s)
