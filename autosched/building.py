@@ -1,8 +1,9 @@
 """`build`: from a workload or a schedule to a module that can be called.
 
 A workload is built with the best record of its key on this target and device; with several, each for
-some sizes, where `tune_sizes` chose them; without one, with the default schedule. A record is data: its
-trace is replayed on the graph, and one that no longer replays is passed over with a warning that names it.
+some sizes, where `tune_sizes` chose them; without one, with a record of a like device, with what a model
+predicts, or with the default schedule. A record is data: its trace is replayed on the graph. One that no longer
+replays, might change results, or claims an impossible time is passed over with a warning that names it.
 """
 
 from __future__ import annotations
@@ -12,16 +13,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from autosched.errors import AutoschedError, UsageError
+from autosched import predicting, trust
+from autosched.errors import AutoschedError, UsageError, VerificationError
 from autosched.ir.expr import Expr, const, logical_and, logical_or
 from autosched.ir.stmt import Buffer, Function
 from autosched.lower.guarded import guarded
 from autosched.lower.pipeline import PASSES, Structure, lower_structure
-from autosched.records import Box, Member, Record, describe, family, predicted, ranked, read_workload
+from autosched.predicting import Foreseen
+from autosched.records import (
+    PREDICTED,
+    Box,
+    Choice,
+    Member,
+    Record,
+    describe,
+    family,
+    is_own,
+    predicted,
+    ranked,
+    read_workload,
+)
 from autosched.runtime.device import describe_device, resolve_target, with_machine
+from autosched.schedule import meaning
 from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.schedule import Schedule, replay
+from autosched.schedule.trace import Trace
 from autosched.space.default import default_schedule
+from autosched.space.space import DEFAULT, template_space
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.tensor import Tensor
@@ -52,6 +70,8 @@ class Plan:
     provenance: dict[str, Any]
     #: plans for sizes that meet a condition: the first that holds is taken, and this one where none does
     versions: tuple[tuple[Expr, Plan], ...] = ()
+    #: what the schedule was read from, one record for each version
+    records: tuple[Record, ...] = ()
 
     def after(self, name: str) -> Function:
         """The loops as the pass of that name leaves them, of all versions. Raises LowerError."""
@@ -67,6 +87,27 @@ class Plan:
         from autosched.runtime.module import Module
 
         return Module(compile_function(self.lowered(), self.target), self.target, provenance=self.provenance)
+
+
+    def check(self, module: Module, w: Workload) -> None:
+        """See once that what others recorded computes the right thing, and say in the provenance what is known of it.
+
+        Raises VerificationError for a wrong output.
+        """
+        if not self.records:
+            return
+        if all(map(is_own, self.records)):
+            module.provenance["verified"] = "by a run on this machine"
+            return
+        memory = trust.remembered(w, self.target, describe_device(self.target)["name"], self.records)
+        found = memory.get()
+        if found is None:
+            found = trust.check(module, w, [r.sizes for r in self.records])
+            memory.put(*found)
+        wrong, done = found
+        if wrong:
+            raise VerificationError(f"its output is wrong: {wrong}", asked=f"build {w!r}", legal="tune it again")
+        module.provenance["verified"] = f"not on this machine: {done}" if wrong is None else done
 
 
 def as_workload(what: T | WorkloadFunction) -> T | Workload:
@@ -136,12 +177,14 @@ def build(
     last: AutoschedError | None = None
     for candidate in _plans(as_workload(what), to, records, sizes, name):
         try:
-            return candidate.compile()
+            module = candidate.compile()
+            candidate.check(module, as_workload(what))
+            return module
         except AutoschedError as error:
             if candidate.provenance["kind"] == "default":
                 raise
             last = error
-            _pass_over(candidate.provenance["record"], error)
+            _pass_over(candidate.provenance["record"] or "of the model's choice", error)
     raise last or UsageError("nothing to build", asked="build")
 
 
@@ -212,28 +255,78 @@ def _plan_schedule(
 def _plans(
     w: Workload, target: Target, records: str | None, sizes: dict[str, int] | None, name: str | None
 ) -> Iterator[Plan]:
-    """Plans to try in order: records from the best down, what a model predicted, then the default schedule."""
+    """Plans to try in order: records of this device from the best down, those of the device most like it, what a
+    model predicted earlier, what it predicts now, and the default schedule."""
     called, target = name or w.name, w.compiled_for(target)
-    contents = read_workload(w.name, target.kind, records)
-    device = describe_device(target)["name"]
-    if not sizes and (chosen := family(contents.records, key=w.key, target=target, device=device)):
+    contents = read_workload(w.name, target.kind, records, key=w.key)
+    facts = describe_device(target)
+    device = facts["name"]
+    believed = _believed(contents.records, w, target, device)
+    if not sizes and (chosen := family(believed, key=w.key, target=target, device=device)):
         yield from _family(w, target, called, chosen)
-    note = "no record of this workload: the default schedule"
     asked: dict[str, Any] = {"key": w.key, "target": target, "device": device, "sizes": sizes}
-    for choice in [*ranked(contents.records, **asked), *predicted(contents.records, **asked)]:
+    choices = _without_lone_defaults(ranked(believed, **asked, facts=facts))
+    why = "no record of this workload"
+    for choice in [*choices, *predicted(believed, **asked)]:
         found = _replayed(w, target, called, choice.record)
         if found is None:
-            note = "no record of this workload could be applied: the default schedule"
+            why = "no record of this workload could be applied"
             continue
-        found.provenance.update(exact=choice.exact, note=choice.note)
+        note = choice.note
+        if not choice.exact and choice.record.ok and choice.record.device_name != device:
+            note = f"record of a like device: {note}"
+        found.provenance.update(exact=choice.exact, note=note)
         yield found
-    yield _default(w, target, called, note)
+    if predicting.is_on():
+        guess, reason = predicting.foreseen(w, target, device, sizes)
+        if guess is not None and (found := _guessed(w, target, called, guess, why)) is not None:
+            yield found
+        elif reason:
+            why = f"{why}; {reason}"
+    yield _default(w, target, called, f"{why}: the default schedule")
+
+
+def _believed(records: Sequence[Record], w: Workload, target: Target, device: str) -> list[Record]:
+    """Less those whose time cannot be true, for each of which there is a warning."""
+    doubted = dict((r.id, why) for r, why in trust.unbelievable(records, w, target, device))
+    for record, why in doubted.items():
+        _pass_over(record, UsageError(why, asked="build", legal="tune again"))
+    return [r for r in records if r.id not in doubted]
+
+
+def _without_lone_defaults(choices: Sequence[Choice]) -> list[Choice]:
+    """Less the default schedule where nothing else was measured at those sizes on that device: it won against nobody,
+    and what is known of other devices, or a prediction, goes before it."""
+    rivals = {(c.record.device_name, repr(sorted(c.record.sizes.items()))) for c in choices if c.record.sketch != DEFAULT}
+    return [c for c in choices if (c.record.device_name, repr(sorted(c.record.sizes.items()))) in rivals]
+
+
+def _guessed(w: Workload, target: Target, called: str, guess: Foreseen, why: str) -> Plan | None:
+    """What the model predicts; None, and a warning, where that cannot be lowered."""
+    try:
+        s = replay(guess.trace, w.args, trusted=False)
+        _check_knobs(s, guess.knobs)
+        structure = lower_structure(s, w.args, target, called)
+    except AutoschedError as error:
+        warnings.warn(f"the model's choice of {w.name} is passed over: {error}", RuntimeWarning, stacklevel=4)
+        return None
+    provenance = {
+        "kind": PREDICTED,
+        "record": None,
+        "sketch": guess.sketch,
+        "knobs": dict(guess.knobs),
+        "seconds": guess.seconds,
+        "sizes": {},
+        "exact": False,
+        "note": f"{why}: predicted by a model of this machine, not measured",
+    }
+    return Plan(called, w.args, s, dict(guess.knobs), structure, target, provenance)
 
 
 def _replayed(w: Workload, target: Target, called: str, r: Record) -> Plan | None:
     """What a record says; None, and a warning, for one that does not apply any more."""
     try:
-        s = replay(r.trace, w.args)
+        s = replay(r.trace, w.args, trusted=_is_of_a_template(w, target, r))
         structure = lower_structure(s, w.args, target, called)
         _check_knobs(s, r.knobs)
     except AutoschedError as error:
@@ -248,7 +341,19 @@ def _replayed(w: Workload, target: Target, called: str, r: Record) -> Plan | Non
         "sizes": dict(r.sizes),
         "device": r.device_name,
     }
-    return Plan(called, w.args, s, dict(r.knobs), structure, target, provenance)
+    return Plan(called, w.args, s, dict(r.knobs), structure, target, provenance, records=(r,))
+
+
+def _is_of_a_template(w: Workload, target: Target, r: Record) -> bool:
+    """Whether the workload's own templates make this trace, with something in it that a record may not bring: its
+    promise is their author's, then, and the record only chooses values."""
+    if not any(meaning.doubt(i) for i in Trace.from_json(r.trace)):
+        return False
+    own = [t for t in w.templates if t.fits(target)]
+    try:
+        return bool(own) and template_space(w, with_machine(target), w.sizes_at(dict(r.sizes)), own).find(r.trace) is not None
+    except AutoschedError:
+        return False
 
 
 def _default(w: Workload, target: Target, called: str, note: str) -> Plan:
@@ -278,7 +383,8 @@ def _family(w: Workload, target: Target, called: str, members: Sequence[Member])
     note = f"{len(found)} kernels, of which sizes choose" if len(found) > 1 else "one kernel for all sizes"
     provenance = {"kind": "family", "record": found[0][1].provenance["record"], "kernels": kernels, "note": note}
     conditions = [(logical_or(*(_inside(box, variables) for box in m.boxes)), p) for m, p in versions]
-    yield replace(base, provenance=provenance, versions=tuple(conditions))
+    used = tuple(m.record for m, _ in found)
+    yield replace(base, provenance=provenance, versions=tuple(conditions), records=used)
 
 
 def _inside(box: Box, variables: Mapping[str, Expr]) -> Expr:

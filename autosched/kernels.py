@@ -22,7 +22,7 @@ from autosched.measure.protocol import MeasureOptions
 from autosched.raw.backend import compile_kernel
 from autosched.raw.kernel import RawKernel, RawKernelFunction, make_kernel
 from autosched.raw.objective import Metrics
-from autosched.records import Record, RecordLog, ranked, read_workload, trials
+from autosched.records import Record, RecordLog, is_own, ranked, read_workload, trials
 from autosched.runtime import load
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.search import DEFAULT
@@ -251,7 +251,8 @@ def build_kernel(
     for choice in choices:
         indices = sketch.indices_of(choice.record.knobs)
         if indices is not None and sketch.mask(np.asarray([indices], dtype=np.int64))[0]:
-            return BuiltKernel(one, dict(choice.record.knobs), to, f"record {choice.record.id}")
+            unknown = "" if is_own(choice.record) else ", whose output was not verified on this machine"
+            return BuiltKernel(one, dict(choice.record.knobs), to, f"record {choice.record.id}{unknown}")
     return BuiltKernel(one, sketch.first(1)[0], to, "no record: the first valid values")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,13 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CHECKOUT), os.envir
 # Threads that spin while they wait for others take the cores from the tests that run beside them: on two
 # cores, a parallel loop then takes as long as the system lets another process run.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# Nothing of what tests record, predict or check is left in the user's own folders, and none of it is found there. A
+# prediction depends on the machine: tests of what `build` does without records ask for it.
+_USERS = tempfile.TemporaryDirectory(prefix="autosched-tests-")
+for _name in ("data", "cache"):
+    os.environ[f"XDG_{_name.upper()}_HOME"] = str(Path(_USERS.name) / _name)
+os.environ["AUTOSCHED_PREDICT"] = "0"
 
 from golden_files import compare_golden  # noqa: E402 - found by the path set above
 

@@ -13,7 +13,7 @@ from autosched.explaining.bench import Bench, Result
 from autosched.explaining.explanation import LIMIT, ROUNDS, Explanation, Row, explain_on, undoings_of, variant_of
 from autosched.explaining.subject import Explainable, Subject, subject_of
 from autosched.measure.protocol import MeasureOptions
-from autosched.records import Record, RecordLog, default_path, find_folder, new_id
+from autosched.records import Record, RecordLog, default_path, find_folder, new_id, sealed
 from autosched.report.text import plural
 from autosched.report.text import seconds as seconds_text
 from autosched.runtime.device import describe_device, versions
@@ -242,5 +242,5 @@ def _written(
         extra=extra,
     )
     log = RecordLog(default_path(subject.workload.name, subject.target.kind, find_folder(records)))
-    log.append(record)
+    log.append(sealed(record))
     return replace(found, record=record, written=log.path)

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -24,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from autosched.places import cache_folder, write_whole
 from autosched.runtime.device import host_cpu
 from autosched.target import cpu_count
 from autosched.te.work import Work
@@ -123,19 +122,7 @@ def _at(rates: dict[int, float], threads: int) -> float:
 def cache_file() -> Path:
     """Where this machine's roofline is kept: a file for each combination of CPU, cores and system."""
     facts = json.dumps([host_cpu(), cpu_count(), sys.platform])
-    return _cache_folder() / f"roofline-{hashlib.sha256(facts.encode()).hexdigest()[:12]}.json"
-
-
-def _cache_folder() -> Path:
-    """The user's cache folder, by the rules of the platform."""
-    explicit = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(explicit):
-        return Path(explicit) / "autosched"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "autosched"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "autosched" / "Cache"
-    return Path.home() / ".cache" / "autosched"
+    return cache_folder() / f"roofline-{hashlib.sha256(facts.encode()).hexdigest()[:12]}.json"
 
 
 def cached() -> Roofline | None:
@@ -158,13 +145,5 @@ def _read(path: str, changed: int) -> Roofline | None:
 def store(roofline: Roofline) -> Path:
     """Keep it for later; returns the file. Raises OSError where that cannot be written."""
     file = cache_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".roofline.", dir=file.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            json.dump(roofline.to_json(), out, indent=2)
-        os.replace(temporary, file)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_whole(file, lambda out: out.write(json.dumps(roofline.to_json(), indent=2).encode()))
     return file

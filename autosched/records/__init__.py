@@ -5,6 +5,7 @@
     folders.py  where the files are
     best.py     which record to build with
     family.py   several records to build with, each for some sizes
+    origin.py   which records are this machine's own
     frame.py    records as a pandas table
     transfer.py what a cost model may learn from records of other tasks
 
@@ -19,6 +20,7 @@ from autosched.records.family import Box, Member, describe, family, regions
 from autosched.records.folders import find_files, find_folder, find_folders, read_workload
 from autosched.records.frame import RecordWarning, load, to_frame
 from autosched.records.log import LogContents, Place, Problem, RecordLog, default_path, read_files
+from autosched.records.origin import is_own, sealed
 from autosched.records.record import PREDICTED, VERSION, Record, decode, encode, new_id, timestamp
 from autosched.records.transfer import Task, Transfer, read_transfer
 
@@ -45,6 +47,7 @@ __all__ = [
     "find_files",
     "find_folder",
     "find_folders",
+    "is_own",
     "latest",
     "load",
     "new_id",
@@ -54,6 +57,7 @@ __all__ = [
     "read_transfer",
     "read_workload",
     "regions",
+    "sealed",
     "timestamp",
     "to_frame",
     "trials",

@@ -13,9 +13,11 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from autosched.records.likeness import unlikeness
 from autosched.records.record import PREDICTED, Record
 
 __all__ = ["Choice", "best", "latest", "predicted", "ranked", "trials"]
@@ -58,6 +60,7 @@ def ranked(
     target: object,
     device: str | None = None,
     sizes: Mapping[str, int] | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> list[Choice]:
     """All usable records for a workload, the best first; the same for any order of `records`.
 
@@ -65,6 +68,9 @@ def ranked(
     `Target` or its text), and the same schedule was not found to be wrong since. Records of `device`
     come first, then those of the nearest sizes (by the sum of |log ratio|), then those of the group
     with the most records. None for `device` or `sizes` asks for no particular one.
+
+    facts: what `describe_device` says of `device`; then those of other devices come in the order of `unlikeness`, and
+    those of devices of another kind not at all
     """
     kind = (str(target).split() or [""])[0]
     groups: dict[tuple[str, _Sizes], list[Record]] = defaultdict(list)
@@ -74,14 +80,24 @@ def ranked(
     def rank(group: tuple[str, _Sizes]) -> tuple[object, ...]:
         name, of = group
         elsewhere = device is not None and name != device
-        return elsewhere, _distance(dict(of), sizes or {}), -len(groups[group]), name, of
+        return elsewhere, likeness[group] or (), _distance(dict(of), sizes or {}), -len(groups[group]), name, of
 
+    likeness = {group: _unlike(group[0], device, rs, facts) for group, rs in groups.items()}
     choices = []
-    for group in sorted(groups, key=rank):
+    for group in sorted((g for g in groups if likeness[g] is not None), key=rank):
         notes = _inexact(*group, device, sizes or {})
         for record in _in_order(groups[group]):
             choices.append(Choice(record, not notes, "; ".join([*notes, *_playoff_note(record)])))
     return choices
+
+
+def _unlike(
+    name: str, device: str | None, group: Sequence[Record], facts: Mapping[str, Any] | None
+) -> tuple[float, ...] | None:
+    """How unlike the device asked for that of a group is; None for one whose schedules are none for it."""
+    if facts is None or device is None:
+        return ()
+    return () if name == device else unlikeness(max(group, key=_age).device, facts)
 
 
 def predicted(

@@ -1,33 +1,42 @@
 """Where records are: which folders are read, and which one is written.
 
-Order: the argument, `AUTOSCHED_RECORDS`, `records/` in each folder of `AUTOSCHED_PATH`, `records/` in
-the working directory, and the records that come with autosched.
+Order: the argument, `AUTOSCHED_RECORDS`, `records/` in each folder of `AUTOSCHED_PATH`, `records/` in the working
+directory, that in the user's data folder, and the records that come with autosched, which are only ever read.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
+from autosched.places import data_folder
 from autosched.records.log import LogContents, default_path, read_files
 
 __all__ = ["find_files", "find_folder", "find_folders", "read_workload"]
 
 
 def find_folder(explicit: str | os.PathLike[str] | None = None) -> Path:
-    """The folder new records go to: the first of the order that is named, else `./records`.
+    """The folder new records go to: the argument, else what the environment names, else `./records` where that
+    exists, else `records` in the user's data folder.
 
-    It need not exist. The records that come with autosched are never written to from elsewhere.
+    It need not exist. The records that come with autosched are written to by nobody who does not name their folder:
+    in a checkout, `./records` is passed over.
     """
-    return Path(explicit).expanduser() if explicit is not None else _named()[0]
+    if explicit is not None:
+        return Path(explicit).expanduser()
+    return next(iter(_own()), Path("records"))
 
 
-def find_folders(explicit: str | os.PathLike[str] | None = None) -> list[Path]:
-    """The existing folders to read, in order, each once.
+def find_folders(explicit: str | os.PathLike[str] | None = None, *, packaged: bool = True) -> list[Path]:
+    """The existing folders to read, in order, each once; without those that come with autosched unless `packaged`.
 
     An explicit folder is the only one read: who names it wants to see those records and no others.
     """
-    candidates = [Path(explicit).expanduser()] if explicit is not None else [*_named(), _packaged()]
+    if explicit is not None:
+        candidates = [Path(explicit).expanduser()]
+    else:
+        candidates = [*_own(), *([_packaged()] if packaged else [])]
     found: dict[Path, Path] = {}
     for folder in candidates:
         if folder.is_dir():
@@ -36,11 +45,15 @@ def find_folders(explicit: str | os.PathLike[str] | None = None) -> list[Path]:
 
 
 def find_files(
-    workload: str, target_kind: str | None = None, explicit: str | os.PathLike[str] | None = None
+    workload: str,
+    target_kind: str | None = None,
+    explicit: str | os.PathLike[str] | None = None,
+    *,
+    packaged: bool = True,
 ) -> list[Path]:
     """The existing logs of a workload, for one kind of target or for all, in reading order."""
     files = []
-    for folder in find_folders(explicit):
+    for folder in find_folders(explicit, packaged=packaged):
         if target_kind is None:
             prefix = default_path(workload, "any", folder).name.removesuffix("any.jsonl")
             logs = sorted(p for p in folder.glob("*.jsonl") if p.name.startswith(prefix))
@@ -52,22 +65,38 @@ def find_files(
     return files
 
 
-def read_workload(workload: str, target_kind: str, explicit: str | os.PathLike[str] | None = None) -> LogContents:
-    """All records of a workload and kind of target, merged. Empty when there are none.
+def read_workload(
+    workload: str,
+    target_kind: str,
+    explicit: str | os.PathLike[str] | None = None,
+    *,
+    key: str | None = None,
+    packaged: bool = True,
+) -> LogContents:
+    """The records of a workload and kind of target, merged: all of them, or those with this `key` alone, for which
+    the other lines are not decoded. Empty when there are none.
+
+    packaged: whether those that come with autosched are among them
 
     Raises RecordError when a file exists but cannot be read.
     """
-    return read_files(find_files(workload, target_kind, explicit))
+    return read_files(find_files(workload, target_kind, explicit, packaged=packaged), key=key)
 
 
-def _named() -> list[Path]:
-    """The folders that the environment names, and the working directory's: never empty."""
-    folders = []
-    if own := os.environ.get("AUTOSCHED_RECORDS"):
-        folders.append(Path(own).expanduser())
+def _own() -> list[Path]:
+    """The folders that are read and written, in order: what comes with autosched is one only if it is named itself."""
+    named = os.environ.get("AUTOSCHED_RECORDS")
     roots = os.environ.get("AUTOSCHED_PATH", "").split(os.pathsep)
-    folders += [Path(root).expanduser() / "records" for root in roots if root]
-    return [*folders, Path("records")]
+    others = [Path(root).expanduser() / "records" for root in roots if root]
+    others += [Path("records")] if Path("records").is_dir() else []
+    with suppress(RuntimeError):  # no home folder
+        others.append(data_folder() / "records")
+    return [*([Path(named).expanduser()] if named else []), *(x for x in others if not _is_packaged(x))]
+
+
+def _is_packaged(folder: Path) -> bool:
+    packaged = _packaged()
+    return folder.is_dir() and packaged.is_dir() and os.path.samefile(folder, packaged)
 
 
 def _packaged() -> Path:

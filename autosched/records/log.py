@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import re
 import stat
@@ -37,6 +38,9 @@ __all__ = [
 
 #: Seconds to wait for another writer, which holds the lock for milliseconds unless it is stopped.
 LOCK_TIMEOUT_S = 30.0
+
+#: Bytes that are searched at a time for the lines of one workload.
+_BLOCK = 1 << 20
 
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
 # macOS has no fdatasync; fsync flushes the time stamps as well and is as safe.
@@ -71,14 +75,23 @@ class Problem:
 
 @dataclass(frozen=True)
 class LogContents:
-    """What reading found: the records in file order, where each stands, and the unusable lines."""
+    """What reading found: the records in file order, where each stands, and the unusable lines.
+
+    others: how many lines were not decoded, because they are of other workloads than the one asked for
+    """
 
     records: tuple[Record, ...] = ()
     problems: tuple[Problem, ...] = ()
     places: tuple[Place, ...] = ()
+    others: int = 0
 
     def __add__(self, other: LogContents) -> LogContents:
-        return LogContents(self.records + other.records, self.problems + other.problems, self.places + other.places)
+        return LogContents(
+            self.records + other.records,
+            self.problems + other.problems,
+            self.places + other.places,
+            self.others + other.others,
+        )
 
 
 class RecordLog:
@@ -105,28 +118,48 @@ class RecordLog:
         except OSError as e:
             raise self._refusal("cannot write", e) from e
 
-    def read(self) -> LogContents:
-        """All records, in file order. Bad lines become `problems`; they never raise.
+    def read(self, key: str | None = None) -> LogContents:
+        """All records, in file order, or those of the workload with this `key`: lines without it are neither decoded
+        nor checked. Bad lines become `problems`; they never raise.
 
         Raises RecordError when the file cannot be opened or read at all.
         """
         records: list[Record] = []
         places: list[Place] = []
         problems: list[Problem] = []
-        for place, line in self.lines():
+        for place, line in self.lines(key):
             try:
                 records.append(decode(line))
                 places.append(place)
             except RecordError as e:
                 torn = "" if line.endswith(b"\n") else "torn last line: "
                 problems.append(Problem(place, torn + e.why))
-        return LogContents(tuple(records), tuple(problems), tuple(places))
+        if key is None:
+            return LogContents(tuple(records), tuple(problems), tuple(places))
+        kept = [(r, place) for r, place in zip(records, places, strict=True) if r.key == key]
+        others = self.count() - len(kept) - len(problems)
+        return LogContents(tuple(r for r, _ in kept), tuple(problems), tuple(place for _, place in kept), max(others, 0))
 
-    def lines(self) -> Iterator[tuple[Place, bytes]]:
-        """The lines as they are, for a reader that decodes only some; raises as `read`."""
+    def count(self) -> int:
+        """How many lines there are, usable or not; raises as `read`."""
         try:
             with self._open_for_read() as file:
-                yield from self._lines(file)
+                return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))
+        except OSError as e:
+            raise self._refusal("cannot read", e) from e
+
+    def lines(self, key: str | None = None) -> Iterator[tuple[Place, bytes]]:
+        """The lines as they are, for a reader that decodes only some; raises as `read`.
+
+        With a `key`, those in which the name `key` has that value somewhere, found by a search of the bytes: nearly
+        all are of the workload. A line that spells it by escapes, as we do not, is missed.
+        """
+        try:
+            with self._open_for_read() as file:
+                if key is None:
+                    yield from self._lines(file)
+                else:
+                    yield from self._lines_with(file, f'"key":{json.dumps(key, ensure_ascii=False)}'.encode())
         except OSError as e:
             raise self._refusal("cannot read", e) from e
 
@@ -158,9 +191,37 @@ class RecordLog:
             os.close(fd)
             raise
 
-    def _lines(self, file: BinaryIO) -> Iterator[tuple[Place, bytes]]:
-        """Lines with their ends; only the last may have none. Over-long ones come shortened, but too long."""
-        number, start, waited = 0, 0, False
+    def _lines_with(self, file: BinaryIO, wanted: bytes) -> Iterator[tuple[Place, bytes]]:
+        """Lines that hold these bytes, a block at a time: what is not wanted is never cut into lines.
+
+        Lines that are too long are passed over.
+        """
+        number, start, rest = 0, 0, b""  # lines before the rest, where it starts, the beginning of a line
+        while block := file.read(_BLOCK):
+            end = block.rfind(b"\n") + 1
+            if not end:
+                rest = (rest + block)[: MAX_LINE + 2]  # of a line that is too long, enough to see that it is
+                continue
+            whole, at, counted = rest + block[:end], 0, 0
+            while (found := whole.find(wanted, at)) >= 0:
+                first = whole.rfind(b"\n", 0, found) + 1
+                at = whole.index(b"\n", found) + 1
+                number += whole.count(b"\n", counted, at)
+                counted = at
+                if at - first <= MAX_LINE + 1:
+                    yield Place(self.path, number), whole[first:at]
+            number += whole.count(b"\n", counted)
+            start, rest = file.tell() - len(block) + end, block[end:]
+        if rest:  # a torn last line, or one that is being written
+            file.seek(start)
+            yield from ((place, line) for place, line in self._lines(file, number, start) if wanted in line)
+
+    def _lines(self, file: BinaryIO, number: int = 0, start: int = 0) -> Iterator[tuple[Place, bytes]]:
+        """Lines with their ends; only the last may have none. Over-long ones come shortened, but too long.
+
+        number, start: the lines and the bytes before where the file stands
+        """
+        waited = False
         while line := file.readline(MAX_LINE + 2):
             if not line.endswith(b"\n") and len(line) < MAX_LINE + 2 and not waited:
                 # A torn last line, or one that is being written right now: look again when nobody writes.
@@ -276,9 +337,9 @@ def default_path(workload: str, target_kind: str, folder: str | os.PathLike[str]
     return Path(folder) / f"{workload}.{target_kind}.jsonl"
 
 
-def read_files(paths: Iterable[str | os.PathLike[str]]) -> LogContents:
-    """The contents of several files, one after the other. Raises RecordError as `RecordLog.read`."""
+def read_files(paths: Iterable[str | os.PathLike[str]], key: str | None = None) -> LogContents:
+    """The contents of several files, one after the other, as `RecordLog.read` gives and raises them."""
     contents = LogContents()
     for path in paths:
-        contents += RecordLog(path).read()
+        contents += RecordLog(path).read(key)
     return contents

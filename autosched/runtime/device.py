@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import platform
 import subprocess
@@ -14,25 +15,59 @@ from typing import Any
 from autosched.errors import DeviceError
 from autosched.target import Target, TargetLike
 
-__all__ = ["Cache", "data_caches", "describe_device", "host_cpu", "resolve_target", "versions", "with_machine"]
+__all__ = ["Cache", "data_caches", "describe_device", "host_core", "host_cpu", "resolve_target", "versions", "with_machine"]
 
 #: Packages whose versions can change what a time means.
 PACKAGES = ("autosched", "llvmlite", "numpy", "pyopencl", "pocl-binary-distribution")
 
 
+#: Features by which two CPUs of one name differ in what code they run: a cloud hides some of them.
+FEATURES = (
+    "sse4.2", "avx", "avx2", "fma", "f16c", "gfni", "avxvnni", "avx512f", "avx512bw", "avx512dq", "avx512vl",
+    "avx512vnni", "avx512vbmi", "avx512bf16", "avx512fp16", "amx-tile", "amx-int8", "amx-bf16",
+    "neon", "fp-armv8", "dotprod", "fullfp16", "bf16", "i8mm", "sve", "sve2", "sme",
+)  # fmt: skip
+
+
 @lru_cache(maxsize=1)
 def host_cpu() -> str:
-    """The CPU's model name, for example `AMD EPYC 7B13`; LLVM's name for it where there is none."""
+    """The CPU's model, for example `AMD EPYC 7B13 (znver3, family 25 model 1, 5f3a9c)`: the name it gives itself, in
+    parentheses LLVM's name for its cores, its numbers, and a digest of which of `FEATURES` it has.
+
+    Names alone do not tell CPUs apart: in many clouds three generations are called `AMD EPYC`.
+    """
+    facts = _cpuinfo()
+    numbers = [f"{word} {facts[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in facts]
+    inside = [host_core(), *([" ".join(numbers)] if numbers else []), _features_digest()]
+    return f"{facts.get('model name') or platform.processor() or platform.machine()} ({', '.join(inside)})"
+
+
+def host_core() -> str:
+    """LLVM's name for the CPU's cores, such as `znver4`."""
     import llvmlite.binding as llvm
 
-    core = llvm.get_host_cpu_name()
+    return str(llvm.get_host_cpu_name())
+
+
+def _cpuinfo() -> dict[str, str]:
+    """What Linux says of the first CPU; empty elsewhere."""
+    found: dict[str, str] = {}
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return f"{line.partition(':')[2].strip()} ({core})"
+            name, colon, value = line.partition(":")
+            if not colon and found:
+                break
+            found.setdefault(name.strip(), value.strip())
     except OSError:
         pass
-    return f"{platform.processor() or platform.machine()} ({core})"
+    return found
+
+
+def _features_digest() -> str:
+    import llvmlite.binding as llvm
+
+    has = llvm.get_host_cpu_features()
+    return hashlib.sha256(" ".join(f for f in FEATURES if has.get(f)).encode()).hexdigest()[:6]
 
 
 @dataclass(frozen=True)
@@ -96,13 +131,21 @@ def resolve_target(spec: TargetLike) -> Target:
 
 
 def describe_device(target: Target) -> dict[str, Any]:
-    """`name` identifies what a time was measured on; the rest describes it further."""
+    """`name` identifies what a time was measured on; the rest describes it further.
+
+    A device that is a CPU has the CPU's own name in its name, whatever the driver calls it: PoCL knows three
+    generations as `pthread-AMD EPYC`.
+    """
     if target.kind == "opencl":
         from autosched.runtime.opencl_devices import find_device
 
         info = find_device(target.options.get("device", ""))
         facts = {k: v for k, v in asdict(info).items() if isinstance(v, (str, int, float, bool))}
-        return {**facts, "name": info.name}
+        if not info.is_cpu:
+            return {**facts, "name": info.name}
+        plural = "" if info.compute_units == 1 else "s"
+        name = f"{info.name} on {host_cpu()}, {info.compute_units} thread{plural}"
+        return {**facts, "name": name, "driver_name": info.name, "cpu": host_cpu(), "core": host_core()}
     if target.kind == "cuda":
         from autosched.runtime.cuda_driver import DEFAULT_ARCH, cuda_device
 
@@ -113,7 +156,7 @@ def describe_device(target: Target) -> dict[str, Any]:
         return {**asdict(device), "max_work_items": list(device.max_work_items)}
     cpu, threads = host_cpu(), target.num_threads
     plural = "" if threads == 1 else "s"
-    return {"name": f"{cpu}, {threads} thread{plural}", "cpu": cpu, "threads": threads}
+    return {"name": f"{cpu}, {threads} thread{plural}", "cpu": cpu, "core": host_core(), "threads": threads}
 
 
 def versions() -> dict[str, str]:

@@ -9,6 +9,7 @@ from autosched.ir.visit import post_order
 from autosched.schedule import scans
 from autosched.schedule.handles import computed, leaf
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 from autosched.schedule.stage import Loop, Stage
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["check", "decompose_reduction"]
 
 
+@keeps_meaning
 def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...]:
     """Set the elements of a reduction to the identity just outside a loop, in loops of their own.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from autosched.schedule import scans
 from autosched.schedule.handles import computed
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 from autosched.schedule.stage import Loop, Stage
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["double_buffer", "doubled_at"]
 
 
+@keeps_meaning
 def double_buffer(s: Schedule, stage: Stage) -> None:
     """Keep two copies of an intermediate, and fill one for the next iteration of the loop it is computed
     at while this iteration reads the other. TVM's primitive of that name.

@@ -25,6 +25,7 @@ from autosched.ir.simplify import simplify
 from autosched.ir.visit import rewrite, substitute
 from autosched.schedule.handles import computed
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 from autosched.schedule.trace import factor_from_json, factor_to_json
 from autosched.te.separator import AXIS_SEPARATOR, AxisSeparator
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
@@ -95,6 +96,7 @@ def _inverse(axes: Sequence[IterVar], formulas: Sequence[Expr], legal: str) -> t
         raise Illegal(str(why), legal) from None
 
 
+@keeps_meaning
 def transform_layout(s: Schedule, stage: Stage, mapping: Any) -> Any:
     """Keep the elements of an intermediate elsewhere: element (i, j) at the indices that `mapping` gives.
 

@@ -18,6 +18,7 @@ from autosched.ir.expr import (
 from autosched.ir.visit import rewrite, substitute
 from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates, loop_extents
 from autosched.schedule.stage import Attach, Loop, Split, Stage
 from autosched.schedule.tails import GUARDED
@@ -34,6 +35,7 @@ __all__ = ["cache_read", "cache_write", "rfactor"]
 # -- caches ---------------------------------------------------------------------------------------
 
 
+@keeps_meaning
 def cache_write(s: Schedule, stage: Stage, scope: str, *, keep_loops: bool = False) -> Any:
     """Compute into a cache; the tensor becomes a copy of it.
 
@@ -146,6 +148,7 @@ def _guarded(body: Expr, condition: Expr) -> Expr:
     return if_then_else(condition, body, const(0, body.dtype))
 
 
+@keeps_meaning
 def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], *, output: int = 0) -> Any:
     """Copy a tensor before some of its readers read it; they read the copy.
 
@@ -195,6 +198,7 @@ def retarget(body: Expr, old: Tensor, new: Tensor) -> Expr:
 # -- reductions -----------------------------------------------------------------------------------
 
 
+@keeps_meaning
 def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0) -> Any:
     """Factor a reduction: one partial result for each iteration of a reduce loop, then their reduction.
 

@@ -8,12 +8,14 @@ from autosched.errors import UsageError
 from autosched.ir.expr import as_expr, is_const
 from autosched.schedule.handles import computed, leaf
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
     from autosched.schedule.stage import Stage
+    from autosched.schedule.trace import Instruction
 
-__all__ = ["COUNTS", "PRAGMAS", "pragma"]
+__all__ = ["COUNTS", "KEEP_MEANING", "PRAGMAS", "pragma"]
 
 #: pragma -> what it asks of a loop, and what its value means
 PRAGMAS = {
@@ -24,9 +26,17 @@ PRAGMAS = {
     "debug_skip_region": "it is left out, to see what the rest costs; what it would have stored has no value",
     "parallel_barrier_when_finish": "all threads meet after it, as they do after each parallel loop",
 }
-#: Those that need a value, and those whose value is 0 or 1.
+#: pragmas that change nothing but the speed; a stored schedule may not use the others
+KEEP_MEANING = (
+    "streaming_store",
+    "auto_unroll_max_step",
+    "unroll_explicit",
+    "loop_partition_hint",
+    "parallel_barrier_when_finish",
+)
 #: pragmas whose value is a number
 COUNTS = ("auto_unroll_max_step",)
+#: pragmas whose value is 0 or 1
 _FLAGS = ("unroll_explicit", "loop_partition_hint")
 
 #: pragma of TVM -> why it means nothing here, and what does
@@ -51,6 +61,13 @@ _ELSEWHERE = {
 }
 
 
+def _doubt(i: Instruction) -> str:
+    """Why a stored `pragma` may change results: those that are not known change nothing, but are refused when applied."""
+    name = i.args[-1]
+    return "" if name in KEEP_MEANING or name not in PRAGMAS else PRAGMAS[name]
+
+
+@keeps_meaning(unless=_doubt)
 def pragma(s: Schedule, stage: Stage, loop: Any, pragma_type: Any, *, pragma_value: Any = None) -> None:
     """Ask something of the code for a loop: see `PRAGMAS`.
 

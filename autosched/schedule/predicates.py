@@ -25,6 +25,7 @@ from autosched.ir.expr import (
 )
 from autosched.schedule.handles import computed, leaf
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
@@ -103,6 +104,7 @@ def _binary(op: str, a: Expr, b: Expr) -> Expr:
     raise Illegal(f"no operator {op!r}", f"legal: {', '.join((*_COMPARE, *_ARITHMETIC, *_LOGIC))}")
 
 
+@keeps_meaning(unless=lambda i: "an element for which the condition holds nowhere is never stored")
 def set_store_predicate(s: Schedule, stage: Stage, predicate: Any) -> None:
     """Store only where a condition on loops holds: where several would store one element, one of them.
 

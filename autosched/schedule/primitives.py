@@ -14,6 +14,7 @@ from autosched.ir.expr import Expr, as_expr, compare, const, is_const, variables
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
 from autosched.schedule import scans, tails
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 from autosched.schedule.stage import Attach, Fetch, Fuse, Loop, Split, Stage
 from autosched.schedule.tensorize import tensorize
 from autosched.te.extern import ExternOp
@@ -40,6 +41,7 @@ __all__ = ["PRIMITIVES", "Illegal"]
 # -- loop structure -------------------------------------------------------------------------------
 
 
+@keeps_meaning
 def split(
     s: Schedule,
     stage: Stage,
@@ -78,6 +80,7 @@ def split(
     return outer, inner
 
 
+@keeps_meaning
 def tile(
     s: Schedule, stage: Stage, x_parent: Any, y_parent: Any, x_factor: Any, y_factor: Any, *, tail: str = "guard"
 ) -> Any:
@@ -94,6 +97,7 @@ def tile(
     return xo, yo, xi, yi
 
 
+@keeps_meaning
 def fuse(s: Schedule, stage: Stage, *loops: Any) -> Any:
     """One loop in place of adjacent ones, outermost first.
 
@@ -137,6 +141,7 @@ def fuse(s: Schedule, stage: Stage, *loops: Any) -> Any:
     return fused
 
 
+@keeps_meaning
 def reorder(s: Schedule, stage: Stage, *loops: Any) -> None:
     """Put the given loops in this order, in the places they now take; others stay.
 
@@ -190,6 +195,7 @@ def _mark_scatter(stage: Stage, loop: Loop, kind: str) -> None:
         )
 
 
+@keeps_meaning
 def parallel(s: Schedule, stage: Stage, loop: Any) -> None:
     """Run the iterations of a spatial loop on the CPU's threads.
 
@@ -198,6 +204,7 @@ def parallel(s: Schedule, stage: Stage, loop: Any) -> None:
     _mark(stage, loop, "parallel")
 
 
+@keeps_meaning
 def vectorize(s: Schedule, stage: Stage, loop: Any) -> None:
     """Compute all iterations of a loop at once, one per vector lane.
 
@@ -221,6 +228,7 @@ def vectorize(s: Schedule, stage: Stage, loop: Any) -> None:
     _mark(stage, loop, "vectorize")
 
 
+@keeps_meaning
 def unroll(s: Schedule, stage: Stage, loop: Any) -> None:
     """Write the iterations out one after the other.
 
@@ -230,6 +238,7 @@ def unroll(s: Schedule, stage: Stage, loop: Any) -> None:
     leaf(stage, loop, init=True).kind = "unroll"
 
 
+@keeps_meaning
 def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
     """Give each iteration of a spatial loop to a work-group or work-item of a GPU-style target.
 
@@ -257,6 +266,7 @@ def bind(s: Schedule, stage: Stage, loop: Any, thread: Any) -> None:
     chosen.thread_var = getattr(thread, "var", None)
 
 
+@keeps_meaning
 def prefetch(s: Schedule, stage: Stage, tensor: Any, loop: Any, offset: Any) -> None:
     """While one iteration of a loop runs, bring what a later one reads of a tensor into the cache.
 
@@ -280,6 +290,7 @@ def prefetch(s: Schedule, stage: Stage, tensor: Any, loop: Any, offset: Any) -> 
 # -- where a stage is computed --------------------------------------------------------------------
 
 
+@keeps_meaning
 def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
     """Compute what one iteration of a consumer's loop needs, just before it is needed.
 
@@ -297,6 +308,7 @@ def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
     stage.attach = Attach("at", consumer, loop)
 
 
+@keeps_meaning
 def store_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
     """Keep what is computed through all iterations of a loop outside the one of `compute_at`.
 
@@ -343,6 +355,7 @@ def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb
     return consumer, loop
 
 
+@keeps_meaning
 def compute_inline(s: Schedule, stage: Stage) -> None:
     """Recompute the element wherever it is read; the tensor is never stored.
 
@@ -360,6 +373,7 @@ def compute_inline(s: Schedule, stage: Stage) -> None:
     stage.attach, stage.store = Attach("inline"), Attach()
 
 
+@keeps_meaning
 def compute_root(s: Schedule, stage: Stage) -> None:
     """Compute the whole tensor before anything that needs it: the default."""
     if not isinstance(stage.op, ExternOp):  # which is nowhere else
@@ -367,6 +381,7 @@ def compute_root(s: Schedule, stage: Stage) -> None:
     stage.attach, stage.store = s.scans.home(stage), Attach()
 
 
+@keeps_meaning
 def set_scope(s: Schedule, stage: Stage, scope: str) -> None:
     """Say where an intermediate is stored: see `SCOPES`."""
     scans.forbid(stage, "set_scope")
@@ -378,6 +393,7 @@ def set_scope(s: Schedule, stage: Stage, scope: str) -> None:
     stage.scope, stage.scope_given = scope, True
 
 
+@keeps_meaning
 def storage_align(s: Schedule, stage: Stage, axis: Any, factor: Any, offset: Any = 0) -> None:
     """Pad an intermediate so that the stride of a dimension is a multiple of `factor`, plus `offset`.
 

@@ -15,6 +15,7 @@ from autosched.ir.visit import post_order
 from autosched.schedule import scans
 from autosched.schedule.handles import computed, leaf
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 from autosched.schedule.stage import Attach, Fuse, Loop, Split, Stage
 from autosched.te.tensor import IterVar
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["exchange", "matching_axes", "reverse_compute_at", "reverse_compute_inline"]
 
 
+@keeps_meaning
 def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
     """Compute a consumer where its producer is, element by element, inside a loop of the producer.
 
@@ -57,6 +59,7 @@ def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> No
     producer.attach, producer.store = Attach("at", stage, loop), Attach()
 
 
+@keeps_meaning
 def reverse_compute_inline(s: Schedule, stage: Stage) -> None:
     """Finish each element where it is computed; the producer's tensor is never stored.
 

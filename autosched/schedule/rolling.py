@@ -8,6 +8,7 @@ from autosched.errors import ScheduleError
 from autosched.schedule import scans
 from autosched.schedule.handles import computed
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["check", "rolling_buffer"]
 
 
+@keeps_meaning
 def rolling_buffer(s: Schedule, stage: Stage) -> None:
     """Compute only what iterations before have not, and keep the rest in a circular buffer.
 

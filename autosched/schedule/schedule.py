@@ -12,7 +12,7 @@ from typing import Any
 from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.node import Unique
-from autosched.schedule import entities, lints
+from autosched.schedule import entities, lints, meaning
 from autosched.schedule.copying import copied
 from autosched.schedule.groups import Group
 from autosched.schedule.handles import MAX_FACTOR
@@ -556,14 +556,17 @@ def create_schedule(ops: Any) -> Schedule:
     return Schedule(list(dict.fromkeys(outputs)))
 
 
-def replay(trace: Any, args: Sequence[Tensor]) -> Schedule:
-    """A fresh schedule for the graph of `args`, with a stored trace applied.
+def replay(trace: Any, args: Sequence[Tensor], *, trusted: bool = True) -> Schedule:
+    """A fresh schedule for the graph of `args`, with a stored trace (a Trace, or its JSON) applied.
 
-    `trace` is a Trace or its JSON. Raises RecordError if it is not a trace, ScheduleError if it
-    does not fit the graph.
+    Unless `trusted`, which the trace of a record is not, what may change results is refused: see `meaning`.
+    Raises RecordError if it is not a trace, ScheduleError if it does not fit the graph.
     """
     s = create_schedule(list(args))
-    for i in trace if isinstance(trace, Trace) else Trace.from_json(trace):
+    parsed = trace if isinstance(trace, Trace) else Trace.from_json(trace)
+    if not trusted:
+        meaning.check(parsed)
+    for i in parsed:
         perform(s, i)
     return s
 

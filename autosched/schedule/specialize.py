@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from autosched.ir.expr import variables
 from autosched.schedule.handles import computed
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 from autosched.schedule.predicates import predicate_from_json, predicate_to_json
 from autosched.te.tensor import ComputeOp
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["specialize"]
 
 
+@keeps_meaning
 def specialize(s: Schedule, stage: Stage, condition: Any) -> None:
     """Write the loops once more for calls whose sizes satisfy a condition, and make use of it there.
 

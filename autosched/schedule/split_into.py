@@ -9,6 +9,7 @@ from autosched.ir.simplify import simplify
 from autosched.schedule import scans, tails
 from autosched.schedule.handles import factor_of, leaf, unmarked
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.stage import Loop, Split, Stage
 
@@ -20,6 +21,7 @@ __all__ = ["split_into"]
 _EXAMPLE = "split_into(loop, 2, None, 4): the extent of each loop, outermost first, one of which may be None"
 
 
+@keeps_meaning
 def split_into(
     s: Schedule, stage: Stage, parent: Any, *parts: Any, disable_predication: bool = False
 ) -> tuple[Loop, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.schedule.handles import leaf
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.meaning import keeps_meaning
 from autosched.te.tensor import ComputeOp
 from autosched.te.tensor_intrin import TensorIntrin, find_tensor_intrin
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["tensorize"]
 
 
+@keeps_meaning
 def tensorize(s: Schedule, stage: Stage, loop: Any, intrin: Any) -> None:
     """Do what the loops from this one on inwards compute by an intrinsic (or by the name of one).
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import OPS, Expr, is_index, variables
+from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
 from autosched.ir.visit import post_order
 from autosched.te.reduction import Reduction
-from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
+from autosched.te.tensor import ComputeOp, Graph, Operation, PlaceholderOp, Tensor
 
-__all__ = ["Work", "work_of"]
+__all__ = ["Work", "least_work", "points_of", "work_of"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,72 @@ def work_of(args: Sequence[Tensor], sizes: Mapping[str, int]) -> Work | None:
     return Work(flops, wide, loaded=moved[True], stored=moved[False])
 
 
+def least_work(args: Sequence[Tensor], sizes: Mapping[str, int]) -> Work | None:
+    """The part of the work that no schedule can do without; None where a length is not known from `sizes`.
+
+    Outputs are stored whole, so what each of their elements takes has to be computed, except for the side of a
+    choice that is not taken. Inputs count where all of their elements are read. Of intermediates, a consumer
+    may need a part only: they count nothing.
+    """
+    outputs = [t for t in args if not isinstance(t.op, PlaceholderOp)]
+    flops, wide, stored = 0, False, 0
+    whole: dict[Tensor, None] = {}
+    for tensor in outputs:
+        length = _product(tensor.shape, sizes)
+        if length is None:
+            return None
+        stored += length * tensor.dtype.bytes
+        whole.update(dict.fromkeys(_read_whole(tensor.op)))
+    for op in dict.fromkeys(t.op for t in outputs):
+        if isinstance(op, ComputeOp):
+            points = _product([*op.shape, *(a.extent for a in op.reduce_axis)], sizes)
+            if points is None:
+                return None
+            each, is_wide = _flops_of_a_point(op, choices=False)
+            if op.body[0].op == "reduce" and not is_const(op.body[0].value.parts(op.body[0].args)[1], True):
+                continue  # terms that a condition leaves out need not be computed
+            flops, wide = flops + points * each, wide or is_wide
+    loaded = 0
+    for tensor in (t for t in args if t in whole):
+        loaded += (_product(tensor.shape, sizes) or 0) * tensor.dtype.bytes
+    return Work(flops, wide, loaded, stored)
+
+
+def points_of(args: Sequence[Tensor], sizes: Mapping[str, int]) -> int | None:
+    """How many elements and terms the definition computes in all; None where that is not known from `sizes`."""
+    total = 0
+    for op in Graph.of(args).ops:
+        reduce = op.reduce_axis if isinstance(op, ComputeOp) else ()
+        points = _product([*op.outputs[0].shape, *(a.extent for a in reduce)], sizes)
+        if points is None:
+            return None
+        total += points
+    return total
+
+
+def _read_whole(op: Operation) -> Iterator[Tensor]:
+    """What an operation reads at each place there is: at axes of its own as long as the dimensions."""
+    if not isinstance(op, ComputeOp):
+        return
+    extents = {a.var: a.extent for a in (*op.axis, *op.reduce_axis)}
+    for e in _always(op.body):
+        if e.op == "read" and len(set(e.args)) == len(e.args):
+            if all(i in extents and extents[i] is n for i, n in zip(e.args, e.value.shape, strict=True)):
+                yield e.value
+
+
+def _always(body: Sequence[Expr]) -> Iterator[Expr]:
+    """What is evaluated for each point, whatever choices come to."""
+    stack, seen = list(body), set()
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        yield e
+        stack += e.args[:1] if OPS[e.op].kind == "choice" else e.args
+
+
 def _product(lengths: Sequence[Expr], sizes: Mapping[str, int]) -> int | None:
     env = {v: sizes[v.name] for e in lengths for v in variables(e) if v.name in sizes}
     if any(not variables(e) <= env.keys() for e in lengths):
@@ -70,10 +136,11 @@ def _product(lengths: Sequence[Expr], sizes: Mapping[str, int]) -> int | None:
     return prod(max(int(value), 0) for value in evaluate(list(lengths), env))
 
 
-def _flops_of_a_point(op: ComputeOp) -> tuple[int, bool]:
+def _flops_of_a_point(op: ComputeOp, choices: bool = True) -> tuple[int, bool]:
     """Floating-point operations for each point of the axes, and whether any is in float64.
 
-    A reduction combines each term with the result so far: one more.
+    A reduction combines each term with the result so far: one more. Without `choices`, only what is evaluated
+    whatever they come to.
     """
     flops, wide = 0, any(e.dtype.is_float and e.dtype.bits > 32 for e in op.body)
     first = op.body[0]
@@ -85,7 +152,7 @@ def _flops_of_a_point(op: ComputeOp) -> tuple[int, bool]:
             flops, work = int(first.dtype.is_float), (*sources, condition)
         else:
             work = (*sources, condition, *reduction.combiner.result)
-    for e in post_order(work):
+    for e in post_order(work) if choices else _always(work):
         if e.dtype.is_float and not is_index(e) and OPS[e.op].kind in ("arith", "math"):
             flops += int(OPS[e.op].flops)
             wide = wide or e.dtype.bits > 32

@@ -32,10 +32,12 @@ from autosched.records import (
     Task,
     default_path,
     find_folder,
+    is_own,
     latest,
     new_id,
     ranked,
     read_workload,
+    sealed,
     trials,
 )
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
@@ -189,10 +191,10 @@ class Run:
         self.log = RecordLog(default_path(w.name, self.target.kind, folder))
         _check_writable(self.log.path)
         explicit = None if records is None else str(records)
-        contents = read_workload(w.name, self.target.kind, explicit)
+        contents = read_workload(w.name, self.target.kind, explicit, key=w.key, packaged=False)
         for problem in contents.problems:
             self.note(f"a record was passed over: {problem}", "warning")
-        others = sum(r.key != w.key for r in contents.records)
+        others = contents.others
         if others:
             self.note(
                 f"{others} records are of another version or variant of {w.name}, and this run does not go on from them"
@@ -391,8 +393,9 @@ class Run:
         """Candidates with the code of an earlier record take over its time, where times are comparable:
         on the same device, with the same software. Not the default schedule's, which shows that all works.
         """
+        this_run = {r.id for r in self.measured}
         for r in latest([*self.earlier, *self.measured]):
-            trusted = r.verified != "no" or not self.options.verify
+            trusted = (r.verified != "no" if r.id in this_run else is_own(r)) or not self.options.verify
             if r.ok and r.code and trusted and (r.device, r.versions) == (self.device, self.versions):
                 self.measurer.remember(r.code, r.samples, verified=r.verified, raced=r.raced, name=f"record {r.id}")
 
@@ -497,7 +500,7 @@ class Run:
     def record(self, m: Measurement, trace: Any, knobs: dict[str, int], trial: int) -> Record:
         """The record of one measurement."""
         w = self.workload
-        return Record(
+        made = Record(
             workload={
                 "name": w.name,
                 "key": w.key,
@@ -522,6 +525,7 @@ class Run:
             run=self.run_id,
             extra=({"raced": True} if m.raced else {}) | ({"code": m.digest} if m.digest else {}),
         )
+        return sealed(made)
 
     def save(self, r: Record) -> None:
         """Append to the log; a full disk loses the line, not the run."""

@@ -37,7 +37,9 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AUTOSCHED_PATH", str(Path(__file__).parent))
     monkeypatch.setenv("AUTOSCHED_RECORDS", str(tmp_path / "records"))
+    monkeypatch.setenv("AUTOSCHED_PREDICT", "0")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr(sys, "argv", ["autosched"])
     monkeypatch.chdir(tmp_path)
 

@@ -13,17 +13,21 @@ from autosched.records import RecordLog, default_path, find_files, find_folder, 
 
 @pytest.fixture
 def places(tmp_path, monkeypatch):
-    """Folders `env`, `root`, `other` and `here`, the working directory, and no environment variables."""
-    for name in ("env", "root/records", "other/records", "here", "shipped"):
+    """Folders `env`, `root`, `other`, `here`, the working directory, and `data`, the user's; no environment variables."""
+    for name in ("env", "root/records", "other/records", "here", "shipped", "data"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.delenv("AUTOSCHED_RECORDS", raising=False)
     monkeypatch.delenv("AUTOSCHED_PATH", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr(folders, "_packaged", lambda: tmp_path / "shipped")
     return tmp_path
 
 
 def test_writing_takes_the_first_that_is_named(places, monkeypatch):
+    users = places / "data" / "autosched" / "records"
+    assert find_folder() == users
+    (places / "here" / "records").mkdir()
     assert find_folder() == Path("records")
     monkeypatch.setenv("AUTOSCHED_PATH", f"{places / 'root'}:{places / 'other'}")
     assert find_folder() == places / "root" / "records"
@@ -32,6 +36,32 @@ def test_writing_takes_the_first_that_is_named(places, monkeypatch):
     assert find_folder("mine") == Path("mine")
     monkeypatch.setenv("AUTOSCHED_RECORDS", "")
     monkeypatch.setenv("AUTOSCHED_PATH", "")
+    assert find_folder() == Path("records")
+
+
+def test_what_comes_with_autosched_is_only_read(places, monkeypatch):
+    """In a checkout, `./records` is tracked: a run leaves it as it is, and writes where the user's own records are."""
+    (places / "here" / "records").symlink_to(places / "shipped")
+    (places / "root" / "records").rmdir()
+    (places / "root" / "records").symlink_to(places / "shipped")
+    monkeypatch.setenv("AUTOSCHED_PATH", str(places / "root"))
+    users = places / "data" / "autosched" / "records"
+    assert find_folder() == users
+    assert find_folders() == [places / "shipped"]
+    assert find_folders(packaged=False) == []
+    users.mkdir(parents=True)
+    assert find_folders() == [users, places / "shipped"]
+    assert find_folders(packaged=False) == [users]
+    monkeypatch.setenv("AUTOSCHED_RECORDS", "records")  # who names it means it
+    assert find_folder() == Path("records")
+    assert find_folders(packaged=False) == [Path("records"), users]
+
+
+def test_without_a_home_folder_records_go_to_the_working_one(places, monkeypatch):
+    def homeless():
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr(folders, "data_folder", homeless)
     assert find_folder() == Path("records")
 
 

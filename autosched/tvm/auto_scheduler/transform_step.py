@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 from autosched.errors import AutoschedError, RecordError
+from autosched.schedule.pragmas import KEEP_MEANING, PRAGMAS
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
@@ -230,6 +231,8 @@ def pragma(r: Replay, stage_id: int, iter_id: int, text: str) -> None:
     stage = r.stage(stage_id)
     loop = r.loop(stage, iter_id)
     name, dollar, value = text.partition("$")
+    if text in PRAGMAS and text not in KEEP_MEANING:
+        raise RecordError(f"{text} may change results: {PRAGMAS[text]}", legal=", ".join(KEEP_MEANING))
     if name != "auto_unroll_max_step":
         stage.pragma(loop, text)
         return

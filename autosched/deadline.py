@@ -1,0 +1,92 @@
+"""`with within(seconds):` around work that has to end, whatever it is busy with."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+__all__ = ["TooLate", "within"]
+
+#: Seconds between one request to stop and the next: one that arrives inside a destructor is swallowed.
+_AGAIN_S = 0.02
+
+
+class TooLate(BaseException):
+    """The time is over. No `Exception`, so that code which goes on after errors does not go on after this."""
+
+
+@contextmanager
+def within(seconds: float, *, cpu: bool = False) -> Iterator[None]:
+    """Raise TooLate in this thread when the block has run for so many seconds, or with `cpu` computed for so many.
+
+    It takes effect between two steps of Python code, so a single call of NumPy or LLVM is finished first. What the
+    block was building may be left half done: use it where that is thrown away.
+
+    >>> with within(60.0):
+    ...     total = sum(range(1000))
+    """
+    thread, lock, done = threading.get_ident(), threading.Lock(), threading.Event()
+    clock = _clock_of(thread) if cpu else time.monotonic
+    end_at = clock() + seconds
+
+    def watch() -> None:
+        wait = seconds
+        while not done.wait(wait):
+            wait = max(end_at - clock(), _AGAIN_S)
+            with lock:
+                if not done.is_set() and clock() >= end_at:
+                    _raise_in(thread, TooLate)
+
+    def end() -> None:
+        with lock:
+            done.set()
+            _raise_in(thread, None)  # a request that is on its way is taken back
+
+    watcher = threading.Thread(target=watch, name="autosched deadline", daemon=True)
+    try:
+        with _quiet():
+            watcher.start()
+            yield
+        end()
+    except BaseException:
+        while not done.is_set():
+            with suppress(TooLate):  # which came while the block ended by itself, or by another error
+                end()
+        raise
+
+
+def _clock_of(thread: int) -> Callable[[], float]:
+    """Seconds that a thread has computed; where the system does not tell, seconds of the clock."""
+    try:
+        which = time.pthread_getcpuclockid(thread)
+    except (AttributeError, OSError):  # macOS
+        return time.monotonic
+    return lambda: time.clock_gettime(which)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Python's message about a TooLate that arrived inside a destructor: the next one stops the block."""
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if unraisable.exc_type is not TooLate:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is hook:
+            sys.unraisablehook = before
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Have a thread raise the error at its next step; None takes back what it has not raised yet."""
+    target = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), target)

@@ -1,0 +1,65 @@
+"""The user's own folders: what is remembered there outlives a run and is nobody else's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+__all__ = ["cache_folder", "data_folder", "write_whole"]
+
+
+def data_folder() -> Path:
+    """What must be kept: records, and the key that marks them as this machine's.
+
+    `$XDG_DATA_HOME/autosched`, else `~/.local/share/autosched`, on macOS `~/Library/Application Support/autosched`.
+    It need not exist. Raises RuntimeError where there is no home folder.
+    """
+    return _folder("XDG_DATA_HOME", "Library/Application Support/autosched", "Data", ".local/share/autosched")
+
+
+def cache_folder() -> Path:
+    """What can be found out again: the roofline, predictions, verdicts on records.
+
+    `$XDG_CACHE_HOME/autosched`, else `~/.cache/autosched`, on macOS `~/Library/Caches/autosched`. It need not exist.
+    Raises RuntimeError where there is no home folder.
+    """
+    return _folder("XDG_CACHE_HOME", "Library/Caches/autosched", "Cache", ".cache/autosched")
+
+
+def _folder(variable: str, macos: str, windows: str, elsewhere: str) -> Path:
+    """By the rules of the platform. The variable counts on all of them, and only if its path is absolute."""
+    explicit = os.environ.get(variable, "")
+    if os.path.isabs(explicit):
+        return Path(explicit) / "autosched"
+    if sys.platform == "darwin":
+        return Path.home() / macos
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "autosched" / windows
+    return Path.home() / elsewhere
+
+
+def write_whole(file: Path, write: Callable[[IO[bytes]], object], *, replace: bool = True) -> bool:
+    """Write a file so that nobody sees a part of it. Whether it was written: not where it exists, unless `replace`.
+
+    Raises OSError where it cannot be.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            write(out)
+        if replace:
+            os.replace(temporary, file)
+            return True
+        try:
+            os.link(temporary, file)
+        except FileExistsError:
+            return False
+        return True
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)

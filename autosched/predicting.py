@@ -1,0 +1,141 @@
+"""What a model of this machine would choose for a workload that has no record, found within a second.
+
+`tune --trials 0` searches the whole space for it and verifies what it finds. Here there is a time limit, because
+`build` is waiting: `foreseen` looks at a few sketches, and gives nothing where even that takes too long. The answer is
+remembered in the user's cache folder, so that the same build gives the same schedule whatever else the machine
+does; that there was no time for one, for a day.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autosched.deadline import TooLate, within
+from autosched.places import cache_folder, write_whole
+from autosched.runtime.device import versions, with_machine
+from autosched.target import Target
+
+if TYPE_CHECKING:
+    from autosched.space.workload import Workload
+
+__all__ = ["LIMIT_S", "Foreseen", "foreseen", "is_on"]
+
+#: Seconds that finding the answer may take.
+LIMIT_S = 1.2
+#: Sketches that are looked at, and seconds after which none is begun.
+SKETCHES, PATIENCE_S = 6, 0.5
+#: Length of a dimension that nobody has given. Asking the workload for inputs may load a file.
+USUAL_SIZE = 1024
+#: Seconds after which it is tried again where there was no time: the machine may have been busy.
+AGAIN_S = 86_400.0
+_VERSION = 1
+_LATE = "no prediction within"
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """A model's choice: the name of a sketch, its trace, knob values, and the seconds that it expects."""
+
+    sketch: str
+    trace: list[Any]
+    knobs: dict[str, int]
+    seconds: float
+
+
+def is_on() -> bool:
+    """Whether predictions are wanted; `AUTOSCHED_PREDICT=0` leaves them out."""
+    return os.environ.get("AUTOSCHED_PREDICT", "1") != "0"
+
+
+def foreseen(
+    w: Workload, target: Target, device: str, sizes: Mapping[str, int] | None, *, limit_s: float = LIMIT_S
+) -> tuple[Foreseen | None, str]:
+    """(The choice, or None, and why there is none). Never takes longer than `limit_s` seconds by much, nor raises."""
+    at = {n: (sizes or {}).get(n, USUAL_SIZE) for n in w.size_names()}
+    file = _file(w, target, device, at)
+    known = _kept.get(file) or _read(file)
+    if known is None:
+        known = _within_limit(w, target, at, limit_s)
+        _write(file, known)
+    _kept[file] = known
+    return known
+
+
+def _within_limit(w: Workload, target: Target, at: dict[str, int], limit_s: float) -> tuple[Foreseen | None, str]:
+    try:
+        with within(limit_s):
+            return _chosen(w, target, at)
+    except TooLate:
+        return None, f"{_LATE} {limit_s:g} s, `autosched tune` with --trials 0 takes the time"
+    except Exception as error:  # a search space is its author's code, and a model may fail on what it makes
+        return None, f"no prediction: {' '.join(str(error).split())[:200]}"
+
+
+def _chosen(w: Workload, target: Target, at: dict[str, int]) -> tuple[Foreseen | None, str]:
+    from autosched.model import prior_for
+    from autosched.search.predicted import look_ahead
+
+    machine = with_machine(target)
+    space = w.search_space(machine, at)
+    prior = prior_for(
+        space.feature_names, is_gpu_style=target.is_gpu_style, units=target.num_threads, limits=machine.limits
+    )
+    if prior is None:
+        return None, "no prediction: there is no model of this device"
+    outlook = look_ahead(space, prior.seconds, sketches=SKETCHES, patience_s=PATIENCE_S)
+    if not outlook.choices:
+        return None, "no prediction: its search space has no valid point"
+    best = outlook.choices[0]
+    sketch = space.sketches[best.candidate.sketch]
+    return Foreseen(sketch.name, sketch.trace, sketch.values(best.candidate.indices), best.seconds), ""
+
+
+# -- what was found before ------------------------------------------------------------------------
+_kept: dict[Path, tuple[Foreseen | None, str]] = {}
+
+
+def _file(w: Workload, target: Target, device: str, at: Mapping[str, int]) -> Path:
+    """Where the answer is kept, a file for each question; relative where there is no cache folder."""
+    code = [_digest_of(path) for path in w.files]
+    what = [_VERSION, w.key, w.name, str(target), device, versions(), sorted(at.items()), code]
+    digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:24]
+    folder = Path()
+    with suppress(RuntimeError):  # no home folder
+        folder = cache_folder()
+    return folder / "predictions" / f"{digest}.json"
+
+
+def _digest_of(path: str) -> str:
+    """Of a search space: another template makes another choice."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError:
+        return path
+
+
+def _read(file: Path) -> tuple[Foreseen | None, str] | None:
+    with suppress(OSError, ValueError):
+        match json.loads(file.read_bytes()) if file.is_absolute() else None:
+            case {"none": str(why)} if not why.startswith(_LATE) or time.time() - file.stat().st_mtime < AGAIN_S:
+                return None, why
+            case {"sketch": str(sketch), "trace": list(trace), "knobs": dict(knobs), "seconds": float(seconds)}:
+                return Foreseen(sketch, trace, knobs, seconds), ""
+    return None
+
+
+def _write(file: Path, found: tuple[Foreseen | None, str]) -> None:
+    choice, why = found
+    data: dict[str, Any] = {"none": why}
+    if choice is not None:
+        data = {"sketch": choice.sketch, "trace": choice.trace, "knobs": choice.knobs, "seconds": choice.seconds}
+    if file.is_absolute():
+        with suppress(OSError):  # the next process predicts anew
+            write_whole(file, lambda out: out.write(json.dumps(data).encode()))

@@ -1,0 +1,230 @@
+"""What is made of a record that somebody else may have written: its time, and the schedule it holds.
+
+* A time that no machine can reach is not believed (`unbelievable`): the least work of the program over the roofline,
+  where this machine's was measured, and over rates that no machine has, elsewhere.
+* A trace may hold only what leaves results as they are: `schedule.meaning` says which primitives do.
+* What this machine's own run did not verify (`records.origin`) is compared with the reference once, on a small
+  input, before it is used (`Verdicts`). The verdict is remembered in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autosched.deadline import TooLate, within
+from autosched.errors import AutoschedError
+from autosched.measure import verify
+from autosched.measure.roofline import cached
+from autosched.places import cache_folder
+from autosched.records import Record
+from autosched.runtime.device import versions
+from autosched.space.samples import random_inputs
+from autosched.target import Target
+from autosched.te.work import least_work, points_of
+
+if TYPE_CHECKING:
+    from autosched.runtime.module import Module
+    from autosched.space.workload import Workload
+
+__all__ = ["Verdict", "check", "least_seconds", "remembered", "unbelievable"]
+
+#: Bytes and floating-point operations a second of one CPU thread, above what any has: its first-level cache gives
+#: two 64-byte vectors a cycle, 0.8e12 at 6 GHz; its matrix unit does some 2e12.
+THREAD_BYTES_S, THREAD_FLOPS_S = 1e12, 4e12
+#: The same of a whole device that is no CPU: the caches of the largest give 3e13, their matrix units 5e15.
+DEVICE_BYTES_S, DEVICE_FLOPS_S = 1e14, 2e16
+#: Threads that are assumed where a record does not say how many there were.
+UNKNOWN_THREADS = 1024
+#: No call takes less: entering a function and leaving it again are some cycles.
+CALL_S = 1e-9
+#: By how much a program may beat the measured roofline: the machine may have been busy while that was measured.
+ROOFLINE_SLACK = 4.0
+
+#: Sizes to check at, one after the other until one is accepted: first one that no factor divides.
+CHECK_SIZES = (61, 64, 96, 128, 256)
+#: Elements, and terms of reductions with them, that the reference may compute for a check.
+MOST_ELEMENTS, MOST_POINTS = 20_000_000, 2_000_000_000
+#: Seconds that computing the reference may take, of this thread's own: what else the machine does has no say.
+CHECK_S = 1.5
+
+#: What a check found: empty where the output was right, else what was wrong with it; None where there was none.
+Verdict = str | None
+
+
+# -- times ----------------------------------------------------------------------------------------
+def unbelievable(records: Iterable[Record], w: Workload, target: Target, device: str) -> Iterator[tuple[Record, str]]:
+    """The records of a workload whose times cannot be true, and why. `device` is the name of this one."""
+    least: dict[str, float] = {}
+    for r in records:
+        if not r.ok or r.key != w.key or r.target_kind != target.kind:
+            continue
+        group = repr((sorted(r.sizes.items()), r.device))
+        if group not in least:
+            least[group] = least_seconds(w, target, r.sizes, r.device, measured=r.device_name == device)
+        if r.seconds <= least[group]:
+            yield r, f"its time of {r.seconds:.3g} s is less than any machine needs ({least[group]:.3g} s)"
+
+
+def least_seconds(
+    w: Workload, target: Target, sizes: Mapping[str, int], device: Mapping[str, Any], *, measured: bool
+) -> float:
+    """A time that a call at these sizes certainly exceeds, in seconds.
+
+    measured: whether this machine's roofline, if there is one, holds of that device
+    """
+    work = least_work(w.args, sizes)
+    if work is None:
+        return CALL_S
+    moved, flops = _rates(target, device)
+    least = max(CALL_S, work.moved / moved, work.flops / flops)
+    roofline = cached() if measured and target.kind == "llvm" and "mcpu" not in target.options else None
+    if roofline is not None:
+        least = max(least, roofline.bound(work, target.num_threads).seconds / ROOFLINE_SLACK)
+    return least
+
+
+def _rates(target: Target, device: Mapping[str, Any]) -> tuple[float, float]:
+    """Bytes and floating-point operations a second that a device does not reach."""
+    if target.is_gpu_style and device.get("is_cpu") is not True:
+        return DEVICE_BYTES_S, DEVICE_FLOPS_S
+    said = device.get("threads", device.get("compute_units"))
+    threads = said if isinstance(said, int) and 0 < said < UNKNOWN_THREADS else UNKNOWN_THREADS
+    return threads * THREAD_BYTES_S, threads * THREAD_FLOPS_S
+
+
+# -- outputs --------------------------------------------------------------------------------------
+def check(module: Module, w: Workload, served: Sequence[Mapping[str, int]] = ()) -> tuple[Verdict, str]:
+    """Compare what a module computes with the reference: (the verdict, what was done in words).
+
+    served: sizes that it was tuned for, some of which are tried where small ones are not taken
+    """
+    why = "its inputs are too large for the reference"
+    for sizes in _to_try(w, served):
+        try:
+            points, elements = points_of(w.args, sizes), _elements(w, sizes)
+            if points is None or points > MOST_POINTS or elements > MOST_ELEMENTS:
+                continue
+            inputs = random_inputs(w.args, sizes, 0, w.name)
+            outputs = _poisoned(w, sizes)
+            arrays = _in_order(w, inputs, outputs)
+            module.signature.resolve(arrays)
+        except (AutoschedError, MemoryError, TypeError, ValueError) as error:
+            why = f"at no small size can it be called: {error}"
+            continue
+        try:
+            with within(CHECK_S, cpu=True):
+                expected = w.reference(inputs)
+        except TooLate:
+            return None, f"the reference takes more than {CHECK_S:g} s"
+        module(*arrays)
+        where = ", ".join(f"{n}={v}" for n, v in sizes.items())
+        return _compared(w, outputs, expected), f"compared with the reference{f' at {where}' if where else ''}"
+    return None, " ".join(why.split())
+
+
+def _to_try(w: Workload, served: Sequence[Mapping[str, int]]) -> Iterator[dict[str, int]]:
+    names = w.size_names()
+    if not names:
+        yield {}
+        return
+    yield from ({n: value for n in names} for value in CHECK_SIZES)
+    yield from ({n: at[n] for n in names} for at in served if all(n in at for n in names))
+
+
+def _elements(w: Workload, sizes: Mapping[str, int]) -> int:
+    """Elements of the arguments, of which the reference has several temporaries of each."""
+    return sum(int(np.prod(_shape(t, sizes), dtype=np.int64)) for t in w.args)
+
+
+def _shape(tensor: Any, sizes: Mapping[str, int]) -> list[int]:
+    from autosched.ir.evaluate import evaluate
+    from autosched.ir.expr import variables
+
+    env = {v: sizes[v.name] for d in tensor.shape for v in variables(d)}
+    return [max(int(n), 0) for n in evaluate(list(tensor.shape), env)] if tensor.shape else []
+
+
+def _poisoned(w: Workload, sizes: Mapping[str, int]) -> list[np.ndarray[Any, Any]]:
+    """Arrays for the outputs that hold no right answer."""
+    made = [np.empty(_shape(t, sizes), dtype=str(t.dtype)) for t in w.outputs]
+    for array in made:
+        verify.poison(array, 0)
+    return made
+
+
+def _in_order(w: Workload, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """All arguments, as the function takes them."""
+    given = dict(zip(w.inputs, inputs, strict=True)) | dict(zip(w.outputs, outputs, strict=True))
+    return [given[t] for t in w.args]
+
+
+def _compared(w: Workload, outputs: Sequence[np.ndarray[Any, Any]], expected: Sequence[np.ndarray[Any, Any]]) -> str:
+    for tensor, got, right in zip(w.outputs, outputs, expected, strict=True):
+        wrong = verify.compare(got, right, *verify.allowed_error(right, None, None))
+        if wrong:
+            return f"{tensor.name}: {wrong}"
+    return ""
+
+
+# -- what was found before ------------------------------------------------------------------------
+def remembered(w: Workload, target: Target, device: str, records: Iterable[Record]) -> _Memory:
+    """What is known of a schedule that these records hold, on this device with this software."""
+    traces = [[r.trace, sorted(r.knobs.items()), r.sizes, r.family is not None] for r in records]
+    what = [w.key, str(target), device, versions(), traces]
+    return _Memory(hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32])
+
+
+class _Memory:
+    """One schedule's line in the file of verdicts: `[digest, verdict, what was done]`."""
+
+    def __init__(self, digest: str) -> None:
+        self.digest = digest
+
+    def get(self) -> tuple[Verdict, str] | None:
+        """(The verdict, what was done); None where it was never checked."""
+        return _verdicts().get(self.digest)
+
+    def put(self, verdict: Verdict, done: str) -> None:
+        """Keep it; a folder that cannot be written costs the next process a check."""
+        line = json.dumps([self.digest, verdict, done[:500]]).encode() + b"\n"
+        _verdicts()[self.digest] = verdict, done
+        with suppress(OSError, RuntimeError):
+            file = _file()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(fd, line)  # at once, so that lines of several processes do not mix
+            finally:
+                os.close(fd)
+
+
+def _file() -> Path:
+    return cache_folder() / "verdicts.jsonl"
+
+
+_known: dict[str, dict[str, tuple[Verdict, str]]] = {}
+
+
+def _verdicts() -> dict[str, tuple[Verdict, str]]:
+    """All that are kept, read once for each file; a line that is damaged counts as none."""
+    try:
+        file = _file()
+    except RuntimeError:  # no home folder
+        return _known.setdefault("", {})
+    if str(file) not in _known:
+        found = _known[str(file)] = {}
+        with suppress(OSError, UnicodeDecodeError):
+            for line in file.read_text(encoding="utf-8").splitlines():
+                with suppress(ValueError):
+                    match json.loads(line):
+                        case [str(digest), str() | None as verdict, str(done)]:
+                            found[digest] = verdict, done
+    return _known[str(file)]
