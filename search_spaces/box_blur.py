@@ -7,6 +7,7 @@ type, so that no sum of nine overflows; only for 64-bit integers there is none w
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.photograph import photograph as china
 
 #: base type -> type of the sums
 WIDER = {
@@ -27,9 +28,7 @@ WIDER = {
 
 def photograph(channels=3, dtype="uint8", height=1280, width=1920):
     """A real photograph (scikit-learn's), scaled to height x width, in the type asked for."""
-    from sklearn.datasets import load_sample_image
-
-    picture = load_sample_image("china.jpg")
+    picture = china()
     rows = np.arange(height) * picture.shape[0] // max(height, 1)
     columns = np.arange(width) * picture.shape[1] // max(width, 1)
     picture = picture[rows[:, None], columns[None, :]]

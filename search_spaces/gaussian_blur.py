@@ -8,6 +8,7 @@ to 256, so that sums of 8-bit pixels fit 16 bits, rounding included: 255*256 + 1
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.photograph import photograph as china
 from autosched.space.gpu import bind_rows, share
 
 #: row 4 of Pascal's triangle: the weights of neighbours at -2 .. 2, in sixteenths
@@ -16,9 +17,7 @@ WEIGHTS = (1, 4, 6, 4, 1)
 
 def photograph(channels=3, height=1280, width=1920):
     """A real photograph (scikit-learn's), scaled to height x width."""
-    from sklearn.datasets import load_sample_image
-
-    picture = load_sample_image("china.jpg")
+    picture = china()
     rows = np.arange(height) * picture.shape[0] // max(height, 1)
     columns = np.arange(width) * picture.shape[1] // max(width, 1)
     return [picture[rows[:, None], columns[None, :]][:, :, np.arange(channels) % 3]]

@@ -3,13 +3,12 @@
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.photograph import photograph as china
 
 
 def photograph(height=1280, width=1920, channels=3):
     """A real photograph (scikit-learn's), scaled: long runs of one value, which is the hard case."""
-    from sklearn.datasets import load_sample_image
-
-    picture = load_sample_image("china.jpg")
+    picture = china()
     rows = np.arange(height) * picture.shape[0] // max(height, 1)
     columns = np.arange(width) * picture.shape[1] // max(width, 1)
     return [picture[rows[:, None], columns[None, :]][:, :, np.arange(channels) % 3]]

@@ -9,14 +9,13 @@ INTER_LINEAR, within 1. Rows are weighted in 1/256, which keeps 16 bits; within 
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.photograph import photograph as china
 from autosched.space.gpu import bind_rows
 
 
 def photograph(height=1280, width=1920, out_height=640, out_width=960, channels=3):
     """A real photograph (scikit-learn's), scaled to height x width."""
-    from sklearn.datasets import load_sample_image
-
-    picture = load_sample_image("china.jpg")
+    picture = china()
     rows = np.arange(height) * picture.shape[0] // height
     columns = np.arange(width) * picture.shape[1] // width
     return [picture[rows[:, None], columns[None, :]][:, :, np.arange(channels) % 3]]

@@ -8,14 +8,13 @@ Differences of the neighbours left and right, smoothed by [1 2 1] across rows: w
 import numpy as np
 
 from autosched import te, template, workload
+from autosched.space.photograph import photograph as china
 from autosched.space.gpu import bind_rows
 
 
 def photograph(height=1280, width=1920):
     """A real photograph (scikit-learn's) in gray, scaled to height x width."""
-    from sklearn.datasets import load_sample_image
-
-    picture = load_sample_image("china.jpg")
+    picture = china()
     rows = np.arange(height) * picture.shape[0] // max(height, 1)
     columns = np.arange(width) * picture.shape[1] // max(width, 1)
     return [picture[rows[:, None], columns[None, :]].mean(axis=2).astype("uint8")]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import secrets
 import warnings
@@ -211,11 +210,11 @@ def fits_png(channels: int, dtype: str) -> bool:
 
 def photograph_path() -> Path:
     """A photograph that comes with scikit-learn, which is located but not imported. Raises ImageError."""
-    spec = importlib.util.find_spec("sklearn")
-    if spec is not None and spec.origin is not None:
-        path = Path(spec.origin).parent / "datasets" / "images" / "china.jpg"
-        if path.is_file():
-            return path
+    from autosched.space.photograph import photograph_file
+
+    path = photograph_file()
+    if path is not None:
+        return path
     raise ImageError(
         "scikit-learn, whose photograph stands in for one, is not installed",
         asked="no image was given",

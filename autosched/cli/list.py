@@ -56,12 +56,11 @@ def _spell(value: Any) -> str:
 
 def _workloads() -> Listing:
     from autosched.raw.kernel import RawKernelFunction
-    from autosched.space.loading import find_workload, list_workloads
+    from autosched.space.loading import all_workloads
     from autosched.target import KINDS, Target
 
     found: Listing = {}
-    for name, path in list_workloads().items():
-        function = find_workload(name)
+    for name, (path, function) in all_workloads().items():
         found[name] = {
             "about": _first_line(function.__doc__),
             "parameters": function.parameters,
@@ -94,7 +93,9 @@ def _points(function: WorkloadFunction) -> dict[str, str]:
             continue
         try:
             workload = function()
-            sizes = workload.sizes_of(workload.sample_inputs()) if workload.size_names() else {}
+            sizes = workload.usual_sizes()
+            if sizes.keys() != set(workload.size_names()):
+                sizes = workload.sizes_of(workload.sample_inputs())
             space = template_space(workload, Target(kind), sizes, templates)
         except AutoschedError as error:  # sizes that are asked for, a template that does not work here
             found[kind] = f"none: {error.why}"

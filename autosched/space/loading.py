@@ -15,7 +15,7 @@ from types import ModuleType
 from autosched.errors import WorkloadError, raised_in
 from autosched.space.workload import WorkloadFunction
 
-__all__ = ["find_workload", "list_workloads", "search_space_folders"]
+__all__ = ["all_workloads", "find_workload", "list_workloads", "search_space_folders"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -64,15 +64,20 @@ def _workloads_of(module: ModuleType) -> dict[str, WorkloadFunction]:
 
 def list_workloads(explicit: str | Path | None = None) -> dict[str, Path]:
     """Name of each workload that can be found, and its file. Files that fail to load are left out."""
-    found: dict[str, Path] = {}
+    return {name: path for name, (path, _) in all_workloads(explicit).items()}
+
+
+def all_workloads(explicit: str | Path | None = None) -> dict[str, tuple[Path, WorkloadFunction]]:
+    """Name of each workload that can be found, its file, and the workload. Files that fail to load are left out."""
+    found: dict[str, tuple[Path, WorkloadFunction]] = {}
     for folder in search_space_folders(explicit):
         for path in sorted(folder.glob("*.py")):
             try:
-                names = _workloads_in(path)
+                workloads = _workloads_in(path)
             except WorkloadError:
                 continue
-            for name in names:
-                found.setdefault(name, path)
+            for name, workload in workloads.items():
+                found.setdefault(name, (path, workload))
     return found
 
 
@@ -91,9 +96,9 @@ def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunc
             found = _workloads_in(path)
             if spec in found:
                 return found[spec]
-    known = list_workloads(explicit)
+    known = all_workloads(explicit)
     if spec in known:
-        return _workloads_in(known[spec])[spec]
+        return known[spec][1]
     near = difflib.get_close_matches(spec, known, n=2)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     where = ", ".join(str(f) for f in folders) or "no folder search_spaces"

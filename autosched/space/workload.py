@@ -197,6 +197,15 @@ class Workload:
             return self.sizes_of(self.sample_inputs(sizes))
         return {n: given[n] for n in names}
 
+    def usual_sizes(self) -> dict[str, int]:
+        """The symbolic sizes of its own inputs, as the defaults of the function that makes them say; no array is made.
+
+        Those that they do not say are missing.
+        """
+        own = self.function.inputs if self.function is not None else None
+        defaults = {} if own is None else {p.name: p.default for p in inspect.signature(own).parameters.values()}
+        return {n: defaults[n] for n in self.size_names() if isinstance(defaults.get(n), int)}
+
     def sample_inputs(self, sizes: dict[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
         """Arrays to tune on: the workload's own `inputs`, or small random integers of these sizes; what is used as
         an index is one of what it looks up. Raises WorkloadError for a size that is not known, and MemoryError."""
