@@ -181,5 +181,6 @@ def _record(provenance: dict[str, Any]) -> str:
     values, at = knobs(provenance.get("knobs", {})), knobs(provenance.get("sizes", {}))
     expected = "when measured" if provenance["kind"] == "record" else "expected"
     at = f" at {at}" if at and "served" in provenance else ""
-    line = f"record {provenance['record']}, {provenance['sketch']}{f' at {values}' if values else ''}"
+    source = f"record {provenance['record']}, " if provenance["record"] else ""
+    line = f"{source}{provenance['sketch']}{f' at {values}' if values else ''}"
     return f"{line}, {seconds(provenance['seconds'])} {expected}{at}"

@@ -1,0 +1,148 @@
+"""What `build` takes where there is no record of this device: like devices, a prediction, the default schedule."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from mutated_records import record_of
+
+import autosched
+from autosched import predicting, te, template, workload
+from autosched.cli.app import main
+from autosched.cli.show import provenance_line
+from autosched.records import RecordLog, default_path, folders
+from autosched.runtime.device import describe_device, resolve_target
+from autosched.space.loading import find_workload
+
+LLVM = resolve_target("llvm")
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    """Folders of their own, nothing that comes with autosched, and predictions."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("AUTOSCHED_PREDICT", "1")
+    monkeypatch.setattr(folders, "_packaged", lambda: tmp_path / "shipped")
+    monkeypatch.setattr(predicting, "_kept", {})
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@workload
+def dense(n=64):
+    a, b = (te.placeholder((n, n), "float32", name=x) for x in "ab")
+    k = te.reduce_axis((0, n), name="k")
+    return a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+
+
+@template(dense, target="llvm")
+def tiles(s):
+    c = s["c"]
+    row, inner = c.split("i", factor=s.define_knob("rows", [1, 2, 4]))
+    column, lane = c.split("j", factor=s.define_knob("lanes", [1, 4, 16]))
+    c.reorder(row, column, "k", inner, lane)
+    c.unroll(inner)
+    c.vectorize(lane)
+
+
+PARALLEL = [["parallel", "c", "i"]]
+LIKE = {"name": "AMD EPYC (znver9), 64 threads", "cpu": "AMD EPYC (znver9)", "threads": 64}
+
+
+def recorded(place, trace, device, **changes):
+    r = record_of(dense(), trace, device, **changes)
+    RecordLog(default_path("dense", "llvm", place / "shipped")).append(r)
+    return r
+
+
+def test_without_any_record_a_model_predicts(data):
+    first = autosched.build(dense()).provenance
+    assert (first["kind"], first["record"]) == ("predicted", None)
+    assert first["knobs"]["lanes"] == 16 and first["seconds"] > 0
+    assert first["note"] == "no record of this workload: predicted by a model of this machine, not measured"
+    line = provenance_line("dense", "llvm", first)
+    assert "record None" not in line and "tiles at " in line and "predicted by a model" in line
+    assert json.loads(json.dumps(first)) == first
+
+
+def test_the_same_build_gives_the_same_schedule(data, monkeypatch):
+    first = autosched.build(dense()).provenance
+    monkeypatch.setattr(predicting, "_chosen", lambda *_: pytest.fail("it is remembered"))
+    assert autosched.build(dense()).provenance == first
+    monkeypatch.setattr(predicting, "_kept", {})  # another process
+    assert autosched.build(dense()).provenance == first
+
+
+def test_another_template_is_another_question(data):
+    text = "from autosched import te, workload\n@workload\ndef f():\n    a = te.placeholder((4,), name='a')\n"
+    text += "    return a, te.compute((4,), lambda i: a[i] + 1, name='b')\n"
+    (data / "op.py").write_text(text)
+    one = predicting._file(find_workload(f"{data / 'op.py'}:f")(), LLVM, "x", {})
+    assert predicting._file(find_workload(f"{data / 'op.py'}:f")(), LLVM, "x", {}) == one
+    (data / "op.py").write_text(text + "# another\n")
+    assert predicting._file(find_workload(f"{data / 'op.py'}:f")(), LLVM, "x", {}) != one
+
+
+def test_a_record_of_a_like_device_goes_before_a_prediction(data):
+    r = recorded(data, PARALLEL, LIKE)
+    found = autosched.build(dense()).provenance
+    assert (found["kind"], found["record"], found["exact"]) == ("record", r.id, False)
+    assert found["note"].startswith("record of a like device: measured on AMD EPYC (znver9), 64 threads, not on ")
+
+
+def test_one_of_another_kind_of_device_does_not(data):
+    recorded(data, PARALLEL, {"name": "a GPU", "is_cpu": False})
+    assert autosched.build(dense()).provenance["kind"] == "predicted"
+
+
+def test_a_lone_default_shadows_nothing(data):
+    lone = recorded(data, [], describe_device(LLVM), sketch="default")
+    assert autosched.build(dense()).provenance["kind"] == "predicted"
+    like = recorded(data, PARALLEL, LIKE)
+    assert autosched.build(dense()).provenance["record"] == like.id
+    slower = recorded(data, PARALLEL, describe_device(LLVM), samples=(2e-3,))
+    assert autosched.build(dense()).provenance["record"] == lone.id != slower.id, "it won against something"
+
+
+def test_no_time_for_a_prediction(data, monkeypatch):
+    def slow(*_):
+        while True:
+            time.sleep(0.001)
+
+    monkeypatch.setattr(predicting, "_chosen", slow)
+    found, why = predicting.foreseen(dense(), LLVM, "x", None, limit_s=0.05)
+    assert found is None and why.startswith("no prediction within 0.05 s")
+    monkeypatch.setattr(predicting, "_kept", {})
+    monkeypatch.setattr(predicting, "_chosen", lambda *_: (None, "asked again"))
+    assert predicting.foreseen(dense(), LLVM, "x", None) == (None, why), "for a day"
+    monkeypatch.setattr(predicting, "AGAIN_S", -1.0)
+    monkeypatch.setattr(predicting, "_kept", {})
+    assert predicting.foreseen(dense(), LLVM, "x", None) == (None, "asked again")
+
+
+def test_a_search_space_that_fails_costs_the_prediction_only(data, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("in a template")
+
+    monkeypatch.setattr(predicting, "_chosen", broken)
+    found = autosched.build(dense()).provenance
+    assert found["kind"] == "default"
+    assert found["note"] == "no record of this workload; no prediction: in a template: the default schedule"
+
+
+def test_predictions_can_be_left_out(data, monkeypatch):
+    monkeypatch.setenv("AUTOSCHED_PREDICT", "0")
+    assert autosched.build(dense()).provenance["note"] == "no record of this workload: the default schedule"
+
+
+def test_on_the_command_line(data, capsys):
+    file = data / "op.py"
+    file.write_text(
+        "from autosched import te, workload\n@workload\ndef twice(n=1024):\n    a = te.placeholder((n, n), name='a')\n"
+        "    return a, te.compute((n, n), lambda i, j: a[i, j] * 2.0, name='b')\n"
+    )
+    assert main(["build", f"{file}:twice"]) == 0
+    assert "predicted by a model of this machine, not measured" in capsys.readouterr().out
