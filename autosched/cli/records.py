@@ -44,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.records import read_files
+    from autosched.records import Slimmer, read_files
 
     files = _files(args.sources, options.records_folder(args))
-    contents = read_files(files)
+    contents = read_files(files, keep=Slimmer())
     if args.export is not None:
         _export(contents)
     else:

@@ -4,9 +4,11 @@
     log.py      files of lines
     folders.py  where the files are
     best.py     which record to build with
+    likeness.py which devices are most like this one
     family.py   several records to build with, each for some sizes
     origin.py   which records are this machine's own
     frame.py    records as a pandas table
+    slim.py     records by the hundred thousand
     transfer.py what a cost model may learn from records of other tasks
 
 A record is only advice. It may make code slower; it cannot make it wrong, because whoever applies
@@ -22,6 +24,7 @@ from autosched.records.frame import RecordWarning, load, to_frame
 from autosched.records.log import LogContents, Place, Problem, RecordLog, default_path, read_files
 from autosched.records.origin import is_own, sealed
 from autosched.records.record import PREDICTED, VERSION, Record, decode, encode, new_id, timestamp
+from autosched.records.slim import Slimmer
 from autosched.records.transfer import Task, Transfer, read_transfer
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "Record",
     "RecordLog",
     "RecordWarning",
+    "Slimmer",
     "Task",
     "Transfer",
     "best",

@@ -14,6 +14,7 @@ from autosched.errors import RecordError
 from autosched.records.folders import find_files, find_folders
 from autosched.records.log import LogContents, Place, Problem, read_files
 from autosched.records.record import Record
+from autosched.records.slim import Slimmer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +23,8 @@ __all__ = ["RecordWarning", "load", "to_frame"]
 
 Source = str | os.PathLike[str]
 
+#: Records that are made into a table at a time.
+_CHUNK = 10_000
 #: Problems of one file that a warning spells out.
 _SPELLED = 3
 
@@ -43,7 +46,7 @@ def load(source: Source | Iterable[Source] | None = None) -> pd.DataFrame:
         files = _files_of(source)
     else:
         files = [file for one in source for file in _files_of(one)]
-    contents = read_files(dict.fromkeys(files))
+    contents = read_files(dict.fromkeys(files), keep=Slimmer())
     _warn(contents.problems)
     return to_frame(contents)
 
@@ -54,7 +57,20 @@ def to_frame(contents: LogContents | Sequence[Record]) -> pd.DataFrame:
 
     if not isinstance(contents, LogContents):
         contents = LogContents(tuple(contents))
-    rows = [_row(r, place) for r, place in zip_longest(contents.records, contents.places)]
+    pairs = list(zip_longest(contents.records, contents.places))
+    parts = [_part(pairs[at : at + _CHUNK]) for at in range(0, max(len(pairs), 1), _CHUNK)]
+    table = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
+    for kind in ("size.", "knob."):  # columns that come up late go to their own kind
+        own = [name for name in table.columns if name.startswith(kind)]
+        table = table[[name for name in table.columns if name not in own] + own]
+    return table
+
+
+def _part(pairs: Sequence[tuple[Record, Place | None]]) -> pd.DataFrame:
+    """A table of some records: rows are dicts for as long as it takes."""
+    import pandas as pd
+
+    rows = [_row(r, place) for r, place in pairs]
     columns = {name: pd.Series([row.get(name) for row in rows], dtype=dtype) for name, dtype in _columns(rows).items()}
     columns["at"] = pd.to_datetime(columns["at"], utc=True, format="ISO8601")
     return pd.DataFrame(columns)

@@ -18,7 +18,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,7 @@ _NAME = re.compile(r"\w[\w.+-]{0,199}")
 _datasync = getattr(os, "fdatasync", os.fsync)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a line stands; lines count from 1."""
 
@@ -118,9 +118,9 @@ class RecordLog:
         except OSError as e:
             raise self._refusal("cannot write", e) from e
 
-    def read(self, key: str | None = None) -> LogContents:
+    def read(self, key: str | None = None, *, keep: Callable[[Record], Record] | None = None) -> LogContents:
         """All records, in file order, or those of the workload with this `key`: lines without it are neither decoded
-        nor checked. Bad lines become `problems`; they never raise.
+        nor checked. Bad lines become `problems`; they never raise. `keep` makes of each record what is kept.
 
         Raises RecordError when the file cannot be opened or read at all.
         """
@@ -129,7 +129,8 @@ class RecordLog:
         problems: list[Problem] = []
         for place, line in self.lines(key):
             try:
-                records.append(decode(line))
+                record = decode(line)
+                records.append(record if keep is None else keep(record))
                 places.append(place)
             except RecordError as e:
                 torn = "" if line.endswith(b"\n") else "torn last line: "
@@ -337,9 +338,14 @@ def default_path(workload: str, target_kind: str, folder: str | os.PathLike[str]
     return Path(folder) / f"{workload}.{target_kind}.jsonl"
 
 
-def read_files(paths: Iterable[str | os.PathLike[str]], key: str | None = None) -> LogContents:
+def read_files(
+    paths: Iterable[str | os.PathLike[str]],
+    key: str | None = None,
+    *,
+    keep: Callable[[Record], Record] | None = None,
+) -> LogContents:
     """The contents of several files, one after the other, as `RecordLog.read` gives and raises them."""
     contents = LogContents()
     for path in paths:
-        contents += RecordLog(path).read(key)
+        contents += RecordLog(path).read(key, keep=keep)
     return contents

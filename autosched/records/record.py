@@ -69,7 +69,7 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
     """One trial: what was run, where, and how it went. See `docs/records.md` for each field.
 

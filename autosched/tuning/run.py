@@ -53,7 +53,7 @@ from autosched.tuning.costs import Costs
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
 from autosched.tuning.playoff import DEFAULT, FINALISTS, Outcome, label
 from autosched.tuning.predict import predict, prior_of
-from autosched.tuning.priming import REPLAY_S, prime
+from autosched.tuning.priming import prime
 from autosched.tuning.proposals import Proposals
 
 __all__ = ["PLAYOFF_SHARE", "Run", "check_positive", "tune"]
@@ -64,8 +64,6 @@ PATIENCE = 6.0
 BATCH = 16
 #: Part of a budget in seconds that is kept for the play-off, at least.
 PLAYOFF_SHARE = 0.1
-#: Part of a budget in seconds that computing features of old records may take, at most.
-REPLAY_SHARE = 0.05
 
 
 def tune(
@@ -232,8 +230,7 @@ class Run:
     def learn_from_others(self) -> None:
         """Let the model learn from what is recorded by now of other shapes, operators and devices."""
         if self.primed is not None:
-            seconds = min(REPLAY_S, REPLAY_SHARE * (self.budget_s or float("inf")))
-            said = prime(self.primed, self.task, self.workload, self.space, records=self.records, seconds=seconds)
+            said = prime(self.primed, self.task, self.space, records=self.records)
             if said and said not in self.notes:
                 self.note(said)
 

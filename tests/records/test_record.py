@@ -177,7 +177,7 @@ def test_every_bit_flip_is_refused(make_record):
         ("closed deep arrays", b'{"v":' + b"[" * 30_000 + b"]" * 30_000 + b"}", "nested deeper"),
         ("deep objects", b'{"v":' * 10_000 + b"1" + b"}" * 10_000, "nested deeper"),
         ("a little too deep", b'{"v":' + b"[" * 40 + b"]" * 40 + b"}", "nested deeper"),
-        ("huge integer", b'{"v":' + b"9" * 65_000 + b"}", "not JSON"),
+        ("huge integer", b'{"v":' + b"9" * 65_000 + b"}", "does not fit 64 bits"),
         ("large integers", b'{"v":[' + b",".join([b"9" * 4000] * 15) + b"]}", "does not fit 64 bits"),
         ("huge fraction", b'{"v":1.' + b"9" * 65_000 + b"e-300}", "v is not a version"),
         ("many values", b'{"v":[' + b"0," * 32_000 + b"0]}", "v is not a version"),
