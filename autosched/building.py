@@ -88,7 +88,6 @@ class Plan:
 
         return Module(compile_function(self.lowered(), self.target), self.target, provenance=self.provenance)
 
-
     def check(self, module: Module, w: Workload) -> None:
         """See once that what others recorded computes the right thing, and say in the provenance what is known of it.
 
@@ -288,7 +287,7 @@ def _plans(
 
 def _believed(records: Sequence[Record], w: Workload, target: Target, device: str) -> list[Record]:
     """Less those whose time cannot be true, for each of which there is a warning."""
-    doubted = dict((r.id, why) for r, why in trust.unbelievable(records, w, target, device))
+    doubted = {r.id: why for r, why in trust.unbelievable(records, w, target, device)}
     for record, why in doubted.items():
         _pass_over(record, UsageError(why, asked="build", legal="tune again"))
     return [r for r in records if r.id not in doubted]
@@ -297,7 +296,9 @@ def _believed(records: Sequence[Record], w: Workload, target: Target, device: st
 def _without_lone_defaults(choices: Sequence[Choice]) -> list[Choice]:
     """Less the default schedule where nothing else was measured at those sizes on that device: it won against nobody,
     and what is known of other devices, or a prediction, goes before it."""
-    rivals = {(c.record.device_name, repr(sorted(c.record.sizes.items()))) for c in choices if c.record.sketch != DEFAULT}
+    rivals = {
+        (c.record.device_name, repr(sorted(c.record.sizes.items()))) for c in choices if c.record.sketch != DEFAULT
+    }
     return [c for c in choices if (c.record.device_name, repr(sorted(c.record.sizes.items()))) in rivals]
 
 
@@ -351,7 +352,10 @@ def _is_of_a_template(w: Workload, target: Target, r: Record) -> bool:
         return False
     own = [t for t in w.templates if t.fits(target)]
     try:
-        return bool(own) and template_space(w, with_machine(target), w.sizes_at(dict(r.sizes)), own).find(r.trace) is not None
+        return (
+            bool(own)
+            and template_space(w, with_machine(target), w.sizes_at(dict(r.sizes)), own).find(r.trace) is not None
+        )
     except AutoschedError:
         return False
 

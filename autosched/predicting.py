@@ -59,7 +59,7 @@ def foreseen(
     w: Workload, target: Target, device: str, sizes: Mapping[str, int] | None, *, limit_s: float = LIMIT_S
 ) -> tuple[Foreseen | None, str]:
     """(The choice, or None, and why there is none). Never takes longer than `limit_s` seconds by much, nor raises."""
-    at = {n: USUAL_SIZE for n in w.size_names()} | w.usual_sizes() | dict(sizes or {})
+    at = dict.fromkeys(w.size_names(), USUAL_SIZE) | w.usual_sizes() | dict(sizes or {})
     file = _file(w, target, device, at)
     known = _kept.get(file) or _read(file)
     if known is None:

@@ -135,7 +135,7 @@ def _to_try(w: Workload, served: Sequence[Mapping[str, int]]) -> Iterator[dict[s
     if not names:
         yield {}
         return
-    yield from ({n: value for n in names} for value in CHECK_SIZES)
+    yield from (dict.fromkeys(names, value) for value in CHECK_SIZES)
     yield from ({n: at[n] for n in names} for at in served if all(n in at for n in names))
 
 

@@ -27,7 +27,9 @@ def main() -> None:
         lacking = [r for r in contents.records if r.features(FEATURE_VERSION) is None]
         replays = Replays(find_workload(file.name.split(".")[0])(), math.inf)
         found = {r.id: values for r, values in replays(lacking)}
-        lines = [encode(r.with_features(FEATURE_VERSION, found[r.id]) if r.id in found else r) for r in contents.records]
+        lines = [
+            encode(r.with_features(FEATURE_VERSION, found[r.id]) if r.id in found else r) for r in contents.records
+        ]
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         print(f"{file.name}: {len(found)} of {len(lacking)} records that had none")
 

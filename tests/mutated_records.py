@@ -50,7 +50,7 @@ def _panels(c: Any) -> list[Any]:
     j, lane = s["c"].split("j", factor=8)
     s["c"].vectorize(lane)
     s["c.local"].compute_at(s["c"], j)
-    outer, inner = s["c.local"].split("k.c", factor=3)
+    _, inner = s["c.local"].split("k.c", factor=3)
     s["c.local"].unroll(inner)
     s.cache_read("b", "global", ["c.local"])
     return s.trace.to_json()
@@ -59,7 +59,7 @@ def _panels(c: Any) -> list[Any]:
 def _inlined(blur: Any) -> list[Any]:
     s = create_schedule(blur)
     s["wide"].compute_inline()
-    x, lane = s["blur"].split("x", factor=8, tail="shift_inwards")
+    _, lane = s["blur"].split("x", factor=8, tail="shift_inwards")
     s["blur"].vectorize(lane)
     s["blur"].parallel("y")
     return s.trace.to_json()
@@ -160,7 +160,21 @@ def _instruction(trace: list[Any], rng: random.Random) -> list[Any]:
 
 
 _STAGES = ("a", "b", "c", "c.local", "b.global", "image", "wide", "blur")
-_LOOPS = ("i", "j", "k", "y", "x", "i.outer", "i.inner", "j.outer", "j.inner", "k.outer", "k.inner", "y.outer", "y.inner")
+_LOOPS = (
+    "i",
+    "j",
+    "k",
+    "y",
+    "x",
+    "i.outer",
+    "i.inner",
+    "j.outer",
+    "j.inner",
+    "k.outer",
+    "k.inner",
+    "y.outer",
+    "y.inner",
+)
 _LOOPS = (*_LOOPS, "x.outer", "x.inner", "i.c", "j.c", "k.c", "k.c.inner", "k.c.outer")
 
 

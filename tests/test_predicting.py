@@ -12,6 +12,7 @@ import autosched
 from autosched import predicting, te, template, workload
 from autosched.cli.app import main
 from autosched.cli.show import provenance_line
+from autosched.measure.protocol import MeasureOptions
 from autosched.records import RecordLog, default_path, folders
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.space.loading import find_workload
@@ -105,6 +106,21 @@ def test_a_lone_default_shadows_nothing(data):
     assert autosched.build(dense()).provenance["record"] == like.id
     slower = recorded(data, PARALLEL, describe_device(LLVM), samples=(2e-3,))
     assert autosched.build(dense()).provenance["record"] == lone.id != slower.id, "it won against something"
+
+
+def test_records_that_come_with_autosched_are_not_resumed_and_not_written_to(data):
+    """On a machine like the one that made them, too: a search of 2 trials is one of 2 trials."""
+    recorded(data, PARALLEL, describe_device(LLVM))
+    (shipped,) = (data / "shipped").iterdir()
+    before = shipped.read_bytes()
+    (data / "records").symlink_to(data / "shipped")  # the working folder is the checkout
+    fast = MeasureOptions(min_repeat_ms=0.2, repeat=2, builders=1)
+    result = autosched.tune(dense(), "llvm", trials=2, measure=fast)
+    assert (result.resumed, result.trials) == (0, 2)
+    assert shipped.read_bytes() == before
+    assert result.log == data / "data" / "autosched" / "records" / "dense.llvm.jsonl"
+    again = autosched.tune(dense(), "llvm", trials=2, measure=fast)
+    assert (again.resumed, again.trials) == (2, 0), "its own records are"
 
 
 def test_no_time_for_a_prediction(data, monkeypatch):

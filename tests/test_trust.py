@@ -89,7 +89,9 @@ def test_what_a_run_verifies_is_its_own(tmp_path, monkeypatch):
     fast = MeasureOptions(min_repeat_ms=0.2, repeat=2, builders=1)
     autosched.tune(doubled(), trials=1, space="auto", records=tmp_path, measure=fast)
     monkeypatch.setattr(trust, "check", lambda *_: pytest.fail("it was verified when it was tuned"))
-    assert autosched.build(doubled(), records=str(tmp_path)).provenance.get("verified", "by a run").startswith("by a run")
+    assert (
+        autosched.build(doubled(), records=str(tmp_path)).provenance.get("verified", "by a run").startswith("by a run")
+    )
 
 
 def test_the_verdict_is_kept_for_other_processes(tmp_path, monkeypatch):
@@ -130,7 +132,7 @@ def told(n=24):
 
 @template(told, target="llvm")
 def promised(s):
-    outer, inner = s["b"].split("i", factor=s.define_knob("lanes", [4, 8]))
+    _, inner = s["b"].split("i", factor=s.define_knob("lanes", [4, 8]))
     s["b"].set_store_predicate(inner.var >= 0)
 
 

@@ -52,7 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input", metavar="IMAGE", help="tune on this image; it decides channels and dtype where --param does not"
     )
-    options.add_records(parser, "-o", "--output", help="folder to resume from and record to; default ./records")
+    options.add_records(
+        parser,
+        "-o",
+        "--output",
+        help="folder to resume from and record to; default ./records if there is one, else your own",
+    )
     searching.add_progress(parser)
     options.add_json(parser)
     searching.add_measuring(parser)

@@ -12,7 +12,7 @@
     transfer.py what a cost model may learn from records of other tasks
 
 A record is only advice. It may make code slower; it cannot make it wrong, because whoever applies
-one checks it again.
+one believes little of it: `autosched.trust`.
 """
 
 from __future__ import annotations

@@ -139,7 +139,9 @@ class RecordLog:
             return LogContents(tuple(records), tuple(problems), tuple(places))
         kept = [(r, place) for r, place in zip(records, places, strict=True) if r.key == key]
         others = self.count() - len(kept) - len(problems)
-        return LogContents(tuple(r for r, _ in kept), tuple(problems), tuple(place for _, place in kept), max(others, 0))
+        return LogContents(
+            tuple(r for r, _ in kept), tuple(problems), tuple(place for _, place in kept), max(others, 0)
+        )
 
     def count(self) -> int:
         """How many lines there are, usable or not; raises as `read`."""

@@ -6,8 +6,8 @@ field `verified` says what whoever wrote the line wanted it to say. So a run sea
     "origin": HMAC-SHA256(key, [workload key, target, device, trace, knobs, verified]), 32 hexadecimal digits
 
 The key is 32 random bytes in the user's data folder, made when the first record is sealed, and readable by the
-user alone. A record that was edited, mutated, or comes from elsewhere has no seal that fits, and is checked before it is
-used (`autosched.trust`). Times are not part of the seal: a wrong one makes code slower, never wrong.
+user alone. A record that was edited or comes from elsewhere has no seal that fits, and is checked before it is used
+(`autosched.trust`). Times are not part of the seal: a wrong one makes code slower, never wrong.
 """
 
 from __future__ import annotations

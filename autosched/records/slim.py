@@ -36,7 +36,12 @@ class Slimmer:
             trace=self._shared([digest] if digest else []),
             extra=self._shared({name: value for name, value in r.extra.items() if name not in ("features", "code")}),
             knobs={sys.intern(name): value for name, value in r.knobs.items()},
-            **{name: sys.intern(getattr(r, name)) for name in ("target", "sketch", "status", "verified", "strategy", "run")},
+            target=sys.intern(r.target),
+            sketch=sys.intern(r.sketch),
+            status=sys.intern(r.status),
+            verified=sys.intern(r.verified),
+            strategy=sys.intern(r.strategy),
+            run=sys.intern(r.run),
         )
 
     def _shared(self, value: Any) -> Any:

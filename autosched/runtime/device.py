@@ -15,7 +15,16 @@ from typing import Any
 from autosched.errors import DeviceError
 from autosched.target import Target, TargetLike
 
-__all__ = ["Cache", "data_caches", "describe_device", "host_core", "host_cpu", "resolve_target", "versions", "with_machine"]
+__all__ = [
+    "Cache",
+    "data_caches",
+    "describe_device",
+    "host_core",
+    "host_cpu",
+    "resolve_target",
+    "versions",
+    "with_machine",
+]
 
 #: Packages whose versions can change what a time means.
 PACKAGES = ("autosched", "llvmlite", "numpy", "pyopencl", "pocl-binary-distribution")

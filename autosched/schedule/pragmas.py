@@ -62,7 +62,7 @@ _ELSEWHERE = {
 
 
 def _doubt(i: Instruction) -> str:
-    """Why a stored `pragma` may change results: those that are not known change nothing, but are refused when applied."""
+    """Why a stored `pragma` may change results. One that nobody knows is refused when it is applied."""
     name = i.args[-1]
     return "" if name in KEEP_MEANING or name not in PRAGMAS else PRAGMAS[name]
 

@@ -112,9 +112,10 @@ def _read_whole(op: Operation) -> Iterator[Tensor]:
         return
     extents = {a.var: a.extent for a in (*op.axis, *op.reduce_axis)}
     for e in _always(op.body):
-        if e.op == "read" and len(set(e.args)) == len(e.args):
-            if all(i in extents and extents[i] is n for i, n in zip(e.args, e.value.shape, strict=True)):
-                yield e.value
+        if e.op != "read" or len(set(e.args)) < len(e.args):
+            continue
+        if all(i in extents and extents[i] is n for i, n in zip(e.args, e.value.shape, strict=True)):
+            yield e.value
 
 
 def _always(body: Sequence[Expr]) -> Iterator[Expr]:

@@ -7,7 +7,12 @@ import pytest
 from autosched.records import ranked
 from autosched.records.likeness import unlikeness
 
-MINE = {"name": "AMD EPYC (znver4, family 25 model 17, 41157d), 8 threads", "cpu": "AMD EPYC", "core": "znver4", "threads": 8}
+MINE = {
+    "name": "AMD EPYC (znver4, family 25 model 17, 41157d), 8 threads",
+    "cpu": "AMD EPYC",
+    "core": "znver4",
+    "threads": 8,
+}
 #: the most alike first: as new records have them, and as old ones do
 CPUS = [
     {"name": "AMD EPYC 9R14 (znver4), 8 threads"},
@@ -26,7 +31,12 @@ def test_cpus_by_core_maker_and_threads():
 
 def test_a_gpu_is_not_like_a_cpu():
     gpu = {"name": "NVIDIA H200", "compute_units": 132, "is_cpu": False}
-    pocl = {"name": "pthread-AMD EPYC on AMD EPYC (znver4), 8 threads", "compute_units": 8, "is_cpu": True, "core": "znver4"}
+    pocl = {
+        "name": "pthread-AMD EPYC on AMD EPYC (znver4), 8 threads",
+        "compute_units": 8,
+        "is_cpu": True,
+        "core": "znver4",
+    }
     assert unlikeness(gpu, pocl) is None and unlikeness(pocl, gpu) is None
     assert unlikeness({"name": "no CUDA device", "arch": "sm_80"}, pocl) is None
     near, far = {**gpu, "compute_units": 114}, {**gpu, "name": "NVIDIA T4", "compute_units": 40}

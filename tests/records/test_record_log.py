@@ -17,7 +17,7 @@ import pytest
 
 import autosched
 from autosched.errors import RecordError
-from autosched.records import RecordLog, default_path, encode, read_files
+from autosched.records import RecordLog, Slimmer, default_path, encode, read_files
 from autosched.records import log as log_module
 from autosched.records.record import MAX_LINE
 
@@ -475,3 +475,53 @@ def test_lines_are_readable_by_any_json_parser(make_record, log_path):
     RecordLog(log_path).append(make_record(error="a\u2028b"))
     for parsed in map(json.loads, log_path.read_text(encoding="utf-8").splitlines()):
         assert parsed["workload"]["name"] == "box_blur"
+
+
+# -- the lines of one workload ------------------------------------------------------------------------
+@pytest.mark.parametrize("block", [1, 64, 1000, 1 << 20])
+def test_only_the_lines_of_a_key_are_decoded(tmp_path, make_record, monkeypatch, block):
+    monkeypatch.setattr(log_module, "_BLOCK", block)
+    log = RecordLog(tmp_path / "a.llvm.jsonl")
+    for n in range(12):
+        log.append(make_record(n, key=f"key{n % 3}"))
+    with log.path.open("ab") as file:
+        file.write(b'{"key":"key1", damaged}\n{"key":"key2", damaged}\n\n' + b'{"key":"key1"' + b"x" * 70_000 + b"\n")
+        file.write(encode(make_record(12, key="key1")).encode() + b"\n")
+        file.write(encode(make_record(13, key="key1")).encode()[:-20])  # torn
+    decoded = []
+    real = log_module.decode
+    monkeypatch.setattr(log_module, "decode", lambda line: decoded.append(line) or real(line))
+    found = log.read("key1")
+    assert [r.trial for r in found.records] == [1, 4, 7, 10, 12]
+    assert [p.line for p in found.places] == [2, 5, 8, 11, 17]
+    assert [p.line for p in found.problems] == [13, 18]
+    assert "torn last line" in found.problems[-1].reason
+    assert all(b"key1" in line for line in decoded)
+    assert found.others == 10
+    assert log.read("key").records == () and log.read("nothing").others == 17
+    everything = log.read()
+    assert [r for r in everything.records if r.key == "key1"] == list(found.records)
+
+
+def test_a_key_is_matched_whole_and_in_its_place(tmp_path, make_record):
+    log = RecordLog(tmp_path / "a.llvm.jsonl")
+    odd = make_record(1, key="another")
+    odd.workload["params"] = {"key": "wanted"}
+    log.append(odd)
+    log.append(make_record(2, key='wan"ted\\'))
+    log.append(make_record(3, key="wanted"))
+    assert [r.trial for r in log.read("wanted").records] == [3]
+    assert [r.trial for r in log.read('wan"ted\\').records] == [2]
+
+
+def test_what_is_kept_of_each_record_can_be_less(tmp_path, make_record):
+    log = RecordLog(tmp_path / "a.llvm.jsonl")
+    for n in range(3):
+        log.append(make_record(n).with_features("v", [1.0, 2.0]))
+    kept = log.read(keep=Slimmer()).records
+    whole = log.read().records
+    assert [r.seconds for r in kept] == [r.seconds for r in whole] and [r.knobs for r in kept] == [
+        r.knobs for r in whole
+    ]
+    assert kept[0].workload is kept[2].workload and kept[0].trace is kept[1].trace
+    assert kept[0].trace != whole[0].trace and not any("features" in r.extra for r in kept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosched import te
-from autosched.te.work import Work, work_of
+from autosched.te.work import Work, least_work, points_of, work_of
 
 
 def test_a_matrix_product():
@@ -38,3 +38,30 @@ def test_open_sizes():
     b = te.compute((n,), lambda i: a[i, 0] + 1.0, name="b")
     assert work_of([a, b], {}) is None
     assert work_of([a, b], {"n": 3}) == Work(3, False, loaded=4 * 18, stored=12)
+
+
+def test_the_least_work_leaves_out_what_a_schedule_may():
+    a, table = te.placeholder((64, 64), "float32", name="a"), te.placeholder((1 << 20,), "float32", name="table")
+    at = te.placeholder((64,), "int32", name="at")
+    costly = te.compute((64, 64), lambda i, j: te.exp(a[i, j]), name="costly")
+    few = te.compute((4,), lambda i: costly[i, 0] + 1.0, name="few")
+    assert least_work([a, few], {}) == Work(4, False, 0, 16), "of an intermediate, four elements are needed"
+    looked_up = te.compute((64,), lambda i: table[at[i]], name="b")
+    assert least_work([table, at, looked_up], {}) == Work(0, False, 64 * 4, 64 * 4), "a table is not read whole"
+    chosen = te.compute((64, 64), lambda i, j: te.if_then_else(i < 1, te.exp(a[i, j]), 0.0), name="c")
+    assert least_work([a, chosen], {}).flops == 0
+    k = te.reduce_axis((0, 64), name="k")
+    total = te.compute((64,), lambda i: te.sum(a[i, k], axis=k), name="d")
+    assert least_work([a, total], {}) == work_of([a, total], {})
+    some = te.compute((64,), lambda i: te.sum(a[i, k], axis=k, where=k <= i), name="e")
+    assert least_work([a, some], {}).flops == 0 < work_of([a, some], {}).flops
+    n = te.var("n")
+    b = te.placeholder((n,), name="b")
+    assert least_work([b, te.compute((n,), lambda i: b[i], name="f")], {}) is None
+
+
+def test_points_are_those_of_the_definition():
+    a = te.placeholder((8, 4), "float32", name="a")
+    k = te.reduce_axis((0, 4), name="k")
+    b = te.compute((8, 4), lambda i, j: a[i, j] + 1.0, name="b")
+    assert points_of([a, te.compute((8,), lambda i: te.sum(b[i, k], axis=k), name="c")], {}) == 32 + 32
