@@ -98,6 +98,8 @@ def points_of(args: Sequence[Tensor], sizes: Mapping[str, int]) -> int | None:
     """How many elements and terms the definition computes in all; None where that is not known from `sizes`."""
     total = 0
     for op in Graph.of(args).ops:
+        if isinstance(op, PlaceholderOp):
+            continue
         reduce = op.reduce_axis if isinstance(op, ComputeOp) else ()
         points = _product([*op.outputs[0].shape, *(a.extent for a in reduce)], sizes)
         if points is None:
