@@ -126,7 +126,9 @@ def check(module: Module, w: Workload, served: Sequence[Mapping[str, int]] = ())
             return None, f"the reference takes more than {CHECK_S:g} s"
         module(*arrays)
         where = ", ".join(f"{n}={v}" for n, v in sizes.items())
-        return _compared(w, outputs, expected), f"compared with the reference{f' at {where}' if where else ''}"
+        return _compared(
+            w, module.target, outputs, expected
+        ), f"compared with the reference{f' at {where}' if where else ''}"
     return None, " ".join(why.split())
 
 
@@ -166,9 +168,13 @@ def _in_order(w: Workload, inputs: Sequence[Any], outputs: Sequence[Any]) -> lis
     return [given[t] for t in w.args]
 
 
-def _compared(w: Workload, outputs: Sequence[np.ndarray[Any, Any]], expected: Sequence[np.ndarray[Any, Any]]) -> str:
-    for tensor, got, right in zip(w.outputs, outputs, expected, strict=True):
-        wrong = verify.compare(got, right, *verify.allowed_error(right, None, None))
+def _compared(
+    w: Workload, target: Target, outputs: Sequence[np.ndarray[Any, Any]], expected: Sequence[np.ndarray[Any, Any]]
+) -> str:
+    """What is wrong with the first output that is; empty where none is. As candidates are verified."""
+    for tensor, got, right, rounding in zip(w.outputs, outputs, expected, w.roundings(target), strict=True):
+        allowed = verify.allowed_error(right, None, None, rounding)
+        wrong = verify.compare(got, right, *allowed, rounding=rounding)
         if wrong:
             return f"{tensor.name}: {wrong}"
     return ""
