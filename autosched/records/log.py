@@ -127,7 +127,8 @@ class RecordLog:
         records: list[Record] = []
         places: list[Place] = []
         problems: list[Problem] = []
-        for place, line in self.lines(key):
+        seen: list[int] = []
+        for place, line in self.lines(key, seen):
             try:
                 record = decode(line)
                 records.append(record if keep is None else keep(record))
@@ -138,31 +139,25 @@ class RecordLog:
         if key is None:
             return LogContents(tuple(records), tuple(problems), tuple(places))
         kept = [(r, place) for r, place in zip(records, places, strict=True) if r.key == key]
-        others = self.count() - len(kept) - len(problems)
+        others = sum(seen) - len(kept) - len(problems)
         return LogContents(
             tuple(r for r, _ in kept), tuple(problems), tuple(place for _, place in kept), max(others, 0)
         )
 
-    def count(self) -> int:
-        """How many lines there are, usable or not; raises as `read`."""
-        try:
-            with self._open_for_read() as file:
-                return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))
-        except OSError as e:
-            raise self._refusal("cannot read", e) from e
-
-    def lines(self, key: str | None = None) -> Iterator[tuple[Place, bytes]]:
+    def lines(self, key: str | None = None, seen: list[int] | None = None) -> Iterator[tuple[Place, bytes]]:
         """The lines as they are, for a reader that decodes only some; raises as `read`.
 
         With a `key`, those in which the name `key` has that value somewhere, found by a search of the bytes: nearly
-        all are of the workload. A line that spells it by escapes, as we do not, is missed.
+        all are of the workload. A line that spells it by escapes, as we do not, is missed. How many lines there are in
+        all goes into `seen` at the end.
         """
         try:
             with self._open_for_read() as file:
                 if key is None:
                     yield from self._lines(file)
                 else:
-                    yield from self._lines_with(file, f'"key":{json.dumps(key, ensure_ascii=False)}'.encode())
+                    wanted = f'"key":{json.dumps(key, ensure_ascii=False)}'.encode()
+                    yield from self._lines_with(file, wanted, [] if seen is None else seen)
         except OSError as e:
             raise self._refusal("cannot read", e) from e
 
@@ -194,7 +189,7 @@ class RecordLog:
             os.close(fd)
             raise
 
-    def _lines_with(self, file: BinaryIO, wanted: bytes) -> Iterator[tuple[Place, bytes]]:
+    def _lines_with(self, file: BinaryIO, wanted: bytes, seen: list[int]) -> Iterator[tuple[Place, bytes]]:
         """Lines that hold these bytes, a block at a time: what is not wanted is never cut into lines.
 
         Lines that are too long are passed over.
@@ -215,6 +210,7 @@ class RecordLog:
                     yield Place(self.path, number), whole[first:at]
             number += whole.count(b"\n", counted)
             start, rest = file.tell() - len(block) + end, block[end:]
+        seen.append(number)
         if rest:  # a torn last line, or one that is being written
             file.seek(start)
             yield from ((place, line) for place, line in self._lines(file, number, start) if wanted in line)
