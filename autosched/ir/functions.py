@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import BuildError, UsageError
+from autosched.ir.ops import OPS
 
 __all__ = [
     "call_symbol",
@@ -207,7 +208,6 @@ def _register_libm() -> None:
         "acosh": "arccosh",
         "atanh": "arctanh",
         "fabs": "fabs",
-        "pow": "power",
         "fmax": "fmax",
         "fmin": "fmin",
         "copysign": "copysign",
@@ -217,9 +217,12 @@ def _register_libm() -> None:
     }
     for name, ufunc in renamed.items():
         register_numpy((name, f"{name}f"), getattr(np, ufunc))
-    intrinsics = "exp exp2 log log2 log10 sin cos sqrt floor ceil trunc rint copysign pow fabs"
+    intrinsics = "exp exp2 log log2 log10 sin cos sqrt floor ceil trunc rint copysign fabs"
     for name in intrinsics.split():
         register_numpy(f"llvm.{name}", getattr(np, renamed[name]))
+    power = OPS["pow"].numpy
+    assert power is not None
+    register_numpy(("pow", "powf", "llvm.pow"), power)
     register_numpy("llvm.fma", lambda a, b, c: (a.astype(np.longdouble) * b + c).astype(a.dtype))
     register_numpy("llvm.fmuladd", lambda a, b, c: a * b + c)
     register_numpy("llvm.ctpop", lambda x: np.bitwise_count(x.view(x.dtype.str.replace("i", "u"))).astype(x.dtype))

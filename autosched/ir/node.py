@@ -308,11 +308,17 @@ def remembered(fn: Callable[[Expr], T]) -> Callable[[Expr], T]:
     return asked
 
 
+#: index arithmetic whose results may leave the type of its operands
+_WRAPPING = frozenset(("add", "sub", "mul", "neg", "truncdiv", "floordiv"))
+
+
 def _is_index(op: str, of: DType, args: tuple[Expr, ...]) -> bool:
     if op not in INDEX_OPS or of.is_float:
         return False
     if not args:
         return of.kind != "uint" or of.bits < 64
+    if op in _WRAPPING and (of.kind != "int" or of.bits < 32):
+        return False  # narrow and unsigned numbers wrap around: constants do when they are folded
     if op == "cast" and (of.kind != "int" or of.bits < 32):
         return False
     return all(a.index for a in args)
@@ -357,7 +363,8 @@ def is_index(e: Expr) -> bool:
     """Whether `e` is index arithmetic: integers over variables and constants alone, no reads.
 
     Such an expression is a mathematical integer: it is evaluated in 64 bits, and converted to its
-    own type only where it meets a value.
+    own type only where it meets a value. Sums and products of narrow or unsigned types are none:
+    they wrap around.
     """
     return e.index
 

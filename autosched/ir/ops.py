@@ -176,7 +176,7 @@ OPS: dict[str, OpInfo] = {
     # math
     "exp": _unary(np.exp, 10),
     "exp2": _unary(np.exp2, 8),
-    "exp10": _unary(lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x), 10),
+    "exp10": _unary(lambda x: _np_pow(np.asarray(10, np.asarray(x).dtype), x), 10),
     "log": _unary(np.log, 10),
     "log2": _unary(np.log2, 10),
     "log10": _unary(np.log10, 10),

@@ -45,10 +45,12 @@ def without(m: Monomial, atom: Expr) -> Monomial:
 
 def common_type(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """Two integers in one type in which index arithmetic stays index arithmetic (see `is_index`)."""
-    if a.dtype is b.dtype:
+    exact = a.index and b.index
+    if a.dtype is b.dtype and not (exact and (a.dtype.bits < 32 or a.dtype.kind == "uint")):
         return a, b
     to = promote(a.dtype, b.dtype)
-    to = to if to.bits >= 32 else INT32
+    if to.bits < 32 or (to.kind == "uint" and exact):
+        to = INT32  # narrow and unsigned numbers wrap around
     return cast(to, a), cast(to, b)
 
 

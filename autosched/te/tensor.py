@@ -73,8 +73,8 @@ class IterVar(Unique):
 
     def __init__(self, name: str, extent: object, kind: str = "spatial", start: object = 0) -> None:
         self.var = var(name, role="loop")
-        self.min = as_expr(start)
-        self.extent = as_expr(extent)
+        self.min = _length(start)
+        self.extent = _length(extent)
         self.kind = kind
 
     @property
@@ -134,12 +134,17 @@ IterVar.__ne__ = _delegate("__ne__")  # type: ignore[method-assign]
 IterVar.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
+def _length(value: object) -> Expr:
+    """A dimension. A number of NumPy's is a plain one: a sum of `uint8` lengths would wrap around."""
+    e = as_expr(value)
+    return as_expr(int(e.value)) if e.op == "const" and e.dtype.is_integer and e.dtype != "int64" else e
+
+
 def is_size(e: Expr) -> bool:
-    """Whether `e` is an integer over size variables and constants: what a dimension may be."""
+    """Whether `e` is an int32 or int64 over size variables and constants: what a dimension may be."""
     return (
         is_index(e)
-        and e.dtype.is_integer
-        and e.dtype.lanes == 1
+        and e.dtype in ("int32", "int64")
         and all(v.value.role not in ("loop", "thread", "let") for v in variables(e))
     )
 
@@ -153,7 +158,7 @@ class Operation(Unique):
     def __init__(self, name: str, shape: Sequence[object], of: Sequence[DType]) -> None:
         """`of` are the types of the outputs."""
         self.name = name
-        self.shape = tuple(as_expr(d) for d in shape)
+        self.shape = tuple(_length(d) for d in shape)
         for t in of:
             if t.lanes != 1:
                 legal = f"legal: {t.scalar}; the schedule vectorizes"
@@ -163,7 +168,7 @@ class Operation(Unique):
                 raise UsageError(
                     f"dimension {d!r} is not an integer over size variables",
                     asked=f"shape of {name}",
-                    legal="legal: integers, te.var, te.size_var and arithmetic on them",
+                    legal="legal: integers, te.var, te.size_var and arithmetic on them, of type int32 or int64",
                 )
             if d.op == "const" and d.value < 0:
                 raise UsageError(f"dimension {d.value} is negative", asked=f"shape of {name}")

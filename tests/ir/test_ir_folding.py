@@ -10,9 +10,28 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from edges import (
+    CLASSES,
+    COMPARISONS,
+    EXACT,
+    FUNCTIONS,
+    ON_FLOATS,
+    ON_INTEGERS,
+    ON_ONE_INTEGER,
+    assert_near,
+    compared,
+    converted as exactly_converted,
+    edges,
+    on_floats,
+    on_integers,
+    on_one_float,
+    pairs,
+)
 from index_fuzz import values
 
+from autosched.codegen.signature import _DIM_OPS
 from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype, promote
+from autosched.ir.evaluate import evaluate, evaluate_float
 from autosched.ir.expr import (
     Expr,
     cast,
@@ -21,12 +40,18 @@ from autosched.ir.expr import (
     divide,
     floordiv,
     floormod,
+    fold,
+    make,
     maximum,
     minimum,
     neg,
     truncdiv,
     truncmod,
+    var,
 )
+from autosched.ir.node import INDEX_OPS
+from autosched.ir.witness import _FUNCTIONS as WITNESSED
+from autosched.runtime.interpreter import _EXACT as INTERPRETED
 
 INTEGERS = [t for t in SCALAR_DTYPES if "int" in t]
 FLOATS = [t for t in SCALAR_DTYPES if "float" in t]
@@ -216,3 +241,83 @@ def test_random_pairs() -> None:
         for x, y in ((int(p), int(q)) for p, q in pairs):
             for name, (build, on_int, _) in BINARY.items():
                 assert folded(build(const(x, t), const(y, t))) == wrap(on_int(x, y), t), f"{of}({x}) {name} {of}({y})"
+
+
+# -- at every edge, against arithmetic that shares nothing with the tables -------------------------
+
+
+def _points(*arrays: np.ndarray) -> list[tuple[Expr, ...]]:
+    return [tuple(const(x, a.dtype) for a, x in zip(arrays, point, strict=True)) for point in zip(*arrays, strict=True)]
+
+
+def _folds(op: str, to: str, points: list[tuple[Expr, ...]]) -> np.ndarray:
+    """What `fold` makes of constants; an int32 that it leaves alone is exact, and wraps once it is a value."""
+    return np.array([folded(fold(op, dtype(to), args)) for args in points], to)
+
+
+@pytest.mark.parametrize("of", INTEGERS)
+def test_integers_fold_to_what_exact_arithmetic_gives(of: str) -> None:
+    one, (a, b) = edges(of), pairs(of)
+    for op in ON_ONE_INTEGER:
+        assert_near(_folds(op, of, _points(one)), on_integers(op, of, one), 0, op, one)
+    within = (b >= 0) & (b < dtype(of).bits)  # a shift further than that is refused or made another one by builders
+    for op in ON_INTEGERS:
+        x, y = (a[within], b[within]) if op in ("shl", "shr") else (a, b)
+        assert_near(_folds(op, of, _points(x, y)), on_integers(op, of, x, y), 0, op, x, y)
+
+
+@pytest.mark.parametrize("of", INTEGERS)
+def test_shifts_by_any_constant(of: str) -> None:
+    a, b = pairs(of)
+    for op, build in (("shl", lambda x, y: x << y), ("shr", lambda x, y: x >> y)):
+        found = np.array([folded(build(x, y)) for x, y in _points(a, b)], of)
+        assert_near(found, on_integers(op, of, a, b), 0, op, a, b)
+
+
+@pytest.mark.parametrize("of", SCALAR_DTYPES)
+def test_comparisons_fold_to_what_exact_arithmetic_gives(of: str) -> None:
+    a, b = pairs(of)
+    for op in COMPARISONS:
+        found = np.array([compare(op, x, y).value for x, y in _points(a, b)])
+        assert_near(found, compared(op, a, b), 0, op, a, b)
+
+
+@pytest.mark.parametrize("of", FLOATS)
+def test_floats_fold_to_what_exact_arithmetic_gives(of: str) -> None:
+    one, (a, b) = edges(of), pairs(of)
+    for op in FUNCTIONS:
+        assert_near(_folds(op, of, _points(one)), on_one_float(op, one), 0 if op in EXACT else 2, op, one)
+    for op in CLASSES:
+        assert _folds(op, "bool", _points(one)).tolist() == [CLASSES[op](x) for x in one.tolist()]
+    for op in ON_FLOATS:
+        found, expected = _folds(op, of, _points(a, b)), on_floats(op, a, b)
+        if op in ("min", "max"):
+            found, expected = found + 0, expected + 0  # either zero
+        assert_near(found, expected, 2 if op in ("pow", "hypot", "atan2") else 0, op, a, b)
+
+
+@pytest.mark.parametrize("to", SCALAR_DTYPES)
+@pytest.mark.parametrize("of", SCALAR_DTYPES)
+def test_casts_fold_to_what_exact_arithmetic_gives(of: str, to: str) -> None:
+    x = edges(of)
+    found = np.array([cast(to, e).value for (e,) in _points(x)], to)
+    assert_near(found, exactly_converted(x, to), 0, to, x)
+
+
+def test_whatever_evaluates_index_arithmetic_agrees() -> None:
+    """Batches, witnesses, the interpreter and the dimensions of signatures each have a table of their own."""
+    a, b = pairs("int32")
+    x, y = var("x"), var("y")
+    given = {x: a.astype("int64"), y: b.astype("int64")}
+    for op, exact in ON_INTEGERS.items():
+        e = make(op, dtype("int32"), (x, y))
+        if op not in INDEX_OPS:
+            continue
+        expected = [exact(int(p), int(q), 64) for p, q in zip(a, b, strict=True)]
+        assert evaluate([e], given)[0].tolist() == expected, op
+        assert [INTERPRETED[op](int(p), int(q)) for p, q in zip(a, b, strict=True)] == expected, op
+        for table in (WITNESSED, {k: f for k, (_, f, _) in _DIM_OPS.items()}):
+            if op in table:
+                assert [table[op](int(p), int(q)) for p, q in zip(a, b, strict=True)] == expected, op
+        within = np.abs(np.array(expected, float)) < 2**53
+        assert evaluate_float([e], given)[0][within].tolist() == np.array(expected, float)[within].tolist(), op

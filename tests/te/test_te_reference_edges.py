@@ -1,0 +1,177 @@
+"""The oracle at the edges of every type, against arithmetic that it does not share: Python's integers and mpmath."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from edges import (
+    CLASSES,
+    COMPARISONS,
+    EXACT,
+    FLOATS,
+    FUNCTIONS,
+    INTEGERS,
+    ON_FLOATS,
+    ON_INTEGERS,
+    ON_ONE_INTEGER,
+    assert_near,
+    compared,
+    converted,
+    edges,
+    on_floats,
+    on_integers,
+    on_one_float,
+    pairs,
+)
+
+from autosched import te
+from autosched.ir import expr as ir
+from autosched.ir.dtype import SCALAR_DTYPES, dtype
+from autosched.ir.expr import OPS, Expr, make
+
+#: NumPy's own float32 functions are up to two numbers away from the right one
+STEPS = 2
+#: NumPy leaves open which of two equal numbers, +0.0 and -0.0, comes out
+EITHER_ZERO = ("min", "max", "nextafter")
+
+
+def run(body: Callable[..., Expr | tuple[Expr, ...]], *arrays: np.ndarray) -> list[np.ndarray]:
+    tensors = [te.placeholder(a.shape, a.dtype, name=f"x{k}") for k, a in enumerate(arrays)]
+    made = te.compute(arrays[0].shape, lambda i: body(*(t[i] for t in tensors)), name="out")
+    return te.reference([*tensors, *(made if isinstance(made, tuple) else (made,))], arrays)
+
+
+def operator(op: str, to: str, *args: Any) -> Expr:
+    """The operator itself: builders may write it as another one."""
+    return make(op, dtype(to), args)
+
+
+@pytest.mark.parametrize("of", INTEGERS)
+def test_integers(of: str) -> None:
+    one, (a, b) = edges(of), pairs(of)
+    ones = run(lambda x: tuple(operator(op, of, x) for op in ON_ONE_INTEGER), one)
+    for op, found in zip(ON_ONE_INTEGER, ones, strict=True):
+        assert_near(found, on_integers(op, of, one), 0, op, one)
+    twos = run(lambda x, y: tuple(operator(op, of, x, y) for op in ON_INTEGERS), a, b)
+    for op, found in zip(ON_INTEGERS, twos, strict=True):
+        assert_near(found, on_integers(op, of, a, b), 0, op, a, b)
+
+
+@pytest.mark.parametrize("of", SCALAR_DTYPES)
+def test_comparisons(of: str) -> None:
+    a, b = pairs(of)
+    for op, found in zip(
+        COMPARISONS, run(lambda x, y: tuple(ir.compare(op, x, y) for op in COMPARISONS), a, b), strict=True
+    ):
+        assert_near(found, compared(op, a, b), 0, op, a, b)
+
+
+@pytest.mark.parametrize("of", FLOATS)
+def test_functions(of: str) -> None:
+    x = edges(of)
+    for op, found in zip(FUNCTIONS, run(lambda v: tuple(operator(op, of, v) for op in FUNCTIONS), x), strict=True):
+        assert_near(found, on_one_float(op, x), 0 if op in EXACT else STEPS, op, x)
+    for op, found in zip(CLASSES, run(lambda v: tuple(ir.call(op, v) for op in CLASSES), x), strict=True):
+        assert found.tolist() == [CLASSES[op](v) for v in x.tolist()]
+
+
+@pytest.mark.parametrize("of", FLOATS)
+def test_float_arithmetic(of: str) -> None:
+    a, b = pairs(of)
+    ops = [*ON_FLOATS, "nextafter"]
+    for op, found in zip(ops, run(lambda x, y: tuple(operator(op, of, x, y) for op in ops), a, b), strict=True):
+        expected = on_floats(op, a, b)
+        if op in EITHER_ZERO:
+            found, expected = found + 0, expected + 0
+        assert_near(found, expected, STEPS if op in ("pow", "hypot", "atan2") else 0, op, a, b)
+
+
+@pytest.mark.parametrize("of", FLOATS)
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 2.0, -1.0, 3.0, np.inf, np.nan])
+def test_powers_of_one_exponent(exponent: float, of: str) -> None:
+    """NumPy's short cuts for a single exponent are wrong for infinities, zeros and what is not a number."""
+    x = edges(of)
+    (found,) = run(lambda v: te.pow(v, te.const(exponent, of)), x)
+    assert_near(found, on_floats("pow", x, np.full_like(x, exponent)), STEPS, "pow", x)
+
+
+@pytest.mark.parametrize("of", FLOATS)
+def test_floor_division(of: str) -> None:
+    """NumPy's, which is Python's where that does not raise; the remainder has the divisor's sign."""
+    a, b = pairs(of)
+    quotient, rest = run(lambda x, y: (x // y, x % y), a, b)
+    with np.errstate(all="ignore"):
+        assert_near(quotient, np.floor_divide(a, b), 0, "floordiv", a, b)
+        assert_near(rest, np.remainder(a, b), 0, "floormod", a, b)
+    if of == "float64":
+        for x, y, q, r in zip(a.tolist(), b.tolist(), quotient.tolist(), rest.tolist(), strict=True):
+            if np.isfinite(x) and y:
+                assert (x % y == r) or np.isnan(r), (x, y)
+                assert (x // y == q) or np.isnan(q) or np.isinf(q), (x, y)
+
+
+@pytest.mark.parametrize("of", FLOATS)
+def test_powers_of_two(of: str) -> None:
+    exponents = np.array(
+        [0, 1, -1, 10, -10, -14, -15, -24, -126, -149, 127, 128, -1022, -1074, 1023, 1024, 5000, -5000]
+    )
+    values = edges(of)[::3]
+    a, n = (g.ravel() for g in np.meshgrid(values, exponents.astype("int32"), indexing="ij"))
+    (found,) = run(te.ldexp, a, n)
+    assert_near(found, on_floats("ldexp", a, n), 0, "ldexp", a, n)
+
+
+@pytest.mark.parametrize("to", SCALAR_DTYPES)
+@pytest.mark.parametrize("of", SCALAR_DTYPES)
+def test_casts(of: str, to: str) -> None:
+    x = edges(of)
+    (found,) = run(lambda v: v.astype(to), x)
+    assert_near(found, converted(x, to), 0, to, x)
+
+
+def test_every_operator_is_looked_at() -> None:
+    seen = {*ON_INTEGERS, *ON_ONE_INTEGER, *COMPARISONS, *FUNCTIONS, *CLASSES, *ON_FLOATS, "nextafter", "ldexp"}
+    computed = ("arith", "bits", "compare", "math")
+    assert seen >= {op for op, info in OPS.items() if info.kind in computed}
+
+
+@pytest.mark.parametrize(
+    ("op", "of", "x", "expected"),
+    [
+        ("round", "float32", 0.49999997, 0.0),
+        ("round", "float32", 8388609.0, 8388609.0),
+        ("round", "float64", 0.49999999999999994, 0.0),
+        ("round", "float64", 2.0**52 + 1, 2.0**52 + 1),
+        ("round", "float16", 1025.0, 1025.0),
+        ("round", "float32", -2.5, -3.0),
+        ("nearbyint", "float32", -2.5, -2.0),
+    ],
+)
+def test_rounding_looks_at_what_is_cut_off(op: str, of: str, x: float, expected: float) -> None:
+    (found,) = run(lambda v: te.MATH[op](v), np.array([x], of))
+    assert found.tolist() == [expected]
+
+
+# -- literals -------------------------------------------------------------------------------------
+
+
+def constant_only(n: int, body: Callable[[Any], Expr]) -> Sequence[Any]:
+    unused = te.placeholder((1,), name="unused")
+    return te.reference([unused, te.compute((n,), body, name="out")], [np.zeros(1, "float32")])[0].tolist()
+
+
+@pytest.mark.parametrize("of", ["uint8", "int8", "uint16", "int16", "uint32"])
+def test_arithmetic_on_narrow_and_unsigned_literals_wraps_before_it_is_used(of: str) -> None:
+    """No read is in it, and yet it is no index arithmetic: how `i > 1` is found out must make no difference."""
+    t = dtype(of)
+    most, two = te.const(int(t.max), of), te.const(2, of)
+    chosen = constant_only(4, lambda i: ((te.select(i > 1, most, two) + two) // two).astype("int64"))
+    assert chosen == [2, 2] + [wrapped(int(t.max) + 2, of) // 2] * 2
+    assert constant_only(4, lambda i: te.select(te.select(i > 1, most, two) + two > two, 1, 0)) == [1, 1, 0, 0]
+
+
+def wrapped(value: int, of: str) -> int:
+    return int(np.array(value % 2 ** dtype(of).bits, f"uint{dtype(of).bits}").view(of))
