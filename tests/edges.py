@@ -66,8 +66,8 @@ def pairs(of: str, most: int = 60) -> tuple[np.ndarray, np.ndarray]:
         info = np.finfo(of) if dtype(of).is_float else None
         if info is None:
             t = dtype(of)
-            special = np.array([v for v in (t.min, int(t.min) + 1, -3, -1, 0, 1, 2, 3, int(t.max) - 1, t.max)], object)
-            special = np.array([v for v in special if t.min <= v <= t.max], of)
+            picks = (t.min, int(t.min) + 1, -3, -1, 0, 1, 2, 3, int(t.max) - 1, t.max)
+            special = np.array([v for v in picks if t.min <= v <= t.max], of)
         else:
             positive = [0.0, 0.5, 1, 2, 3, 0.1, info.tiny, info.smallest_subnormal, info.max, np.inf]
             special = np.array([*positive, *(-v for v in positive), np.nan], of)

@@ -50,7 +50,12 @@ _UNSIGNED = {
 _FLOAT = {
     "min": "{f} {t} min_{n}({t} a, {t} b) {{ return a < b || a != a ? a : b; }}",
     "max": "{f} {t} max_{n}({t} a, {t} b) {{ return a > b || a != a ? a : b; }}",
-    "sigmoid": "{f} {t} sigmoid_{n}({t} a) {{ return ({t})1 / (({t})1 + {exp}(-a)); }}",
+    # the exponential of -|a| cannot overflow, and far below zero it is the result
+    "sigmoid": """\
+{f} {t} sigmoid_{n}({t} a) {{
+  const {t} s = {exp}(a < 0 ? a : -a);
+  return (a < 0 ? s : ({t})1) / (({t})1 + s);
+}}""",
     "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return {fmod}(a, b); }}",
     # NumPy's definitions: the remainder is exact and has the divisor's sign, the quotient follows from it
     "floormod": """\

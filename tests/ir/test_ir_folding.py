@@ -20,12 +20,14 @@ from edges import (
     ON_ONE_INTEGER,
     assert_near,
     compared,
-    converted as exactly_converted,
     edges,
     on_floats,
     on_integers,
     on_one_float,
     pairs,
+)
+from edges import (
+    converted as exactly_converted,
 )
 from index_fuzz import values
 
