@@ -12,7 +12,10 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,8 +29,10 @@ __all__ = [
     "OPS",
     "Expr",
     "OpInfo",
+    "Promotion",
     "VarInfo",
     "as_expr",
+    "as_operand",
     "binary",
     "broadcast",
     "call",
@@ -37,6 +42,7 @@ __all__ = [
     "compare",
     "const",
     "convert_pair",
+    "current_promotion",
     "floordiv",
     "floormod",
     "if_then_else",
@@ -52,6 +58,7 @@ __all__ = [
     "min_value",
     "minimum",
     "neg",
+    "promotion",
     "ramp",
     "select",
     "truncdiv",
@@ -155,15 +162,62 @@ def _integer_literal(value: int, like: DType | None) -> Expr:
     return const(value, like)
 
 
+@dataclass(frozen=True)
+class Promotion:
+    """How two operands come to one type.
+
+    `literal` gives the type of a Python number beside an operand of some scalar type; None for the one
+    that it has alone, int32 or float32. `common` gives that of two scalar types that differ.
+    """
+
+    literal: Callable[[object, DType], DType | None]
+    common: Callable[[DType, DType], DType]
+
+
+#: NumPy's for numbers: they take the type of what they stand beside
+_OWN = Promotion(lambda _, beside: beside, promote)
+_promotion: ContextVar[Promotion] = ContextVar("promotion", default=_OWN)
+
+
+@contextmanager
+def promotion(rule: Promotion) -> Iterator[None]:
+    """Let operators follow `rule` while this lasts, in this thread.
+
+    Other spellings of the language run a user's function so: what was written in `te` keeps its own rule.
+    """
+    token = _promotion.set(rule)
+    try:
+        yield
+    finally:
+        _promotion.reset(token)
+
+
+def current_promotion() -> Promotion:
+    """The rule in force."""
+    return _promotion.get()
+
+
+def as_operand(value: object, beside: DType) -> Expr:
+    """`value` as an operand beside another one of type `beside`, by the rule in force."""
+    return as_expr(value, _promotion.get().literal(value, beside.scalar))
+
+
 def convert_pair(a: object, b: object) -> tuple[Expr, Expr]:
     """Both operands in their common type and lane count."""
+    if type(a) is Expr and type(b) is Expr and a.dtype is b.dtype:
+        return a, b
     left = a if isinstance(a, Expr) or not _is_number(a) else None
     right = b if isinstance(b, Expr) or not _is_number(b) else None
-    x = as_expr(a) if left is not None else as_expr(a, as_expr(b).dtype.scalar if right is not None else None)
-    y = as_expr(b) if right is not None else as_expr(b, x.dtype.scalar)
+    if left is None and right is not None:
+        y = as_expr(b)
+        x = as_operand(a, y.dtype)
+    else:
+        x = as_expr(a)
+        y = as_expr(b) if right is not None else as_operand(b, x.dtype)
     if x.dtype is y.dtype:
         return x, y
-    to = promote(x.dtype.scalar, y.dtype.scalar)
+    s, t = x.dtype.scalar, y.dtype.scalar
+    to = s if s is t else _promotion.get().common(s, t)
     lanes = max(x.dtype.lanes, y.dtype.lanes)
     return _fit(x, to, lanes), _fit(y, to, lanes)
 

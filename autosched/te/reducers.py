@@ -113,7 +113,7 @@ def _directly(fcombine: Callable[[Any, Any], Any], operands: list[object], name:
         )
     result = operands[0] if tuples[0] else as_expr(operands[0])
     for other in operands[1:]:
-        result = fcombine(result, other if tuples[0] else as_expr(other, as_expr(result).dtype))
+        result = fcombine(result, other if tuples[0] else ir.as_operand(other, as_expr(result).dtype))
     return result
 
 

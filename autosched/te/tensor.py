@@ -20,8 +20,10 @@ from autosched.ir.expr import (
     Expr,
     as_expr,
     cast,
+    current_promotion,
     is_index,
     make,
+    promotion,
     var,
     variables,
 )
@@ -158,6 +160,7 @@ class Operation(Unique):
     def __init__(self, name: str, shape: Sequence[object], of: Sequence[DType]) -> None:
         """`of` are the types of the outputs."""
         self.name = name
+        self.promotion = current_promotion()  # of the language that it was written in
         self.shape = tuple(_length(d) for d in shape)
         for t in of:
             if t.lanes != 1:
@@ -357,7 +360,8 @@ def on_tensor_arithmetic(meaning: Callable[..., Any]) -> None:
     def method(name: str, of_elements: Callable[..., Any]) -> Callable[..., Any]:
         def operator(self: Tensor, *args: Any) -> Any:
             if any(isinstance(x, Tensor) and x.ndim for x in (self, *args)):
-                return meaning(name, self, *args)
+                with promotion(self.op.promotion):
+                    return meaning(name, self, *args)
             return of_elements(self, *args)
 
         operator.__name__ = name

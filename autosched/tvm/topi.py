@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from autosched.topi import *  # noqa: F403
 from autosched.topi import cuda, generic, nn, x86
+from autosched.topi.elementwise import BINARY
 from autosched.tvm._missing import missing
+from autosched.tvm.promotion import by_tvm_rules
+
+globals().update({name: by_tvm_rules(operator) for name, operator in BINARY.items()})
 
 __all__ = ["cuda", "generic", "nn", "x86"]
 

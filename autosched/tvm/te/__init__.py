@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from autosched import te as _te
 from autosched.ir.expr import as_expr, floordiv, floormod
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Stage
@@ -11,6 +12,13 @@ from autosched.te import *  # noqa: F403
 from autosched.te.tensor import TensorSlice
 from autosched.tir import create_prim_func, extern_primfunc
 from autosched.tvm._missing import missing
+from autosched.tvm.promotion import by_tvm_rules
+
+placeholder = by_tvm_rules(_te.placeholder)
+compute = by_tvm_rules(_te.compute)
+extern = by_tvm_rules(_te.extern)
+scatter_reduce = by_tvm_rules(_te.scatter_reduce)
+decl_tensor_intrin = by_tvm_rules(_te.decl_tensor_intrin)
 
 indexdiv = floordiv
 indexmod = floormod
@@ -38,12 +46,17 @@ __all__ = [
     "Stage",
     "TensorSlice",
     "add",
+    "compute",
     "create_prim_func",
     "create_schedule",
+    "decl_tensor_intrin",
+    "extern",
     "extern_primfunc",
     "indexdiv",
     "indexmod",
     "multiply",
+    "placeholder",
+    "scatter_reduce",
     "schedule",
     "subtract",
     "tensor",
