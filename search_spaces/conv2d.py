@@ -27,17 +27,24 @@ def _padded(image, pad, rows, columns):
     return te.compute(shape, element, name="padded")
 
 
+def _sums(dtype):
+    """Halves are summed, and given, as float32."""
+    return "float32" if dtype == "float16" else dtype
+
+
 @workload
 def conv2d_nchw(batch=1, height=56, width=56, cin=64, cout=64, kernel=3, stride=1, pad=1, dtype="float32"):
     """image[batch, cin, height, width], weight[cout, cin, kernel, kernel] -> conv2d[batch, cout, rows, columns]."""
     image = te.placeholder((batch, cin, height, width), dtype, name="image")
     weight = te.placeholder((cout, cin, kernel, kernel), dtype, name="weight")
     source = _padded(image, pad, 2, 3)
+    sums = _sums(dtype)
     ci, ky, kx = te.reduce_axis((0, cin), "ci"), te.reduce_axis((0, kernel), "ky"), te.reduce_axis((0, kernel), "kx")
     conv = te.compute(
         (batch, cout, (height + 2 * pad - kernel) // stride + 1, (width + 2 * pad - kernel) // stride + 1),
         lambda n, co, y, x: te.sum(
-            source[n, ci, y * stride + ky, x * stride + kx] * weight[co, ci, ky, kx], axis=(ci, ky, kx)
+            source[n, ci, y * stride + ky, x * stride + kx].astype(sums) * weight[co, ci, ky, kx].astype(sums),
+            axis=(ci, ky, kx),
         ),
         name="conv2d",
     )
@@ -50,11 +57,13 @@ def conv2d_nhwc(batch=1, height=56, width=56, cin=64, cout=64, kernel=3, stride=
     image = te.placeholder((batch, height, width, cin), dtype, name="image")
     weight = te.placeholder((kernel, kernel, cin, cout), dtype, name="weight")
     source = _padded(image, pad, 1, 2)
+    sums = _sums(dtype)
     ky, kx, ci = te.reduce_axis((0, kernel), "ky"), te.reduce_axis((0, kernel), "kx"), te.reduce_axis((0, cin), "ci")
     conv = te.compute(
         (batch, (height + 2 * pad - kernel) // stride + 1, (width + 2 * pad - kernel) // stride + 1, cout),
         lambda n, y, x, co: te.sum(
-            source[n, y * stride + ky, x * stride + kx, ci] * weight[ky, kx, ci, co], axis=(ky, kx, ci)
+            source[n, y * stride + ky, x * stride + kx, ci].astype(sums) * weight[ky, kx, ci, co].astype(sums),
+            axis=(ky, kx, ci),
         ),
         name="conv2d",
     )

@@ -11,7 +11,7 @@ from autosched import te, template, workload
 from autosched.space.gpu import item_knob
 
 #: elements of a block: what a vector register of 64 bytes holds
-LANES = {"float32": 16, "int32": 16, "float64": 8, "int64": 8}
+LANES = {"float16": 16, "float32": 16, "int32": 16, "float64": 8, "int64": 8}
 
 
 def small_numbers(rows=1024, columns=1024, axis=1, dtype="float32"):
@@ -21,33 +21,38 @@ def small_numbers(rows=1024, columns=1024, axis=1, dtype="float32"):
 
 @workload(inputs=small_numbers)
 def cumsum(rows=1024, columns=1024, axis=1, dtype="float32"):
-    """x[rows, columns] -> sums of the same shape and type: element i adds up elements 0 to i of the axis."""
+    """x[rows, columns] -> sums of the same shape and type: element i adds up elements 0 to i of the axis.
+
+    Sums of halves are float32.
+    """
     x = te.placeholder((rows, columns), dtype, name="x")
-    return x, _down(x) if axis == 0 else _along(x, rows, columns, LANES[dtype])
+    sums = "float32" if dtype == "float16" else dtype
+    return x, _down(x, sums) if axis == 0 else _along(x, rows, columns, LANES[dtype], sums)
 
 
-def _down(x):
-    state = te.placeholder(x.shape, x.dtype, name="above")
-    first = te.compute((1, x.shape[1]), lambda _, j: x[0, j], name="first")
-    step = te.compute(x.shape, lambda t, j: state[t - 1, j] + x[t, j], name="step")
+def _down(x, sums):
+    state = te.placeholder(x.shape, sums, name="above")
+    first = te.compute((1, x.shape[1]), lambda _, j: x[0, j].astype(sums), name="first")
+    step = te.compute(x.shape, lambda t, j: state[t - 1, j] + x[t, j].astype(sums), name="step")
     return te.scan(first, step, state, inputs=[x], name="cumsum")
 
 
-def _along(x, rows, columns, lanes):
+def _along(x, rows, columns, lanes, of):
     blocks = -(-columns // lanes)
-    zero = te.const(0, x.dtype)
+    zero = te.const(0, of)
     k = te.reduce_axis((0, lanes), "k")
 
     def element(i, j):
-        return x[i, j] if columns % lanes == 0 else te.if_then_else(j < columns, x[i, j], zero)
+        value = x[i, j].astype(of)
+        return value if columns % lanes == 0 else te.if_then_else(j < columns, value, zero)
 
-    triangle = te.compute((lanes, lanes), lambda k, j: te.select(k <= j, te.const(1, x.dtype), zero), name="triangle")
+    triangle = te.compute((lanes, lanes), lambda k, j: te.select(k <= j, te.const(1, of), zero), name="triangle")
     inside = te.compute(
         (blocks, rows, lanes),
         lambda t, i, j: te.sum(element(i, t * lanes + k) * triangle[k, j], axis=k),
         name="inside",
     )
-    state = te.placeholder((blocks + 1, rows, lanes), x.dtype, name="before")
+    state = te.placeholder((blocks + 1, rows, lanes), of, name="before")
     nothing = te.compute((1, rows, lanes), lambda t, i, j: zero, name="nothing")
     step = te.compute(
         (blocks + 1, rows, lanes), lambda t, i, j: inside[t - 1, i, j] + state[t - 1, i, lanes - 1], name="step"

@@ -6,7 +6,8 @@ from autosched import te, template, workload
 @workload
 def depthwise_conv2d(batch=1, channels=128, height=56, width=56, kernel=3, stride=1, pad=1, dtype="float32"):
     """image[batch, channels, height, width], weight[channels, 1, kernel, kernel] ->
-    depthwise_conv2d[batch, channels, rows, columns]."""
+    depthwise_conv2d[batch, channels, rows, columns]. Halves are summed and given as float32."""
+    sums = "float32" if dtype == "float16" else dtype
     image = te.placeholder((batch, channels, height, width), dtype, name="image")
     weight = te.placeholder((channels, 1, kernel, kernel), dtype, name="weight")
     padded = te.compute(
@@ -21,7 +22,10 @@ def depthwise_conv2d(batch=1, channels=128, height=56, width=56, kernel=3, strid
     ky, kx = te.reduce_axis((0, kernel), "ky"), te.reduce_axis((0, kernel), "kx")
     conv = te.compute(
         (batch, channels, (height + 2 * pad - kernel) // stride + 1, (width + 2 * pad - kernel) // stride + 1),
-        lambda n, c, y, x: te.sum(padded[n, c, y * stride + ky, x * stride + kx] * weight[c, 0, ky, kx], axis=(ky, kx)),
+        lambda n, c, y, x: te.sum(
+            padded[n, c, y * stride + ky, x * stride + kx].astype(sums) * weight[c, 0, ky, kx].astype(sums),
+            axis=(ky, kx),
+        ),
         name="depthwise_conv2d",
     )
     return image, weight, conv

@@ -21,20 +21,26 @@ def layer_norm(rows=1024, columns=1024, dtype="float32"):
     """x[rows, columns], gamma[columns], beta[columns] -> (x - mean) / sqrt(variance + 1e-5) * gamma + beta.
 
     The variance is the mean of squared distances from the mean: the mean of squares less the square
-    of the mean would need one pass less, and loses every digit where the mean is large.
+    of the mean would need one pass less, and loses every digit where the mean is large. Halves are summed
+    in float32, and rounded once.
     """
+    sums = "float32" if dtype == "float16" else dtype
     x = te.placeholder((rows, columns), dtype, name="x")
     gamma = te.placeholder((columns,), dtype, name="gamma")
     beta = te.placeholder((columns,), dtype, name="beta")
-    share = te.const(1 / max(columns, 1), dtype)
+    share = te.const(1 / max(columns, 1), sums)
     k = te.reduce_axis((0, columns), name="k")
-    total = te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), name="total")
+    total = te.compute((rows,), lambda i: te.sum(x[i, k], axis=k, dtype=sums), name="total")
     mean = te.compute((rows,), lambda i: total[i] * share, name="mean")
-    distance = te.compute((rows, columns), lambda i, j: x[i, j] - mean[i], name="distance")
+    distance = te.compute((rows, columns), lambda i, j: x[i, j].astype(sums) - mean[i], name="distance")
     c = te.reduce_axis((0, columns), name="c")
     squares = te.compute((rows,), lambda i: te.sum(distance[i, c] * distance[i, c], axis=c), name="squares")
-    scale = te.compute((rows,), lambda i: te.rsqrt(squares[i] * share + te.const(EPSILON, dtype)), name="scale")
-    result = te.compute((rows, columns), lambda i, j: distance[i, j] * scale[i] * gamma[j] + beta[j], name="layer_norm")
+    scale = te.compute((rows,), lambda i: te.rsqrt(squares[i] * share + te.const(EPSILON, sums)), name="scale")
+    result = te.compute(
+        (rows, columns),
+        lambda i, j: (distance[i, j] * scale[i] * gamma[j] + beta[j]).astype(dtype),
+        name="layer_norm",
+    )
     return x, gamma, beta, result
 
 

@@ -20,19 +20,21 @@ def matrix(rows=4096, columns=4096, dtype="float32"):
 
 @workload(inputs=matrix)
 def row_sum(rows=4096, columns=4096, dtype="float32"):
-    """data[rows, columns] -> sums[rows]; integers wrap."""
+    """data[rows, columns] -> sums[rows]; integers wrap, halves are summed and given as float32."""
+    of = "float32" if dtype == "float16" else dtype
     data = te.placeholder((rows, columns), dtype, name="data")
     k = te.reduce_axis((0, columns), "k")
-    sums = te.compute((rows,), lambda i: te.sum(data[i, k], axis=k), name="row_sum")
+    sums = te.compute((rows,), lambda i: te.sum(data[i, k], axis=k, dtype=of), name="row_sum")
     return data, sums
 
 
 @workload(inputs=matrix)
 def column_sum(rows=4096, columns=4096, dtype="float32"):
-    """data[rows, columns] -> sums[columns]; integers wrap."""
+    """data[rows, columns] -> sums[columns]; integers wrap, halves are summed and given as float32."""
+    of = "float32" if dtype == "float16" else dtype
     data = te.placeholder((rows, columns), dtype, name="data")
     k = te.reduce_axis((0, rows), "k")
-    sums = te.compute((columns,), lambda j: te.sum(data[k, j], axis=k), name="column_sum")
+    sums = te.compute((columns,), lambda j: te.sum(data[k, j], axis=k, dtype=of), name="column_sum")
     return data, sums
 
 

@@ -15,16 +15,17 @@ def scores(rows=1024, columns=1024, dtype="float32"):
 def softmax(rows=1024, columns=1024, dtype="float32"):
     """x[rows, columns] -> exp(x - max) / sum(exp(x - max)) of each row.
 
-    Subtracting the largest of the row keeps every exponential in range.
+    Subtracting the largest of the row keeps every exponential in range. Halves are summed in float32.
     """
+    sums = "float32" if dtype == "float16" else dtype
     x = te.placeholder((rows, columns), dtype, name="x")
     k = te.reduce_axis((0, columns), name="k")
     largest = te.compute((rows,), lambda i: te.max(x[i, k], axis=k), name="largest")
-    power = te.compute((rows, columns), lambda i, j: te.exp(x[i, j] - largest[i]), name="power")
+    power = te.compute((rows, columns), lambda i, j: te.exp(x[i, j].astype(sums) - largest[i].astype(sums)), name="power")
     c = te.reduce_axis((0, columns), name="c")
     total = te.compute((rows,), lambda i: te.sum(power[i, c], axis=c), name="total")
-    scale = te.compute((rows,), lambda i: te.const(1, dtype) / total[i], name="scale")
-    result = te.compute((rows, columns), lambda i, j: power[i, j] * scale[i], name="softmax")
+    scale = te.compute((rows,), lambda i: te.const(1, sums) / total[i], name="scale")
+    result = te.compute((rows, columns), lambda i, j: (power[i, j] * scale[i]).astype(dtype), name="softmax")
     return x, result
 
 

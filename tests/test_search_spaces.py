@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cuda_emulation import with_emulated_cuda
 
+from autosched.building import build
 from autosched.codegen import compile_function
 from autosched.codegen.nvrtc import compile_cuda_source, find_nvrtc
 from autosched.measure.verify import allowed_error, compare
@@ -26,6 +27,7 @@ _CONVOLUTIONS: list[dict[str, Any]] = [
     {"height": 9, "width": 11, "cin": 3, "cout": 20},
     {"batch": 2, "height": 6, "width": 31, "cin": 2, "cout": 33, "kernel": 2, "pad": 0},
     {"height": 5, "width": 7, "cin": 18, "cout": 40, "kernel": 1, "pad": 0},
+    {"height": 6, "width": 7, "cin": 5, "cout": 36, "dtype": "float16"},
     {"height": 15, "width": 13, "cin": 3, "cout": 6, "kernel": 7, "stride": 2, "pad": 3, "dtype": "float64"},
 ]
 
@@ -50,11 +52,13 @@ SMALL: dict[str, list[dict[str, Any]]] = {
     "tanh_chain": [{"size": 1000}, {"size": 1, "dtype": "float16"}],
     "softmax": [
         {"rows": 7, "columns": 50},
+        {"rows": 9, "columns": 90, "dtype": "float16"},
         {"rows": 33, "columns": 1},
         {"rows": 5, "columns": 300, "dtype": "float64"},
     ],
     "layer_norm": [
         {"rows": 7, "columns": 50},
+        {"rows": 9, "columns": 90, "dtype": "float16"},
         {"rows": 33, "columns": 1},
         {"rows": 5, "columns": 300, "dtype": "float64"},
     ],
@@ -62,11 +66,14 @@ SMALL: dict[str, list[dict[str, Any]]] = {
     "cumsum": [
         {"rows": 7, "columns": 50, "axis": 1},
         {"rows": 33, "columns": 50, "axis": 0},
+        {"rows": 7, "columns": 50, "axis": 1, "dtype": "float16"},
+        {"rows": 33, "columns": 50, "axis": 0, "dtype": "float16"},
         {"rows": 5, "columns": 3, "axis": 1, "dtype": "float64"},
         {"rows": 1, "columns": 1, "axis": 0, "dtype": "int32"},
     ],
     "row_sum": [
         {"rows": 13, "columns": 301},
+        {"rows": 13, "columns": 90, "dtype": "float16"},
         {"rows": 5, "columns": 1, "dtype": "float64"},
         {"rows": 9, "columns": 77, "dtype": "int16"},
     ],
@@ -95,6 +102,7 @@ SMALL: dict[str, list[dict[str, Any]]] = {
     "conv2d_nhwc": _CONVOLUTIONS,
     "depthwise_conv2d": [
         {"channels": 5, "height": 9, "width": 21},
+        {"channels": 5, "height": 9, "width": 21, "dtype": "float16"},
         {"batch": 2, "channels": 3, "height": 17, "width": 7, "kernel": 5, "stride": 2, "pad": 2, "dtype": "float64"},
     ],
 }
@@ -137,6 +145,21 @@ def _check_points(name: str, given: dict[str, Any], target: Target, count: int) 
             for a, b, r in zip(results, wanted, work.roundings(target), strict=True):
                 wrong = compare(a, b, *allowed_error(b, None, None, r), rounding=r)
                 assert not wrong, f"{sketch.name} with {point}: {wrong}"
+
+
+@pytest.mark.parametrize("centre", [0, 100])
+@pytest.mark.parametrize("name", ["row_sum", "column_sum", "gemv", "layer_norm", "softmax"])
+def test_sums_of_halves_lose_nothing(name: str, centre: int, tmp_path: Path) -> None:
+    """4,096 terms: as halves, a sum stands still at 2,048 times its terms."""
+    rows, columns = (4096, 4) if name == "column_sum" else (4, 4096)
+    half, exact = (_workload(name, {"rows": rows, "columns": columns, "dtype": t})[0] for t in ("float16", "float64"))
+    rng = np.random.default_rng(1)
+    inputs = [(rng.normal(size=a.shape) * 0.5 + centre).astype(a.dtype) for a in half.sample_inputs({})]
+    wanted = exact.reference([a.astype("float64") for a in inputs])
+    for found in (half.reference(inputs)[0], build(half, "llvm", records=str(tmp_path))(*inputs)):
+        rounded = wanted[0].astype(found.dtype).astype("float64")
+        scale = np.abs(wanted[0]) + (np.abs(inputs[-1].astype("float64")) if name == "layer_norm" else 0)
+        assert (np.abs(found.astype("float64") - rounded) <= 1e-3 * scale + 2.0**-24).all()
 
 
 @pytest.mark.parametrize(("name", "given"), CASES, ids=IDS)

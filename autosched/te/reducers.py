@@ -182,11 +182,22 @@ def _built_in(combiner: str) -> Callable[..., Expr]:
     def plain(a: object, b: object) -> Expr:
         return ir.binary(BUILT_IN[combiner], a, b)
 
-    def reduce(expr: object, *more: object, axis: object = None, where: object = None, init: object = None) -> Expr:
+    def reduce(
+        expr: object,
+        *more: object,
+        axis: object = None,
+        where: object = None,
+        init: object = None,
+        dtype: object = None,
+    ) -> Expr:
         over, where, init = _over(f"te.{combiner}", more, axis, where, init)
+        if over is None and dtype is not None:
+            raise UsageError(
+                "there is no axis to accumulate over", asked=f"te.{combiner}(..., dtype={dtype!r})", legal="axis="
+            )
         if over is None:  # te.min(a, b), as in TVM
             return _directly(plain, [expr, *more], f"te.{combiner}")
-        source = as_expr(expr)
+        source = as_expr(expr) if dtype is None else ir.cast(dtype, expr)
         if source.dtype.is_bool:
             source = ir.cast("int32", source)
         return _reductions(combiner, f"te.{combiner}", (source,), over, where, init)[0]
@@ -195,7 +206,9 @@ def _built_in(combiner: str) -> Callable[..., Expr]:
     reduce.__doc__ = f"""`{combiner}` of `expr` over reduce axes, or of two or more plain operands.
 
     `where` is a condition over the axes: points where it does not hold take no part. `init` is what
-    the result begins with: a number, or an element of a tensor. Bool is reduced as int32.
+    the result begins with: a number, or an element of a tensor. `dtype` is the type to accumulate in,
+    and the result's: `expr` is converted to it first. Without it, sums of float16 and of small integers
+    stay float16 and small. Bool is reduced as int32.
     """
     return reduce
 

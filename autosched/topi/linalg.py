@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from autosched import te
 from autosched.errors import UsageError
+from autosched.ir.dtype import DType, promote
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
+from autosched.topi.precision import accumulator, narrowed
 from autosched.topi.shapes import axis_of, product, same
 from autosched.topi.transform import reshape, transpose
 
@@ -30,9 +33,9 @@ def matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False)
     def body(i: Expr, j: Expr) -> object:
         left = a(k, i) if transp_a else a(i, k)
         right = b(j, k) if transp_b else b(k, j)
-        return te.sum(left * right, axis=k)
+        return te.sum(_product(left, right), axis=k)
 
-    return te.compute((rows, columns), body, name="T_matmul", tag=MATMUL)
+    return narrowed(te.compute((rows, columns), body, name="T_matmul", tag=MATMUL), _type_of(a, b))
 
 
 def tensordot(a: Tensor, b: Tensor, axes: object = 2) -> Tensor:
@@ -57,9 +60,9 @@ def tensordot(a: Tensor, b: Tensor, axes: object = 2) -> Tensor:
         left = iter(i)
         one = a(*(of_a[k] if k in of_a else next(left) for k in range(a.ndim)))
         two = b(*(of_b[k] if k in of_b else next(left) for k in range(b.ndim)))
-        return te.sum(one * two, axis=over) if over else one * two
+        return te.sum(_product(one, two), axis=over) if over else one * two
 
-    return te.compute(tuple(shape), body, name="T_tensordot", tag=MATMUL)
+    return narrowed(te.compute(tuple(shape), body, name="T_tensordot", tag=MATMUL), _type_of(a, b))
 
 
 def einsum(subscripts: str, *operand: Tensor) -> Tensor:
@@ -87,12 +90,21 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
     def body(*i: Expr) -> object:
         at: dict[str, Any] = {**dict(zip(out, i, strict=True)), **over}
         factors = [t(*(at[x] for x in part)) for part, t in zip(inputs, operand, strict=True)]
-        value = factors[0]
-        for f in factors[1:]:
-            value = value * f
-        return te.sum(value, axis=list(over.values())) if over else value
+        return te.sum(_product(*factors), axis=list(over.values())) if over else _product(*factors)
 
-    return te.compute(tuple(extent[x] for x in out), body, name="T_einsum", tag=EINSUM)
+    made = te.compute(tuple(extent[x] for x in out), body, name="T_einsum", tag=EINSUM)
+    return narrowed(made, _type_of(*operand))
+
+
+def _type_of(*operands: Tensor) -> DType:
+    """The type of a product of elements."""
+    return reduce(promote, (t.dtype for t in operands))
+
+
+def _product(*factors: Expr) -> Expr:
+    """A product in the type of sums."""
+    sums = accumulator(reduce(promote, (f.dtype for f in factors)))
+    return reduce(lambda a, b: a * b, (f.astype(sums) for f in factors))
 
 
 def _cumulative(name: str, combine: Callable[[Expr, Expr], Expr], identity: int) -> Callable[..., Tensor]:
@@ -102,7 +114,8 @@ def _cumulative(name: str, combine: Callable[[Expr, Expr], Expr], identity: int)
         at = axis_of(data, axis, f"topi.{name}")
         order = [at, *(k for k in range(data.ndim) if k != at)]
         source = transpose(data, order) if at else data
-        of = data.dtype if dtype is None else dtype
+        result_type = data.dtype if dtype is None else dtype
+        of = accumulator(result_type)
         state = te.placeholder(source.shape, of, f"{name}_state")
         shift = int(exclusive)
 
@@ -118,7 +131,7 @@ def _cumulative(name: str, combine: Callable[[Expr, Expr], Expr], identity: int)
         )
         result = te.scan(init, update, state, inputs=[source], name=name)
         back = [order.index(k) for k in range(data.ndim)]
-        return transpose(result, back) if at else result
+        return narrowed(transpose(result, back) if at else result, result_type)
 
     operator.__name__ = name
     operator.__doc__ = f"""`{name}` along an axis, or of all elements in row-major order.

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autosched import te
+from autosched.ir import expr as ir
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import IterVar, Tensor
+from autosched.topi.precision import accumulator, narrowed
 from autosched.topi.shapes import axes_of, product, same
 
 __all__ = ["COMM_REDUCE", "all", "any", "argmax", "argmin", "collapse_sum", "max", "mean", "min", "prod", "sum"]
@@ -74,8 +76,28 @@ def _truth(e: Expr) -> Expr:
     return e if e.dtype.is_bool else e != 0
 
 
-sum = _reduction("sum", te.sum)
-prod = _reduction("prod", te.prod)
+def _accumulated(name: str, reducer: Callable[..., Expr]) -> Callable[..., Tensor]:
+    def operator(data: Tensor, axis: object = None, keepdims: bool = False, dtype: object = None) -> Tensor:
+        result = data.dtype if dtype is None else dtype
+        sums = accumulator(result)
+        return narrowed(_reduction(name, reducer, lambda e: ir.cast(sums, e))(data, axis, keepdims), result)
+
+    operator.__name__ = name
+    operator.__doc__ = f"""`{name}` over `axis`: one, several, or all of them for None.
+
+    With `keepdims`, what was reduced stays as a dimension of 1. `dtype` is the result's type, by default
+    that of `data`; float16 is accumulated in float32.
+
+    >>> from autosched import te, topi
+    >>> A = te.placeholder((4, 8), name="A")
+    >>> topi.{name}(A, axis=1).shape
+    (4,)
+    """
+    return operator
+
+
+sum = _accumulated("sum", te.sum)
+prod = _accumulated("prod", te.prod)
 max = _reduction("max", te.max)
 min = _reduction("min", te.min)
 
@@ -96,14 +118,20 @@ all = _of_truths("all", te.min)
 any = _of_truths("any", te.max)
 
 
-def mean(data: Tensor, axis: object = None, keepdims: bool = False) -> Tensor:
-    """The mean over `axis`."""
+def mean(data: Tensor, axis: object = None, keepdims: bool = False, dtype: object = None) -> Tensor:
+    """The mean over `axis`, of type `dtype` (by default that of `data`); float16 is summed in float32."""
+    result = data.dtype if dtype is None else dtype
     axes = _Axes(data, axis, keepdims, "mean")
-    total = sum(data, axis, keepdims)
+    sums = accumulator(result)
+    total = sum(data, axis, keepdims, sums)
     count: Expr = te.const(1)
     for k in axes.chosen:
         count = count * data.shape[k]
-    return te.compute(total.shape, lambda *i: total(*i) / count.astype(data.dtype), name="T_mean", tag="elemwise")
+
+    def body(*i: Expr) -> Expr:
+        return ir.cast(result, total(*i) / count.astype(sums))
+
+    return te.compute(total.shape, body, name="T_mean", tag="elemwise")
 
 
 def _index_of(name: str, reducer: Callable[..., Any]) -> Callable[..., Tensor]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from autosched import te
+from autosched.ir import expr as ir
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
 from autosched.topi.elementwise import elementwise
+from autosched.topi.precision import accumulator
 from autosched.topi.shapes import axis_of
 
 __all__ = ["fast_softmax", "leaky_relu", "log_softmax", "prelu", "relu", "softmax"]
@@ -37,9 +39,17 @@ class _Along:
     def __init__(self, x: Tensor, axis: int, name: str) -> None:
         self.x, self.at = x, axis_of(x, axis, f"topi.nn.{name}")
         self.shape = [d for k, d in enumerate(x.shape) if k != self.at]
+        self.sums = accumulator(x.dtype)
 
     def others(self, i: Sequence[Expr]) -> list[Expr]:
         return [e for k, e in enumerate(i) if k != self.at]
+
+    def below(self, top: Tensor, i: Sequence[Expr]) -> Expr:
+        """How far an element lies below the greatest, in the type of sums."""
+        return self.x(*i).astype(self.sums) - top(*self.others(i)).astype(self.sums)
+
+    def power(self, top: Tensor, i: Sequence[Expr]) -> Expr:
+        return te.exp(self.below(top, i))
 
     def reduced(self, combine: Callable[..., Expr], source: Callable[..., Expr], name: str) -> Tensor:
         k = te.reduce_axis((0, self.x.shape[self.at]), "k")
@@ -59,11 +69,13 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """
     along = _Along(x, axis, "softmax")
     top = along.reduced(te.max, lambda *i: x(*i), "T_softmax_maxelem")
-    power = te.compute(x.shape, lambda *i: te.exp(x(*i) - top(*along.others(i))), name="T_softmax_exp")
+    power = te.compute(x.shape, lambda *i: along.power(top, i), name="T_softmax_exp")
     total = along.reduced(te.sum, lambda *i: power(*i), "T_softmax_expsum")
-    return te.compute(
-        x.shape, lambda *i: power(*i) / total(*along.others(i)), name="T_softmax_norm", tag="softmax_output"
-    )
+
+    def body(*i: Expr) -> object:
+        return ir.cast(x.dtype, power(*i) / total(*along.others(i)))
+
+    return te.compute(x.shape, body, name="T_softmax_norm", tag="softmax_output")
 
 
 #: exponentials are fast as they are
@@ -74,10 +86,10 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """The logarithm of softmax, without its loss of digits."""
     along = _Along(x, axis, "log_softmax")
     top = along.reduced(te.max, lambda *i: x(*i), "T_softmax_maxelem")
-    total = along.reduced(te.sum, lambda *i: te.exp(x(*i) - top(*along.others(i))), "T_softmax_expsum")
+    total = along.reduced(te.sum, lambda *i: along.power(top, i), "T_softmax_expsum")
 
     def body(*i: Expr) -> object:
         rest = along.others(i)
-        return x(*i) - top(*rest) - te.log(total(*rest))
+        return ir.cast(x.dtype, along.below(top, i) - te.log(total(*rest)))
 
     return te.compute(x.shape, body, name="T_log_softmax", tag="log_softmax_output")

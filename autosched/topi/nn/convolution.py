@@ -15,6 +15,7 @@ from autosched.ir.expr import Expr, as_expr
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
 from autosched.topi.nn.padding import dilate, pad, pads
+from autosched.topi.precision import accumulator, narrowed
 from autosched.topi.shapes import Dim, number, pair, same, windows
 
 __all__ = [
@@ -71,7 +72,8 @@ def convolution(
             asked=asked,
             legal="as many of them",
         )
-    of = data.dtype if out_dtype is None else out_dtype
+    final = data.dtype if out_dtype is None else out_dtype
+    of = accumulator(final)
     low, high = ([p.get(x, 0) for x in data_layout] for p in (before, after))
     padded = pad(data, low, high, name="pad_temp")
     out = {x: windows(size[x], kernel[x], step[x], spread[x], before[x], after[x]) for x in space}
@@ -88,7 +90,8 @@ def convolution(
         factor = weight(*({"O": at["C"], "I": c, **r}[x] for x in kernel_layout))
         return te.sum(element.astype(of) * factor.astype(of), axis=[c, *r.values()])
 
-    return te.compute(tuple(shape[x] for x in data_layout), body, name=f"{tag}_{data_layout.lower()}", tag=tag)
+    made = te.compute(tuple(shape[x] for x in data_layout), body, name=f"{tag}_{data_layout.lower()}", tag=tag)
+    return narrowed(made, final)
 
 
 def _check(data: Tensor, weight: Tensor, data_layout: str, kernel_layout: str, space: list[str], asked: str) -> None:
@@ -267,7 +270,8 @@ def _depthwise(
     out = {x: windows(size[x], taps[x], step[x], spread[x], before[x], after[x]) for x in "HW"}
     shape = {"N": size["N"], "C": simplify(taps["O"] * taps["I"]), **out}
     r = {x: te.reduce_axis((0, taps[x]), f"d{k}") for x, k in zip("HW", "ij", strict=True)}
-    result = data.dtype if of is None else of
+    final = data.dtype if of is None else of
+    result = accumulator(final)
 
     def body(*i: Expr) -> object:
         at: dict[str, Any] = dict(zip(layout, i, strict=True))
@@ -278,7 +282,7 @@ def _depthwise(
         return te.sum(element.astype(result) * factor.astype(result), axis=list(r.values()))
 
     name = f"depthwise_conv2d_{layout.lower()}"
-    return te.compute(tuple(shape[x] for x in layout), body, name="DepthwiseConv2d", tag=name)
+    return narrowed(te.compute(tuple(shape[x] for x in layout), body, name="DepthwiseConv2d", tag=name), final)
 
 
 def depthwise_conv2d_nchw(
@@ -318,14 +322,16 @@ def _transposed(
     out = [simplify(d - (t - 1)) for d, t in zip(padded.shape[2:], taps, strict=True)]
     c = te.reduce_axis((0, data.shape[1]), "dc")
     r = [te.reduce_axis((0, t), f"d{x.lower()}") for t, x in zip(taps, space, strict=True)]
-    result = data.dtype if of is None else of
+    final = data.dtype if of is None else of
+    result = accumulator(final)
 
     def body(n: Expr, o: Expr, *i: Expr) -> object:
         element = padded(n, c, *(x + k for x, k in zip(i, r, strict=True)))
         factor = kernel(c, o, *(t - 1 - k.var for t, k in zip(taps, r, strict=True)))
         return te.sum(element.astype(result) * factor.astype(result), axis=[c, *r])
 
-    return te.compute((data.shape[0], kernel.shape[1], *out), body, name="compute", tag=asked.rpartition(".")[2])
+    made = te.compute((data.shape[0], kernel.shape[1], *out), body, name="compute", tag=asked.rpartition(".")[2])
+    return narrowed(made, final)
 
 
 def conv2d_transpose_nchw(
@@ -375,10 +381,12 @@ def conv2d_NCHWc(
     ow = windows(width, kw, sw, dw, left, right)
     chunk, c = te.reduce_axis((0, chunks), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
     y, x = te.reduce_axis((0, kh), "kh"), te.reduce_axis((0, kw), "kw")
-    of = data.dtype if out_dtype is None else out_dtype
+    final = data.dtype if out_dtype is None else out_dtype
+    of = accumulator(final)
 
     def body(b: Expr, oc: Expr, h: Expr, w: Expr, o: Expr) -> object:
         element = padded(b, chunk, h * sh + y.var * dh, w * sw + x.var * dw, c)
         return te.sum(element.astype(of) * kernel(oc, chunk, y, x, c, o).astype(of), axis=[chunk, y, x, c])
 
-    return te.compute((n, outer, oh, ow, o_block), body, name="conv2d_NCHWc", tag="conv2d_NCHWc")
+    made = te.compute((n, outer, oh, ow, o_block), body, name="conv2d_NCHWc", tag="conv2d_NCHWc")
+    return narrowed(made, final)

@@ -6,6 +6,7 @@ from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import Tensor
+from autosched.topi.precision import accumulator, narrowed
 from autosched.topi.shapes import broadcast_shapes, product, same
 
 __all__ = ["batch_matmul", "bias_add", "dense", "flatten", "matmul"]
@@ -19,14 +20,15 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Tensor:
-    """A matrix product with an optional bias for each column, summed in `out_dtype`."""
+    """A matrix product of type `out_dtype` with an optional bias for each column; float16 is summed in float32."""
     if tensor_a.ndim != 2 or tensor_b.ndim != 2:
         raise UsageError(f"{tensor_a!r} and {tensor_b!r} are not matrices", asked="topi.nn.matmul", legal="two of them")
     rows, inner = (tensor_a.shape[1], tensor_a.shape[0]) if transpose_a else tensor_a.shape
     other, columns = (tensor_b.shape[1], tensor_b.shape[0]) if transpose_b else tensor_b.shape
     if not same(inner, other):
         raise UsageError(f"{inner!r} columns meet {other!r} rows", asked="topi.nn.matmul", legal="as many of them")
-    of = tensor_a.dtype if out_dtype is None else out_dtype
+    result = tensor_a.dtype if out_dtype is None else out_dtype
+    of = accumulator(result)
     k = te.reduce_axis((0, inner), "k")
 
     def body(i: Expr, j: Expr) -> object:
@@ -35,7 +37,7 @@ def matmul(
         return te.sum(left.astype(of) * right.astype(of), axis=k)
 
     made = te.compute((rows, columns), body, name=f"T_matmul_{'NT'[transpose_a]}{'NT'[transpose_b]}", tag="dense")
-    return made if bias is None else bias_add(made, bias)
+    return narrowed(made if bias is None else bias_add(made, bias), result)
 
 
 def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: object = None) -> Tensor:
@@ -77,7 +79,8 @@ def batch_matmul(
     columns, other = tensor_b.shape[1:] if transpose_b else reversed(tensor_b.shape[1:])
     if not same(inner, other):
         raise UsageError(f"{inner!r} columns meet {other!r} rows", asked=asked, legal="as many of them")
-    of = tensor_a.dtype if out_dtype is None else out_dtype
+    result = tensor_a.dtype if out_dtype is None else out_dtype
+    of = accumulator(result)
     k = te.reduce_axis((0, inner), "k")
 
     def body(b: Expr, i: Expr, j: Expr) -> object:
@@ -87,7 +90,7 @@ def batch_matmul(
         return te.sum(left.astype(of) * right.astype(of), axis=k)
 
     name = f"T_batch_matmul_{'NT'[transpose_a]}{'NT'[transpose_b]}"
-    return te.compute((batch, rows, columns), body, name=name, tag="batch_matmul")
+    return narrowed(te.compute((batch, rows, columns), body, name=name, tag="batch_matmul"), result)
 
 
 def flatten(data: Tensor) -> Tensor:

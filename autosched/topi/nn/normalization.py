@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 from autosched import te
 from autosched.errors import UsageError
+from autosched.ir import expr as ir
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
 from autosched.topi.nn.padding import pad
+from autosched.topi.precision import accumulator
 from autosched.topi.reduction import mean
 from autosched.topi.shapes import axes_of, axis_of, number
 from autosched.topi.transform import reshape
@@ -28,15 +30,16 @@ __all__ = [
 def _normalized(
     data: Tensor, axes: Sequence[int], epsilon: float, scaled: Callable[[Expr, Sequence[Expr]], Expr], name: str
 ) -> Tensor:
-    """Mean 0 and variance 1 over `axes`, in two passes; then `scaled`."""
-    centre = mean(data, list(axes))
+    """Mean 0 and variance 1 over `axes`, in two passes; then `scaled`. Nothing is rounded to float16 on the way."""
+    sums = accumulator(data.dtype)
+    centre = mean(data, list(axes), dtype=sums)
 
     def rest(i: Sequence[Expr]) -> list[Expr]:
         return [e for k, e in enumerate(i) if k not in axes]
 
     square = te.compute(
         data.shape,
-        lambda *i: (data(*i) - centre(*rest(i))) * (data(*i) - centre(*rest(i))),
+        lambda *i: (data(*i).astype(sums) - centre(*rest(i))) * (data(*i).astype(sums) - centre(*rest(i))),
         name=f"{name}_square",
         tag="injective",
     )
@@ -44,8 +47,8 @@ def _normalized(
 
     def body(*i: Expr) -> object:
         r = rest(i)
-        value = (data(*i) - centre(*r)) * te.rsqrt(variance(*r) + te.const(epsilon, data.dtype))
-        return scaled(value, i)
+        value = (data(*i).astype(sums) - centre(*r)) * te.rsqrt(variance(*r) + te.const(epsilon, sums))
+        return ir.cast(data.dtype, scaled(value, i))
 
     return te.compute(data.shape, body, name=name, tag="injective")
 
@@ -103,13 +106,18 @@ def group_norm(
 def rms_norm(data: Tensor, weight: Tensor, axis: object, epsilon: float = 1e-5) -> Tensor:
     """Divided by the root of the mean of squares over `axis`, and scaled."""
     axes = axes_of(data, axis, "topi.nn.rms_norm")
-    square = te.compute(data.shape, lambda *i: data(*i) * data(*i), name="T_rms_square", tag="injective")
+    sums = accumulator(data.dtype)
+
+    def squared(*i: Expr) -> Expr:
+        return data(*i).astype(sums) * data(*i).astype(sums)
+
+    square = te.compute(data.shape, squared, name="T_rms_square", tag="injective")
     power = mean(square, axes)
 
     def body(*i: Expr) -> object:
         rest = [e for k, e in enumerate(i) if k not in axes]
-        scale = te.rsqrt(power(*rest) + te.const(epsilon, data.dtype))
-        return data(*i) * scale * weight(*(i[k] for k in axes))
+        scale = te.rsqrt(power(*rest) + te.const(epsilon, sums))
+        return ir.cast(data.dtype, data(*i).astype(sums) * scale * weight(*(i[k] for k in axes)))
 
     return te.compute(data.shape, body, name="T_rms_norm", tag="injective")
 
@@ -134,29 +142,34 @@ def batch_norm(
     """
     at = axis_of(data, axis, "topi.nn.batch_norm")
     others = [k for k in range(data.ndim) if k != at]
-    centre, variance = moving_mean, moving_var
+    centre, variance, sums = moving_mean, moving_var, accumulator(data.dtype)
     if training:
-        centre = mean(data, others)
+        centre = mean(data, others, dtype=sums)
 
         def squared(*i: Expr) -> Expr:
-            return (data(*i) - centre(i[at])) * (data(*i) - centre(i[at]))
+            return (data(*i).astype(sums) - centre(i[at])) * (data(*i).astype(sums) - centre(i[at]))
 
         square = te.compute(data.shape, squared, name="T_square", tag="injective")
         variance = mean(square, others)
 
     def body(*i: Expr) -> object:
         c = i[at]
-        value = (data(*i) - centre(c)) * te.rsqrt(variance(c) + te.const(epsilon, data.dtype))
+        value = data(*i).astype(sums) - centre(c).astype(sums)
+        value = value * te.rsqrt(variance(c).astype(sums) + te.const(epsilon, sums))
         value = value * gamma(c) if scale else value
-        return value + beta(c) if center else value
+        return ir.cast(data.dtype, value + beta(c) if center else value)
 
     out = te.compute(data.shape, body, name="T_batch_norm", tag="broadcast")
     if not training:
         return [out, moving_mean, moving_var]
 
     def moved(old: Tensor, new: Tensor, name: str) -> Tensor:
-        step = te.const(momentum, old.dtype)
-        return te.compute(old.shape, lambda c: old(c) + (new(c) - old(c)) * step, name=name, tag="elemwise")
+        step = te.const(momentum, sums)
+
+        def body(c: Expr) -> Expr:
+            return ir.cast(old.dtype, old(c).astype(sums) + (new(c).astype(sums) - old(c).astype(sums)) * step)
+
+        return te.compute(old.shape, body, name=name, tag="elemwise")
 
     return [out, moved(moving_mean, centre, "moving_mean_out"), moved(moving_var, variance, "moving_var_out")]
 
@@ -183,18 +196,19 @@ def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: flo
     if size % 2 != 1:
         raise UsageError("a window needs a middle", asked=f"topi.nn.lrn(size={size})", legal="an odd number")
     at = axis_of(data, axis, "topi.nn.lrn")
+    sums = accumulator(data.dtype)
     reach = [size // 2 if k == at else 0 for k in range(data.ndim)]
     wide = pad(data, reach, reach, name="pad_data")
     r = te.reduce_axis((0, size), "r")
 
     def square(*i: Expr) -> Expr:
-        e = wide(*(x + r if k == at else x for k, x in enumerate(i)))
+        e = wide(*(x + r if k == at else x for k, x in enumerate(i))).astype(sums)
         return te.sum(e * e, axis=r)
 
     total = te.compute(data.shape, square, name="lrn_sum")
 
     def body(*i: Expr) -> object:
-        base = te.const(bias, data.dtype) + te.const(alpha / size, data.dtype) * total(*i)
-        return data(*i) / te.power(base, te.const(beta, data.dtype))
+        base = te.const(bias, sums) + te.const(alpha / size, sums) * total(*i)
+        return ir.cast(data.dtype, data(*i).astype(sums) / te.power(base, te.const(beta, sums)))
 
     return te.compute(data.shape, body, name="T_lrn", tag="injective")

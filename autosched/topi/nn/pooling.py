@@ -7,9 +7,11 @@ from typing import Any
 
 from autosched import te
 from autosched.errors import UsageError
+from autosched.ir import expr as ir
 from autosched.ir.expr import Expr, ceildiv
 from autosched.te.tensor import Tensor
 from autosched.topi.nn.padding import pad, pads
+from autosched.topi.precision import accumulator
 from autosched.topi.shapes import Dim, number, pair, windows
 
 __all__ = ["adaptive_pool", "global_pool", "pool1d", "pool2d", "pool3d"]
@@ -46,6 +48,7 @@ def _pool(
         shape[k] = windows(data.shape[k], taps[k], step[k], spread[k], before[k], after[k], ceil_mode)
         if ceil_mode:  # a last window may reach beyond the padding
             beyond[k] = after[k] + step[k] - 1
+    sums = accumulator(data.dtype)
     value = te.min_value(data.dtype) if pool_type == "max" else te.const(0, data.dtype)
     low, high = ([p.get(k, 0) for k in range(data.ndim)] for p in (before, beyond))
     wide = pad(data, low, high, value, name="pad_temp")
@@ -59,7 +62,7 @@ def _pool(
             tuple(shape), lambda *i: te.max(window(i), axis=list(over.values())), name="pool_max", tag="pool_max"
         )
     total = te.compute(
-        tuple(shape), lambda *i: te.sum(window(i), axis=list(over.values())), name="pool_sum", tag="pool_sum"
+        tuple(shape), lambda *i: te.sum(window(i), axis=list(over.values()), dtype=sums), name="pool_sum", tag="pool_sum"
     )
 
     def count(i: Sequence[Expr]) -> Expr:
@@ -74,9 +77,10 @@ def _pool(
             number_ = number_ * te.max(kept - skipped, te.const(0))
         return te.max(number_, te.const(1))
 
-    return te.compute(
-        total.shape, lambda *i: te.div(total(*i), count(i).astype(data.dtype)), name="pool_avg", tag="elemwise"
-    )
+    def mean(*i: Expr) -> Expr:
+        return ir.cast(data.dtype, te.div(total(*i), count(i).astype(sums)))
+
+    return te.compute(total.shape, mean, name="pool_avg", tag="elemwise")
 
 
 def pool1d(
@@ -149,6 +153,7 @@ def adaptive_pool(data: Tensor, output_size: Sequence[Dim], pool_type: str, layo
     length = {k: number(data.shape[k], asked) for k in axes}
     longest = {k: max(-(-(i + 1) * length[k] // n) - i * length[k] // n for i in range(n)) for k, n in count.items()}
     over = {k: te.reduce_axis((0, longest[k]), f"rv{n}") for n, k in enumerate(axes)}
+    sums = accumulator(data.dtype)
     shape = [count.get(k, d) for k, d in enumerate(data.shape)]
 
     def start(i: Sequence[Expr], k: int) -> Expr:
@@ -160,8 +165,9 @@ def adaptive_pool(data: Tensor, output_size: Sequence[Dim], pool_type: str, layo
     def window(*i: Expr) -> Expr:
         element = data(*(start(i, k) + over[k] if k in over else x for k, x in enumerate(i)))
         inside = te.all(*(start(i, k) + over[k] < end(i, k) for k in axes))
-        combine = te.max if pool_type == "max" else te.sum
-        return combine(element, axis=list(over.values()), where=inside)
+        if pool_type == "max":
+            return te.max(element, axis=list(over.values()), where=inside)
+        return te.sum(element, axis=list(over.values()), where=inside, dtype=sums)
 
     pooled = te.compute(tuple(shape), window, name=f"adaptive_pool_{pool_type}", tag=f"adaptive_pool_{pool_type}")
     if pool_type == "max":
@@ -171,6 +177,6 @@ def adaptive_pool(data: Tensor, output_size: Sequence[Dim], pool_type: str, layo
         elements: Expr = te.const(1)
         for k in axes:
             elements = elements * (end(i, k) - start(i, k))
-        return te.div(pooled(*i), elements.astype(data.dtype))
+        return ir.cast(data.dtype, te.div(pooled(*i), elements.astype(sums)))
 
     return te.compute(pooled.shape, mean, name="adaptive_pool_avg", tag="elemwise")

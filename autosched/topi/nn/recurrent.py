@@ -7,7 +7,8 @@ from collections.abc import Callable
 from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr
-from autosched.te.tensor import Tensor
+from autosched.te.tensor import IterVar, Tensor
+from autosched.topi.precision import accumulator
 from autosched.topi.shapes import number
 
 __all__ = ["lstm"]
@@ -42,15 +43,19 @@ def lstm(
     if number(Wi.shape[0], asked) != 4 * number(hidden, asked) or Wh.shape[0] is not Wi.shape[0]:
         raise UsageError(f"{Wi!r} and {Wh!r}", asked=asked, legal="[4 * hidden, in] and [4 * hidden, hidden]")
     of = Xs.dtype
+    sums = accumulator(of)
     rows = {gate: n * number(hidden, asked) for n, gate in enumerate(weight_layout)}
     k = te.reduce_axis((0, width), "ki")
 
     def time(t: Expr) -> Expr:
         return steps - 1 - t if reverse else t
 
+    def contribution(a: Expr, b: Expr, axis: IterVar) -> Expr:
+        return te.sum(a.astype(sums) * b.astype(sums), axis=axis)
+
     # what the inputs contribute does not depend on the steps before
     from_inputs = te.compute(
-        (steps, batch, Wi.shape[0]), lambda t, b, g: te.sum(Xs(time(t), b, k) * Wi(g, k), axis=k), name="Xi2h"
+        (steps, batch, Wi.shape[0]), lambda t, b, g: contribution(Xs(time(t), b, k), Wi(g, k), k), name="Xi2h"
     )
     length = steps + 1
     h_state = te.placeholder((length, batch, hidden), of, "h_state")
@@ -63,7 +68,7 @@ def lstm(
     c_first = te.compute((1, batch, hidden), first(c_init), name="c_init")
     r = te.reduce_axis((0, hidden), "kh")
     from_state = te.compute(
-        (length, batch, Wi.shape[0]), lambda t, b, g: te.sum(h_state(t - 1, b, r) * Wh(g, r), axis=r), name="s_h2h"
+        (length, batch, Wi.shape[0]), lambda t, b, g: contribution(h_state(t - 1, b, r), Wh(g, r), r), name="s_h2h"
     )
 
     def gate(which: str, t: Expr, b: Expr, j: Expr) -> Expr:
@@ -94,10 +99,10 @@ def _step(
         c_state.shape,
         lambda t, b, j: (
             f_act(gate("F", t, b, j)) * c_state(t - 1, b, j) + f_act(gate("I", t, b, j)) * g_act(gate("G", t, b, j))
-        ),
+        ).astype(c_state.dtype),
         name="c_next",
     )
     h_next = te.compute(
-        c_state.shape, lambda t, b, j: f_act(gate("O", t, b, j)) * h_act(c_next(t, b, j)), name="h_next"
+        c_state.shape, lambda t, b, j: (f_act(gate("O", t, b, j)) * h_act(c_next(t, b, j))).astype(c_state.dtype), name="h_next"
     )
     return h_next, c_next
