@@ -20,12 +20,14 @@ def operands(rows=4096, columns=4096, dtype="float32"):
 
 @workload(inputs=operands)
 def gemv(rows=4096, columns=4096, dtype="float32"):
-    """matrix[rows, columns], vector[columns] -> product[rows]; integers wrap, halves are summed and given as float32."""
+    """matrix[rows, columns], vector[columns] -> product[rows]; integers wrap, sums of halves are float32."""
     sums = "float32" if dtype == "float16" else dtype
     matrix = te.placeholder((rows, columns), dtype, name="matrix")
     vector = te.placeholder((columns,), dtype, name="vector")
     k = te.reduce_axis((0, columns), "k")
-    product = te.compute((rows,), lambda i: te.sum(matrix[i, k].astype(sums) * vector[k].astype(sums), axis=k), name="gemv")
+    product = te.compute(
+        (rows,), lambda i: te.sum(matrix[i, k].astype(sums) * vector[k].astype(sums), axis=k), name="gemv"
+    )
     return matrix, vector, product
 
 

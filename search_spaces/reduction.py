@@ -20,7 +20,7 @@ def matrix(rows=4096, columns=4096, dtype="float32"):
 
 @workload(inputs=matrix)
 def row_sum(rows=4096, columns=4096, dtype="float32"):
-    """data[rows, columns] -> sums[rows]; integers wrap, halves are summed and given as float32."""
+    """data[rows, columns] -> sums[rows]; integers wrap, sums of halves are float32."""
     of = "float32" if dtype == "float16" else dtype
     data = te.placeholder((rows, columns), dtype, name="data")
     k = te.reduce_axis((0, columns), "k")
@@ -30,7 +30,7 @@ def row_sum(rows=4096, columns=4096, dtype="float32"):
 
 @workload(inputs=matrix)
 def column_sum(rows=4096, columns=4096, dtype="float32"):
-    """data[rows, columns] -> sums[columns]; integers wrap, halves are summed and given as float32."""
+    """data[rows, columns] -> sums[columns]; integers wrap, sums of halves are float32."""
     of = "float32" if dtype == "float16" else dtype
     data = te.placeholder((rows, columns), dtype, name="data")
     k = te.reduce_axis((0, rows), "k")

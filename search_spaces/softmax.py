@@ -21,7 +21,9 @@ def softmax(rows=1024, columns=1024, dtype="float32"):
     x = te.placeholder((rows, columns), dtype, name="x")
     k = te.reduce_axis((0, columns), name="k")
     largest = te.compute((rows,), lambda i: te.max(x[i, k], axis=k), name="largest")
-    power = te.compute((rows, columns), lambda i, j: te.exp(x[i, j].astype(sums) - largest[i].astype(sums)), name="power")
+    power = te.compute(
+        (rows, columns), lambda i, j: te.exp(x[i, j].astype(sums) - largest[i].astype(sums)), name="power"
+    )
     c = te.reduce_axis((0, columns), name="c")
     total = te.compute((rows,), lambda i: te.sum(power[i, c], axis=c), name="total")
     scale = te.compute((rows,), lambda i: te.const(1, sums) / total[i], name="scale")

@@ -15,6 +15,7 @@ from autosched.ir.expr import Expr, const, is_const, variables
 from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Produce, Stmt, Store, children, expressions
 from autosched.ir.visit import post_order
+from autosched.lower.overflow import overflows
 from autosched.lower.pipeline import lower_structure
 from autosched.schedule.lints import Lint
 from autosched.schedule.schedule import Schedule
@@ -270,7 +271,14 @@ def recomputed(p: _Program) -> Iterator[Lint]:
             yield Lint("recompute", stage.name, why, better)
 
 
+def narrow_arithmetic(p: _Program) -> Iterator[Lint]:
+    """Sums, differences and products of 8- and 16-bit integers that wrap around."""
+    for name, why, better in overflows(p.schedule.outputs):
+        yield Lint("overflow", name, why, better)
+
+
 #: Every rule, in the order of reports.
 LINTS: tuple[Callable[[_Program], Iterator[Lint]], ...] = (
-    races, divergent_barriers, limits, strided_vectors, wide_vectors, copies, parallel_inside, wasted_tails, recomputed,
+    races, divergent_barriers, narrow_arithmetic, limits, strided_vectors, wide_vectors, copies, parallel_inside,
+    wasted_tails, recomputed,
 )  # fmt: skip

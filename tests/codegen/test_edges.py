@@ -29,10 +29,10 @@ from edges import (
 from autosched import te
 from autosched.ir.dtype import SCALAR_DTYPES, dtype
 from autosched.ir.expr import Expr, compare, make
-from autosched.schedule.schedule import create_schedule
-from autosched.testing.oracle import _runner
 from autosched.lower.pipeline import lower_structure
+from autosched.schedule.schedule import create_schedule
 from autosched.target import Target
+from autosched.testing.oracle import _runner
 
 #: how a program is run: the target, the runner, and how many lanes are computed at a time
 BACKENDS = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -156,3 +158,98 @@ def test_templates_have_no_races(name: str, target: str) -> None:
         s = create_schedule(list(workload.outputs))
         t.apply(s, Target.parse(target))
         assert not {"race", "barrier"} & set(kinds(s, target))
+
+
+# -- arithmetic that leaves its type ----------------------------------------------------------------
+
+
+def overflow(body: Callable[..., Any], *types: str, shape: tuple[int, ...] = (8,)) -> list[str]:
+    """What the lint says of a function of elements of these types."""
+    tensors = [te.placeholder(shape, t, name=n) for n, t in zip("ABC", types, strict=False)]
+    out = te.compute(shape, lambda *i: body(*(t(*i) for t in tensors)), name="out")
+    return [str(x) for x in create_schedule(out).check() if x.kind == "overflow"]
+
+
+def test_sums_of_bytes_wrap_around() -> None:
+    (found,) = overflow(lambda a, b: (a + b) / 2, "uint8", "uint8")
+    assert found == (
+        "out: the uint8 A[i0] + B[i0] can reach 510, and uint8 ends at 255: it wraps around [overflow]\n"
+        "  widen an operand first, with .astype('uint16'); where wrapping is meant, say & 255"
+    )
+    assert "can reach -255, and uint8 begins at 0" in overflow(lambda a, b: a - b, "uint8", "uint8")[0]
+    assert "the int16 A[i0]*B[i0] can reach 1073741824" in overflow(lambda a, b: a * b, "int16", "int16")[0]
+    assert "A[i0]*uint8(2)" in overflow(lambda a: a * 2, "uint8")[0], "a literal is weak"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda a, b: a.astype("uint16") + b,
+        lambda a, b: (a.astype("int16") - b).astype("float32"),
+        lambda a, b: (a / 2 + b / 2) + 1,
+        lambda a, b: (a & 15) * (b & 15),
+        lambda a, b: te.min(a, 100) + te.min(b, 100),
+        lambda a, b: te.select(a > b, a - b, b - a),
+        lambda a, b: te.max(a, b) - te.min(a, b),
+        lambda a, b: a.astype("int32") * b * a,
+        lambda a, b: a.astype("float32") * b,
+        lambda a, b: (a % 16) * (b >> 4),
+    ],
+)
+def test_what_fits_is_no_overflow(body: Callable[..., Any]) -> None:
+    assert overflow(body, "uint8", "uint8") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda a, b: (a + b) & 255,
+        lambda a, b: (a * 31 + b) % 64,
+        lambda a, b: (a + b).astype("int8"),
+        lambda a, b: (a * b).astype("int8"),
+    ],
+)
+def test_wrapping_that_is_meant(body: Callable[..., Any]) -> None:
+    assert overflow(body, "uint8", "uint8") == []
+
+
+def test_a_conversion_that_keeps_all_bits_does_not_excuse() -> None:
+    assert overflow(lambda a, b: (a + b).astype("int32"), "uint8", "uint8")
+    assert overflow(lambda a, b: (a + b) & a, "uint8", "uint8")
+
+
+def test_bounds_go_through_stages() -> None:
+    """Sums of three bytes fit into 16 bits, and so do sums of three such sums."""
+    a = te.placeholder((16, 16), "uint8", name="A")
+    wide = te.compute((16, 16), lambda y, x: a[y, x].astype("uint16"), name="wide")
+    rows = te.compute((16, 14), lambda y, x: wide[y, x] + wide[y, x + 1] + wide[y, x + 2], name="rows")
+    out = te.compute((14, 14), lambda y, x: (rows[y, x] + rows[y + 1, x] + rows[y + 2, x]) / 9, name="out")
+    assert [x for x in create_schedule(out).check() if x.kind == "overflow"] == []
+    squares = te.compute((16, 14), lambda y, x: rows[y, x] * rows[y, x], name="squares")
+    assert "585225" in str([x for x in create_schedule(squares).check() if x.kind == "overflow"])
+
+
+def test_long_sums_of_narrow_elements() -> None:
+    a = te.placeholder((300,), "uint8", name="A")
+    n = te.var("n")
+    b = te.placeholder((n,), "uint8", name="B")
+
+    def found(length: object, source: Tensor, **how: Any) -> list[str]:
+        k = te.reduce_axis((0, length), "k")
+        total = te.compute((), lambda: te.sum(source[k], axis=k, **how), name="total")
+        return [str(x) for x in create_schedule(total).check() if x.kind == "overflow"]
+
+    assert "the uint8 sum of A[k] can reach 76500" in found(300, a)[0]
+    assert "te.sum(..., dtype='uint32')" in found(300, a)[0]
+    assert "can grow without a bound" in found(n, b)[0]
+    assert found(300, a, dtype="uint32") == found(n, b, dtype="int32") == []
+    assert found(257, a, dtype="uint16") == []
+    assert "65790" in found(258, a, dtype="uint16")[0]
+
+
+def test_extremes_and_products() -> None:
+    a = te.placeholder((300,), "int8", name="A")
+    k = te.reduce_axis((0, 300), "k")
+    for reducer, is_doubtful in ((te.max, False), (te.min, False), (te.prod, True)):
+        total = te.compute((), lambda r=reducer: r(a[k], axis=k), name="total")
+        assert bool([x for x in create_schedule(total).check() if x.kind == "overflow"]) == is_doubtful

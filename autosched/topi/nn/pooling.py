@@ -62,7 +62,10 @@ def _pool(
             tuple(shape), lambda *i: te.max(window(i), axis=list(over.values())), name="pool_max", tag="pool_max"
         )
     total = te.compute(
-        tuple(shape), lambda *i: te.sum(window(i), axis=list(over.values()), dtype=sums), name="pool_sum", tag="pool_sum"
+        tuple(shape),
+        lambda *i: te.sum(window(i), axis=list(over.values()), dtype=sums),
+        name="pool_sum",
+        tag="pool_sum",
     )
 
     def count(i: Sequence[Expr]) -> Expr:

@@ -103,6 +103,8 @@ def _step(
         name="c_next",
     )
     h_next = te.compute(
-        c_state.shape, lambda t, b, j: (f_act(gate("O", t, b, j)) * h_act(c_next(t, b, j))).astype(c_state.dtype), name="h_next"
+        c_state.shape,
+        lambda t, b, j: (f_act(gate("O", t, b, j)) * h_act(c_next(t, b, j))).astype(c_state.dtype),
+        name="h_next",
     )
     return h_next, c_next
