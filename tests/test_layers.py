@@ -18,11 +18,25 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "autosched"
 
 _BELOW_SPACE = ("errors", "target", "ir", "te", "schedule", "lower")
-_PARTS = (*_BELOW_SPACE, "space", "tir", "topi", "codegen", "runtime", "search", "model", "measure", "records", "raw")
+_PARTS = (
+    *_BELOW_SPACE,
+    "noise",
+    "space",
+    "tir",
+    "topi",
+    "codegen",
+    "runtime",
+    "search",
+    "model",
+    "measure",
+    "records",
+    "raw",
+)
 
 #: package (or single module) -> what it may import besides itself
 LAYERS: dict[str, tuple[str, ...]] = {
     "errors": (),
+    "noise": (),
     "plugins": ("errors",),
     "places": (),
     "deadline": (),
@@ -38,8 +52,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "runtime": ("errors", "target", "ir", "codegen"),
     "model": ("errors", "plugins", "target"),
     "search": ("errors", "plugins", "target", "model"),
-    "measure": ("errors", "places", "target", "te", "schedule", "lower", "codegen", "runtime"),
-    "records": ("errors", "places", "target", "schedule.trace"),
+    "measure": ("errors", "noise", "places", "target", "te", "schedule", "lower", "codegen", "runtime"),
+    "records": ("errors", "noise", "places", "target", "schedule.trace"),
     "raw": ("errors", "target", "ir", "te.rounding", "schedule", "space", "codegen", "runtime", "measure"),
     "testing": _PARTS,
     # where everything meets, each above the one before
@@ -50,13 +64,14 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "simulate": _PARTS,
     "tuning": (*_PARTS, "building"),
     "asking": (*_PARTS, "building"),
-    "kernels": (*_PARTS, "building", "tuning"),
+    "kernels": (*_PARTS, "building", "tuning", "front"),
     "tvm": (*_PARTS, "building", "sanitizing", "tuning"),
     "report": (*_PARTS, "building", "tuning"),
+    "front": (*_PARTS, "building", "tuning", "report"),
     "explaining": (*_PARTS, "building", "report"),
     "cli": (*_PARTS, "building", "tuning", "kernels", "report", "explaining", "simulate", "__init__"),
     "__main__": ("cli",),
-    "__init__": (*_PARTS, "building", "sanitizing", "tuning", "asking", "kernels", "explaining", "tvm"),
+    "__init__": (*_PARTS, "building", "sanitizing", "tuning", "asking", "kernels", "explaining", "front", "tvm"),
 }
 
 #: modules that are held to more than their package is: the oracles share no code with what they judge

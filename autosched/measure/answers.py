@@ -43,6 +43,7 @@ class RunAnswer:
     raced: bool
     recycle: bool
     device_error: bool
+    strain: float = 0.0
 
 
 def read_build(reply: dict[str, Any]) -> BuildAnswer:
@@ -84,6 +85,7 @@ def _read_run(reply: dict[str, Any], statuses: tuple[str, ...]) -> RunAnswer:
         raced=reply.get("raced") is True,
         recycle=reply.get("recycle") is True,
         device_error=reply.get("device_error") is True,
+        strain=_seconds(reply, "strain") if "strain" in reply else 0.0,
     )
 
 

@@ -127,7 +127,7 @@ class Batch:
             self._context.pool.recycle(event.slot)
             if _may_try_again(task, event):
                 return None
-            return task.ended("crash", f"nonsense for an answer: {error}", run_s=outcome.seconds)
+            return task.ended("crash", f"it sent an invalid answer: {error}", run_s=outcome.seconds)
         if answer.recycle:
             self._context.pool.recycle(event.slot)
         if answer.device_error:
@@ -183,6 +183,7 @@ def _measured(task: Task, answer: RunAnswer, log: str) -> Measurement:
     if answer.status == "compile" and (words := last_words(log)) and words not in error:
         error = f"{error}\n{words}"  # a device's compiler may say more on its standard error
     found = {"samples": answer.samples, "verified": answer.verified, "raced": answer.raced}
+    found["strain"] = answer.strain
     return task.ended(answer.status, error, run_s=answer.run_s, **found)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from autosched.measure.answers import AnswerError, RunAnswer, read_build
 from autosched.measure.cpu_time import CpuSeconds
-from autosched.measure.environment import memory_limit, worker_command, worker_environment
+from autosched.measure.environment import memory_limit, worker_command, worker_environment, worker_modules
 from autosched.measure.inspection import Inspection, Inspector
 from autosched.measure.jobs import PHASES
 from autosched.measure.pool import Event, WorkerPool
@@ -24,7 +24,7 @@ from autosched.measure.session import Session
 from autosched.target import Target
 from autosched.te.rounding import Rounding
 
-__all__ = ["MAX_ATTEMPTS", "Arrays", "BuildQueue", "KnownCode", "MeasureContext", "Task", "last_words"]
+__all__ = ["MAX_ATTEMPTS", "Arrays", "BuildQueue", "KnownCode", "MeasureContext", "Task", "Workers", "last_words"]
 
 #: A job that ended a worker may have been the victim of an earlier one, or of the system: once.
 MAX_ATTEMPTS = 2
@@ -86,6 +86,48 @@ class Arrays:
 
 
 @dataclass
+class Workers:
+    """The folder and the processes of a measuring session. They can be there before it is known what to measure: the
+    processes load the compiler meanwhile."""
+
+    session: Session
+    pool: WorkerPool
+    _configuration: dict[str, Any]
+
+    @staticmethod
+    def make(target: Target, options: MeasureOptions, backend: str = "") -> Workers:
+        """Starts no process. Raises OSError when the session's folder cannot be written."""
+        session = Session()
+        limit = memory_limit(target, options.memory_limit_mb)
+        configuration: dict[str, Any] = {}
+
+        def worker(role: str) -> WorkerProcess:
+            env = worker_environment(session.path, target, role, os.environ)
+            return WorkerProcess(role, worker_command(limit, backend, worker_modules(target, role)), env, session.path)
+
+        pool = WorkerPool(worker, lambda role: {**configuration, "role": role})
+        return Workers(session, pool, configuration)
+
+    def spawn(self, builders: int) -> None:
+        """Begin to start the runner and so many builders. Returns at once."""
+        self.pool.spawn("builder", builders)
+        self.pool.spawn("runner", 1)
+
+    def configure(self, **configuration: Any) -> None:
+        """What each of them is told first."""
+        self._configuration.update(configuration, op="configure")
+
+    def close(self) -> None:
+        """End the processes, remove the folder. Does nothing in a forked copy of the process."""
+        if not self.session.is_ours:
+            return
+        try:
+            self.pool.close()
+        finally:
+            self.session.close()
+
+
+@dataclass
 class MeasureContext:
     """One measuring session: its folder, its worker processes, what they are asked, and how long they may take.
 
@@ -96,8 +138,7 @@ class MeasureContext:
 
     target: Target
     options: MeasureOptions
-    session: Session
-    pool: WorkerPool
+    workers: Workers
     best_s: float | None = None
     known: dict[str, KnownCode] = field(default_factory=dict)
     control: Task | None = None
@@ -112,38 +153,40 @@ class MeasureContext:
         options: MeasureOptions,
         backend: str,
         inspector: Inspector | None = None,
+        workers: Workers | None = None,
     ) -> MeasureContext:
-        """Make the session folder and write the files that workers read. Starts no process."""
-        session = Session()
+        """Write the files that workers read. Starts no process. `workers` are those there are already; they are
+        closed with this, and where it cannot be opened."""
+        workers = workers or Workers.make(target, options, backend)
+        session = workers.session
         try:
-            configuration = {
-                "op": "configure",
-                "workload": session.save_json("workload.json", workload),
-                "sketches": session.save_json("sketches.json", sketches),
-                "target": {"kind": target.kind, "options": target.options, "limits": target.limits},
-                "inputs": session.save_arrays("input", arrays.inputs),
-                "expected": session.save_arrays("expected", arrays.expected),
-                "initial": session.save_arrays("initial", arrays.initial),
-                "roundings": [asdict(r) for r in arrays.roundings],
-                "imports": list(options.imports),
-                "options": {"verify": options.verify, "rtol": options.rtol, "atol": options.atol},
-            }
+            workers.configure(
+                workload=session.save_json("workload.json", workload),
+                sketches=session.save_json("sketches.json", sketches),
+                target={"kind": target.kind, "options": target.options, "limits": target.limits},
+                inputs=session.save_arrays("input", arrays.inputs),
+                expected=session.save_arrays("expected", arrays.expected),
+                initial=session.save_arrays("initial", arrays.initial),
+                roundings=[asdict(r) for r in arrays.roundings],
+                imports=list(options.imports),
+                options={"verify": options.verify, "rtol": options.rtol, "atol": options.atol},
+            )
         except BaseException:
-            session.close()
+            workers.close()
             raise
-        command = worker_command(memory_limit(target, options.memory_limit_mb), backend)
-
-        def make(role: str) -> WorkerProcess:
-            env = worker_environment(session.path, target, role, os.environ)
-            return WorkerProcess(role, command, env, session.path)
-
-        context = MeasureContext(
-            target, options, session, WorkerPool(make, lambda role: {**configuration, "role": role})
-        )
+        context = MeasureContext(target, options, workers)
         if inspector is not None and options.verify:
             like = [e if i is None else i for e, i in zip(arrays.expected, arrays.initial, strict=True)]
             context.inspection = Inspection(inspector, [a for a in like if a is not None], session.path / "shown")
         return context
+
+    @property
+    def session(self) -> Session:
+        return self.workers.session
+
+    @property
+    def pool(self) -> WorkerPool:
+        return self.workers.pool
 
     def remember(self, digest: str, known: KnownCode) -> None:
         """What has this code need not be compiled, nor run. What is no digest is not remembered."""
@@ -153,18 +196,18 @@ class MeasureContext:
 
     def close(self) -> None:
         """End the workers, remove the folder. Does nothing in a forked copy of the process."""
-        if not self.session.is_ours:
-            return
-        try:
-            self.pool.close()
-        finally:
-            self.session.close()
+        self.workers.close()
 
     # -- time limits and requests -----------------------------------------------------------------
 
     @property
     def _min_s(self) -> float:
         return self.options.min_repeat_ms / 1000
+
+    @property
+    def sample_s(self) -> float:
+        """How long a sample lasts; 0 for one piece of as many calls as the options say."""
+        return 0.0 if self.options.number else self._min_s
 
     def run_limit_s(self, patience: float = 1.0) -> float:
         """Longest for a candidate's first run, and again for all its timed calls together."""
@@ -192,7 +235,7 @@ class MeasureContext:
             "path": str(path),
             "number": options.number,
             "repeat": options.repeat,
-            "min_s": self._min_s,
+            "min_s": self.sample_s,
             "best_s": self.best_s,
             "race": options.race,
             "budget_s": min(self.run_limit_s(), options.timeout_s) / 2,
@@ -290,7 +333,7 @@ class BuildQueue:
             answer = read_build(event.outcome.reply)
         except AnswerError as error:
             self._context.pool.recycle(event.slot)
-            return task.ended("compile", f"the compiler gave nonsense for an answer: {error}")
+            return task.ended("compile", f"the compiler sent an invalid answer: {error}")
         task.build_s += answer.build_s
         if answer.status != "ok":
             task.path.unlink(missing_ok=True)

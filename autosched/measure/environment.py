@@ -5,26 +5,40 @@ from __future__ import annotations
 import os
 import site
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autosched.target import Target
 
-__all__ = ["memory_limit", "worker_command", "worker_environment"]
+__all__ = ["MEMORY_SHARE", "available_memory", "memory_limit", "worker_command", "worker_environment", "worker_modules"]
 
+#: A candidate may take this share of the memory that is available.
+MEMORY_SHARE = 0.75
 #: A worker needs this much address space for its libraries alone, with room to spare.
 _LEAST_MEMORY = 4 << 30
 
 
-def worker_command(memory_limit_bytes: int, backend: str = "") -> list[str]:
-    """The command, to which `WorkerProcess` adds the ends of its pipes."""
+def worker_command(memory_limit_bytes: int, backend: str = "", load: Sequence[str] = ()) -> list[str]:
+    """The command, to which `WorkerProcess` adds the ends of its pipes. The process loads the modules `load` before it
+    is asked anything, unless there is a stand-in for the compiler."""
     # -P: a file in the working folder must not take the place of a module.
     command = [sys.executable, "-P", "-m", "autosched.measure.worker"]
     if memory_limit_bytes:
         command += ["--memory-limit", str(memory_limit_bytes)]
     if backend:
         command += ["--backend", backend]
+    elif load:
+        command += ["--load", ",".join(load)]
     return command
+
+
+def worker_modules(target: Target, role: str) -> list[str]:
+    """What a worker needs for any job; the import takes longer than most jobs."""
+    is_llvm = target.kind == "llvm"
+    if role == "builder":
+        code = ["autosched.codegen.llvm"] if is_llvm else ["autosched.codegen"]
+        return ["autosched.measure.jobs", "autosched.lower", *code]
+    return ["autosched.measure.jobs", "autosched.codegen.artifact", *(["autosched.runtime.cpu"] if is_llvm else [])]
 
 
 def worker_environment(folder: Path, target: Target, role: str, base: Mapping[str, str]) -> dict[str, str]:
@@ -47,6 +61,10 @@ def worker_environment(folder: Path, target: Target, role: str, base: Mapping[st
         "MKL_NUM_THREADS": "1",
         "OMP_NUM_THREADS": str(target.num_threads) if role == "runner" else "1",
         "OMP_DYNAMIC": "false",
+        "AUTOSCHED_PROGRESS": "none",
+        # Where another program has a core, an OpenMP team waits at each barrier for the thread that belongs there, a
+        # slice of the scheduler's. Here nobody waits for it, so that times say how fast the code is.
+        "AUTOSCHED_THREADS": base.get("AUTOSCHED_THREADS") or "team",
     }
     # Two settings are left out on purpose. With OMP_WAIT_POLICY=active, the runner's idle threads
     # would spin for minutes: beside builders, and beside the serial candidate that follows a parallel
@@ -70,9 +88,29 @@ def _installed_roots() -> set[str]:
 
 
 def memory_limit(target: Target, limit_mb: int) -> int:
-    """Bytes of address space for a worker; 0 is no limit. `limit_mb` is `MeasureOptions.memory_limit_mb`."""
+    """Bytes of address space for a worker; 0 is no limit.
+
+    `limit_mb` is `MeasureOptions.memory_limit_mb`: 0 chooses a share of the memory that is available at the moment, so
+    that a candidate that takes all it can get ends, and nothing else does.
+    """
     if limit_mb:
         return limit_mb << 20
     if target.kind == "opencl":
         return 0
-    return max(_LEAST_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return max(_LEAST_MEMORY, int(MEMORY_SHARE * available_memory()))
+
+
+def available_memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that programs may take before something else has to give: what the system says is available, and not more
+    than the limit of the container leaves. The whole memory where the system does not tell."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        lines = (proc / "meminfo").read_text().splitlines()
+        found = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        pass
+    try:
+        left = int((cgroup / "memory.max").read_text()) - int((cgroup / "memory.current").read_text())
+    except (OSError, ValueError):  # none, "max", or the older kind of groups
+        return found
+    return max(0, min(found, left))

@@ -18,7 +18,9 @@ from autosched.measure.backend import Backend
 from autosched.measure.guard import GuardedArray
 from autosched.measure.inspection import AFTER, FIRST, write_outputs
 from autosched.measure.protocol import Job
-from autosched.measure.timing import Samples, take_samples
+from autosched.measure.strain import Strain
+from autosched.measure.timing import Samples, fastest, take_samples
+from autosched.noise import typical
 from autosched.te.rounding import EXACT, Rounding
 
 if TYPE_CHECKING:
@@ -333,7 +335,9 @@ class Runner:
         self._enter("time")
         bench.poison(1)
         loaded.call.upload()
+        strain = Strain.now()
         samples = self._samples(loaded.call, request)
+        answer = {"samples": samples.seconds, "raced": samples.raced, "strain": strain.share()}
         loaded.number = samples.number
         self._enter("recheck")
         self._fetch(loaded.call)
@@ -341,13 +345,12 @@ class Runner:
         self._show(request, AFTER)
         if key := request.get("key"):
             self._keep(key, loaded)
-        answer = {"samples": samples.seconds, "number": samples.number, "raced": samples.raced}
-        return {"status": "ok", "error": "", "verified": verdict, **answer}
+        return {"status": "ok", "error": "", "verified": verdict, "number": samples.number, **answer}
 
     def time(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One more sample of a kept kernel, of as many calls as before. Never raises.
+        """One more sample of a kept kernel, its pieces of as many calls as before. Never raises.
 
-        The request: `key`, and `check` to verify the outputs afterwards. Status `"unloaded"` when
+        The request: `key`, `min_s`, and `check` to verify the outputs afterwards. Status `"unloaded"` when
         the kernel is not kept any more.
         """
         start = time.monotonic()
@@ -360,13 +363,16 @@ class Runner:
             self._phase = "time"
             self._bench.poison(1)
             loaded.call.upload()
-            samples = take_samples(loaded.call.time, number=loaded.number, repeat=1, min_s=0.0).seconds
+            before = Strain.now()
+            seconds, _ = fastest(loaded.call.time, loaded.number, float(request["min_s"]))
+            strain = before.share()
             if check:
                 self._enter("recheck")
                 self._fetch(loaded.call)
                 self._bench.check(loaded.names, full=True)
                 self._show(request, AFTER)
-            answer = {"status": "ok", "error": "", "samples": samples, "verified": "full" if check else "no"}
+            verdict = "full" if check else "no"
+            answer = {"status": "ok", "error": "", "samples": [seconds], "verified": verdict, "strain": strain}
         except Exception as error:
             answer = classify(error, self._phase)
         return {**answer, "run_s": time.monotonic() - start}
@@ -407,7 +413,7 @@ class Runner:
         self._bench.check(loaded.names, full, before)
         if full or self._bench.is_small():
             return "full"
-        if best_s is None or float(np.median(samples)) < best_s:
+        if best_s is None or typical(samples) < best_s:
             self._bench.check(loaded.names, full=True)
             return "full"
         return "sampled"

@@ -11,7 +11,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.measure.batch import Batch
-from autosched.measure.context import Arrays, KnownCode, MeasureContext
+from autosched.measure.context import Arrays, KnownCode, MeasureContext, Workers
 from autosched.measure.inspection import Inspector
 from autosched.measure.playoff import Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
@@ -33,6 +33,7 @@ class Measurer:
     options:       see `MeasureOptions`
     roundings:     what the op graph leaves open in each output (`te.rounding`); by default nothing
     backend:       `module:attribute` of a stand-in for the compiler, for tests
+    workers:       processes that were begun to be started before all this was known (`context.Workers`)
     inspector:     a function that is given all outputs of verified calls, in this process, and returns what is
                    wrong with them, empty when nothing is; each output has an `expected` or an `initial`
 
@@ -60,17 +61,22 @@ class Measurer:
         initial: Sequence[np.ndarray[Any, Any] | None] | None = None,
         inspector: Inspector | None = None,
         roundings: Sequence[Rounding] | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.options = options or MeasureOptions()
         arrays = Arrays(
             inputs, expected, [None] * len(expected) if initial is None else initial,
             [EXACT] * len(expected) if roundings is None else roundings,
         )  # fmt: skip
-        self._context = MeasureContext.open(workload_json, target, sketches, arrays, self.options, backend, inspector)
+        self._context = MeasureContext.open(
+            workload_json, target, sketches, arrays, self.options, backend, inspector, workers
+        )
         self._finalizer = weakref.finalize(self, self._context.close)
         self._is_busy = False
         #: Why candidates left the last play-off, by job id.
         self.playoff_errors: dict[int, str] = {}
+        #: How much its candidates waited for cores that other programs had, by job id; see `Measurement.strain`.
+        self.playoff_strains: dict[int, float] = {}
 
     def __enter__(self) -> Measurer:
         return self
@@ -138,7 +144,7 @@ class Measurer:
         try:
             return playoff.run()
         finally:
-            self.playoff_errors = playoff.errors
+            self.playoff_errors, self.playoff_strains = playoff.errors, playoff.strains
             self._end()
 
     def _begin(self, name: str) -> None:

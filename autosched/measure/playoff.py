@@ -26,6 +26,7 @@ class _Entry:
     task: Task | None = None
     number: int = 0
     samples: list[float] = field(default_factory=list)
+    strains: list[float] = field(default_factory=list)
     strikes: int = 0
     error: str = ""
 
@@ -45,6 +46,11 @@ class Playoff:
     @property
     def errors(self) -> dict[int, str]:
         return {e.job.id: e.error for e in self._entries if e.error}
+
+    @property
+    def strains(self) -> dict[int, float]:
+        """How much candidates waited for cores that other programs had, by job id; see `Measurement.strain`."""
+        return {e.job.id: sum(e.strains) / len(e.strains) for e in self._entries if e.strains}
 
     def run(self) -> list[tuple[Job, list[float]]]:
         """Raises MeasureError when workers do not start."""
@@ -93,13 +99,17 @@ class Playoff:
                 return
 
     def _sample(self, entry: _Entry, *, check: bool) -> None:
-        request = {"op": "time", "key": entry.key, "check": check, "show": self._context.shown}
+        context = self._context
+        request = {
+            "op": "time", "key": entry.key, "min_s": context.sample_s, "check": check, "show": context.shown,
+        }  # fmt: skip
         while not entry.error:
             answer = self._ask(entry, request, self._context.time_limits())
             if answer is None:
                 continue
             if answer.status != UNLOADED:
                 entry.samples.extend(answer.samples)
+                entry.strains.append(answer.strain)
                 return
             self._load(entry)  # the runner was replaced, or holds no more than the others
 
@@ -120,7 +130,7 @@ class Playoff:
                 answer = self._context.inspect(answer, AFTER) if request["check"] else answer
         except AnswerError as error:
             self._context.pool.recycle(event.slot)
-            self._strike(entry, f"crash: nonsense for an answer: {error}")
+            self._strike(entry, f"crash: it sent an invalid answer: {error}")
             return None
         if answer.recycle:
             self._context.pool.recycle(event.slot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,15 @@ class WorkerPool:
         for slot in present[:count]:
             if slot.state == _DOWN:
                 self._start(slot)
+
+    def spawn(self, role: str, count: int) -> None:
+        """Begin to start `count` workers, which load what they need while the caller does something else. They are
+        told what to do by the first `ensure`."""
+        for _ in range(count - sum(slot.role == role for slot in self.slots)):
+            slot = Slot(role, self.make(role))
+            self.slots.append(slot)
+            with suppress(OSError):  # `ensure` will find out
+                slot.worker.start()
 
     def free(self, role: str) -> Slot | None:
         return next((slot for slot in self.slots if slot.role == role and slot.state == _IDLE), None)
@@ -123,7 +133,8 @@ class WorkerPool:
         slot.served = 0
         slot.starts += 1
         try:
-            slot.worker.start()
+            if not (slot.starts == 1 and slot.worker.running):  # it was spawned
+                slot.worker.start()
         except OSError as error:
             self._not_started(slot, str(error))
             time.sleep(0.1)  # out of processes or pipes: it may pass

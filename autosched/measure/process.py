@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any
 
 from autosched.measure.cpu_time import PATIENCE, CpuSeconds, cpu_seconds
 from autosched.measure.frames import FrameBuffer, FrameError, encode
+from autosched.measure.strays import MARK, end_strays
 
 __all__ = ["BROKEN", "DIED", "KILLED", "REPLY", "STALE", "TIMEOUT", "Outcome", "WorkerProcess", "wait"]
 
@@ -70,6 +72,7 @@ class WorkerProcess:
         self._fds: dict[str, int] = {}  # "requests", "answers", "log": our ends, all non-blocking
         self._abandoned: list[subprocess.Popen[bytes]] = []
         self._sequence = 0
+        self._mark = ""
         self._reset()
 
     def _reset(self) -> None:
@@ -100,6 +103,7 @@ class WorkerProcess:
         """Spawn the process. Raises OSError when the system has no process or pipe left."""
         self.kill()
         self._reset()
+        self._mark = secrets.token_hex(8)
         theirs: list[int] = []
         try:
             requests, self._fds["requests"] = _pipe(theirs, ours="write")
@@ -113,7 +117,7 @@ class WorkerProcess:
                 stderr=log,
                 pass_fds=(requests, answers),
                 start_new_session=True,
-                env=self._env,
+                env={**self._env, MARK: self._mark},
                 cwd=self._cwd,
             )
         except BaseException:
@@ -136,14 +140,17 @@ class WorkerProcess:
             self._abandoned = [p for p in self._abandoned if not self._reap(p)]
 
     def _end_group(self, process: subprocess.Popen[bytes]) -> None:
-        """SIGTERM, then SIGKILL. The child is reaped last: until then its id cannot be reused."""
+        """SIGTERM, then SIGKILL; what left the group is ended before, while its parents can still be told, and after.
+        The child is reaped last: until then its id cannot be reused."""
         try:
+            end_strays(self._mark, leader=process.pid)
             if not _has_exited(process.pid):
                 _signal_group(process.pid, signal.SIGTERM)
                 _await_exit(process.pid, _TERM_GRACE_S)
         finally:
             _signal_group(process.pid, signal.SIGKILL)
             _await_exit(process.pid, _REAP_LIMIT_S)
+            end_strays(self._mark)
             if not self._reap(process):
                 self._abandoned.append(process)
 
@@ -410,5 +417,5 @@ def _describe_exit(code: int | None) -> tuple[str, str]:
     except ValueError:
         name = f"signal {-code}"
     if -code in _OUTSIDE:
-        return KILLED, f"{name} from outside: out of memory, or somebody's doing"
+        return KILLED, f"{name} from outside the process: out of memory, or somebody ended it"
     return DIED, name

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
 from autosched.errors import UsageError
+from autosched.noise import typical
 from autosched.target import cpu_count
 
 __all__ = ["STATUSES", "VERDICTS", "Job", "MeasureOptions", "Measurement"]
@@ -37,7 +37,7 @@ class MeasureOptions:
                      limit shrinks as faster candidates are found, never below 2 s
     build_timeout_s: CPU time that one build may use, so that a busy machine fails no candidate; in seconds of
                      the wall clock it may last six times as long. A device's own compiler counts as building
-    number:          calls per sample; 0 chooses enough for `min_repeat_ms`
+    number:          calls per sample; 0 divides samples into short pieces, of which the fastest counts
     repeat:          samples per candidate
     race:            fewer samples for candidates that have clearly lost, more for those near the best
                      (`timing.take_samples`); without it every candidate has `repeat`
@@ -46,8 +46,8 @@ class MeasureOptions:
     verify:          compare outputs with the reference
     rtol, atol:      allowed error of outputs, `|got - expected| <= atol + rtol * |expected|`, floats and integers
                      alike; None takes the default of the output (`verify.allowance`)
-    memory_limit_mb: address space of a worker, in MiB; 0 is this machine's memory, except for
-                     `opencl`, where drivers reserve far more than they use and 0 is no limit
+    memory_limit_mb: address space of a worker, in MiB; 0 is three quarters of the memory that is available, 4 GiB at
+                     least, except for `opencl`, where drivers reserve far more than they use and 0 is no limit
     imports:         Python files that workers load first, for the functions and intrinsics they register
     overlap:         build while candidates run. Wrong when they share the CPU, because builds then
                      disturb the timing; right for a separate device
@@ -122,7 +122,8 @@ class Measurement:
     `error` is one short line (several for a device compiler's log), and empty when all is well.
     `raced`: it was clearly slower than the best, and stopped before it had all its samples.
     `build_s` and `run_s` are what the candidate cost; `verified` is one of `VERDICTS`; `digest`
-    identifies the generated code, and is empty when nothing was built.
+    identifies the generated code, and is empty when nothing was built. `strain` is how much of the time its threads
+    waited for a core that another program had, as a share of the time it was timed (`strain.Strain`).
     """
 
     job: Job
@@ -134,6 +135,7 @@ class Measurement:
     verified: str = "no"
     digest: str = ""
     raced: bool = False
+    strain: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -141,5 +143,5 @@ class Measurement:
 
     @property
     def seconds(self) -> float:
-        """Median of the samples; infinite when there is none."""
-        return statistics.median(self.samples) if self.samples else math.inf
+        """Median of the samples that nothing disturbed (`noise.typical`); infinite when there is none."""
+        return typical(self.samples) if self.samples else math.inf

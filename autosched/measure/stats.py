@@ -7,6 +7,10 @@ enclose the true median with a probability that follows from the binomial distri
 whatever the distribution of the noise. There is nothing random here: the same samples give the same
 verdict.
 
+On a machine that does something else, too, samples have two modes, and a median is of either: then ratios prove
+nothing, whatever the difference. What disturbs only ever adds time, though (`autosched.noise`). So the fastest samples
+are compared as well, where they differ by more than `GAP`, and who has the fastest of all leads.
+
 Source: H. A. David, H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
 """
 
@@ -20,8 +24,21 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import UsageError
+from autosched.noise import typical, undisturbed
 
-__all__ = ["PlayoffResult", "judge", "median_interval", "ratio_interval", "significantly_faster"]
+__all__ = [
+    "GAP",
+    "PlayoffResult",
+    "judge",
+    "median_interval",
+    "ratio_interval",
+    "significantly_faster",
+    "speedup_interval",
+]
+
+#: Fastest samples that differ by more than this factor were not taken of programs that are equally fast: samples that
+#: nothing disturbed differ by some per cent.
+GAP = 1.1
 
 Interval = tuple[float, float]
 Samples = Sequence[float] | np.ndarray[Any, np.dtype[np.float64]]
@@ -33,11 +50,11 @@ class PlayoffResult:
 
     ranking:        candidates with samples, best first; within a group of ties in the order given
     groups:         the same, cut where the difference is significant
-    medians:        seconds per candidate; infinite without samples
+    medians:        seconds per candidate, of the samples that nothing disturbed; infinite without samples
     intervals:      confidence interval of each median, in seconds
     ratios:         confidence interval of (candidate's time / best's time), paired by round; all of
                     them hold together with the confidence asked for
-    tied_with_best: the first group: the best median, and all that are not significantly slower
+    tied_with_best: the first group: who has the fastest sample, and all that are not significantly slower
     """
 
     ranking: tuple[int, ...]
@@ -72,6 +89,27 @@ def ratio_interval(a: Samples, b: Samples, confidence: float = 0.95) -> Interval
     return median_interval(_checked(a[:rounds]) / _checked(b[:rounds]), confidence)
 
 
+def speedup_interval(a: Samples, b: Samples, confidence: float = 0.95) -> Interval:
+    """Interval of how many times as fast `b` is, by the ratios of rounds in which neither was disturbed.
+
+    Where there are too few of those, the samples that nothing disturbed give it by their extremes. It holds the ratio
+    of the medians that `judge` gives.
+
+    >>> speedup_interval([2.0, 2.1, 9.0], [1.0, 1.0, 1.0])
+    (2.0, 2.1)
+    """
+    first, second = (_checked(x).tolist() for x in (a, b))
+    if not first or not second:
+        return 0.0, math.inf
+    calm_a, calm_b = undisturbed(first), undisturbed(second)
+    rounds = [(x, y) for x, y in zip(first, second, strict=False) if x <= max(calm_a) and y <= max(calm_b)]
+    low, high = ratio_interval([x for x, _ in rounds], [y for _, y in rounds], confidence)
+    if math.isinf(high):
+        low, high = min(calm_a) / max(calm_b), max(calm_a) / min(calm_b)
+    ratio = typical(first) / typical(second)
+    return min(low, ratio), max(high, ratio)
+
+
 def significantly_faster(a: Samples, b: Samples, confidence: float = 0.95, min_gain: float = 0.0) -> bool:
     """Whether `a` takes less time than `b`, by more than `min_gain` (0.02: two per cent) and not by chance.
 
@@ -94,18 +132,21 @@ def judge(samples: Sequence[Samples], confidence: float = 0.95, min_gain: float 
     11 on for 30; with more rounds one or two of them may go the other way.
     Raises UsageError for samples that are not finite and positive.
     """
-    medians = tuple(float(np.median(_checked(s))) if len(s) else math.inf for s in samples)
+    medians = tuple(typical(_checked(s).tolist()) if len(s) else math.inf for s in samples)
+    floors = tuple(float(min(s)) if len(s) else math.inf for s in samples)
     groups: list[tuple[int, ...]] = []
+    leaders: list[int] = []
     left = [i for i, s in enumerate(samples) if len(s)]
     strict = 1 - (1 - confidence) / max(1, len(left) - 1)
     while left:
-        best = min(left, key=lambda i: (medians[i], i))
-        tied = tuple(
-            i for i in left if i == best or not significantly_faster(samples[best], samples[i], strict, min_gain)
-        )
+        # Medians decide between those whose fastest samples are about the same.
+        floor = min(floors[i] for i in left)
+        best = min((i for i in left if floors[i] <= GAP * floor), key=lambda i: (medians[i], i))
+        tied = tuple(i for i in left if i == best or not _is_slower(samples[i], samples[best], strict, min_gain))
         groups.append(tied)
+        leaders.append(best)
         left = [i for i in left if i not in tied]
-    leader = min(groups[0], key=lambda i: (medians[i], i)) if groups else 0
+    leader = leaders[0] if leaders else 0
     return PlayoffResult(
         ranking=tuple(i for group in groups for i in group),
         groups=tuple(groups),
@@ -114,6 +155,14 @@ def judge(samples: Sequence[Samples], confidence: float = 0.95, min_gain: float 
         ratios=tuple(ratio_interval(s, samples[leader], strict) for s in samples),
         tied_with_best=groups[0] if groups else (),
     )
+
+
+def _is_slower(a: Samples, b: Samples, confidence: float, min_gain: float) -> bool:
+    """Whether `a` takes longer than `b`: by the ratios of rounds, or by far in the fastest of enough rounds."""
+    if significantly_faster(b, a, confidence, min_gain):
+        return True
+    is_enough = _rank(min(len(a), len(b)), confidence) > 0
+    return is_enough and float(np.min(a)) > GAP / (1.0 - min_gain) * float(np.min(b))
 
 
 def _checked(samples: Samples) -> np.ndarray[Any, np.dtype[np.float64]]:

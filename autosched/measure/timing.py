@@ -1,11 +1,15 @@
 """How often to call, how many samples to take, and which readings of a clock to believe.
 
+A sample is the fastest of many short pieces (`fastest`). Whatever disturbs a program only ever adds time
+(`autosched.noise`): another program takes the core for a slice of the scheduler's, some milliseconds, or takes the core
+of a thread that others wait for. A piece is shorter than a slice, so some pieces have all cores to themselves
+even where another program wants one of them all the time; where few agree on the fastest, more are taken.
+
 Samples are taken as in a race against the best time known (`take_samples`): few where a candidate has
 clearly lost, more where the ranking is close. This is the idea of successive halving (Jamieson,
 Talwalkar, AISTATS 2016) and of racing algorithms (F-race: Birattari et al., GECCO 2002; irace:
 Lopez-Ibanez et al., 2016). Those compare means by a test that needs several samples of everybody. The
-noise of run times allows less: whatever disturbs a program only ever adds time (Hoefler, Belli,
-SC 2015, section 4), so the fastest of a few readings bounds the undisturbed time from above, and the
+noise of run times allows less: the fastest of a few readings bounds the undisturbed time from above, and the
 chance that *all* of them are far off falls with every one.
 """
 
@@ -19,28 +23,35 @@ from dataclasses import dataclass
 __all__ = [
     "HOPELESS",
     "NEAR",
+    "PIECES",
     "SLOWER",
     "ClockError",
     "Samples",
-    "calibrate",
     "check_time",
+    "fastest",
     "has_lost",
     "next_number",
     "take_samples",
 ]
 
-#: Two readings in a row that are both this many times the best time end the race: chance, or another
+#: Two samples in a row that are both this many times the best time end the race: chance, or another
 #: program, would have to hit both.
 SLOWER = 1.5
-#: So does a single one of full length that is this many times the best.
+#: So does one that is this many times the best.
 HOPELESS = 5.0
 #: A candidate whose fastest sample is at most this many times the best gets more of them.
 NEAR = 1.05
+#: A sample is the fastest of so many pieces, where nothing disturbs it and calls are short.
+PIECES = 40
+#: Where too few pieces agree on the fastest, a sample may last so many times as long.
+LONGEST = 4.0
 
 _GROWTH = 100  # the shortest readings are the least reliable: approach the goal in steps
 _MAX_NUMBER = 10_000_000
-_FULL = 0.9  # share of `min_s` that a sample lasts, at least
-_TRUSTED = 0.1  # share of `min_s` from which on a reading counts in the race
+_FULL = 0.9  # share of its length that a piece, or a sample, lasts at least
+_TRUSTED = 0.25  # share of a sample after which it may be over for a hopeless candidate; for one that is slower, twice
+_TOO_SHORT = 0.5  # share of its length below which a piece is made longer after all
+_AGREEING = 4  # pieces within `NEAR` of the fastest, or as many as a sample has
 
 
 class ClockError(RuntimeError):
@@ -49,9 +60,9 @@ class ClockError(RuntimeError):
 
 @dataclass(frozen=True)
 class Samples:
-    """`seconds` per call of each sample, `number` of calls in one.
+    """`seconds` per call of each sample, `number` of calls in one piece of it.
 
-    `raced`: the candidate was stopped early. Then `seconds` are the readings that decided it.
+    `raced`: the candidate was stopped early. Then `seconds` are the samples that decided it.
     """
 
     seconds: list[float]
@@ -75,39 +86,52 @@ def next_number(number: int, seconds: float, min_s: float) -> int | None:
     return max(number + 1, min(wanted, number * _GROWTH, _MAX_NUMBER))
 
 
-def calibrate(measure: Callable[[int], float], min_s: float, best_s: float | None = None) -> Samples:
-    """The first sample, with as many calls as make it last `min_s`.
+def fastest(
+    measure: Callable[[int], float], number: int, min_s: float, best_s: float | None = None
+) -> tuple[float, int]:
+    """One sample: seconds per call of its fastest piece, and the calls in a piece.
 
-    `measure(number)` is seconds per call over `number` calls. With `best_s` the race may end here:
-    what looks lost is read once more, no longer than it takes to trust a reading, before a longer one is.
+    `measure(number)` is seconds per call over `number` calls. Pieces are taken until they last `min_s` together and
+    some of them agree on the fastest, for `LONGEST * min_s` at most. With `number` 0, the calls in a piece are found
+    here: as many as last `min_s / PIECES`. With `best_s`, a sample ends early for a candidate that looks lost.
     Raises ClockError.
     """
-    number = 1
+    piece_s = min_s / PIECES
+    is_fixed, number = number > 0, number or 1
+    pieces: list[float] = []
+    spent = 0.0
     while True:
-        seconds = check_time(measure(number))
-        following = next_number(number, seconds, min_s)
-        if following is None:
-            return Samples([seconds], number, raced=has_lost([seconds], best_s))
-        looks_lost = best_s is not None and seconds > SLOWER * best_s
-        if looks_lost and number * seconds >= _TRUSTED * min_s:
-            readings = [seconds, check_time(measure(number))]
-            if has_lost(readings, best_s):
-                return Samples(readings, number, raced=True)
-            following = next_number(number, min(readings), min_s) or number
-        elif looks_lost:  # a reading just long enough to be trusted will do to be sure
-            following = next_number(number, seconds, _TRUSTED * min_s / _FULL) or following
-        number = following
+        pieces.append(check_time(measure(number)))
+        spent += number * pieces[-1]
+        found = min(pieces)
+        # A first reading that was disturbed made a piece look long enough.
+        share = _FULL if len(pieces) == 1 else _TOO_SHORT
+        if not is_fixed and number * found < share * piece_s and number < _MAX_NUMBER:
+            number, pieces = next_number(number, found, piece_s) or number + 1, []
+            continue
+        if best_s is not None and found > SLOWER * best_s and len(pieces) > 1:
+            trusted = _TRUSTED if found > HOPELESS * best_s else 2 * _TRUSTED
+            if spent >= trusted * min_s:
+                return found, number
+        wanted = min(_AGREEING, math.ceil(_FULL * min_s / (number * found)))
+        if spent >= LONGEST * min_s or (spent >= _FULL * min_s and _agreeing(pieces) >= wanted):
+            return found, number
 
 
-def has_lost(readings: Sequence[float], best_s: float | None) -> bool:
-    """Whether a candidate with these first readings (seconds per call) is clearly slower than the best.
+def _agreeing(pieces: Sequence[float]) -> int:
+    limit = NEAR * min(pieces)
+    return sum(p <= limit for p in pieces)
+
+
+def has_lost(samples: Sequence[float], best_s: float | None) -> bool:
+    """Whether a candidate with these first samples (seconds per call) is clearly slower than the best.
 
     >>> has_lost([2.0], best_s=1.0), has_lost([2.0, 1.6], best_s=1.0), has_lost([2.0, 1.4], best_s=1.0)
     (False, True, False)
     """
-    if best_s is None or not readings:
+    if best_s is None or not samples:
         return False
-    return min(readings) > (SLOWER if len(readings) > 1 else HOPELESS) * best_s
+    return min(samples) > (SLOWER if len(samples) > 1 else HOPELESS) * best_s
 
 
 def take_samples(
@@ -119,7 +143,9 @@ def take_samples(
     best_s: float | None = None,
     budget_s: float = math.inf,
 ) -> Samples:
-    """At least one sample and usually `repeat`; `number` 0 means as many calls as last `min_s`.
+    """At least one sample and usually `repeat`, each the fastest of pieces that last `min_s` together.
+
+    number: calls in a piece; 0 finds as many as make it a short part of a sample. With `min_s` 0 a sample is one piece.
 
     With `best_s`, seconds per call of the best so far, samples are taken as in a race: none after
     the candidate `has_lost`, and `2 * repeat + 1` when the fastest is within `NEAR` of the best, or
@@ -127,19 +153,13 @@ def take_samples(
     Raises ClockError.
     """
     start = time.monotonic()
-    if number == 0:
-        first = calibrate(measure, min_s, best_s)
-        number = first.number
-    else:
-        seconds = check_time(measure(number))
-        first = Samples([seconds], number, raced=has_lost([seconds], best_s))
-    samples = first.seconds
-    if first.raced:
-        return first
-    while time.monotonic() - start + number * samples[-1] <= budget_s and len(samples) < _wanted(
-        samples, repeat, best_s
-    ):
-        samples.append(check_time(measure(number)))
+    seconds, number = fastest(measure, number, min_s, best_s)
+    samples = [seconds]
+    if has_lost(samples, best_s):
+        return Samples(samples, number, raced=True)
+    longest = max(time.monotonic() - start, number * seconds)
+    while time.monotonic() - start + longest <= budget_s and len(samples) < _wanted(samples, repeat, best_s):
+        samples.append(fastest(measure, number, min_s, best_s)[0])
         if len(samples) == 2 and len(samples) < repeat and has_lost(samples, best_s):
             return Samples(samples, number, raced=True)
     return Samples(samples, number)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autosched.measure.frames import FrameError, read_frame, write_frame
+from autosched.measure.strays import children
 
 if TYPE_CHECKING:
     from autosched.measure.backend import Backend
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -45,10 +46,13 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--parent", type=int, required=True, help="process id; leave if it is not our parent")
     parser.add_argument("--memory-limit", type=int, default=0, help="bytes of address space; 0: no limit")
     parser.add_argument("--backend", default="", help="module:attribute, for tests")
+    parser.add_argument("--load", default="", help="modules to load before the first question, with commas")
     args = parser.parse_args(argv)
     _settle(args.parent, args.memory_limit)
     for fd in (args.read_fd, args.write_fd):
         os.set_inheritable(fd, False)
+    for module in filter(None, args.load.split(",")):
+        importlib.import_module(module)
     service = _Service(args.write_fd, args.backend)
     try:
         while (message := read_frame(args.read_fd)) is not None:
@@ -71,6 +75,7 @@ def _settle(parent: int, memory_limit: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # see `strays`
     if os.getppid() != parent:  # it died before the line above
         os._exit(0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -150,7 +155,9 @@ class _Service:
 
     def _run(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._runner is not None
-        return self._runner.run(message)
+        answer = self._runner.run(message)
+        # A process that the candidate left behind would run beside those that follow. With this one it ends.
+        return {**answer, "recycle": True} if children() else answer
 
     def _time(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._runner is not None

@@ -23,12 +23,13 @@ from autosched.records.folders import find_files, find_folder, find_folders, rea
 from autosched.records.frame import RecordWarning, load, to_frame
 from autosched.records.log import LogContents, Place, Problem, RecordLog, default_path, read_files
 from autosched.records.origin import is_own, sealed
-from autosched.records.record import PREDICTED, VERSION, Record, decode, encode, new_id, timestamp
+from autosched.records.record import PREDICTED, STRAINED, VERSION, Record, decode, encode, new_id, timestamp
 from autosched.records.slim import Slimmer
 from autosched.records.transfer import Task, Transfer, read_transfer
 
 __all__ = [
     "PREDICTED",
+    "STRAINED",
     "VERSION",
     "Box",
     "Choice",

@@ -23,12 +23,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from autosched.errors import RecordError
+from autosched.noise import typical
 
 __all__ = [
     "MAX_DEPTH",
     "MAX_ERROR",
     "MAX_LINE",
     "PREDICTED",
+    "STRAINED",
     "VERSION",
     "Record",
     "decode",
@@ -47,6 +49,9 @@ MAX_LINE = 64 * 1024
 MAX_DEPTH = 32
 #: Characters of `error` that are kept; the middle of a longer text is left out.
 MAX_ERROR = 4096
+
+#: A share of the time from which on it is recorded that threads waited for cores that other programs had.
+STRAINED = 0.05
 
 _MAX_NODES = MAX_LINE  # a value takes a byte at least, so that no line holds more
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -122,12 +127,8 @@ class Record:
 
     @property
     def seconds(self) -> float:
-        """Median of the samples in seconds; infinite when the trial failed."""
-        if not self.ok or not self.samples:
-            return math.inf
-        ordered = sorted(self.samples)
-        middle = len(ordered) // 2
-        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+        """Median in seconds of the samples that nothing disturbed (`noise.typical`); infinite when the trial failed."""
+        return typical(self.samples) if self.ok and self.samples else math.inf
 
     @property
     def key(self) -> str:
@@ -182,6 +183,14 @@ class Record:
         return self.extra.get("raced") is True
 
     @property
+    def strain(self) -> float:
+        """How much its threads waited for cores that other programs had, as a share of the time it was timed; 0 where
+        that was not noticed, or not recorded."""
+        found = self.extra.get("strain")
+        is_share = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found < math.inf
+        return float(found) if is_share else 0.0  # type: ignore[arg-type]
+
+    @property
     def code(self) -> str:
         """Digest of the generated code, with its launches and signature; empty where it is not recorded.
 
@@ -198,6 +207,11 @@ class Record:
         values = found.get("values")
         good = isinstance(values, list) and all(isinstance(v, (int, float)) and v == v for v in values)
         return tuple(float(v) for v in values) if good else None  # type: ignore[union-attr]
+
+    def with_strain(self, share: float) -> Record:
+        """The record with how much its threads waited for cores that other programs had; see `strain`."""
+        rest = {name: value for name, value in self.extra.items() if name != "strain"}
+        return replace(self, extra={**rest, "strain": round(share, 3)} if share >= STRAINED else rest)
 
     def with_features(self, version: str, values: Iterable[float]) -> Record:
         """This record with a candidate's features, to six digits: a model's trees need no more.

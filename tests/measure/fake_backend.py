@@ -224,6 +224,19 @@ class FakeCall:
             time.sleep(600)
         _hang_in_native_code()
 
+    def do_daemon(self) -> None:
+        """Double fork into a session of its own: no process group and no parent leads to it."""
+        _daemon(lambda: time.sleep(600))
+
+    def do_daemon_and_segv(self) -> None:
+        _daemon(lambda: time.sleep(600))
+        ctypes.string_at(0)
+
+    def do_bare_daemon(self) -> None:
+        """The same with nothing in its environment, and a candidate that hangs."""
+        _daemon(lambda: os.execve("/bin/sleep", ["sleep", "600"], {}))
+        _hang_in_native_code()
+
     # -- noisy ------------------------------------------------------------------------------------
 
     def do_garbage(self) -> None:
@@ -272,6 +285,19 @@ class FakeCall:
     def do_device_error_once(self) -> None:
         if _first_time():
             raise DeviceError("the driver was reset")
+
+
+def _daemon(act: Callable[[], None]) -> None:
+    """Run `act` in a process that nobody waits for, and leave its id in `../daemon`."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        grandchild = os.fork()
+        if grandchild == 0:
+            act()
+        (Path(tempfile.gettempdir()) / "../daemon").write_text(str(grandchild))
+        os._exit(0)
+    os.waitpid(child, 0)
 
 
 def _first_time() -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from measuring import no_traces
@@ -28,7 +30,7 @@ FAULTS = {
     "deep_frame": ("crash", "garbage on its pipe"),
     "other_job": ("crash", "an answer to question"),
     "stale": ("crash", "answered an earlier question a second time"),
-    "nonsense": ("crash", "nonsense for an answer: a sample is not a positive number"),
+    "nonsense": ("crash", "it sent an invalid answer: a sample is not a positive number"),
     "repeats_phase": ("crash", "phase 'first' after 'first'"),
     "killed": ("lost", "SIGKILL from outside"),
     "hang": ("timeout", "no answer within 0.4 s in its first run"),
@@ -107,3 +109,23 @@ def test_hangs_are_killed_soon_after_their_limit(outcomes: dict[str, Measurement
     hung = [m for m in outcomes.values() if m.status == "timeout"]
     assert len(hung) == sum(status == "timeout" for status, _ in FAULTS.values())
     assert all(0.3 < m.run_s < 10 for m in hung)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing leads to such a process")
+@pytest.mark.parametrize("name", ["daemon", "daemon_and_segv", "bare_daemon"])
+def test_what_a_candidate_leaves_behind_is_ended(name: str, tmp_path: Path) -> None:
+    """A process in another session, whose parents are gone, ends with the candidate and not with the search."""
+    with no_traces(tmp_path) as make:
+        measurer = make()
+        left, honest = measurer.measure([Job(0, name), Job(1, "honest")])
+        assert left.status == {"daemon": "ok", "daemon_and_segv": "crash", "bare_daemon": "timeout"}[name]
+        assert honest.status == "ok"
+        pid = int((measurer._context.session.path / "daemon").read_text())
+        assert not is_running(pid)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

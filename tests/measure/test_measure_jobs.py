@@ -77,20 +77,20 @@ def test_large_outputs_are_sampled_and_a_new_best_is_not(
 
 def test_kernels_are_kept_for_the_playoff(bench: Bench, tmp_path: Path) -> None:
     answer, _, runner = run(bench, tmp_path, "honest", key="a")
-    again = runner.time({"key": "a", "check": True})
+    again = runner.time({"key": "a", "min_s": 0.0, "check": True})
     assert (again["status"], again["samples"], again["verified"]) == ("ok", answer["samples"][:1], "full")
-    assert runner.time({"key": "b", "check": False})["status"] == "unloaded"
+    assert runner.time({"key": "b", "min_s": 0.0, "check": False})["status"] == "unloaded"
     path = str(tmp_path / "a.artifact")
     for i in range(jobs._MAX_LOADED):
         runner.run({**REQUEST, "path": path, "key": f"other {i}"})
-    assert runner.time({"key": "a", "check": False})["status"] == "unloaded"
+    assert runner.time({"key": "a", "min_s": 0.0, "check": False})["status"] == "unloaded"
 
 
 def test_a_kept_kernel_that_turns_wrong_is_noticed(bench: Bench, tmp_path: Path) -> None:
     _, _, runner = run(bench, tmp_path, "honest", key="a")
     runner._loaded["a"].call.what = "wrong_when_timed"
-    assert runner.time({"key": "a", "check": False})["status"] == "ok"
-    assert runner.time({"key": "a", "check": True})["status"] == "correctness"
+    assert runner.time({"key": "a", "min_s": 0.0, "check": False})["status"] == "ok"
+    assert runner.time({"key": "a", "min_s": 0.0, "check": True})["status"] == "correctness"
 
 
 def test_arguments_follow_the_signature(bench: Bench, tmp_path: Path) -> None:

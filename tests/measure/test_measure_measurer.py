@@ -310,6 +310,7 @@ def test_options_that_cannot_be_meant() -> None:
 
 
 def test_measurement_median() -> None:
-    assert Measurement(Job(1, "a"), "ok", (3.0, 1.0, 2.0)).seconds == 2.0
+    assert Measurement(Job(1, "a"), "ok", (1.2, 1.0, 1.1)).seconds == 1.1
+    assert Measurement(Job(1, "a"), "ok", (7.8, 0.18, 7.9)).seconds == 0.18  # two of them waited for a core
     assert Measurement(Job(1, "a"), "crash").seconds == math.inf
     assert "ok" in STATUSES and len(set(STATUSES)) == 9

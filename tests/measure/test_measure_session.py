@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from autosched.measure.environment import memory_limit, worker_command, worker_environment
+from autosched.measure.environment import available_memory, memory_limit, worker_command, worker_environment
 from autosched.measure.session import Session, remove_stale
 from autosched.target import Target
 
@@ -82,6 +83,10 @@ def test_worker_environment(tmp_path: Path) -> None:
     path = runner["PYTHONPATH"].split(os.pathsep)
     assert path[0] == os.path.abspath("lib")  # the worker has another working folder
     assert worker_environment(tmp_path, Target.parse("llvm"), "builder", {})["OMP_NUM_THREADS"] == "1"
+    # nobody waits for a thread that has no core, unless the user wants other threads
+    assert runner["AUTOSCHED_THREADS"] == "team"
+    asked = worker_environment(tmp_path, Target.parse("llvm"), "runner", {"AUTOSCHED_THREADS": "openmp"})
+    assert asked["AUTOSCHED_THREADS"] == "openmp"
 
 
 def test_the_worker_module_is_found_from_any_folder(tmp_path: Path) -> None:
@@ -91,6 +96,25 @@ def test_the_worker_module_is_found_from_any_folder(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "autosched.measure.worker" in done.stdout and done.stderr == ""
+
+
+def test_available_memory_is_what_the_system_and_the_container_leave(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal:  64000000 kB\nMemAvailable:  8000000 kB\n")
+    assert available_memory(tmp_path, tmp_path) == 8_000_000 << 10
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("1000\n")
+    assert available_memory(tmp_path, tmp_path) == 8_000_000 << 10
+    (tmp_path / "memory.max").write_text(str((4 << 30) + 1000))
+    assert available_memory(tmp_path, tmp_path) == 4 << 30
+    nothing = available_memory(tmp_path / "none", tmp_path / "none")
+    assert nothing == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_a_candidate_gets_a_part_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autosched.measure.environment.available_memory", lambda: 100 << 30)
+    assert memory_limit(Target.parse("llvm"), 0) == 75 << 30
+    monkeypatch.setattr("autosched.measure.environment.available_memory", lambda: 1 << 30)
+    assert memory_limit(Target.parse("llvm"), 0) == 4 << 30  # the libraries' address space alone takes some
 
 
 def test_memory_limits() -> None:

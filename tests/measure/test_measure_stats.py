@@ -7,7 +7,8 @@ import pytest
 
 from autosched.errors import UsageError
 from autosched.measure import judge, significantly_faster
-from autosched.measure.stats import median_interval, ratio_interval
+from autosched.measure.stats import median_interval, ratio_interval, speedup_interval
+from autosched.noise import typical
 
 
 @pytest.mark.parametrize(
@@ -137,3 +138,44 @@ def test_a_real_gain_is_seen_among_noise() -> None:
         samples[5] *= 0.95
         found += judge(samples.tolist()).tied_with_best == (5,)
     assert found >= 95
+
+
+def busy_machine(rng: np.random.Generator, seconds: list[float], rounds: int = 15) -> list[list[float]]:
+    """Samples beside a program that has a core for most of the time: a parallel kernel has both cores, or waits."""
+    waits = rng.random((len(seconds), rounds)) < 0.7
+    clean = np.array(seconds)[:, None] * rng.lognormal(0, 0.01, waits.shape)
+    return np.where(waits, clean + 7.6e-3, clean).tolist()
+
+
+def test_a_slow_program_does_not_tie_with_fast_ones_whose_samples_have_two_modes() -> None:
+    """The first, 22 times slower, waits for nobody; medians of the others say that they are slower than it."""
+    wrong = 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        samples = [[2.48e-3] * 15, *busy_machine(rng, [0.11e-3, 0.13e-3, 0.2e-3])]
+        verdict = judge(samples)
+        assert 0 not in verdict.tied_with_best
+        assert verdict.medians[verdict.ranking[0]] < 0.15e-3
+        wrong += verdict.winner != 1
+    assert wrong <= 5
+
+
+def test_equal_programs_tie_on_a_busy_machine() -> None:
+    for seed in range(50):
+        assert judge(busy_machine(np.random.default_rng(seed), [1e-3] * 4)).winner == 0
+
+
+def test_few_rounds_do_not_make_the_fastest_sample_a_proof() -> None:
+    assert judge([[3.0] * 3, [1.0] * 3]).winner == 0
+
+
+def test_the_interval_of_a_speed_up_is_of_samples_that_nothing_disturbed() -> None:
+    for seed in range(50):
+        default, best = busy_machine(np.random.default_rng(seed), [2e-3, 1e-3])
+        low, high = speedup_interval(default, best)
+        assert low <= typical(default) / typical(best) <= high
+        assert 1.85 < low <= high < 2.15
+    quiet = [2.0, 2.02, 2.01, 2.0, 2.03, 2.0], [1.0, 1.01, 1.0, 1.0, 1.02, 1.0]
+    low, high = speedup_interval(*quiet)
+    assert 1.98 <= low <= 2.0 <= high <= 2.01
+    assert speedup_interval([], [1.0]) == (0.0, math.inf)

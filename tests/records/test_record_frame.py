@@ -50,7 +50,7 @@ def test_columns_and_types(logs):
     assert len(frame) == 4
     row = frame.iloc[0]
     assert (row["workload"], row["key"], row["device"]) == ("box_blur", "9f2c44d1", "AMD EPYC 7R13")
-    assert (row["seconds"], row["samples"]) == (2e-3, (2e-3, 1e-3, 4e-3))
+    assert (row["seconds"], row["samples"]) == (1e-3, (2e-3, 1e-3, 4e-3))
     assert (row["file"], row["line"]) == (str(logs[0].path), 1)
     assert row["at"] == pd.Timestamp("2026-11-21T08:00:00Z")
     assert frame["knob.ty"].dtype == frame["size.height"].dtype == "Int64"
