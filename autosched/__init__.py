@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from autosched.building import build, plan, search_space
     from autosched.explaining.explanation import explain
     from autosched.explaining.simplified import simplify
+    from autosched.front import tune, tune_sizes, tune_tasks
     from autosched.kernels import build_kernel, run_kernel, tune_kernel
     from autosched.lower import lower
     from autosched.raw.kernel import raw_kernel
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from autosched.schedule import Schedule, create_schedule
     from autosched.space.workload import Workload, template, workload
     from autosched.target import Target
-    from autosched.tuning import TuneResult, tune, tune_sizes, tune_tasks
+    from autosched.tuning import TuneResult
 
 __version__ = "0.1.0"
 
@@ -84,9 +85,9 @@ _HOME = {
     "sanitize": "autosched.sanitizing",
     "simplify": "autosched.explaining",
     "template": "autosched.space.workload",
-    "tune": "autosched.tuning",
-    "tune_sizes": "autosched.tuning",
-    "tune_tasks": "autosched.tuning",
+    "tune": "autosched.front",
+    "tune_sizes": "autosched.front",
+    "tune_tasks": "autosched.front",
     "tune_kernel": "autosched.kernels",
     "workload": "autosched.space.workload",
 }

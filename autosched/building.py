@@ -109,13 +109,18 @@ class Plan:
         module.provenance["verified"] = f"not on this machine: {done}" if wrong is None else done
 
 
-def as_workload(what: T | WorkloadFunction) -> T | Workload:
-    """The workload itself, or a workload function called with its defaults."""
+def as_workload(what: T | WorkloadFunction | str) -> T | Workload:
+    """The workload itself; a workload function called with its defaults; or the same by name, such as `box_blur` or
+    `file.py:function`. Raises WorkloadError for a name that nothing has."""
+    if isinstance(what, str):
+        from autosched.space.loading import find_workload
+
+        what = find_workload(what)
     return what() if isinstance(what, WorkloadFunction) else what
 
 
 def search_space(
-    what: Workload | WorkloadFunction,
+    what: Workload | WorkloadFunction | str,
     target: TargetLike = None,
     *,
     sizes: dict[str, int] | None = None,
@@ -136,7 +141,7 @@ def search_space(
 
 
 def build(
-    what: Buildable | Mapping[str, Buildable],
+    what: Buildable | str | Mapping[str, Buildable | str],
     target: TargetLike = None,
     *,
     args: Sequence[Tensor] | None = None,
@@ -147,7 +152,7 @@ def build(
 ) -> Module:
     """Compile for a target. Call the result with NumPy arrays.
 
-    what:    a workload (its best record is applied), a schedule, a PrimFunc or a lowered function
+    what:    a workload or the name of one (its best record is applied), a schedule, a PrimFunc or a lowered function
              (built as it is), or several of them by name, such as an IRModule: one module with all
     args:    for a schedule, the tensors of the function in calling order; by default its inputs in
              order of first use, then its outputs
@@ -159,6 +164,8 @@ def build(
     says which record was applied, or that none was.
     """
     to = resolve_target(target)
+    if isinstance(what, str):
+        what = as_workload(what)
     if (args is not None or binds is not None) and not isinstance(what, (Schedule, PrimFunc)):
         raise UsageError(
             f"a {type(what).__name__} has its arguments, and their layout",
@@ -187,7 +194,9 @@ def build(
     raise last or UsageError("nothing to build", asked="build")
 
 
-def _build_all(what: Mapping[str, Buildable], to: Target, records: str | None, sizes: dict[str, int] | None) -> Module:
+def _build_all(
+    what: Mapping[str, Buildable | str], to: Target, records: str | None, sizes: dict[str, int] | None
+) -> Module:
     """One module whose functions have these names."""
     from autosched.runtime.module import Module
 
@@ -216,7 +225,7 @@ def _build_lowered(f: Function, to: Target) -> Module:
 
 
 def plan(
-    what: Workload | WorkloadFunction | Schedule | PrimFunc,
+    what: Workload | WorkloadFunction | Schedule | PrimFunc | str,
     target: TargetLike = None,
     *,
     args: Sequence[Tensor] | None = None,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autosched.errors import BuildError, UsageError
+from autosched.front import tune
 from autosched.measure.protocol import MeasureOptions
 from autosched.raw.backend import compile_kernel
 from autosched.raw.kernel import RawKernel, RawKernelFunction, make_kernel
@@ -27,7 +28,7 @@ from autosched.runtime import load
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.search import DEFAULT
 from autosched.target import Target, TargetLike
-from autosched.tuning import Event, TuneResult, tune
+from autosched.tuning import Event, TuneResult
 from autosched.tuning.costs import Costs
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def tune_kernel(
     records: str | Path | None = None,
     target: TargetLike = None,
     measure: MeasureOptions | None = None,
-    progress: Callable[[Event], None] | None = None,
+    progress: Callable[[Event], None] | bool | None = None,
     **kernel: Any,
 ) -> TunedKernel:
     """Find the fastest values of a kernel's `#define` parameters. The arguments are Kernel Tuner's:

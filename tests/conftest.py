@@ -32,6 +32,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CHECKOUT), os.envir
 # Threads that spin while they wait for others take the cores from the tests that run beside them: on two
 # cores, a parallel loop then takes as long as the system lets another process run.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ["AUTOSCHED_PROGRESS"] = "none"
 
 # Nothing of what tests record, predict or check is left in the user's own folders, and none of it is found there. A
 # prediction depends on the machine: tests of what `build` does without records ask for it.

@@ -62,7 +62,7 @@ def test_what_no_rule_can_do_anything_for_keeps_the_default_schedule(target, tmp
     assert (result.best, result.trials) == (None, 0)
     assert result.default_seconds > 0
     (note,) = result.notes
-    assert note.startswith("there is nothing to search but the default schedule; ")
+    assert note.startswith("the default schedule is the only one, so there is nothing to search; ")
     assert "largest: a scan: its steps follow each other" in note
     assert not result.unsearchable
     assert _status(result) == 0

@@ -52,7 +52,7 @@ def test_code_that_was_measured_in_an_earlier_run_is_not_measured_again(tmp_path
     assert [(r.status, r.error, r.code) for r in twins] == [
         ("ok", f"same code as record {r.id}", r.code) for r in first
     ]
-    assert "trials that took over the time of another, because their code is the same: 2" in result.notes
+    assert "2 trials have the same code as an earlier one, and share its time" in result.notes
 
 
 def test_times_of_other_software_are_not_taken_over(tmp_path):
@@ -80,11 +80,11 @@ def test_a_sketch_that_cannot_be_lowered_is_told_of(tmp_path):
         b.split("i", factor=s.define_knob("tile", [4, 8]))
 
     result = autosched.tune(broken(), "llvm", trials=4, records=tmp_path, measure=FAST, strategy="random")
-    told = [note for note in result.notes if "is left out" in note]
+    told = [note for note in result.notes if "leaves it out" in note]
     assert len(told) == 1
-    assert told[0].startswith("sketch forks[detached=True] cannot be built, and is left out: ")
+    assert told[0].startswith("sketch forks[detached=True] cannot be built, so the search leaves it out: ")
     assert result.trials == 2 and not result.failures  # its points were never tried
-    assert "every candidate of the space has been measured" in result.notes
+    assert "every candidate of the search space has been measured" in result.notes
 
 
 PLUGIN = """

@@ -1,9 +1,8 @@
-"""`tune(trials=0)`: a model's choice, verified and recorded, with nothing timed."""
+"""`tune(trials=0)`: a model's choice, verified, compared with the default schedule, and recorded."""
 
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -45,24 +44,25 @@ def chosen(tmp_path):
     return tmp_path, result, RecordLog(default_path("dense", "llvm", tmp_path)).read().records
 
 
-def test_nothing_is_timed_and_the_choice_is_recorded(chosen):
+def test_the_choice_is_recorded(chosen):
     _, result, (record,) = chosen
     assert result.best is None and result.predicted == record
     assert (record.status, record.samples, record.verified) == (PREDICTED, (), "full")
-    assert 0 < record.predicted_s == result.seconds < 1
-    assert result.trials == 0 and math.isnan(result.default_seconds) and math.isnan(result.speedup)
+    assert 0 < record.predicted_s < 1
+    assert result.trials == 0 and 0 < result.seconds <= result.default_seconds
+    assert result.speedup == result.default_seconds / result.seconds
     assert record.knobs["lanes"] == 16 and "vectors=True" in record.sketch
-    assert ".vectorize(" in result.schedule_python and "nothing was timed" in " ".join(result.notes)
+    assert ".vectorize(" in result.schedule_python and "there was no search" in " ".join(result.notes)
     data = result.to_json()
     assert json.loads(json.dumps(data, allow_nan=False))["predicted"] == record.id
-    assert (data["best"], data["speedup"], data["knobs"]) == (None, None, record.knobs)
+    assert (data["best"], data["interval"], data["knobs"]) == (None, [0.0, None], record.knobs)
 
 
 def test_build_uses_it_until_something_was_measured(chosen):
-    folder, result, (record,) = chosen
+    folder, _, (record,) = chosen
     module = autosched.build(dense(), "llvm", records=str(folder))
     assert module.provenance["kind"] == PREDICTED and module.provenance["record"] == record.id
-    assert module.provenance["seconds"] == result.seconds
+    assert module.provenance["seconds"] == record.predicted_s
     assert module.provenance["note"] == "chosen by a model, not measured"
     a, b = dense().sample_inputs()
     assert np.allclose(module(a, b), a @ b)
@@ -98,7 +98,9 @@ def test_a_choice_that_does_not_work_is_passed_over(tmp_path, monkeypatch):
 
     def broken(self, jobs, quiet=None):
         for m in real(self, jobs, quiet):
-            yield replace(m, status="correctness", error="wrong", samples=()) if "True" in m.job.sketch else m
+            if "True" in m.job.sketch:
+                m = replace(m, status="correctness", error="wrong", samples=())
+            yield replace(m, samples=(1.0,), raced=True) if m.job.sketch == "default" else m
 
     monkeypatch.setattr(measurer.Measurer, "measure", broken)
     result = autosched.tune(dense(), "llvm", trials=0, records=tmp_path, measure=FAST)
@@ -108,7 +110,48 @@ def test_a_choice_that_does_not_work_is_passed_over(tmp_path, monkeypatch):
     assert statuses == ["correctness", PREDICTED]
 
 
-def test_on_the_command_line(tmp_path, capsys):
+@pytest.fixture
+def timed(monkeypatch):
+    """`timed(default=.., others=..)`: seconds that measurements and play-offs report from then on."""
+    from autosched.measure import measurer
+
+    real = measurer.Measurer.measure
+
+    def set_times(default, others):
+        def seconds(job):
+            return default if job.sketch == "default" else others
+
+        def measure(self, jobs, quiet=None):
+            for m in real(self, jobs, quiet):
+                yield replace(m, samples=(seconds(m.job),) * 3, raced=False)
+
+        def playoff(self, jobs, rounds=15):
+            return [(job, [seconds(job)] * rounds) for job in jobs]
+
+        monkeypatch.setattr(measurer.Measurer, "measure", measure)
+        monkeypatch.setattr(measurer.Measurer, "playoff", playoff)
+
+    return set_times
+
+
+def test_a_choice_that_is_slower_than_the_default_schedule_is_not_taken(tmp_path, timed):
+    timed(default=1.0e-3, others=2.06e-3)
+    result = autosched.tune(dense(), "llvm", trials=0, records=tmp_path, measure=FAST)
+    assert result.predicted is None and result.best is None
+    assert result.default_seconds == result.seconds == 1.0e-3
+    assert any("takes 2.06 ms, longer than the default schedule" in note for note in result.notes)
+    assert RecordLog(default_path("dense", "llvm", tmp_path)).read().records == ()
+    assert autosched.build(dense(), "llvm", records=str(tmp_path)).provenance["kind"] == "default"
+
+
+def test_a_choice_that_is_faster_than_the_default_schedule_is_taken(tmp_path, timed):
+    timed(default=2.06e-3, others=1.0e-3)
+    result = autosched.tune(dense(), "llvm", trials=0, records=tmp_path, measure=FAST)
+    assert result.predicted is not None and result.speedup == pytest.approx(2.06)
+
+
+def test_on_the_command_line(tmp_path, capsys, timed):
+    timed(default=2.06e-3, others=1.0e-3)
     file = tmp_path / "op.py"
     file.write_text(
         "from autosched import te, workload\n"
@@ -119,8 +162,8 @@ def test_on_the_command_line(tmp_path, capsys):
     words = [f"{file}:twice", "--records", str(tmp_path)]
     assert main(["tune", *words, "--trials", "0", "--progress", "none"]) == 0
     out = capsys.readouterr().out
-    assert "expected of the model's choice; its output was compared with the reference" in out
-    assert "nothing was timed" in out and "schedule " in out and 's["b"].vectorize(' in out, out
+    assert "a model chose the schedule, and both were timed once; its output is correct" in out
+    assert "there was no search" in out and "schedule " in out and 's["b"].vectorize(' in out, out
     assert main(["show", *words]) == 0
     assert "expected; chosen by a model, not measured" in capsys.readouterr().err
     assert main(["records", str(default_path("twice", "llvm", tmp_path))]) == 0
@@ -132,7 +175,7 @@ def test_of_kernels_too(tmp_path):
     result = autosched.tune(dense(256), "opencl", trials=0, records=tmp_path, measure=FAST)
     record = result.predicted
     assert record is not None and record.status == PREDICTED and record.verified == "full"
-    assert any("chosen by the analytical model from" in note for note in result.notes)
+    assert any("an analytical model chose from" in note for note in result.notes)
     module = autosched.build(dense(256), "opencl", records=str(tmp_path))
     assert module.provenance["kind"] == PREDICTED
     a, b = dense(256).sample_inputs()

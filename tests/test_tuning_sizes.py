@@ -270,7 +270,7 @@ def test_tune_at(tmp_path, capsys) -> None:
     [
         (["--at", "n=4,m=3"], "--at m=3: "),
         (["--at", "n"], "is not NAME=VALUE"),
-        (["--at", "n=4", "--size", "n=4"], "there are sizes already"),
+        (["--at", "n=4", "--size", "n=4"], "--at sets the sizes already"),
         (["--at", "n=4", "--trials", "0"], "chosen by what is measured"),
         (["--at", "n=4", "--tolerance", "-1"], "not a number of percent"),
         (["--at", "n=4", "--at", "n=4"], "occur twice"),

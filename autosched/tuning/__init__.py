@@ -1,9 +1,11 @@
 """Tuning: `tune` and what it tells while it runs.
 
 `run` is the loop, `playoff` its end, `tasks` shares one budget among several, `proposals` asks the strategy,
-`costs` is what is made small, `events` is what `progress` is called with.
+`costs` is what is made small, `budget` what the time is spent on, `neighbours` notices other programs, `events` is
+what `progress` is called with.
 """
 
+from autosched.tuning.budget import PLAYOFF_SHARE
 from autosched.tuning.events import (
     Event,
     Note,
@@ -15,7 +17,7 @@ from autosched.tuning.events import (
     TrialDone,
     TuneResult,
 )
-from autosched.tuning.run import PLAYOFF_SHARE, tune
+from autosched.tuning.run import tune
 from autosched.tuning.sizes import SizesResult, tune_sizes
 from autosched.tuning.tasks import TasksResult, tune_tasks
 

@@ -54,6 +54,7 @@ class TuneResult:
     valid: int | None = None  #: those that are feasible, where that was counted
     predicted: Record | None = None
     unsearchable: bool = False  #: there was the default schedule only, because no other sketch could be made
+    strain: float = 0.0  #: seconds for which threads waited for CPUs that other programs had, for each second of timing
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -11,21 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from autosched.measure.protocol import Job
-from autosched.measure.stats import PlayoffResult, judge, ratio_interval
+from autosched.measure.stats import PlayoffResult, judge, speedup_interval
+from autosched.noise import typical
 from autosched.records import Record, ranked
 from autosched.space.space import DEFAULT
+from autosched.tuning.budget import FINALISTS, ROUNDS
 
 if TYPE_CHECKING:
     from autosched.tuning.run import Run
 
-__all__ = ["DEFAULT", "FINALISTS", "Outcome", "finalists_of", "hold", "label", "without"]
+__all__ = ["DEFAULT", "Outcome", "finalists_of", "hold", "label", "without"]
 
-#: How many of the best take part, and how many rounds they run.
-FINALISTS = 5
-ROUNDS = 15
 #: The default schedule stays away when it is this many times slower than the best.
 BEYOND_DOUBT = 20.0
 
@@ -63,29 +60,39 @@ def finalists_of(run: Run) -> list[Record]:
     return found[:FINALISTS]
 
 
-def hold(run: Run, finalists: list[Record] | None = None) -> Outcome:
+def hold(run: Run, finalists: list[Record] | None = None, *, rounds: int = ROUNDS) -> Outcome:
     """Measure the best, or other finalists, and the default schedule in turns, and say who won."""
     finalists = finalists_of(run) if finalists is None else sorted(finalists, key=run.costs.of)
     if not finalists:
         if not run.is_settled:
-            run.note("no candidate could be measured: the default schedule stays", "warning")
+            run.note("no candidate could be measured, so the default schedule stays", "warning")
         return Outcome(None, run.default_seconds)
-    is_hopeless = _default_cost(run) > BEYOND_DOUBT * run.costs.of(finalists[0])  # its one measurement will do
+    # Its one measurement will do. It is not judged, either: a constant ties with anything that is noisy enough.
+    is_hopeless = _default_cost(run) > BEYOND_DOUBT * run.costs.of(finalists[0])
     jobs = [] if is_hopeless else [Job(0, DEFAULT, run.default_knobs)]
     jobs += [Job(i, run.name_of(r), r.knobs) for i, r in enumerate(finalists, start=1)]
-    samples = [s for _, s in run.measurer.playoff(jobs, ROUNDS)]
-    if is_hopeless:
-        samples.insert(0, [run.default_seconds] * ROUNDS)
+    samples = [s for _, s in run.measurer.playoff(jobs, rounds)]
+    run.neighbours.add_playoff(run.measurer.playoff_strains)
     names = {job.id: job.sketch for job in jobs}
     for job, why in run.measurer.playoff_errors.items():
-        run.note(f"{names[job]} left the play-off: {why}", "warning")
-    knobs = [run.default_knobs, *(r.knobs for r in finalists)]
+        run.note(f"{names[job]} failed in the play-off: {why}", "warning")
+    played: list[Record | None] = [*finalists] if is_hopeless else [None, *finalists]
+    knobs = [run.default_knobs if r is None else r.knobs for r in played]
     costs = [run.costs.samples(k, s) for k, s in zip(knobs, samples, strict=True)]
     verdict = judge(costs)
-    if verdict.winner is None or not samples[0]:
-        run.note("the play-off could not be held", "warning")
+    if verdict.winner is None or not (is_hopeless or samples[0]):
+        run.note("the play-off failed, so the result compares measurements that were not taken side by side", "warning")
         return without(run)
-    return _decide(run, finalists, samples, costs, verdict)
+    return _decide(run, _Played(played, samples, costs), verdict)
+
+
+@dataclass(frozen=True)
+class _Played:
+    """Who took part, None for the default schedule, with their samples in seconds and what these cost."""
+
+    who: list[Record | None]
+    samples: list[list[float]]
+    costs: list[list[float]]
 
 
 def without(run: Run) -> Outcome:
@@ -101,28 +108,33 @@ def _default_cost(run: Run) -> float:
     return run.costs.samples(run.default_knobs, [run.default_seconds])[0]
 
 
-def _decide(
-    run: Run, finalists: list[Record], samples: list[list[float]], costs: list[list[float]], verdict: PlayoffResult
-) -> Outcome:
+def _decide(run: Run, played: _Played, verdict: PlayoffResult) -> Outcome:
     """The verdict, written to the log for every finalist."""
-    winner = verdict.winner
-    assert winner is not None
-    speedups = [verdict.medians[0] / m for m in verdict.medians]
-    for i, r in enumerate(finalists, start=1):
-        if samples[i]:
-            won, speedup = i == winner, round(speedups[i], 4)
-            line = r.with_playoff(tuple(samples[i]), run=run.run_id, winner=won, speedup=speedup)
+    assert verdict.winner is not None
+    winner = played.who[verdict.winner]
+    has_default = None in played.who
+    default_costs = played.costs[0] if has_default else [_default_cost(run)] * len(played.costs[verdict.winner])
+    default_cost = verdict.medians[0] if has_default else default_costs[0]
+    lines: list[Record | None] = []
+    for i, r in enumerate(played.who):
+        line = r
+        if r is not None and played.samples[i]:
+            won, speedup = i == verdict.winner, round(default_cost / verdict.medians[i], 4)
+            line = r.with_playoff(tuple(played.samples[i]), run=run.run_id, winner=won, speedup=speedup)
+            line = line.with_strain(run.measurer.playoff_strains.get(i + (not has_default), 0.0))
             run.save(line)
-            finalists[i - 1] = line
-    played = tuple(r for r, own in zip(finalists, samples[1:], strict=True) if own)
-    tied = tuple(label(finalists[i - 1]) if i else DEFAULT for i in verdict.tied_with_best if i != winner)
-    seconds = float(np.median(samples[winner]))
-    if winner == 0:
-        run.note("no candidate is faster than the default schedule, beyond doubt")
-        return Outcome(None, seconds, tied=tied, played=played, default_samples=tuple(samples[0]))
+        lines.append(line)
+    took_part = tuple(line for line, s in zip(lines, played.samples, strict=True) if line is not None and s)
+    ties = [lines[i] for i in verdict.tied_with_best if i != verdict.winner]
+    tied = tuple(DEFAULT if r is None else label(r) for r in ties)
+    default_samples = tuple(played.samples[0]) if has_default else ()
+    seconds = typical(played.samples[verdict.winner])
+    if winner is None:
+        return Outcome(None, seconds, tied=tied, played=took_part, default_samples=default_samples)
+    cost = verdict.medians[verdict.winner]
     if run.costs.objective is not None:
-        best, default = (run.costs.objective.describe(verdict.medians[i]) for i in (winner, 0))
-        run.note(f"what was searched for: {best}, against {default}")
-    interval = ratio_interval(costs[0], costs[winner])
-    won_by = finalists[winner - 1]
-    return Outcome(won_by, seconds, speedups[winner], interval, tied, played, tuple(samples[0]))
+        best, default = map(run.costs.objective.describe, (cost, default_cost))
+        run.note(f"objective: {best}; the default schedule has {default}")
+    interval = speedup_interval(default_costs, played.costs[verdict.winner])
+    won_by = lines[verdict.winner]
+    return Outcome(won_by, seconds, default_cost / cost, interval, tied, took_part, default_samples)

@@ -1,8 +1,9 @@
-"""`tune(trials=0)`: the choice of the analytical model, with no time taken of anything.
+"""`tune(trials=0)`: the choice of the analytical model, with no search.
 
 What it likes best is built once and its output compared with the reference, in the isolated worker, like any
-candidate; the next one is taken where that fails. That costs about as much as one trial, and nobody is handed a
-schedule that does not work. It is recorded as `predicted`, without samples, so that `build` finds it where nothing
+candidate; the next one is taken where that fails. Then it is timed beside the default schedule, and the next one is
+taken where it is slower. That costs about as much as two trials, and nobody is handed a schedule that does not work,
+or that is worse than none. It is recorded as `predicted`, without samples, so that `build` finds it where nothing
 better is known.
 """
 
@@ -10,15 +11,17 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job
+from autosched.measure.stats import judge
 from autosched.model import AnalyticalModel, prior_for
 from autosched.records import PREDICTED, Record
 from autosched.runtime.device import with_machine
 from autosched.search.predicted import Predicted, look_ahead
+from autosched.tuning.budget import LEAST_ROUNDS
 from autosched.tuning.events import PlayoffDone, TuneResult
 from autosched.tuning.playoff import DEFAULT, Outcome
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["predict", "prior_of"]
 
-#: How many choices are built until one works.
+#: How many choices are built until one works, and is faster than the default schedule.
 ATTEMPTS = 4
 
 
@@ -41,7 +44,7 @@ def prior_of(run: Run) -> AnalyticalModel | None:
 
 
 def predict(run: Run, prior: AnalyticalModel, seed: int) -> TuneResult:
-    """Choose, check, record; `run` is prepared, and nothing of it was measured."""
+    """Choose, check, compare with the default schedule, record; `run` is prepared, and nothing of it was measured."""
     run.strategy_name, run.seed, run.resumed = PREDICTED, seed, 0
     run.tell(run.started())
     begun = time.monotonic()
@@ -50,37 +53,67 @@ def predict(run: Run, prior: AnalyticalModel, seed: int) -> TuneResult:
     if not outlook.choices and (impossible := run.space.impossible()) is not None:
         raise impossible
     looked = f"{outlook.points} points of {len(outlook.choices)} of {len(run.space.sketches)} sketches"
-    run.note(f"chosen by the analytical model from {looked} in {time.monotonic() - begun:.1f} s; nothing was timed")
+    run.note(f"an analytical model chose from {looked} in {time.monotonic() - begun:.1f} s; there was no search")
     measured = sum(r.ok and r.sketch != DEFAULT for r in run.earlier)
     if measured:
-        run.note(f"{measured} measured records are there, and `build` prefers those to a prediction")
-    run.options = replace(run.options, repeat=1, number=1, race=False)
-    found: Record | None = None
+        run.note(f"{measured} measured records exist, and `build` prefers those to a prediction")
+    found = _Found(math.nan, math.nan, None)
     with run.open_measurer() as measurer:
         for choice in outlook.choices[:ATTEMPTS]:
-            found = _checked(run, measurer, choice)
-            if found is not None:
+            found = _checked(run, measurer, choice, found.default_s)
+            if found.record is not None:
                 break
-    result = run.result(Outcome(None, math.nan, math.nan, (0.0, math.inf)))
-    result = replace(result, default_seconds=math.nan, points=run.space.size, notes=list(run.notes))
-    if found is not None:
-        text = run.workload.as_text(found.trace, found.knobs)
-        seconds, knobs = found.predicted_s, dict(found.knobs)
-        result = replace(result, predicted=found, seconds=seconds, knobs=knobs, schedule_python=text)
+    speedup = found.default_s / found.seconds
+    result = run.result(Outcome(None, found.seconds, speedup, (0.0, math.inf)))
+    result = replace(result, default_seconds=found.default_s, points=run.space.size, notes=list(run.notes))
+    if (r := found.record) is not None:
+        text = run.workload.as_text(r.trace, r.knobs)
+        result = replace(result, predicted=r, knobs=dict(r.knobs), schedule_python=text)
+    else:
+        result = replace(result, seconds=found.default_s)
     run.tell(PlayoffDone(result))
     return result
 
 
-def _checked(run: Run, measurer: Measurer, choice: Predicted) -> Record | None:
-    """The record of a choice that builds and is right; None, and a note, for another."""
+@dataclass(frozen=True)
+class _Found:
+    """Seconds of a choice and of the default schedule, NaN where they are not known; no record where it is slower."""
+
+    seconds: float
+    default_s: float
+    record: Record | None
+
+
+def _checked(run: Run, measurer: Measurer, choice: Predicted, default_s: float) -> _Found:
+    """What became of a choice: recorded where it builds, is right, and is no slower than the default schedule."""
     sketch = run.space.sketches[choice.candidate.sketch]
-    (m,) = measurer.measure([Job(0, sketch.name, sketch.values(choice.candidate.indices))])
+    job = Job(1, sketch.name, sketch.values(choice.candidate.indices))
+    (m,) = measurer.measure([job])
     r = run.record(m, sketch.trace, m.job.knobs, trial=0)
     if not m.ok:
         run.note(f"the model's choice in {sketch.name} fails ({m.status}): {m.error}", "warning")
         run.save(r)
-        return None
+        return _Found(math.nan, default_s, None)
+    seconds, default_s = _compared(run, measurer, job, m.seconds)
+    if default_s < seconds:
+        run.note(f"the model's choice in {sketch.name} takes {seconds * 1e3:.3g} ms, longer than the default schedule")
+        return _Found(seconds, default_s, None)
     extra = {name: value for name, value in r.extra.items() if name != "raced"} | {"predicted_s": choice.seconds}
     r = replace(r, status=PREDICTED, samples=(), error="", extra=extra)
     run.save(r)
-    return r
+    return _Found(seconds, default_s, r)
+
+
+def _compared(run: Run, measurer: Measurer, job: Job, seconds: float) -> tuple[float, float]:
+    """Seconds of a choice, and of the default schedule, less than the other's only where that is beyond chance; NaN
+    where the default schedule does not work. It is given up as soon as it has clearly lost."""
+    default = Job(0, DEFAULT, run.default_knobs)
+    (m,) = measurer.measure([default])
+    if not m.ok or m.raced:
+        return seconds, m.seconds if m.ok else math.nan
+    samples = [s for _, s in measurer.playoff([job, default], LEAST_ROUNDS)]
+    if not all(samples):
+        return seconds, m.seconds if samples[0] else math.nan
+    verdict = judge(samples)
+    mine, other = verdict.medians
+    return mine, other if verdict.winner == 1 else max(mine, other)

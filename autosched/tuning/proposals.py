@@ -41,7 +41,12 @@ class Proposals:
 
     def prepare(self, n: int) -> None:
         """Begin to propose the next `n`, if this is to be done ahead. Returns at once."""
-        if self._ahead and n > 0:
+        if self._ahead:
+            self.begin(n)
+
+    def begin(self, n: int) -> None:
+        """Begin to propose the next `n` by a thread of its own. Returns at once."""
+        if n > 0:
             self.join()
             self._thread = threading.Thread(target=self._propose, args=(n,), name="propose", daemon=True)
             self._thread.start()

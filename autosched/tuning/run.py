@@ -22,6 +22,8 @@ import numpy as np
 
 from autosched.building import as_workload
 from autosched.errors import MeasureError, RecordError, UsageError
+from autosched.measure import early
+from autosched.measure.context import Workers
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.model import PrimedCostModel, make_model
@@ -49,25 +51,24 @@ from autosched.space.tunable import Tunable
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning import playoff
+from autosched.tuning.arguments import check_positive, check_writable, listener, plain, too_large
+from autosched.tuning.budget import BATCHES, Budget
 from autosched.tuning.costs import Costs
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
-from autosched.tuning.playoff import DEFAULT, FINALISTS, Outcome, label
+from autosched.tuning.neighbours import Neighbours
+from autosched.tuning.playoff import DEFAULT, Outcome, label
 from autosched.tuning.predict import predict, prior_of
 from autosched.tuning.priming import prime
 from autosched.tuning.proposals import Proposals
 
-__all__ = ["PLAYOFF_SHARE", "Run", "check_positive", "tune"]
+__all__ = ["Run", "tune"]
 
 #: How many times the time limit the default schedule may take.
 PATIENCE = 6.0
-#: Candidates built together: enough to keep all builders busy, few enough to learn between them.
-BATCH = 16
-#: Part of a budget in seconds that is kept for the play-off, at least.
-PLAYOFF_SHARE = 0.1
 
 
 def tune(
-    what: Tunable | WorkloadFunction,
+    what: Tunable | WorkloadFunction | str,
     target: TargetLike = None,
     *,
     space: str = "",
@@ -85,10 +86,11 @@ def tune(
     sizes: dict[str, int] | None = None,
     measure: MeasureOptions | None = None,
     ahead: bool | None = None,
-    progress: Callable[[Event], None] | None = None,
+    progress: Callable[[Event], None] | bool | None = None,
 ) -> TuneResult:
     """Search for the fastest schedule of a workload on a target, and record what is learnt.
 
+    what:     a workload, or the name of one, such as `box_blur` or `file.py:function`
     space:    `templates` that someone wrote, `auto` for sketches that rules generate, or `all`; by default
               templates, and rules where the workload has none for the target
     rules:    sketch rules (`docs/rules.md`) that are asked before the built-in ones
@@ -102,6 +104,8 @@ def tune(
     inputs:   arrays to verify and time on; by default the workload's own, at `sizes`
     ahead:    propose the next candidates, and train the model, while the present ones are built
               (`proposals.Proposals` tells what that costs); by default with `measure.overlap`
+    progress: a function that is called with each event. `autosched.tune` shows how the run gets on where none is given:
+              a live display in a terminal, else some lines on standard error; False shows nothing
 
     Raises UsageError for arguments that cannot be meant, WorkloadError when there is no template
     for the target, MeasureError when not even the default schedule runs. Ctrl-C ends the run with
@@ -112,22 +116,23 @@ def tune(
     check_positive("tune", budget_s=budget_s, patience=patience)
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
-    run = Run(as_workload(what), resolve_target(target), trials, budget_s, progress or (lambda event: None))
+    workload = as_workload(what)
+    if not hasattr(workload, "search_space"):
+        raise UsageError(
+            f"{plain(what)!r} cannot be tuned",
+            asked=f"tune({type(what).__name__})",
+            legal='a workload, a function decorated with @autosched.workload, or a name: tune("box_blur")',
+        )
+    run = Run(workload, resolve_target(target), trials, budget_s, listener(progress))
     run.space_of = partial(run.workload.search_space, space=space, rules=rules)
-    run.prepare(inputs, sizes, records, measure or MeasureOptions())
-    run.ahead = run.options.overlap if ahead is None else ahead
-    if trials == 0 and (prior := prior_of(run)) is not None:
-        return predict(run, prior, seed)
-    run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
-    run.patience = patience
-    return run.go()
-
-
-def check_positive(function: str, **limits: float | None) -> None:
-    """Raise UsageError for a limit of a function that is given, and is not more than 0."""
-    for name, value in limits.items():
-        if value is not None and not value > 0:
-            raise UsageError(f"{value} is not more than 0", asked=f"{function}({name}={value})", legal="more than 0")
+    with run.early_workers(measure or MeasureOptions()):
+        run.prepare(inputs, sizes, records, measure or MeasureOptions())
+        run.ahead = run.options.overlap if ahead is None else ahead
+        if trials == 0 and (prior := prior_of(run)) is not None:
+            return predict(run, prior, seed)
+        run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
+        run.patience = patience
+        return run.go()
 
 
 class Run:
@@ -153,13 +158,15 @@ class Run:
         self.reasons_told: set[str] = set()
         self.unsaved = 0
         self.taken_over = 0  # trials that have the time of another with the same code
-        self.trials_begun = 0.0
+        self.neighbours = Neighbours()
+        self.workers: Workers | None = None
         self.default_seconds = float("inf")
         self.default_record: Record | None = None
         self.costs = Costs(workload.objective)
         self.patience: int | None = None
         self.ahead = False
-        self.batch = BATCH
+        self.batch = BATCHES[-1]  # candidates built together, at most
+        self.batches_begun = 0
         self.primed: PrimedCostModel | None = None
         self._batches = self.batches()
         self.is_settled = False  # there is no choice but the default schedule
@@ -167,6 +174,15 @@ class Run:
         self.since_best = 0  # trials since the last that was the fastest so far
 
     # -- before the first trial -----------------------------------------------------------------
+    @contextmanager
+    def early_workers(self, options: MeasureOptions) -> Iterator[None]:
+        """Start processes at once: they load the compiler while this one prepares the search."""
+        self.workers = early.take(self.target, self.workload.adjusted(options), self.workload.backend)
+        try:
+            yield
+        finally:
+            self.workers.close()
+
     def prepare(
         self,
         inputs: Sequence[np.ndarray] | None,
@@ -177,17 +193,18 @@ class Run:
         """Inputs, reference, space, earlier records."""
         w = self.workload
         self.options = w.adjusted(options)
+        self.budget = Budget(self.budget_s, self.options.builders, self.options.min_repeat_ms / 1000)
         try:
             self.inputs = list(inputs) if inputs is not None else w.sample_inputs(sizes)
         except MemoryError as error:
-            raise _too_large(w, error) from None
+            raise too_large(w, error) from None
         self.sizes = w.sizes_of(self.inputs)
         self.space = self.space_of(with_machine(self.target), self.sizes)
         self.device = describe_device(self.target)
         self.versions = versions()
         folder = find_folder(records)
         self.log = RecordLog(default_path(w.name, self.target.kind, folder))
-        _check_writable(self.log.path)
+        check_writable(self.log.path)
         explicit = None if records is None else str(records)
         contents = read_workload(w.name, self.target.kind, explicit, key=w.key, packaged=False)
         for problem in contents.problems:
@@ -195,7 +212,7 @@ class Run:
         others = contents.others
         if others:
             self.note(
-                f"{others} records are of another version or variant of {w.name}, and this run does not go on from them"
+                f"{others} records belong to another version or variant of {w.name}, so this run does not continue them"
             )
         self.records = explicit
         self.task = Task(w.name, w.key, tuple(sorted(self.sizes.items())), str(self.target), self.device["name"])
@@ -204,7 +221,7 @@ class Run:
         try:
             self.expected = w.reference(self.inputs)
         except MemoryError as error:
-            raise _too_large(w, error) from None
+            raise too_large(w, error) from None
         self.reference_s = time.monotonic() - before
 
     def choose_strategy(self, strategy: str, options: dict[str, Any], model: str, seed: int, transfer: bool) -> None:
@@ -252,7 +269,7 @@ class Run:
                 result = self.playoff()
             except KeyboardInterrupt:
                 interrupted = True
-                self.note("interrupted: no play-off was held", "warning")
+                self.note("interrupted before the play-off, which would have confirmed the result", "warning")
                 result = self.without_playoff()
             finally:
                 self.proposals.close()
@@ -285,11 +302,11 @@ class Run:
         """What is said at the end, and the result with all that is known by then."""
         self.note_faults(last=True)
         if self.taken_over:
-            self.note(f"trials that took over the time of another, because their code is the same: {self.taken_over}")
+            self.note(f"{self.taken_over} trials have the same code as an earlier one, and share its time")
         if self.unsaved:
             self.note(f"{self.unsaved} records could not be written", "warning")
         result = replace(result, interrupted=interrupted, notes=list(self.notes), elapsed_s=self.elapsed)
-        result = replace(result, points=self.space.size, valid=self.space.valid)
+        result = replace(result, points=self.space.size, valid=self.space.valid, strain=self.neighbours.strain)
         self.tell(PlayoffDone(result))
         return result
 
@@ -321,7 +338,7 @@ class Run:
         return Measurer(
             w.graph, self.target, sketches, self.inputs, self.expected, options,
             backend=w.backend, initial=w.initial(self.inputs), inspector=w.inspector,
-            roundings=w.roundings(self.target),
+            roundings=w.roundings(self.target), workers=self.workers,
         )  # fmt: skip
 
     def _former_best(self) -> Record | None:
@@ -341,20 +358,12 @@ class Run:
 
     @property
     def time_left(self) -> float:
-        """Seconds for more trials: what the budget leaves, less what the play-off will take."""
-        if self.budget_s is None:
-            return float("inf")
-        reserve = max(PLAYOFF_SHARE * self.budget_s, (FINALISTS + 1) * self.trial_s)
-        return self.budget_s - self.elapsed - reserve
+        """Seconds for more trials."""
+        return self.budget.left(self.elapsed)
 
     @property
     def _is_patience_over(self) -> bool:
         return self.patience is not None and self.since_best >= self.patience
-
-    @property
-    def trial_s(self) -> float:
-        """Seconds that one trial has taken so far in this run, on average."""
-        return (self.elapsed - self.trials_begun) / len(self.measured) if self.measured else 0.0
 
     def note(self, text: str, level: str = "info") -> None:
         """Tell the user, and keep it for the result."""
@@ -362,10 +371,16 @@ class Run:
         self.tell(Note(text, level))
 
     def preflight(self) -> None:
-        """Not even the default schedule? Then no candidate will do, and the reason is here."""
+        """Not even the default schedule? Then no candidate will do, and the reason is here.
+
+        The strategy chooses the first candidates while it is built.
+        """
+        if self.limit is None or self.limit > self.resumed:
+            self.proposals.begin(self.next_size(self.resumed))
         failed: list[Measurement] = []
         for knobs in self.defaults:
-            (m,) = self.measurer.measure([Job(0, DEFAULT, knobs, patience=PATIENCE)])
+            job = Job(0, DEFAULT, knobs, patience=PATIENCE)
+            (m,) = self.measurer.measure([job], quiet=self.proposals.join)
             if m.ok:
                 break
             failed.append(m)
@@ -373,12 +388,14 @@ class Run:
             raise MeasureError(
                 f"the default schedule fails ({failed[0].status}): {failed[0].error}",
                 asked=f"tune {self.workload!r} on {self.target}",
-                legal="`autosched doctor` says what is found on this machine",
+                legal="`autosched doctor` shows what works on this machine",
             )
         if failed:
             self.note(f"{label(failed[0].job)} fails ({failed[0].status}): {failed[0].error}", "warning")
         self.default_knobs = dict(m.job.knobs)
-        self.default_seconds = float(np.median(m.samples))
+        self.default_seconds = m.seconds
+        self.budget.default(m)
+        self.neighbours.add(m)
         r = self.record(m, self.default_trace, self.default_knobs, trial=0)
         self.save(r)
         self.default_record = r
@@ -396,46 +413,59 @@ class Run:
             if r.ok and r.code and trusted and (r.device, r.versions) == (self.device, self.versions):
                 self.measurer.remember(r.code, r.samples, verified=r.verified, raced=r.raced, name=f"record {r.id}")
 
+    def next_size(self, done: int) -> int:
+        """How many candidates the next batch has, before the budget is asked."""
+        at = min(self.batches_begun, len(BATCHES) - 1)
+        size = min(self.batch, BATCHES[at])
+        return size if self.limit is None else min(size, self.limit - done)
+
     def batches(self) -> Iterator[list[Candidate]]:
         """What to measure next, until a limit is reached or the space is exhausted."""
         done = self.resumed
-        self.trials_begun = self.elapsed
         if (why := self._nothing_to_search()) is not None:
             self.is_settled = True
             self.note_failures()
             self.note(why, "warning" if self.is_unsearchable else "info")
             return
-        while self.time_left > 0 and (self.limit is None or done < self.limit):
-            if self._is_patience_over:
-                self.note(f"none of the last {self.since_best} trials was faster than the best before")
+        while self.limit is None or done < self.limit:
+            is_late = self.time_left <= self.budget.propose_s
+            if is_late and (done > self.resumed or self.elapsed >= (self.budget_s or 0.0)):
+                if done == self.resumed:
+                    self.note(self.budget.too_short(self.elapsed), "warning")
                 return
-            n = self.batch if self.limit is None else min(self.batch, self.limit - done)
-            if self.trial_s:  # a batch is built before it runs: do not begin what cannot be finished
-                n = max(1, int(min(n, self.time_left / self.trial_s)))
+            if self._is_patience_over:
+                self.note(f"the last {self.since_best} trials found nothing faster, so the search ends (patience)")
+                return
+            n = self.budget.batch(self.next_size(done), self.elapsed)
+            begun = time.monotonic()
             batch = self.proposals.take(n)
+            self.budget.proposed(time.monotonic() - begun)
             self.note_failures()
             self.note_faults()
             if not batch:
                 impossible = None if done else self.space.impossible()
                 if impossible is not None:
                     raise impossible
-                self.note("every candidate of the space has been measured")
+                self.note("every candidate of the search space has been measured")
                 return
             done += len(batch)
-            self.proposals.prepare(self.batch if self.limit is None else min(self.batch, self.limit - done))
+            self.batches_begun += 1
+            self.proposals.prepare(self.next_size(done))
             yield batch
 
     def _nothing_to_search(self) -> str | None:
         """Why no schedule can be better than the default one, where that is so."""
         if self.expected and all(x is not None and x.size == 0 for x in self.expected):
-            return "its outputs have no elements at these sizes: there is nothing to make faster"
+            return "the outputs have no elements at these sizes, so there is nothing to make faster"
         if not (isinstance(self.space, SearchSpace) and self.space.is_default_alone):
             return None
         if self.space.is_unsearchable:
             self.is_unsearchable = True
             return f"there was nothing to search: no sketch of {', '.join(self.space.untraced)} could be made"
         reasons = [f"{stage}: {why}" for stage, _, why, _ in self.space.remarks]
-        return f"there is nothing to search but the default schedule{''.join(f'; {x}' for x in reasons)}"
+        return (
+            f"the default schedule is the only one, so there is nothing to search{''.join(f'; {x}' for x in reasons)}"
+        )
 
     def note_faults(self, *, last: bool = False) -> None:
         """Tell what a strategy that is not ours did wrong; at the end, how often."""
@@ -454,7 +484,9 @@ class Run:
             self.impossible.update(names)
             if reason not in self.reasons_told:
                 others = f" and {len(names) - 1} others" if len(names) > 1 else ""
-                self.note(f"sketch {names[0]}{others} cannot be built, and is left out: {reason}", "warning")
+                self.note(
+                    f"sketch {names[0]}{others} cannot be built, so the search leaves it out: {reason}", "warning"
+                )
             self.reasons_told.add(reason)
 
     def measure(self, batch: list[Candidate]) -> Iterator[Trial]:
@@ -469,6 +501,10 @@ class Run:
             (features,) = sketch.features(np.array([candidate.indices], dtype=np.int64).reshape(1, -1))
             r = self.record(m, sketch.trace, m.job.knobs, m.job.id).with_features(self.space.feature_version, features)
             self.measured.append(r)
+            self.budget.measured(m)
+            self.neighbours.add(m)
+            if news := self.neighbours.news():
+                self.note(news, "warning")
             self.taken_over += m.ok and bool(m.error)
             if not r.ok:
                 self.failures[r.status] += 1
@@ -501,7 +537,7 @@ class Run:
             workload={
                 "name": w.name,
                 "key": w.key,
-                "params": {k: _plain(v) for k, v in w.params.items()},
+                "params": {k: plain(v) for k, v in w.params.items()},
                 "args": w.describe_args(),
                 "sizes": self.sizes,
             },
@@ -521,7 +557,7 @@ class Run:
             trial=trial,
             run=self.run_id,
             extra=({"raced": True} if m.raced else {}) | ({"code": m.digest} if m.digest else {}),
-        )
+        ).with_strain(m.strain)
         return sealed(made)
 
     def save(self, r: Record) -> None:
@@ -536,7 +572,8 @@ class Run:
     # -- the end ----------------------------------------------------------------------------------
     def playoff(self) -> TuneResult:
         """The best against the default schedule, interleaved, before anyone is called a winner."""
-        return self.result(playoff.hold(self))
+        entrants, rounds = self.budget.playoff(self.elapsed)
+        return self.result(playoff.hold(self, playoff.finalists_of(self)[:entrants], rounds=rounds))
 
     def without_playoff(self) -> TuneResult:
         """The best single measurement, for what it is worth."""
@@ -567,29 +604,3 @@ class Run:
             dict(knobs),
             unsearchable=self.is_unsearchable,
         )
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
-
-
-def _too_large(w: Tunable, error: MemoryError) -> MeasureError:
-    return MeasureError(
-        f"its arrays do not fit into memory: {error}",
-        asked=f"tune {w!r}",
-        legal="smaller sizes or parameters: a schedule found at one size is built for others, too",
-    )
-
-
-def _check_writable(path: Path) -> None:
-    """Find out now, not after the first hour, that records cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab"):
-            pass
-    except OSError as error:
-        raise RecordError(
-            f"it cannot be written: {error.strerror}",
-            asked=f"records {path}",
-            legal="give a folder you may write to: --records DIR, or AUTOSCHED_RECORDS",
-        ) from None

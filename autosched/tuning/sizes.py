@@ -28,9 +28,10 @@ from autosched.search import DEFAULT as STRATEGY
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import TargetLike
 from autosched.tuning import playoff
+from autosched.tuning.arguments import check_positive, listener
 from autosched.tuning.events import Event, Note, TuneResult
 from autosched.tuning.portfolio import Portfolio, choose
-from autosched.tuning.run import Run, check_positive
+from autosched.tuning.run import Run
 from autosched.tuning.tasks import ROUND, Scheduler, Search, TaskRun, pass_on
 
 __all__ = ["SizesResult", "tune_sizes"]
@@ -96,7 +97,7 @@ class SizesResult:
 
 
 def tune_sizes(
-    what: Workload | WorkloadFunction,
+    what: Workload | WorkloadFunction | str,
     sizes: Sequence[Mapping[str, int]],
     target: TargetLike = None,
     *,
@@ -116,14 +117,14 @@ def tune_sizes(
     seed: int = 0,
     records: str | Path | None = None,
     measure: MeasureOptions | None = None,
-    progress: Callable[[Event], None] | None = None,
+    progress: Callable[[Event], None] | bool | None = None,
     watch: Callable[[int, Event], None] | None = None,
 ) -> SizesResult:
     """Find one kernel, or a few, for a workload whose sizes are open, and record which is for which sizes.
 
     sizes:     representative ones, each a value for every size: `[{"n": 64}, {"n": 4096}]`
-    kernels:   as many at most
-    tolerance: a kernel more is taken while some size is slower by more than this share than it could be
+    kernels:   how many to use at most
+    tolerance: add a kernel while some size runs slower than its best by more than this share
     weights:   how much each size counts; by default all alike
     trials:    of all sizes together, 100 for each where neither this nor `budget_s` (seconds) is given. Measuring at
                all sizes what was found at one comes on top
@@ -142,7 +143,7 @@ def tune_sizes(
     inputs, weights = _checked(w, sizes, weights, kernels, tolerance, asked)
     limit = TRIALS * len(sizes) if trials is None and budget_s is None else trials
     check_positive("tune_sizes", trials=limit, budget_s=budget_s, round_trials=round_trials, patience=patience)
-    tell = progress or (lambda event: None)
+    tell = listener(progress)
     search = Search(
         resolve_target(target), round_trials, patience, space, rules, strategy, strategy_options or {}, model, transfer,
         seed, records, measure or MeasureOptions(),
@@ -158,7 +159,7 @@ def tune_sizes(
         scheduler.rounds()
         selection.run()
     except KeyboardInterrupt:
-        tell(Note("interrupted: no kernels were chosen; what was found at each size is recorded", "warning"))
+        tell(Note("interrupted before kernels were chosen; what was found at each size is recorded", "warning"))
         return selection.result(scheduler.result(True).results, scheduler.elapsed)
     return selection.result(scheduler.result(False).results, scheduler.elapsed)
 
@@ -188,12 +189,16 @@ def _checked(
             legal = f"a number from 1 for each of {', '.join(names)}"
             raise UsageError(f"{dict(at)} are not its sizes", asked=asked, legal=legal)
     if len({tuple(sorted(at.items())) for at in sizes}) < len(sizes):
-        raise UsageError("the same sizes occur twice", asked=asked, legal="weights=.. says what counts more")
+        raise UsageError(
+            "the same sizes are given twice", asked=asked, legal="each once; weights=.. says which count more"
+        )
     if kernels < 1 or not tolerance >= 0:
         raise UsageError(f"kernels={kernels}, tolerance={tolerance}", asked=asked, legal="kernels >= 1, tolerance >= 0")
     weights = [1.0] * len(sizes) if weights is None else [float(x) for x in weights]
     if len(weights) != len(sizes) or not all(math.isfinite(x) and x > 0 for x in weights):
-        raise UsageError(f"{weights} do not weigh {len(sizes)} sizes", asked=asked, legal="a number above 0 for each")
+        raise UsageError(
+            f"{weights} are not weights for {len(sizes)} sizes", asked=asked, legal="a number above 0 for each"
+        )
     inputs = [w.sample_inputs(dict(at)) for at in sizes]
     for at, arrays in zip(sizes, inputs, strict=True):
         if (made := w.sizes_of(arrays)) != dict(at):

@@ -30,8 +30,10 @@ from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.work import work_of
+from autosched.tuning.arguments import check_positive, listener
+from autosched.tuning.budget import PLAYOFF_SHARE
 from autosched.tuning.events import Event, Note, TasksProgress, TaskStanding, TuneResult
-from autosched.tuning.run import PLAYOFF_SHARE, Run, check_positive
+from autosched.tuning.run import Run
 
 __all__ = ["POLICIES", "ROUND", "Scheduler", "Search", "TaskRun", "TasksResult", "pass_on", "tune_tasks"]
 
@@ -120,7 +122,7 @@ class TaskRun:
 
 
 def tune_tasks(
-    tasks: Sequence[Tunable | WorkloadFunction],
+    tasks: Sequence[Tunable | WorkloadFunction | str],
     target: TargetLike = None,
     *,
     weights: Sequence[float] | None = None,
@@ -140,7 +142,7 @@ def tune_tasks(
     records: str | Path | None = None,
     inputs: Sequence[Sequence[np.ndarray] | None] | None = None,
     measure: MeasureOptions | None = None,
-    progress: Callable[[Event], None] | None = None,
+    progress: Callable[[Event], None] | bool | None = None,
     watch: Callable[[int, Event], None] | None = None,
 ) -> TasksResult:
     """Tune several workloads under one budget, and record what is learnt.
@@ -162,7 +164,7 @@ def tune_tasks(
     check_positive("tune_tasks", trials=trials, budget_s=budget_s, round_trials=round_trials, patience=patience)
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune_tasks", legal="give at least one")
-    tell = progress or (lambda event: None)
+    tell = listener(progress)
     search = Search(
         resolve_target(target), round_trials, patience, space, rules, strategy, strategy_options or {}, model, transfer,
         seed, records, measure or MeasureOptions(),
@@ -266,7 +268,9 @@ class Scheduler:
                 self.decide(task)
         except KeyboardInterrupt:
             interrupted = True
-            self.tell(Note("interrupted: tasks that had no play-off keep their best measurement", "warning"))
+            self.tell(
+                Note("interrupted: tasks that have not reached their play-off keep their best measurement", "warning")
+            )
         return self.result(interrupted)
 
     def rounds(self) -> None:

@@ -1,0 +1,74 @@
+"""`tune`, `tune_sizes` and `tune_tasks` as a person calls them: they show how they get on.
+
+    tune("box_blur", budget_s=30)                       # a live display in a terminal, a few lines in a notebook
+    tune("box_blur", budget_s=30, progress=False)       # nothing but the result
+
+`autosched.tuning` has the same functions, which tell only those who ask.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+from autosched import tuning
+from autosched.errors import UsageError
+
+__all__ = ["PROGRESS_VARIABLE", "tune", "tune_sizes", "tune_tasks"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: What is shown where the caller does not say: one of `report.PROGRESS_MODES`.
+PROGRESS_VARIABLE = "AUTOSCHED_PROGRESS"
+
+
+def _shown(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with a display of its progress where its caller gives none."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = kwargs.pop("progress", None)
+        with _display(given, function.__name__) as tell:
+            kwargs["progress"] = tell
+            return function(*args, **kwargs)
+
+    return call
+
+
+@contextmanager
+def _display(given: Any, name: str) -> Iterator[Any]:
+    """What to call with events; `given` is the argument `progress`."""
+    if callable(given):
+        yield given
+    elif given is None or given is True:
+        from autosched.report.progress import make_display
+
+        with make_display("auto" if given else _mode(), sys.stderr) as display:
+            yield display
+    elif given is False:
+        yield None
+    else:
+        raise UsageError(
+            f"{given!r} shows nothing",
+            asked=f"{name}(progress={given!r})",
+            legal="True, False, or a function that takes events; by default progress is shown on standard error",
+        )
+
+
+def _mode() -> str:
+    if not hasattr(sys.stderr, "write"):  # a program without a console
+        return "none"
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None and processes.parent_process() is not None:  # one of many workers of somebody's
+        return "none"
+    return os.environ.get(PROGRESS_VARIABLE) or "auto"
+
+
+tune = _shown(tuning.tune)
+tune_sizes = _shown(tuning.tune_sizes)
+tune_tasks = _shown(tuning.tune_tasks)

@@ -1,0 +1,113 @@
+"""What the seconds of a run are spent on, and what those that are left will do.
+
+Proposing, building and running are counted apart, and what is done once apart from all of them: lowering, imports and
+the check of the default schedule come before the first trial, and say nothing about how long the next one takes.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+
+from autosched.measure.protocol import Measurement
+
+__all__ = ["BATCHES", "FINALISTS", "LEAST_ROUNDS", "PLAYOFF_SHARE", "ROUNDS", "Budget"]
+
+#: Candidates built together: few at first, so that the first result is early and the strategy learns from it; then
+#: enough to keep all builders busy.
+BATCHES = (4, 8, 16)
+#: How many of the best take part in a play-off, and how many rounds they run; where time is short, fewer.
+FINALISTS = 5
+ROUNDS, LEAST_ROUNDS = 15, 9
+#: Parts of a budget in seconds that are kept for the play-off, at least and at most.
+PLAYOFF_SHARE, MOST_PLAYOFF_SHARE = 0.1, 0.3
+#: Part of the time left that one batch may take: what ends a run is found out between batches.
+_BATCH_SHARE = 0.5
+_KEPT = 16  # latest trials that the next ones are expected to be like
+
+
+class Budget:
+    """The budget of a run in seconds, None for no limit, and what its parts have cost.
+
+    builders: how many candidates are built at a time;  sample_s: how long a sample lasts, about
+    """
+
+    def __init__(self, seconds: float | None, builders: int, sample_s: float) -> None:
+        self.seconds = seconds
+        self._builders, self._sample_s = max(1, builders), sample_s
+        self._builds: deque[float] = deque(maxlen=_KEPT)
+        self._runs: deque[float] = deque(maxlen=_KEPT)
+        self._propose_s = 0.0
+        self._default = 0.0, 0.0
+
+    def default(self, m: Measurement) -> None:
+        """The default schedule was measured: all that is known of the cost of trials before the first one."""
+        self._default = m.build_s, m.run_s
+
+    def proposed(self, seconds: float) -> None:
+        """The strategy took so long for a batch. It lowers sketches that it has not seen yet, so that is more for the
+        first batches, and does not depend on how many candidates they have."""
+        self._propose_s = seconds
+
+    @property
+    def propose_s(self) -> float:
+        """Seconds for which the strategy will think about the next batch, about: less than for the last one."""
+        return self._propose_s / 2
+
+    def measured(self, m: Measurement) -> None:
+        """One trial."""
+        self._builds.append(m.build_s)
+        if m.run_s:
+            self._runs.append(m.run_s)
+
+    @property
+    def trial_s(self) -> float:
+        """Seconds that one more trial of a batch takes, about: its share of building, and its run."""
+        build, run = self._default
+        if self._builds:
+            build = statistics.fmean(self._builds)
+        if self._runs:
+            run = statistics.fmean(self._runs)
+        return build / self._builders + run
+
+    def playoff_s(self, entrants: int, rounds: int) -> float:
+        """Seconds that a play-off takes, about. All is built and verified again, the default schedule included."""
+        build = min(self._builds, default=self._default[0])
+        run = min(self._runs, default=self._default[1])
+        return math.ceil((entrants + 1) / self._builders) * build + (entrants + 1) * (run + rounds * self._sample_s)
+
+    def left(self, elapsed_s: float) -> float:
+        """Seconds for more trials: what the budget leaves, less what the play-off will take."""
+        if self.seconds is None:
+            return math.inf
+        most = MOST_PLAYOFF_SHARE * self.seconds
+        reserve = min(max(PLAYOFF_SHARE * self.seconds, self.playoff_s(FINALISTS, ROUNDS)), most)
+        return self.seconds - elapsed_s - reserve
+
+    def batch(self, wanted: int, elapsed_s: float) -> int:
+        """How many candidates to build next, of `wanted`. A batch is built before it runs: none is begun that would
+        take more than half of what is left."""
+        left = self.left(elapsed_s) - self.propose_s
+        if math.isinf(left) or not self.trial_s:
+            return wanted
+        return max(1, min(wanted, int(_BATCH_SHARE * left / self.trial_s)))
+
+    def playoff(self, elapsed_s: float) -> tuple[int, int]:
+        """How many finalists the play-off can have in the time that is left, and how many rounds."""
+        left = math.inf if self.seconds is None else self.seconds - elapsed_s
+        for entrants, rounds in ((FINALISTS, ROUNDS), *((n, LEAST_ROUNDS) for n in (FINALISTS, 3, 2))):
+            if self.playoff_s(entrants, rounds) <= left:
+                return entrants, rounds
+        return 1, LEAST_ROUNDS
+
+    def too_short(self, elapsed_s: float) -> str:
+        """What to say of a budget in which no trial was made."""
+        assert self.seconds is not None
+        least = elapsed_s + 4 * self.trial_s
+        enough = math.ceil((least + self.playoff_s(1, LEAST_ROUNDS)) / (1 - PLAYOFF_SHARE))
+        enough = max(enough, math.ceil(self.seconds) + 1)
+        return (
+            f"the budget of {self.seconds:g} s was used up before the first trial: preparing took {elapsed_s:.1f} s, "
+            f"and one trial takes about {self.trial_s:.1f} s; give {enough} s or more"
+        )
