@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autosched.cli import options
 from autosched.report import PROGRESS_MODES
 from autosched.space.kinds import SPACES
 
-__all__ = ["add_measuring", "add_progress", "add_search", "arguments"]
+if TYPE_CHECKING:
+    from autosched.measure import MeasureOptions
+
+__all__ = ["add_measuring", "add_progress", "add_search", "arguments", "measuring"]
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:
@@ -39,20 +42,20 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "--space",
         choices=SPACES,
         default="",
-        help="where schedules come from: templates that someone wrote, rules that generate them (auto), or both (all); "
-        "default templates, and rules where there are none for the target",
+        help="where schedules come from: hand-written templates, rules that generate them (auto), or both (all); "
+        "default templates, or rules where the target has no templates",
     )
     parser.add_argument(
         "--rule",
         metavar="NAME",
         action="append",
         default=[],
-        help="a sketch rule to ask before the built-in ones: of a plug-in, or file.py:name; may be repeated",
+        help="a sketch rule to try before the built-in ones: from a plug-in, or file.py:name; may be repeated",
     )
     parser.add_argument(
         "--no-transfer",
         action="store_true",
-        help="let the cost model learn nothing from records of other shapes, operators and devices",
+        help="keep the cost model from learning from records of other shapes, operators and devices",
     )
     parser.add_argument(
         "--seed", metavar="N", type=options.count("--seed", 0), default=0, help="random seed; default %(default)s"
@@ -61,7 +64,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "--patience",
         metavar="N",
         type=options.count("--patience"),
-        help="end after N trials in a row of which none is faster than the best before",
+        help="stop after N trials in a row without a new best",
     )
 
 
@@ -89,23 +92,27 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--no-race",
         action="store_true",
-        help="as many samples for candidates that have clearly lost, and for those near the best, as for all",
+        help="take the same number of samples of every candidate, even of one that has clearly lost",
     )
     group.add_argument(
         "--min-repeat-ms",
         metavar="MS",
         type=options.positive("--min-repeat-ms", "milliseconds"),
-        help="shortest sample: calls are repeated until it lasts as long; default 20",
+        help="shortest sample: calls are repeated until it lasts this long; default 20",
     )
     group.add_argument(
         "--builders", metavar="N", type=options.count("--builders"), help="compile in N processes; default one per CPU"
+    )
+    group.add_argument(
+        "--memory-limit",
+        metavar="MIB",
+        type=options.count("--memory-limit"),
+        help="memory that one candidate may use, in MiB; default three quarters of what is available, 4096 at least",
     )
 
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What the options say, as arguments of `tune`, `tune_sizes` and `tune_tasks`."""
-    from autosched.measure import MeasureOptions
-
     return {
         "space": args.space,
         "rules": args.rule,
@@ -117,17 +124,20 @@ def arguments(args: argparse.Namespace) -> dict[str, Any]:
         "seed": args.seed,
         "patience": args.patience,
         "records": args.records,
-        "measure": MeasureOptions(**_measuring(args)),
+        "measure": measuring(args),
     }
 
 
-def _measuring(args: argparse.Namespace) -> dict[str, Any]:
+def measuring(args: argparse.Namespace) -> MeasureOptions:
     """What was given of `MeasureOptions`; the rest keeps its defaults."""
+    from autosched.measure import MeasureOptions
+
     given = {
         "timeout_s": args.timeout,
         "repeat": args.repeat,
         "min_repeat_ms": args.min_repeat_ms,
         "builders": args.builders,
+        "memory_limit_mb": args.memory_limit,
         "race": False if args.no_race else None,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return MeasureOptions(**{name: value for name, value in given.items() if value is not None})

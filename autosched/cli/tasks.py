@@ -37,7 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", metavar="TASK", nargs="+", help="a workload, as in `matmul(m=512)*4`")
     options.add_target(parser)
     parser.add_argument(
-        "--trials", metavar="N", type=options.count("--trials"), help=f"trials of all tasks; default {TRIALS} for each"
+        "--trials",
+        metavar="N",
+        type=options.count("--trials"),
+        help=f"trials for all tasks together; default {TRIALS} for each",
     )
     parser.add_argument(
         "--budget", metavar="TIME", type=options.duration("--budget"), help="time for all tasks, such as 5m"
@@ -46,10 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--policy",
         choices=("gradient", "round-robin"),
         default="gradient",
-        help="whose turn it is: of the task that promises most for each second, or of all; default %(default)s",
+        help="which task comes next: the one that promises most for each second, or each in turn; default %(default)s",
     )
     parser.add_argument(
-        "--round", metavar="N", type=options.count("--round"), default=32, help="trials of a round; default %(default)s"
+        "--round", metavar="N", type=options.count("--round"), default=32, help="trials in a round; default %(default)s"
     )
     searching.add_search(parser)
     options.add_records(parser, "-o", "--output", help="folder to resume from and record to; default ./records")
@@ -92,21 +95,21 @@ def _task(text: str) -> tuple[Workload, float]:
     parts = _TASK.fullmatch(text.strip())
     if parts is None:
         raise UsageError(
-            "it is not a task", asked=f"task {text!r}", legal="NAME, NAME(parameter=value, ..), and *WEIGHT"
+            "this is not a task", asked=f"task {text!r}", legal="NAME, NAME(parameter=value, ..), and *WEIGHT"
         )
     try:
         weight = float(parts["weight"] or 1)
     except ValueError:
         weight = math.nan
     if not (math.isfinite(weight) and weight > 0):
-        raise UsageError("its weight is not a number above 0", asked=f"task {text!r}", legal="such as matmul*4")
+        raise UsageError("the weight is not a number above 0", asked=f"task {text!r}", legal="such as matmul*4")
     return find_workload(parts["name"])(**_parameters(parts["params"] or "", text)), weight
 
 
 def _parameters(listed: str, text: str) -> dict[str, Any]:
     """`m=512, dtype="int8"` as a dictionary; no code is run."""
     refused = UsageError(
-        "its parameters cannot be read", asked=f"task {text!r}", legal='such as matmul(m=512, dtype="int8")'
+        "the parameters cannot be read", asked=f"task {text!r}", legal='such as matmul(m=512, dtype="int8")'
     )
     try:
         call = ast.parse(f"f({listed})", mode="eval").body
@@ -126,5 +129,5 @@ def _lines(result: TasksResult) -> list[str]:
         for r, w in zip(result.results, result.weights, strict=True)
     ]
     lines = table(rows, ["task", "weight", "trials", "default", "best", "speed-up"], right=(1, 2, 3, 4, 5))
-    total = f"all of them: {seconds(result.default_objective)} -> {seconds(result.objective)}"
+    total = f"total: {seconds(result.default_objective)} -> {seconds(result.objective)}"
     return [*lines, f"{total}; {plural(result.trials, 'trial')} in {duration(result.elapsed_s)}"]

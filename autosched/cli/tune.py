@@ -1,10 +1,10 @@
 """Find the fastest schedule of a workload on this machine.
 
 Candidates are built, compared with the NumPy reference, timed and recorded, until the trials or the
-time are used up. The same command goes on where an earlier one stopped. Ctrl-C ends it with the best
-so far.
+time are used up. The same command continues where an earlier one stopped. Ctrl-C ends the search and
+keeps the best schedule so far.
 
-With --at, several times, the same schedule has to serve several sizes, or a few schedules share them.
+With --at, given several times, one schedule serves several sizes, or a few schedules share them.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trials",
         metavar="N",
         type=options.count("--trials", 0),
-        help=f"stop at N trials, those of earlier runs included; 0 for a model's choice, with nothing timed; default "
-        f"{TRIALS}, or no limit with --budget; with --at, of all sizes together, by default 100 for each",
+        help=f"stop at N trials, earlier runs included; 0 takes the choice of a model without a search; default "
+        f"{TRIALS}, or no limit with --budget; with --at, for all sizes together, by default 100 for each",
     )
     parser.add_argument(
         "--budget", metavar="TIME", type=options.duration("--budget"), help="stop after this time, such as 60s or 5m"
     )
     searching.add_search(parser)
     parser.add_argument(
-        "--input", metavar="IMAGE", help="tune on this image; it decides channels and dtype where --param does not"
+        "--input", metavar="IMAGE", help="tune on this image; it sets channels and dtype unless --param does"
     )
     options.add_records(
         parser,
@@ -64,6 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from autosched.measure import early
+
+    if args.at:
+        return _run(args)
+    with early.workers(args.target, searching.measuring(args)):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from autosched.cli.images import read_image
     from autosched.report.progress import make_display
     from autosched.report.standing import Standing, standing
@@ -73,12 +82,12 @@ def run(args: argparse.Namespace) -> int:
     from autosched.tuning import tune
 
     if args.input is not None and args.size:
-        raise UsageError("the image decides on the sizes", asked="--input and --size", legal="leave one of them out")
+        raise UsageError("the image sets the sizes", asked="--input and --size", legal="leave one of them out")
     if not args.at and (args.kernels or args.tolerance):
         raise UsageError(
-            "they are for several sizes, and none are given",
+            "they choose kernels for several sizes, and no sizes are given",
             asked="--kernels, --tolerance",
-            legal="with --at NAME=N,.. once for each size",
+            legal="add --at NAME=N,.. once for each set of sizes",
         )
     if args.at:
         return tune_sizes.run(args, searching.arguments(args))

@@ -27,17 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=N,..",
         action="append",
         default=[],
-        help="representative sizes, such as height=480,width=640; given several times, one kernel or a few are found "
-        "that lose little at any of them",
+        help="representative sizes, such as height=480,width=640. Repeat it to find one kernel, or a few, that run "
+        "nearly as fast as possible at all of them",
     )
     parser.add_argument(
-        "--kernels", metavar="N", type=options.count("--kernels"), help="with --at: so many kernels at most; default 4"
+        "--kernels", metavar="N", type=options.count("--kernels"), help="with --at: use at most N kernels; default 4"
     )
     parser.add_argument(
         "--tolerance",
         metavar="PERCENT",
         type=options.positive("--tolerance", "percent"),
-        help="with --at: a kernel more where sizes lose more than this, in percent; default 5",
+        help="with --at: add a kernel while some size runs more than this slower than its best, in percent; default 5",
     )
 
 
@@ -48,9 +48,9 @@ def run(args: argparse.Namespace, common: dict[str, Any]) -> int:
 
     for name in _OTHERS:
         if getattr(args, name):
-            raise UsageError("there are sizes already", asked=f"--at and --{name}", legal="leave one of them out")
+            raise UsageError("--at sets the sizes already", asked=f"--at and --{name}", legal="leave one of them out")
     if args.trials == 0:
-        raise UsageError("kernels are chosen by what is measured", asked="--at with --trials 0", legal="trials, from 1")
+        raise UsageError("kernels are chosen by measuring them", asked="--at with --trials 0", legal="1 trial or more")
     workload = choose_workload(args)
     assignment = options.assignment("--at", "height=480,width=640")
     sizes = [parse_sizes("--at", map(assignment, text.split(",")), workload) for text in args.at]
@@ -75,17 +75,17 @@ def _lines(result: SizesResult) -> list[str]:
 
     total = f"{plural(result.trials, 'trial')} in {duration(result.elapsed_s)}"
     if not result.kernels:
-        return [f"no kernels were chosen; {total}"]
+        return [f"the run ended before kernels were chosen; {total}"]
     rows = [
         [knobs(at), seconds(r.default_seconds), seconds(s), ratio(r.default_seconds / s), f"{regret:.1%}", str(k + 1)]
         for at, r, s, regret, k in zip(
             result.sizes, result.results, result.seconds, result.regrets, result.serves, strict=True
         )
     ]
-    lines = table(rows, ["sizes", "default", "time", "speed-up", "loses", "kernel"], right=(1, 2, 3, 4, 5))
+    lines = table(rows, ["sizes", "default", "time", "speed-up", "slower than best", "kernel"], right=(1, 2, 3, 4, 5))
     lines.append("")
     for i, m in enumerate(result.kernels):
         values = knobs(m.record.knobs)
         lines.append(f"kernel {i + 1}, {result.guard(i)}: {m.record.sketch}{f' at {values}' if values else ''}")
     fewer = [f"with {plural(n, 'kernel')} {worst:.1%}" for n, worst in enumerate(result.worst, start=1)]
-    return [*lines, "", f"most that a size loses against the best known there: {', '.join(fewer)}", total]
+    return [*lines, "", f"how much slower than its best schedule the worst size runs: {', '.join(fewer)}", total]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["HOW_TO_GET_IT", "Standing", "standing"]
 
 #: what a report says where there is no roofline yet
-HOW_TO_GET_IT = "how near that is to the roofline is not known: `python -m autosched roofline` measures this machine"
+HOW_TO_GET_IT = "the roofline is not known yet: `python -m autosched roofline` measures this machine"
 
 
 @dataclass(frozen=True)

@@ -166,8 +166,8 @@ def playoff_line(event: PlayoffDone) -> str:
     low, high = event.result.interval
     if event.result.best is None or not math.isfinite(high):
         return ""
-    times = f"{text.ratio(event.result.speedup)} ({text.ratio(low)} to {text.ratio(high)})"
-    return f"play-off: {text.seconds(event.result.seconds)}, {times} as fast as the default schedule"
+    times = f"{event.result.speedup:.2f} times as fast as the default schedule ({low:.2f} to {high:.2f})"
+    return f"play-off: {text.seconds(event.result.seconds)}, {times}"
 
 
 def tasks_lines(event: TasksProgress) -> list[str]:
@@ -184,6 +184,6 @@ def tasks_lines(event: TasksProgress) -> list[str]:
         for t in event.tasks
     ]
     known = math.isfinite(event.objective)
-    total = f", all of them {text.seconds(event.objective)}" if known else ""
+    total = f", {text.seconds(event.objective)} in total" if known else ""
     head = f"[{event.elapsed_s:6.1f} s] {text.plural(sum(t.trials for t in event.tasks), 'trial')}{total}"
     return [head, *text.table(rows, ["task", "weight", "trials", "default", "best", "speed-up"], right=(1, 2, 3, 4, 5))]

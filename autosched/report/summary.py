@@ -1,8 +1,9 @@
-"""The end of a tuning run as text: what was won, how sure that is, and what to do next."""
+"""The end of a tuning run as text: what was tuned, what was won, how sure that is, and what to do next."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autosched.report import text
@@ -12,19 +13,26 @@ if TYPE_CHECKING:
 
 __all__ = ["summary_lines"]
 
-#: Ties that are spelled out.
+#: How many ties are named.
 _TIES = 4
 
 
 def summary_lines(result: TuneResult, *, build: str, resume: str, standing: str = "") -> list[str]:
     """Lines for standard output. `build` and `resume` are commands to paste, `standing` says where the
     time stands below the roofline."""
-    lines = [_outcome(result), *([standing] if standing else []), *_ties(result), _effort(result)]
-    lines += [f"note: {note}" for note in result.notes]
+    at = text.knobs(result.sizes)
+    rows = [("target", f"{result.target} on {result.device}"), *_times(result)]
+    rows += [("hardware limit", standing)] if standing else []
+    rows += [("machine", _busy(result))] if result.strain else []
+    rows += [("search", _effort(result))]
+    rows += [("note", note) for note in result.notes]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{result.workload}{f', {at}' if at else ''}"]
+    lines += [f"  {name:{width}}  {value}" for name, value in rows]
     chosen = result.best or result.predicted
     if chosen is not None and result.schedule_python:
         values = text.knobs(chosen.knobs)
-        lines += ["", f"schedule {chosen.sketch}{f' at {values}' if values else ''}:", ""]
+        lines += ["", f"schedule {chosen.sketch}{f' with {values}' if values else ''}:", ""]
         lines += [f"    {line}".rstrip() for line in result.schedule_python.rstrip().splitlines()]
     lines += ["", f"records  {result.log}"]
     if chosen is not None:
@@ -33,36 +41,58 @@ def summary_lines(result: TuneResult, *, build: str, resume: str, standing: str 
     return lines
 
 
-def _outcome(result: TuneResult) -> str:
-    where = f"{result.workload} for {result.target} on {result.device}"
+def _times(result: TuneResult) -> list[tuple[str, str]]:
+    """What a call takes without tuning and with it, and how sure that is."""
     if result.predicted is not None:
-        compared = "compared with the reference" if result.predicted.verified != "no" else "not verified"
-        return (
-            f"{where}: about {text.seconds(result.seconds)} expected of the model's choice; its output was {compared}"
-        )
+        return _predicted(result)
     if math.isnan(result.default_seconds):
-        return f"{where}: no choice of the model works"
-    default = text.seconds(result.default_seconds)
+        return [("best found", "nothing: none of the schedules that the model chose works")]
+    default = ("default", f"{text.seconds(result.default_seconds)} per call, without tuning")
     if result.best is None:
-        return f"{where}: no schedule is known to be faster than the default, {default}"
-    times = f"{text.seconds(result.seconds)} instead of {default}, {text.ratio(result.speedup)} as fast"
+        kept = f", {_spell(result.tied)} are as fast" if result.tied else ""
+        return [default, ("best found", f"the default schedule: nothing faster was found{kept}")]
+    found = ("best found", f"{text.seconds(result.seconds)} per call, {result.speedup:.2f} times as fast")
     low, high = result.interval
     if not math.isfinite(high):
-        return f"{where}: {times}, not confirmed by a play-off"
-    doubt = "; the difference is within the noise" if low <= 1 else ""
-    return f"{where}: {times} (95 % certain: {text.ratio(low)} to {text.ratio(high)}){doubt}"
+        sure = "each was measured on its own, not side by side: run longer to confirm the difference"
+    elif low <= 1:
+        sure = f"the difference may be noise: {low:.2f} to {high:.2f} times as fast, with 95 % confidence"
+    else:
+        sure = f"{low:.2f} to {high:.2f} times as fast, with 95 % confidence"
+    ties = [("equally fast", _spell(result.tied))] if result.tied else []
+    return [default, found, ("certainty", sure), *ties]
 
 
-def _ties(result: TuneResult) -> list[str]:
-    if not result.tied:
-        return []
-    more = f"; and {len(result.tied) - _TIES} more" if len(result.tied) > _TIES else ""
-    return [f"as fast, as far as can be told: {'; '.join(result.tied[:_TIES])}{more}"]
+def _predicted(result: TuneResult) -> list[tuple[str, str]]:
+    """What a model chose."""
+    assert result.predicted is not None
+    checked = "its output is correct" if result.predicted.verified != "no" else "its output was not checked"
+    if math.isnan(result.default_seconds):
+        chosen = f"the schedule that a model chose; about {text.seconds(result.seconds)} per call expected; {checked}"
+        return [("best found", chosen)]
+    return [
+        ("default", f"{text.seconds(result.default_seconds)} per call, without tuning"),
+        ("best found", f"{text.seconds(result.seconds)} per call, {result.speedup:.2f} times as fast"),
+        ("certainty", f"a model chose the schedule, and both were timed once; {checked}"),
+    ]
+
+
+def _spell(tied: Sequence[str]) -> str:
+    more = f"; and {len(tied) - _TIES} more" if len(tied) > _TIES else ""
+    return f"{'; '.join(tied[:_TIES])}{more}"
+
+
+def _busy(result: TuneResult) -> str:
+    share = f"{100 * result.strain:.0f}"
+    return (
+        f"busy: in each 100 s of measuring, threads waited {share} s for CPUs that other programs used. "
+        "Run this again on an idle machine to confirm the result"
+    )
 
 
 def _effort(result: TuneResult) -> str:
-    verb = "interrupted after" if result.interrupted else "after"
-    parts = [f"{verb} {text.plural(result.trials, 'trial')} in {text.duration(result.elapsed_s)}"]
+    verb = "interrupted after " if result.interrupted else ""
+    parts = [f"{verb}{text.plural(result.trials, 'trial')} in {text.duration(result.elapsed_s)}"]
     if result.resumed:
         parts.append(f"and {text.count(result.resumed)} from earlier runs")
     total = sum(result.failures.values())

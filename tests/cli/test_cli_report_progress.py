@@ -214,17 +214,33 @@ def test_summary_of_an_interrupted_run(golden: Golden) -> None:
     golden("\n".join(summary_lines(result, **COMMANDS)))
 
 
+def rows(lines: list[str]) -> dict[str, str]:
+    """The table of a summary."""
+    return {line[2:].partition("  ")[0]: line[2:].partition("  ")[2].strip() for line in lines if line.startswith("  ")}
+
+
 def test_summary_says_when_nothing_was_won() -> None:
     lost = replace(scripted.result(), best=None, seconds=2.4e-3, speedup=1.0, interval=(1.0, 1.0), tied=[])
     lines = summary_lines(lost, **COMMANDS)
-    assert lines[0].endswith("no schedule is known to be faster than the default, 2.40 ms")
+    assert rows(lines)["best found"] == "the default schedule: nothing faster was found"
+    assert rows(lines)["default"] == "2.40 ms per call, without tuning"
     assert not any(line.startswith("build") for line in lines)
+    tied = replace(lost, tied=["strips(rows=3)"])
+    assert rows(summary_lines(tied, **COMMANDS))["best found"].endswith("strips(rows=3) are as fast")
     noise = replace(scripted.result(), interval=(0.97, 1.2), speedup=1.05)
-    assert "the difference is within the noise" in summary_lines(noise, **COMMANDS)[0]
+    assert rows(summary_lines(noise, **COMMANDS))["certainty"].startswith("the difference may be noise: 0.97 to 1.20")
+
+
+def test_summary_says_that_the_machine_was_busy() -> None:
+    assert "machine" not in rows(summary_lines(scripted.result(), **COMMANDS))
+    busy = rows(summary_lines(scripted.result(strain=0.43), **COMMANDS))["machine"]
+    assert busy.startswith("busy: in each 100 s of measuring, threads waited 43 s")
 
 
 def test_summary_names_a_few_of_many_ties() -> None:
-    line = summary_lines(scripted.result(tied=[f"strips(rows={i})" for i in range(9)]), **COMMANDS)[1]
+    line = rows(summary_lines(scripted.result(tied=[f"strips(rows={i})" for i in range(9)]), **COMMANDS))[
+        "equally fast"
+    ]
     assert "strips(rows=3)" in line
     assert line.endswith("; and 5 more")
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import pytest
 import scripted
 
 from autosched.cli.images import write_image
+from autosched.cli.signals import interruptible
 from autosched.measure import MeasureOptions
 from autosched.tuning import TuneResult
 
@@ -106,7 +111,8 @@ def test_progress_goes_to_standard_error_and_the_summary_to_standard_output(
     done = cli("tune", "brighten", "--size", "height=10")
     assert done.err.startswith("tuning box_blur")
     assert "[   1.5 s] 3/200 trials" in done.err
-    assert "412 us instead of 2.40 ms, 5.83x as fast (95 % certain: 5.61x to 6.02x)" in done.out
+    assert "412 us per call, 5.83 times as fast" in done.out
+    assert "5.61 to 6.02 times as fast, with 95 % confidence" in done.out
     assert 's["blur"].split("y", factor=rows)' in done.out
     assert "build    autosched build brighten --size height=10\n" in done.out
     assert "resume   autosched tune brighten --size height=10 --trials 400\n" in done.out
@@ -210,3 +216,54 @@ def test_a_real_run_resumes_and_builds(cli: Cli, tmp_path: Path) -> None:
     assert done.data["provenance"]["kind"] == "record"
 
     assert cli("records", "brighten", "--check").status == 4
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+@pytest.mark.timeout(120)
+def test_a_lost_terminal_ends_a_run_as_cleanly_as_ctrl_c(tmp_path: Path) -> None:
+    """SIGHUP in the middle of a run: what was found, how to go on, no file of the session left."""
+    (tmp_path / "tmp").mkdir()
+    words = [
+        "tune",
+        "box_blur",
+        "--size",
+        "height=24",
+        "--size",
+        "width=40",
+        "--trials",
+        "5000",
+        "--strategy",
+        "random",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "autosched", *words, "--records", str(tmp_path), "--progress", "jsonl"],
+        cwd=Path(__file__).resolve().parents[2],
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if json.loads(line)["event"] == "trial_done":
+                break
+        assert any((tmp_path / "tmp").iterdir())
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGHUP
+    assert "  interrupted after " in out and "\nresume   python -m autosched tune box_blur" in out
+    assert not any((tmp_path / "tmp").iterdir())
+
+
+def test_signals_that_are_ignored_stay_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` has it
+    try:
+        with interruptible():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
