@@ -73,7 +73,7 @@ def test_what_no_rule_can_do_anything_for_keeps_the_default_schedule(target, tmp
 def test_no_trial_is_spent_on_outputs_without_elements(shape, target, tmp_path) -> None:
     result = tuned(plus_one(shape), target, tmp_path)
     assert (result.best, result.trials) == (None, 0)
-    assert "its outputs have no elements at these sizes: there is nothing to make faster" in result.notes
+    assert "the outputs have no elements at these sizes, so there is nothing to make faster" in result.notes
 
 
 @pytest.mark.parametrize("target", TARGETS)

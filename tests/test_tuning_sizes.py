@@ -161,7 +161,7 @@ def test_interrupted_runs_choose_nothing(tmp_path, monkeypatch) -> None:
     result = tune_sizes(scaled, SIZES[:2], "llvm", trials=2, records=tmp_path, measure=FAST, progress=told.append)
     assert result.interrupted
     assert not result.kernels
-    assert any(isinstance(e, Note) and "no kernels were chosen" in e.text for e in told)
+    assert any(isinstance(e, Note) and "interrupted before kernels were chosen" in e.text for e in told)
     assert len(RecordLog(tmp_path / "scaled.llvm.jsonl").read().records) >= 4
     assert build(scaled, "llvm", records=str(tmp_path)).provenance["kind"] == "record"
 
@@ -179,10 +179,10 @@ def fixed():
         (scaled, [], {}, "there are no sizes"),
         (scaled, [{"m": 3}], {}, "are not its sizes"),
         (scaled, [{"n": 0}], {}, "are not its sizes"),
-        (scaled, [{"n": 3}, {"n": 3}], {}, "occur twice"),
+        (scaled, [{"n": 3}, {"n": 3}], {}, "given twice"),
         (scaled, [{"n": 3}], {"kernels": 0}, "kernels=0"),
         (scaled, [{"n": 3}], {"tolerance": math.nan}, "tolerance=nan"),
-        (scaled, [{"n": 3}], {"weights": [1, 2]}, "do not weigh"),
+        (scaled, [{"n": 3}], {"weights": [1, 2]}, "are not weights"),
         (scaled, [{"n": 3}], {"trials": 0}, "not more than 0"),
     ],
 )
@@ -271,9 +271,9 @@ def test_tune_at(tmp_path, capsys) -> None:
         (["--at", "n=4,m=3"], "--at m=3: "),
         (["--at", "n"], "is not NAME=VALUE"),
         (["--at", "n=4", "--size", "n=4"], "--at sets the sizes already"),
-        (["--at", "n=4", "--trials", "0"], "chosen by what is measured"),
+        (["--at", "n=4", "--trials", "0"], "chosen by measuring them"),
         (["--at", "n=4", "--tolerance", "-1"], "not a number of percent"),
-        (["--at", "n=4", "--at", "n=4"], "occur twice"),
+        (["--at", "n=4", "--at", "n=4"], "given twice"),
         (["--kernels", "2"], "--at"),
     ],
 )

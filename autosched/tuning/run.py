@@ -373,9 +373,9 @@ class Run:
     def preflight(self) -> None:
         """Not even the default schedule? Then no candidate will do, and the reason is here.
 
-        The strategy chooses the first candidates while it is built.
+        The strategy chooses the first candidates while it is built, unless it is one of them.
         """
-        if self.limit is None or self.limit > self.resumed:
+        if self.space.find(self.default_trace) is None and (self.limit is None or self.limit > self.resumed):
             self.proposals.begin(self.next_size(self.resumed))
         failed: list[Measurement] = []
         for knobs in self.defaults:

@@ -200,7 +200,7 @@ def test_the_command_line_tunes_and_builds_kernels(tmp_path, capsys):
     where = [f"{path}:add", "--param", "n=400", "--records", str(tmp_path)]
     fast = ["--min-repeat-ms", "0.2", "--builders", "1", "--repeat", "2", "--progress", "none"]
     assert main(["tune", *where, "--trials", "1", *fast]) == 0
-    assert "add(n=400) for opencl" in capsys.readouterr().out
+    assert "add(n=400)" in capsys.readouterr().out
     assert main(["build", *where, "--json"]) == 0
     built = json.loads(capsys.readouterr().out)
     assert built["params"]["tile"] in (1, 2)
