@@ -85,6 +85,12 @@ class Budget:
         reserve = min(max(PLAYOFF_SHARE * self.seconds, self.playoff_s(FINALISTS, ROUNDS)), most)
         return self.seconds - elapsed_s - reserve
 
+    def is_over(self, elapsed_s: float, is_first: bool) -> bool:
+        """Whether no other batch is begun. The first one may take what was to be kept for the play-off."""
+        if self.seconds is None:
+            return False
+        return elapsed_s >= self.seconds if is_first else self.left(elapsed_s) <= self.propose_s
+
     def batch(self, wanted: int, elapsed_s: float) -> int:
         """How many candidates to build next, of `wanted`. A batch is built before it runs: none is begun that would
         take more than half of what is left."""

@@ -357,11 +357,6 @@ class Run:
         return time.monotonic() - self.begun
 
     @property
-    def time_left(self) -> float:
-        """Seconds for more trials."""
-        return self.budget.left(self.elapsed)
-
-    @property
     def _is_patience_over(self) -> bool:
         return self.patience is not None and self.since_best >= self.patience
 
@@ -428,9 +423,9 @@ class Run:
             self.note(why, "warning" if self.is_unsearchable else "info")
             return
         while self.limit is None or done < self.limit:
-            is_late = self.time_left <= self.budget.propose_s
-            if is_late and (done > self.resumed or self.elapsed >= (self.budget_s or 0.0)):
-                if done == self.resumed:
+            is_first = done == self.resumed
+            if self.budget.is_over(self.elapsed, is_first):
+                if is_first:
                     self.note(self.budget.too_short(self.elapsed), "warning")
                 return
             if self._is_patience_over:
@@ -462,10 +457,8 @@ class Run:
         if self.space.is_unsearchable:
             self.is_unsearchable = True
             return f"there was nothing to search: no sketch of {', '.join(self.space.untraced)} could be made"
-        reasons = [f"{stage}: {why}" for stage, _, why, _ in self.space.remarks]
-        return (
-            f"the default schedule is the only one, so there is nothing to search{''.join(f'; {x}' for x in reasons)}"
-        )
+        reasons = "".join(f"; {stage}: {why}" for stage, _, why, _ in self.space.remarks)
+        return f"the default schedule is the only one, so there is nothing to search{reasons}"
 
     def note_faults(self, *, last: bool = False) -> None:
         """Tell what a strategy that is not ours did wrong; at the end, how often."""
@@ -513,7 +506,7 @@ class Run:
             self.save(r)
             self.tell(self._progress(r))
             yield self.costs.trial(candidate, r)
-            if self.time_left <= 0 or self._is_patience_over:
+            if self.budget.left(self.elapsed) <= 0 or self._is_patience_over:
                 return
 
     def _progress(self, r: Record) -> TrialDone:
