@@ -107,6 +107,8 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
     if op == "if_then_else":
         return if_then_else(*args)
     if op == "cast":
+        if e.index and args[0].op == "const" and not e.dtype.min <= args[0].value <= e.dtype.max:
+            return make(op, e.dtype, args)  # index arithmetic does not wrap
         return cast(e.dtype.scalar, args[0])
     if op == "neg":
         return neg(args[0])
