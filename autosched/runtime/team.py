@@ -43,6 +43,11 @@ _CHECKS = 1000
 #: have put them on one core, and it finds another for whoever wakes up.
 _PATIENCE_NS, _GIFT_US = 1_000_000, 50
 
+#: A thread from which others have taken so much of a core since it last looked rests, so that nobody waits for it.
+_STOLEN_NS = 300_000
+#: It rests this long, twice as long each time it is robbed again soon after, and never longer than that.
+_MIN_REST_NS, _MAX_REST_NS = 8_000_000, 128_000_000
+
 #: An instruction that tells the core that this is a loop that waits.
 _PAUSE = {"x86_64": "pause", "aarch64": "yield"}
 
@@ -58,6 +63,10 @@ _TEAM = """
 @sleepers = global i64 0
 @waits = global i64 0
 @missed = global i64 0
+@given = global i64 0
+@resting = global i64 0
+@robbed = global i32 0
+@long = global i32 0
 @core = global i32 -1
 @key = global i32 0
 @mutex = global [128 x i8] zeroinitializer, align 16
@@ -90,6 +99,8 @@ define void @team_reset() {
   store i64 0, ptr @created
   store i64 0, ptr @sleepers
   store i64 0, ptr @waits
+  store i64 0, ptr @resting
+  store i32 0, ptr @robbed
   ret void
 }
 
@@ -122,12 +133,38 @@ define internal void @run_as(ptr %function, ptr %data, i64 %number) {
   ret void
 }
 
+; Nanoseconds of a clock: 1 is the wall's, 3 what this thread has had of a core.
+define internal i64 @clock(i32 %which) {
+  %time = alloca [2 x i64]
+  %failed = call i32 @clock_gettime(i32 %which, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %both = add i64 %whole, %rest
+  ret i64 %both
+}
+
 define internal ptr @worker(ptr %nothing) {
-begin:
+begin:  ; what a thread remembers: when it last looked at the clocks, how far they were apart, its last rest and its end
+  %checked = alloca i64
+  %lag = alloca i64
+  %rest = alloca i64
+  %rested = alloca i64
+  store i64 MIN_REST, ptr %rest
+  store i64 0, ptr %rested
+  br label %fresh
+
+fresh:  ; what went by while it slept does not count
+  %f1 = call i64 @clock(i32 1)
+  %f2 = call i64 @clock(i32 3)
+  %f3 = sub i64 %f1, %f2
+  store i64 %f1, ptr %checked
+  store i64 %f3, ptr %lag
   br label %look
 
 look:
-  %looked = phi i64 [ 0, %begin ], [ %looked.next, %pause ], [ 0, %try ], [ 0, %left ], [ 0, %awake ]
+  %looked = phi i64 [ 0, %fresh ], [ %looked.next, %pause ], [ 0, %try ], [ 0, %left ], [ 0, %compare ]
   %now = load atomic i64, ptr @state acquire, align 8
   %open = and i64 %now, 4294901760
   %is.open = icmp ne i64 %open, 0
@@ -168,7 +205,43 @@ wake:
   %w3 = call i32 @pthread_mutex_unlock(ptr @mutex)
   br label %left
 left:
-  br label %look
+  %now.wall = call i64 @clock(i32 1)
+  %then.wall = load i64, ptr %checked
+  %passed = sub i64 %now.wall, %then.wall
+  %due = icmp ugt i64 %passed, STOLEN
+  br i1 %due, label %compare, label %look
+
+compare:  ; others have had this thread's core, or the caller's
+  %now.own = call i64 @clock(i32 3)
+  %now.lag = sub i64 %now.wall, %now.own
+  %then.lag = load i64, ptr %lag
+  store i64 %now.wall, ptr %checked
+  store i64 %now.lag, ptr %lag
+  %stolen = sub i64 %now.lag, %then.lag
+  %much = icmp sgt i64 %stolen, STOLEN
+  %caller.robbed = load atomic i32, ptr @robbed monotonic, align 4
+  %caller.is.robbed = icmp ne i32 %caller.robbed, 0
+  %yields = or i1 %much, %caller.is.robbed
+  br i1 %yields, label %yield, label %look
+yield:  ; the longer, the sooner it happens again
+  store atomic i32 0, ptr @robbed monotonic, align 4
+  %end.before = load i64, ptr %rested
+  %since.rest = sub i64 %now.wall, %end.before
+  %again = icmp ult i64 %since.rest, MAX_REST
+  %rest.before = load i64, ptr %rest
+  %twice = shl i64 %rest.before, 1
+  %is.most = icmp ugt i64 %twice, MAX_REST
+  %most = select i1 %is.most, i64 MAX_REST, i64 %twice
+  %rest.now = select i1 %again, i64 %most, i64 MIN_REST
+  store i64 %rest.now, ptr %rest
+  %r1 = atomicrmw add ptr @resting, i64 1 seq_cst
+  %micro = udiv i64 %rest.now, 1000
+  %micro.narrow = trunc i64 %micro to i32
+  %r2 = call i32 @usleep(i32 %micro.narrow)
+  %r3 = atomicrmw sub ptr @resting, i64 1 seq_cst
+  %r4 = call i64 @clock(i32 1)
+  store i64 %r4, ptr %rested
+  br label %fresh
 
 sleep:  ; whoever opens a loop sees either a sleeper or, after that, nobody who could miss it
   %s1 = call i32 @pthread_mutex_lock(ptr @mutex)
@@ -185,12 +258,11 @@ doze:
 awake:
   %s4 = atomicrmw sub ptr @sleepers, i64 1 seq_cst
   %s5 = call i32 @pthread_mutex_unlock(ptr @mutex)
-  br label %look
+  br label %fresh
 }
 
 define void @GOMP_parallel(ptr %function, ptr %data, i32 %threads, i32 %flags) {
   %thread = alloca ptr
-  %time = alloca [2 x i64]
   %several = icmp ugt i32 %threads, 1
   br i1 %several, label %ask, label %alone
 ask:
@@ -238,7 +310,33 @@ wake:
   %w3 = call i32 @pthread_mutex_unlock(ptr @mutex)
   br label %run
 run:
+  %b1 = call i64 @clock(i32 1)
+  %was.long = load i32, ptr @long
+  %is.watched = icmp ne i32 %was.long, 0
+  br i1 %is.watched, label %watch, label %work
+watch:
+  %b2 = call i64 @clock(i32 3)
+  br label %work
+work:
+  %own.begin = phi i64 [ 0, %run ], [ %b2, %watch ]
   call void @run_as(ptr %function, ptr %data, i64 0)
+  %e1 = call i64 @clock(i32 1)
+  %wall = sub i64 %e1, %b1
+  %is.long = icmp ugt i64 %wall, STOLEN
+  %is.long.wide = zext i1 %is.long to i32
+  store i32 %is.long.wide, ptr @long
+  %compares = and i1 %is.long, %is.watched
+  br i1 %compares, label %compare.own, label %close
+compare.own:  ; is the caller robbed of its core?
+  %e2 = call i64 @clock(i32 3)
+  %own = sub i64 %e2, %own.begin
+  %stolen = sub i64 %wall, %own
+  %much = icmp sgt i64 %stolen, STOLEN
+  br i1 %much, label %rob, label %close
+rob:
+  store atomic i32 1, ptr @robbed monotonic, align 4
+  br label %close
+close:
   %closed = atomicrmw and ptr @state, i64 -4294901761 seq_cst
   %left = and i64 %closed, 4294901760
   %nobody = icmp eq i64 %left, %places.at
@@ -250,24 +348,28 @@ together:  ; two threads on one core at a time are none the faster
   %shared = icmp eq i32 %theirs, %mine
   br i1 %shared, label %give, label %check
 
-missed:  ; for how long has nobody come?
-  %t1 = call i32 @clock_gettime(i32 1, ptr %time)
-  %seconds = load i64, ptr %time
-  %nanoseconds.at = getelementptr i64, ptr %time, i64 1
-  %nanoseconds = load i64, ptr %nanoseconds.at
-  %t2 = mul i64 %seconds, 1000000000
-  %t3 = add i64 %t2, %nanoseconds
+missed:  ; for how long has nobody come, of those who could?
+  %resting = load atomic i64, ptr @resting monotonic, align 8
+  %all.rest = icmp uge i64 %resting, %created
+  br i1 %all.rest, label %finish, label %ask.since
+ask.since:
   %since = load i64, ptr @missed
   %first = icmp eq i64 %since, 0
   br i1 %first, label %note, label %compare
 note:
-  store i64 %t3, ptr @missed
+  store i64 %e1, ptr @missed
   br label %finish
 compare:
-  %lasted = sub i64 %t3, %since
-  %long = icmp ugt i64 %lasted, PATIENCE
-  br i1 %long, label %give, label %finish
+  %lasted = sub i64 %e1, %since
+  %long.enough = icmp ugt i64 %lasted, PATIENCE
+  br i1 %long.enough, label %give, label %finish
 give:  ; perhaps they wait for this core: whoever sleeps is woken on another
+  %given = load i64, ptr @given
+  %since.given = sub i64 %e1, %given
+  %soon = icmp ult i64 %since.given, PATIENCE
+  br i1 %soon, label %check, label %do.give
+do.give:
+  store i64 %e1, ptr @given
   %t4 = call i32 @usleep(i32 GIFT)
   store i64 0, ptr @missed
   br label %check
@@ -338,6 +440,9 @@ def addresses() -> dict[str, int]:
         "CHECKS": _CHECKS,
         "PATIENCE": _PATIENCE_NS,
         "GIFT": _GIFT_US,
+        "STOLEN": _STOLEN_NS,
+        "MIN_REST": _MIN_REST_NS,
+        "MAX_REST": _MAX_REST_NS,
         "PAUSE": _PAUSE[platform.machine()],
         "CORES": cpu_count(),
     }
