@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not team.is_available(), reason="no team for thi
 
 @pytest.fixture(autouse=True)
 def _on_the_team(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("AUTOSCHED_THREADS", "team")
+    monkeypatch.delenv("AUTOSCHED_THREADS", raising=False)
     cpu._runtime.cache_clear()
     yield
     cpu._runtime.cache_clear()
@@ -50,10 +50,17 @@ class Team:
         self._parallel(_FUNCTION(lambda _: function()), None, threads, 0)
 
 
+def gather(seen: list[object], count: int) -> None:
+    """Stay in a loop until so many have come: it is open to all while the caller is in it."""
+    ends = time.monotonic() + 30
+    while len(seen) < count and time.monotonic() < ends:
+        time.sleep(0.001)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 17])
 def test_threads_have_numbers_of_their_own(threads: int) -> None:
     t = Team()
-    for _ in range(20):
+    for _ in range(5):
         seen: list[int] = []
         all_here = threading.Barrier(threads)  # however long the system takes to start them
 
@@ -92,6 +99,42 @@ def test_a_thread_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyP
     assert seen == [0]
 
 
+def test_a_thread_that_has_lost_its_core_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("_MIN_REST_NS", "_MAX_REST_NS"):
+        monkeypatch.setattr(team, limit, 600 * 10**9)
+    monkeypatch.setattr(team, "addresses", team.addresses.__wrapped__)
+    t = Team()
+    seen: list[int] = []
+
+    def sleep() -> None:
+        seen.append(t.number())
+        gather(seen, 2)
+        time.sleep(0.05)  # a thread without a core and one that sleeps look alike
+
+    t.run(2, sleep)
+    assert sorted(seen) == [0, 1]
+    for _ in range(3):
+        seen.clear()
+        t.run(2, lambda: (seen.append(t.number()), time.sleep(0.05)))
+        assert seen == [0]
+
+
+def test_rests_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(team, "_MAX_REST_NS", 16 * 10**6)
+    monkeypatch.setattr(team, "addresses", team.addresses.__wrapped__)
+    t = Team()
+    for _ in range(4):
+        seen: list[int] = []
+
+        def sleep(seen: list[int] = seen) -> None:
+            seen.append(t.number())
+            gather(seen, 3)
+            time.sleep(0.01)
+
+        t.run(3, sleep)
+        assert sorted(seen) == [0, 1, 2]
+
+
 def test_a_loop_in_a_loop_runs_where_it_is_met() -> None:
     t = Team()
     outer: list[tuple[int, int]] = []
@@ -101,7 +144,7 @@ def test_a_loop_in_a_loop_runs_where_it_is_met() -> None:
         mine = t.number()
         t.run(2, lambda: inner.append((mine, t.number())))
         outer.append((mine, t.number()))
-        time.sleep(0.01)
+        gather(outer, 2)
 
     t.run(2, work)
     assert sorted(outer) == [(0, 0), (1, 1)]
@@ -136,14 +179,17 @@ def test_more_threads_than_cores_compute_all_rows(threads: int) -> None:
 def test_the_environment_says_whose_threads_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cpu._runtime(False)[0] == team.addresses()
     cpu._runtime.cache_clear()
-    monkeypatch.setenv("AUTOSCHED_THREADS", "")
+    monkeypatch.setenv("AUTOSCHED_THREADS", "openmp")
     found = openmp.find()
     assert found is not None
     assert cpu._runtime(False)[0] == found.addresses
     cpu._runtime.cache_clear()
+    monkeypatch.setenv("AUTOSCHED_THREADS", "")
+    assert cpu._runtime(False)[0] == team.addresses()
+    cpu._runtime.cache_clear()
     monkeypatch.setenv("AUTOSCHED_THREADS", "many")
-    with pytest.warns(RuntimeWarning, match="legal: openmp, team"):
-        assert cpu._runtime(False)[0] == found.addresses
+    with pytest.warns(RuntimeWarning, match="legal: team, openmp"):
+        assert cpu._runtime(False)[0] == team.addresses()
 
 
 def test_python_threads_call_at_the_same_time() -> None:
@@ -202,7 +248,7 @@ module(x, np.zeros_like(x))
 child = os.fork()
 if child == 0:
     t, seen = Team(), []
-    t.run(2, lambda: (seen.append(t.number()), time.sleep(0.05)))
+    t.run(2, lambda: (seen.append(t.number()), gather(seen, 2)))
     right = np.array_equal(module(x, np.zeros_like(x)), expected(x))
     os._exit(0 if right and sorted(seen) == [0, 1] else 1)
 assert os.waitpid(child, 0)[1] == 0
