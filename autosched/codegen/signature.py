@@ -18,7 +18,7 @@ from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import Function
 
-__all__ = ["Dim", "Param", "Signature", "dim_of", "evaluate_dim", "format_dim"]
+__all__ = ["Dim", "Param", "Signature", "dim_of", "evaluate_dim", "format_dim", "solve_dim"]
 
 Dim = int | list[Any]
 
@@ -112,23 +112,39 @@ def _check_dim(dim: object, sizes: Sequence[str]) -> Dim:
     return dim
 
 
-def _solve(dim: Dim, value: int) -> tuple[str, int] | None:
-    """The size and its value that make `dim` equal `value`, when `dim` is one size, shifted and scaled."""
+def solve_dim(dim: Dim) -> tuple[str, list[tuple[str, int]]] | None:
+    """The size that a length tells, and the steps from the length to it, when `dim` is one size, shifted and scaled.
+
+    A step is `("sub", k)`: less k; `("from", k)`: what is missing from k; `("div", k)`: by k, which must divide it.
+    """
+    steps: list[tuple[str, int]] = []
     while isinstance(dim, list) and dim[0] != "size":
         match dim:
             case ["add", list() as rest, int() as k] | ["add", int() as k, list() as rest]:
-                dim, value = rest, value - k
+                step = ("sub", k)
             case ["sub", list() as rest, int() as k]:
-                dim, value = rest, value + k
+                step = ("sub", -k)
             case ["sub", int() as k, list() as rest]:
-                dim, value = rest, k - value
-            case ["mul", list() as rest, int() as k] | ["mul", int() as k, list() as rest] if k and value % k == 0:
-                dim, value = rest, value // k
+                step = ("from", k)
+            case ["mul", list() as rest, int() as k] | ["mul", int() as k, list() as rest] if k:
+                step = ("div", k)
             case ["neg", list() as rest]:
-                dim, value = rest, -value
+                step = ("from", 0)
             case _:
                 return None
-    return (dim[1], value) if isinstance(dim, list) else None
+        steps.append(step)
+        dim = rest
+    return (dim[1], steps) if isinstance(dim, list) else None
+
+
+def _solve(dim: Dim, value: int) -> tuple[str, int] | None:
+    """The size and its value that make `dim` equal `value`."""
+    found = solve_dim(dim)
+    for op, k in found[1] if found else ():
+        if op == "div" and value % k:
+            return None
+        value = value - k if op == "sub" else k - value if op == "from" else value // k
+    return (found[0], value) if found else None
 
 
 @dataclass(frozen=True)

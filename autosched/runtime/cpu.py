@@ -18,7 +18,7 @@ from autosched.runtime import openmp, team
 from autosched.runtime.arguments import check_arrays
 from autosched.runtime.callbacks import entry_of, raise_waiting
 from autosched.runtime.jit import link
-from autosched.runtime.native_call import SCRATCH, Expected, NativeCall, native_call
+from autosched.runtime.native_call import SCRATCH, NativeCall, native_call
 from autosched.runtime.workspace import WORKSPACE
 from autosched.target import Target
 
@@ -140,7 +140,7 @@ class CpuKernel:
         name = str(artifact.meta.get("entry", artifact.signature.name))
         self._code = self.load(artifact, name, [name, f"{name}_workspace", f"{name}_time"])
         entry, workspace, timed = self._code.addresses
-        self.entry_address = entry
+        self._addresses = entry, workspace
         self.entry: Callable[[int, int, int, int], int] = _ENTRY(entry)
         self.workspace_bytes: Callable[[int, int], int] = _WORKSPACE(workspace)
         self.timed: Callable[[int, int, int, int, int], int] = _TIME(timed)
@@ -165,6 +165,10 @@ class CpuKernel:
         """What calls with these sizes have in common."""
         return Prepared(self, sizes)
 
+    def native(self) -> NativeCall | None:
+        """Calls that do without Python; None where they cannot be had."""
+        return native_call(self._signature, *self._addresses, self.threads, keep=self)
+
 
 class Prepared:
     """A kernel with its sizes fixed: `run(addresses)` takes the address of each argument, unchecked."""
@@ -178,7 +182,6 @@ class Prepared:
         self.sizes_address = ctypes.addressof(self._sizes)
         self.threads = kernel.threads
         self.workspace_bytes = kernel.workspace_bytes(self.sizes_address, self.threads)
-        self._has_native = False
 
     def workspace(self) -> int:
         """The address of this thread's workspace. Raises MemoryError."""
@@ -187,18 +190,8 @@ class Prepared:
     def arguments(self, addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
         return self._pointers(*addresses)
 
-    def native(self, expected: Sequence[Expected]) -> NativeCall | None:
-        """A call with arrays like these that does without Python; None where that cannot be had."""
-        entry = self._kernel.entry_address
-        call = native_call(entry, self.sizes_address, self.threads, self.workspace_bytes, expected, keep=self)
-        self._has_native = call is not None
-        if self._has_native:
-            SCRATCH.reserve(self.workspace_bytes)
-        return call
-
     def run(self, addresses: Sequence[int]) -> None:
-        if self._has_native:
-            SCRATCH.reserve(self.workspace_bytes)  # the native call may have found too little
+        SCRATCH.reserve(self.workspace_bytes)  # a native call may have found too little
         pointers = self._pointers(*addresses)  # a name keeps it alive during the call
         status = self._entry(ctypes.addressof(pointers), self.sizes_address, self.workspace(), self.threads)
         if status:

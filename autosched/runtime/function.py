@@ -14,7 +14,7 @@ from autosched.runtime import load
 from autosched.runtime.arguments import allocate, as_array, check_arrays, check_sizes, is_resident, spans_overlap
 from autosched.runtime.callbacks import raise_waiting
 from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel
-from autosched.runtime.native_call import UNKNOWN, Expected, NativeCall
+from autosched.runtime.native_call import UNKNOWN, NativeCall
 from autosched.runtime.strided import memory_of
 from autosched.target import Target
 
@@ -27,10 +27,8 @@ Array = np.ndarray[Any, Any]
 
 #: a timing round lasts at least this long, so that the clock and the call do not show
 _ROUND_SECONDS = 0.02
-#: plans remembered per module; a plan is one combination of shapes
-_MAX_PLANS = 256
-#: native calls tried in turn before Python looks for the plan
-_MOST_NATIVE = 4
+#: plans remembered per module, those used last; a plan is one combination of shapes
+_MAX_PLANS = 1024
 
 
 class CompiledFunction:
@@ -50,7 +48,8 @@ class CompiledFunction:
         self.target = target
         self._kernel: Kernel = load(artifact, target) if kernel is None else kernel
         self._plans: dict[tuple[object, ...], _Plan] = {}
-        self._native: list[tuple[NativeCall, int | None]] = []  # the latest first; which argument is returned
+        self._native: NativeCall | None = None
+        self._may_be_native = isinstance(self._kernel, DirectKernel)
 
     @property
     def kernel(self) -> Kernel:
@@ -60,27 +59,33 @@ class CompiledFunction:
     # -- calling ------------------------------------------------------------------------------
     def __call__(self, *arrays: object) -> Any:
         """Run once; returns the output, or a tuple of them when there are several."""
-        for call, output in self._native:
-            status = call(*arrays)
-            if status == 0:
-                return arrays[output] if output is not None else self._outputs_of(arrays)
-            if status != UNKNOWN:
-                raise_waiting(status)
+        if self._native is not None:
+            found = self._native(*arrays)
+            if type(found) is not int:
+                return found
+            if found != UNKNOWN:
+                raise_waiting(found)
         return self._call_checked(arrays)
 
     def _call_checked(self, arrays: Sequence[object]) -> Any:
-        """A call that no native one knows."""
+        """A call that the native one does not know."""
         # one dict per array tells everything, where each attribute of its own costs as much
         interfaces = [a.__array_interface__ if type(a) is np.ndarray else None for a in arrays]
         if None in interfaces:
+            seen = [_seen_by_numpy(a) for a in arrays]
+            if all(a is not None for a in seen):
+                return self(*seen)
             return self._call_converted(arrays)
         key = tuple([(i["shape"], i["typestr"], i["strides"], i["data"][1]) for i in interfaces])  # type: ignore[index]
-        plan = self._plans.get(key)
+        plan = self._plans.pop(key, None)
         if plan is None:
-            plan = self._make_plan(key, cast("tuple[Array, ...]", arrays))
-        if plan.native is not None and all(call is not plan.native for call, _ in self._native):
-            self._native = [(plan.native, plan.only_output), *self._native[: _MOST_NATIVE - 1]]
-            return self(*arrays)
+            plan = self._make_plan(cast("tuple[Array, ...]", arrays))
+            while len(self._plans) >= _MAX_PLANS:
+                self._plans.pop(next(iter(self._plans)), None)
+        self._plans[key] = plan  # the last now
+        if self._may_be_native:
+            self._may_be_native = False
+            self._native = cast(DirectKernel, self._kernel).native()
         return plan.run(cast("tuple[Array, ...]", arrays), [i["data"][0] for i in interfaces])  # type: ignore[index]
 
     def _outputs_of(self, arrays: Sequence[object]) -> tuple[object, ...]:
@@ -130,14 +135,11 @@ class CompiledFunction:
 
         return cast("Array", empty(param.shape_for(sizes), param.dtype, beside.device))
 
-    def _make_plan(self, key: tuple[object, ...], arrays: Sequence[Array]) -> _Plan:
+    def _make_plan(self, arrays: Sequence[Array]) -> _Plan:
         """Check the arrays in full, and note what calls with arrays like these have in common."""
         complete = self._complete(arrays)
         sizes = check_arrays(self.signature, complete)
-        if len(self._plans) >= _MAX_PLANS:
-            self._plans.clear()
-        plan = self._plans[key] = _Plan(self._kernel, sizes, complete, allocates=len(arrays) < len(complete))
-        return plan
+        return _Plan(self._kernel, sizes, complete, allocates=len(arrays) < len(complete))
 
     # -- timing -------------------------------------------------------------------------------
     def time(self, *arrays: object, number: int | None = None, repeat: int = 3) -> list[float]:
@@ -211,6 +213,18 @@ class CompiledFunction:
         return f"<{type(self).__name__} {self.signature} for {self.target}>"
 
 
+def _seen_by_numpy(value: object) -> Array | None:
+    """NumPy's array, or the one over the memory of a torch tensor; None for all else, which takes longer to look at."""
+    if type(value) is np.ndarray:
+        return value
+    if type(value).__module__ == "torch" and type(value).__name__ == "Tensor":
+        try:
+            return cast("Array", cast(Any, value).numpy())
+        except (RuntimeError, TypeError):  # it has a gradient, or lies elsewhere: whose message is better
+            pass
+    return None
+
+
 class _Plan:
     """What all calls with arrays of the same shapes and layout share; their checks are done."""
 
@@ -228,23 +242,6 @@ class _Plan:
         self._sizes = dict(sizes) if any(p.is_size for p in params) else {}
         self._empty = not any(self._bytes[i] for i in self._outputs)
         self._direct = kernel.prepare(sizes) if isinstance(kernel, DirectKernel) else None
-        self.native = None if allocates else self._native_call(arrays)
-
-    @property
-    def only_output(self) -> int | None:
-        """The position of the output, where there is one and no more."""
-        return self._outputs[0] if len(self._outputs) == 1 else None
-
-    def _native_call(self, arrays: Sequence[Array]) -> NativeCall | None:
-        """What does all of `run` without Python, for arrays whose checks are simple."""
-        if self._direct is None or self._empty or self._sizes or any(self._strides):
-            return None
-        return self._direct.native(
-            [
-                Expected(a.shape, of, mask, i in self._outputs)
-                for i, (a, (_, of), mask) in enumerate(zip(arrays, self._specs, self._masks, strict=True))
-            ]
-        )
 
     def run(self, arrays: Sequence[Array], addresses: list[int]) -> Any:
         """Run on these arrays, which lie at these addresses."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from autosched.codegen.artifact import Signature
 from autosched.errors import AutoschedError
-from autosched.runtime.native_call import Expected, NativeCall
+from autosched.runtime.native_call import NativeCall
 
 __all__ = ["BoundCall", "DirectCall", "DirectKernel", "Kernel", "UnavailableKernel"]
 
@@ -52,9 +52,6 @@ class DirectCall(Protocol):
     def run(self, addresses: Sequence[int]) -> None:
         """Execute once on the arrays at these host addresses, one per parameter, and wait."""
 
-    def native(self, expected: Sequence[Expected]) -> NativeCall | None:
-        """A call with arrays like these that does without Python; None where that cannot be had."""
-
 
 @runtime_checkable
 class DirectKernel(Protocol):
@@ -62,6 +59,9 @@ class DirectKernel(Protocol):
 
     def prepare(self, sizes: Mapping[str, int]) -> DirectCall:
         """What calls with these sizes have in common."""
+
+    def native(self) -> NativeCall | None:
+        """Calls that do without Python; None where they cannot be had."""
 
 
 class UnavailableKernel:
