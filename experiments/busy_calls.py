@@ -273,7 +273,11 @@ def main() -> None:
     for kernel in KERNELS:
         if args.names and not any(name in kernel for name in args.names):
             continue
-        how, names = ("--serve-mixed", ("team", "openmp", "team+all", "openmp+all")) if args.mixed else ("--serve", tuple(args.only))
+        how, names = (
+            ("--serve-mixed", ("team", "openmp", "team+all", "openmp+all"))
+            if args.mixed
+            else ("--serve", tuple(args.only))
+        )
         results[kernel] = found = measure(kernel, how, names)
         for name, of in found.items():
             ms = "  ".join(f"{what} {of[what] * 1e3:8.3f}" for what in list(of)[:4])

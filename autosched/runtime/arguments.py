@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from autosched.codegen.artifact import Param, Signature
+from autosched.codegen.artifact import Param, Signature, format_dim
 from autosched.errors import BuildError
 
-__all__ = ["allocate", "as_array", "check_arrays", "check_sizes", "is_resident", "spans_overlap"]
+__all__ = ["allocate", "as_array", "check_arrays", "check_output", "check_sizes", "is_resident", "spans_overlap"]
 
 #: candidate solutions that NumPy may try to find whether two strided arrays meet
 _MAX_WORK = 100_000
@@ -146,6 +146,18 @@ def _meets_itself(array: Array) -> bool:
             return True
         reach += max(length - 1, 0) * step
     return False
+
+
+def check_output(function: str, param: Param, sizes: Mapping[str, int]) -> None:
+    """Raise BuildError where the sizes leave no shape for an output that is yet to be allocated."""
+    for axis, (dim, length) in enumerate(zip(param.shape, param.shape_for(sizes), strict=True)):
+        if length < 0:
+            known = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+            raise BuildError(
+                f"dimension {axis} would be {format_dim(dim)} = {length}, which is negative, with {known}",
+                asked=_asked(function, param),
+                legal=f"larger arrays: {param}",
+            )
 
 
 def allocate(param: Param, sizes: Mapping[str, int]) -> Array:

@@ -60,6 +60,8 @@ _API = {
     "Py_DecRef": "declare void @Py_DecRef(ptr)",
     "PyArray_Empty": "declare ptr @PyArray_Empty(i32, ptr, ptr, i32)",
 }
+#: bytes of scratch memory beyond those that were asked for
+_MOST_SPARE = 16 << 20
 _CHECKED = ("sadd", "ssub", "smul")
 _METH_FASTCALL = 0x80
 
@@ -78,7 +80,7 @@ class Scratch:
         self.address = ctypes.addressof(self._state)
 
     def reserve(self, size: int) -> None:
-        """Have `size` bytes, unless it is in use or there is no room for so many."""
+        """Have `size` bytes, unless it is in use or there is no room for so many; more, if that is soon wanted."""
         if size <= self._state[1] or not self._grows.acquire(blocking=False):
             return
         try:
@@ -86,6 +88,7 @@ class Scratch:
             if self._state[0]:  # taken before the bytes were gone
                 self._state[1] = present
                 return
+            size = max(size, min(2 * present, size + _MOST_SPARE))
             self._memory = None  # let the old one go first
             self._memory = np.empty(size + 63, np.uint8)
             self._state[2] = -(-self._memory.ctypes.data // 64) * 64
@@ -517,9 +520,7 @@ def _makes_arrays() -> bool:
     return type(made) is np.ndarray and made.shape == (3, 5) and made.dtype is of and made.flags.c_contiguous
 
 
-def native_call(
-    signature: Signature, entry: int, workspace_of: int, threads: int, keep: object
-) -> NativeCall | None:
+def native_call(signature: Signature, entry: int, workspace_of: int, threads: int, keep: object) -> NativeCall | None:
     """Calls of the kernel at the address `entry`, with all arrays or the inputs; None where they cannot be had.
 
     `workspace_of` is the address of what tells the bytes that a call needs of `SCRATCH`, and `keep` what must live

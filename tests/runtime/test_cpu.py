@@ -201,6 +201,7 @@ def test_without_openmp_loops_run_on_one_thread(artifact: Artifact, monkeypatch:
     for module, function in ((cpu, cpu._runtime), (openmp, openmp.find_or_warn)):
         monkeypatch.setattr(module, function.__name__, lru_cache(function.__wrapped__))  # with nothing cached yet
     monkeypatch.setattr(openmp, "find", lambda: None)
+    monkeypatch.setenv("AUTOSCHED_THREADS", "openmp")
     with pytest.warns(RuntimeWarning, match="no OpenMP runtime"):
         kernel = runtime.load(artifact, TARGET)
     runtime.load(artifact, TARGET)

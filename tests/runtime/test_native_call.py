@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -65,6 +67,166 @@ def test_the_second_call_does_without_python(slow: list[int]) -> None:
         assert module(x + k, y, out) is out
         np.testing.assert_array_equal(out, expected(x + k, y))
     assert len(slow) == 1
+
+
+def test_outputs_that_are_left_out_are_made_in_native_code(slow: list[int]) -> None:
+    module, before = sums(rows=None, outputs=2), None
+    for rows in range(1, 400):
+        x, y = arrays(rows)
+        total, less = module(x, y)
+        assert (type(total), total.shape, total.dtype) == (np.ndarray, (rows, 6), np.dtype("float32"))
+        assert total.flags.owndata and total.flags.writeable and total is not before
+        np.testing.assert_array_equal(total, expected(x, y))
+        np.testing.assert_array_equal(less, x - y)
+        before = total
+    assert len(slow) < 30  # the first, and those that found too little memory
+
+
+def stencil() -> Module:
+    """x[2*h + 1, w] -> sums of two rows [h // 2 + 1, w - 3], where h is at least 4."""
+    h, w = te.var("h"), te.var("w")
+    x = te.placeholder((2 * h + 1, w), name="x")
+    out = te.compute((h // 2 + 1, w - 3), lambda i, j: x[i, j] + x[i + 1, j + 3], name="out")
+    return build(create_schedule(out), "llvm", args=[x, out])
+
+
+def test_sizes_are_solved_for_and_derived_lengths_checked(slow: list[int]) -> None:
+    module = stencil()
+    x = np.arange(9 * 7, dtype="float32").reshape(9, 7)
+    module(x)
+    slow.clear()
+    for h, w in ((4, 7), (8, 4), (5, 30)):
+        x = np.arange((2 * h + 1) * w, dtype="float32").reshape(2 * h + 1, w)
+        n = h // 2 + 1
+        wanted = x[:n, : w - 3] + x[1 : n + 1, 3:]
+        np.testing.assert_array_equal(module(x), wanted)
+        out = np.zeros_like(wanted)
+        assert module(x, out) is out
+        np.testing.assert_array_equal(out, wanted)
+    assert not slow
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(8, 7)],  # 2 h + 1 is odd
+        [(0, 7)],
+        [(9, 2)],  # w - 3 would be negative
+        [(9, 3)],  # nothing to compute
+        [(9, 7), (3, 5)],
+        [(9, 7), (2, 4)],
+        [(9, 7), (3, 4, 1)],
+        [(9, 7), (12,)],
+        [(9,)],
+        [()],
+        [(0, 2**40)],
+        [(9, 0)],
+    ],
+)
+def test_shapes_that_do_not_fit_end_as_they_do_in_a_first_call(shapes: list[tuple[int, ...]]) -> None:
+    def outcome(module: Module) -> str:
+        try:
+            return repr(module(*[np.zeros(s, "float32") for s in shapes]))
+        except BuildError as error:
+            return str(error)
+
+    used = stencil()
+    used(np.zeros((9, 7), "float32"))
+    assert outcome(used) == outcome(stencil())
+
+
+def test_an_output_without_a_shape_is_refused_by_name() -> None:
+    with pytest.raises(BuildError, match=r"argument 'out': dimension 1 would be w - 3 = -1, which is negative, with"):
+        stencil()(np.zeros((9, 2), "float32"))
+
+
+def test_what_a_schedule_requires_of_sizes_is_asked_of_every_call() -> None:
+    n = te.var("n")
+    x = te.placeholder((n,), name="x")
+    y = te.compute((n,), lambda i: x[i] + 1.0, name="y")
+    s = create_schedule(y)
+    s[y].split(y.op.axis[0], factor=4, tail="round_up")
+    module = build(s, "llvm", args=[x, y])
+    assert module.signature.requires
+    for _ in range(2):
+        np.testing.assert_array_equal(module(np.ones(8, "float32")), np.full(8, 2))
+        for wrong in (7, 9):
+            with pytest.raises(BuildError, match="needed:"):
+                module(np.ones(wrong, "float32"))
+
+
+def test_arrays_without_dimensions(slow: list[int]) -> None:
+    x = te.placeholder((), name="x")
+    y = te.compute((), lambda: x() + 1.0, name="y")
+    module = build(create_schedule(y), "llvm", args=[x, y])
+    for k in range(3):
+        made = module(np.array(k, "float32"))
+        assert (type(made), made.shape, float(made)) == (np.ndarray, (), k + 1)
+    assert len(slow) == 1
+
+
+def test_memory_that_cannot_be_had_for_an_output_is_an_error_that_leaves_all_as_it_was() -> None:
+    n = te.var("n")
+    x = te.placeholder((n,), name="x")
+    pairs = te.compute((n, n), lambda i, j: x[i] * x[j], name="pairs")
+    ends = te.compute((n,), lambda i: x[i] + 1.0, name="ends")
+    module = build(create_schedule([ends.op, pairs.op]), "llvm", args=[x, ends, pairs])
+    module(np.ones(4, "float32"))
+    long = np.zeros(20_000_000, "float32")
+    before = sys.getrefcount(long.dtype)
+    for _ in range(3):
+        with pytest.raises(MemoryError):
+            module(long)
+    assert sys.getrefcount(long.dtype) - before < 20
+    np.testing.assert_array_equal(module(np.ones(2, "float32"))[1], np.ones((2, 2)))
+
+
+def test_outputs_that_were_made_are_not_leaked(own_functions: None) -> None:
+    def refuse(value: float) -> float:
+        if value < 0:
+            raise LookupError
+        return value
+
+    register_func("native.refuse", refuse)
+    module, (x, _) = calling("native.refuse"), arrays()
+    module(x)
+    gc.collect()
+    before = sys.getrefcount(x.dtype)
+    for _ in range(300):
+        module(x)
+        with pytest.raises(LookupError):
+            module(-1 - x)
+    gc.collect()
+    assert sys.getrefcount(x.dtype) - before < 20  # each array that lives on would hold its type
+
+
+def test_a_tensor_of_torch_is_seen_through_its_own_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tensor:
+        def __init__(self, array: np.ndarray, has_gradient: bool = False) -> None:
+            self.array, self.has_gradient = array, has_gradient
+
+        def numpy(self) -> np.ndarray:
+            if self.has_gradient:
+                raise RuntimeError("use tensor.detach().numpy()")
+            return self.array
+
+        def __dlpack__(self, **options: object) -> object:
+            raise BufferError("it requires a gradient")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=Tensor))
+    module, (x, y) = sums(), arrays()
+    out = np.zeros_like(x)
+    for _ in range(2):
+        np.testing.assert_array_equal(module(Tensor(x), y), expected(x, y))
+        assert module(Tensor(x), Tensor(y), Tensor(out)) is out
+        np.testing.assert_array_equal(out, expected(x, y))
+        with pytest.raises(BuildError, match="NumPy cannot see its memory: it requires a gradient"):
+            module(Tensor(x, has_gradient=True), y)
+        with pytest.raises(BuildError, match="'x'.*needs float32, got float64|needs float32, got float64"):
+            module(Tensor(x.astype("float64")), y)
 
 
 def test_several_outputs_come_as_a_tuple(slow: list[int]) -> None:
