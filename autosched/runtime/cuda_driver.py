@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import DeviceError
+from autosched.runtime.forks import check_owner
 from autosched.target import Target
 
 __all__ = ["CudaDevice", "Session", "cuda_device", "cuda_devices", "cuda_limits", "open_session"]
@@ -63,8 +65,15 @@ def load_driver() -> Any | None:
             library = ctypes.CDLL(name)
         except OSError:
             continue
+        driver_s_process()
         return library if library.cuInit(0) == 0 else None
     return None
+
+
+@lru_cache(maxsize=1)
+def driver_s_process() -> int:
+    """The process that has initialised the driver, which no child of it can use."""
+    return os.getpid()
 
 
 def check(driver: Any, status: int, what: str, asked: str) -> None:
@@ -148,11 +157,13 @@ class Session:
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
         self.driver: Any = load_driver()
+        self._process = driver_s_process()
         self.context = ctypes.c_void_p()
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device.index)
 
     def call(self, function: str, *args: Any) -> None:
-        """Call the driver. Raises DeviceError with its own words when it fails."""
+        """Call the driver. Raises DeviceError with its own words when it fails, ForkedError in a forked child."""
+        check_owner(self._process, f"CUDA device {self.device.name!r}")
         check(self.driver, getattr(self.driver, function)(*args), function, f"CUDA device {self.device.name!r}")
 
     def enter(self) -> None:

@@ -105,7 +105,7 @@ class CompiledFunction:
                 seen = [a.numpy() if type(a) is tensor else a for a in values]  # type: ignore[attr-defined]
             except (RuntimeError, TypeError):  # it has a gradient, or lies elsewhere: the messages are below
                 seen = []
-            if seen and all([type(a) is np.ndarray for a in seen]):
+            if seen and all([type(a) is np.ndarray for a in seen]):  # noqa: C419 - a generator takes longer
                 return self(*seen)
         if not any(map(is_resident, values)):
             return self(*self._converted(values))

@@ -41,7 +41,7 @@ UNKNOWN = -1  #: not the arrays that it knows: nothing ran
 _TYPE, _DATA, _NDIM, _SHAPE, _DTYPE, _FLAGS = 8, 16, 24, 32, 56, 64
 # NumPy's flags
 _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
-#: the place of `PyArray_Empty(ndim, lengths, dtype, is_fortran)` in NumPy's table; it takes over a reference to the type
+#: the place in NumPy's table of `PyArray_Empty(ndim, lengths, dtype, is_fortran)`, which takes over a reference
 _EMPTY = 184
 
 #: words of what a call knows before the types of its arguments: `entry, workspace's size, threads`
@@ -105,7 +105,9 @@ SCRATCH = Scratch()
 class _Body:
     """The instructions of a function; where something required does not hold, it goes to the label `otherwise`."""
 
-    def __init__(self) -> None:
+    def __init__(self, constants: list[int] | None = None, first: int = 0) -> None:
+        """`constants` are words after the `first`, not text, so that kernels of other sizes share the code."""
+        self.constants, self.first = [] if constants is None else constants, first
         self.lines: list[str] = []
         self.otherwise = "unknown"
         self._names = itertools.count()
@@ -133,6 +135,13 @@ class _Body:
     def do(self, text: str) -> None:
         self.lines.append(f"  {text}")
 
+    def constant(self, k: int) -> str:
+        """Raises KeyError for what 64 bits do not hold."""
+        if not -(2**63) < k < 2**63:
+            raise KeyError(k)
+        self.constants.append(k)
+        return self.load("i64", "%words", 8 * (self.first + len(self.constants) - 1))
+
     # -- formulas over sizes ------------------------------------------------------------------
     def checked(self, op: str, a: str, b: str) -> str:
         """`sadd`, `ssub` or `smul`, which must not overflow: the caller counts without bounds."""
@@ -144,18 +153,11 @@ class _Body:
     def value(self, dim: Dim, sizes: dict[str, str]) -> str:
         """A formula over sizes. Raises KeyError for an operator that has no instructions here."""
         if isinstance(dim, int):
-            return _constant(dim)
+            return self.constant(dim)
         if dim[0] == "size":
             return sizes[dim[1]]
         operands = [self.value(d, sizes) for d in dim[1:]]
         return _FORMULAS[dim[0]](self, *operands)
-
-
-def _constant(k: int) -> str:
-    """Raises KeyError for what 64 bits do not hold."""
-    if not -(2**63) < k < 2**63:
-        raise KeyError(k)
-    return str(k)
 
 
 def _floor(b: _Body, x: str, y: str) -> tuple[str, str]:
@@ -202,8 +204,10 @@ class _Given(NamedTuple):
     end: str
 
 
-def _source(signature: Signature) -> str:
-    """LLVM assembly of calls of this signature, methods of a tuple whose first item is the words it knows."""
+def _source(signature: Signature) -> tuple[str, list[int]]:
+    """LLVM assembly of calls of this signature, methods of a tuple whose first item is the words it knows, and the
+    last of these words, its constants."""
+    constants: list[int] = []
     given, inputs = len(signature.params), len(signature.inputs)
     dispatch = _Body()
     dispatch.do(f"switch i64 %count, label %unknown [ i64 {given}, label %all i64 {inputs}, label %some ]")
@@ -215,11 +219,11 @@ def _source(signature: Signature) -> str:
     parts = [
         *_API.values(),
         *(f"declare {{ i64, i1 }} @llvm.{op}.with.overflow.i64(i64, i64)" for op in _CHECKED),
-        _function("with_outputs", "internal", "ptr %self, ptr %args", _call(signature, allocates=False)),
-        _function("without_outputs", "internal", "ptr %self, ptr %args", _call(signature, allocates=True)),
+        _function("with_outputs", "internal", "ptr %self, ptr %args", _call(signature, False, constants)),
+        _function("without_outputs", "internal", "ptr %self, ptr %args", _call(signature, True, constants)),
         _function("native_call", "", "ptr %self, ptr %args, i64 %count", dispatch),
     ]
-    return "\n".join(parts)
+    return "\n".join(parts), constants
 
 
 def _function(name: str, linkage: str, takes: str, body: _Body) -> str:
@@ -228,15 +232,17 @@ def _function(name: str, linkage: str, takes: str, body: _Body) -> str:
     return "\n".join([f"define {linkage} ptr @{name}({takes}) {{", *body.lines, *unknown.lines, "}\n"])
 
 
-def _call(signature: Signature, allocates: bool) -> _Body:
+def _call(signature: Signature, allocates: bool, constants: list[int]) -> _Body:
     """A call with all arrays, or with the inputs alone."""
-    b, params = _Body(), signature.params
+    params = signature.params
+    b = _Body(constants, _HEAD + len(params))
     b.do(f"%pointers = alloca [{max(len(params), 1)} x ptr]")
     b.do(f"%sizes = alloca [{max(len(signature.sizes), 1)} x i64]")
     for i, p in enumerate(params):
         b.do(f"%shape{i} = alloca [{max(len(p.shape), 1)} x i64]")
     held = b.let("call ptr @PyTuple_GetItem(ptr %self, i64 0)")
-    words = b.let(f"call ptr @PyBytes_AsString(ptr {held})")
+    words = "%words"
+    b.do(f"{words} = call ptr @PyBytes_AsString(ptr {held})")
     numbers = itertools.count()
     arrays: list[_Given | None] = [
         None
@@ -299,7 +305,7 @@ def _check_array(b: _Body, array: str, param: Param, dtype: str) -> _Given:
 
 
 def _solve(b: _Body, signature: Signature, arrays: list[_Given | None]) -> dict[str, str] | None:
-    """The value of each size, read off one length; None where the lengths do not tell. All lengths are compared later."""
+    """The value of each size, read off one length, since all are compared later; None where they do not tell."""
     sizes: dict[str, str] = {}
     for alone in (True, False):
         for param, a in zip(signature.params, arrays, strict=True):
@@ -320,13 +326,14 @@ def _solve(b: _Body, signature: Signature, arrays: list[_Given | None]) -> dict[
 def _undo(b: _Body, op: str, value: str, k: int) -> str:
     match op:
         case "sub":
-            return b.checked("ssub", value, _constant(k))
+            return b.checked("ssub", value, b.constant(k))
         case "from":
-            return b.checked("ssub", _constant(k), value)
+            return b.checked("ssub", b.constant(k), value)
         case _:  # "div"
-            rest = b.let(f"srem i64 {value}, {_constant(k)}")
+            by = b.constant(k)
+            rest = b.let(f"srem i64 {value}, {by}")
             b.require(f"icmp eq i64 {rest}, 0")
-            return b.let(f"sdiv i64 {value}, {k}")
+            return b.let(f"sdiv i64 {value}, {by}")
 
 
 def _check_lengths(b: _Body, param: Param, a: _Given | None, sizes: dict[str, str]) -> list[str]:
@@ -530,11 +537,12 @@ def native_call(signature: Signature, entry: int, workspace_of: int, threads: in
     if not simple or not is_available():
         return None
     try:
-        method = _compiled(_source(signature))
+        source, constants = _source(signature)
+        method = _compiled(source)
     except KeyError:  # a formula without instructions
         return None
     dtypes = [np.dtype(p.dtype) for p in signature.params]
-    words = np.array([entry, workspace_of, threads, *map(id, dtypes)], np.int64).tobytes()
+    words = np.array([entry, workspace_of, threads, *map(id, dtypes), *constants], np.int64).tobytes()
     call: NativeCall = _new_function(ctypes.addressof(method.definition), (words, method, dtypes, keep), None)
     return call
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from autosched.errors import DeviceError
+from autosched.runtime.forks import check_owner
 from autosched.runtime.intel_opencl import vendors
 from autosched.runtime.pocl import is_pocl, name_cpu
 from autosched.target import Target
@@ -56,8 +57,21 @@ class Session:
 
     info: DeviceInfo
     device: Any
-    context: Any
-    queue: Any
+    _context: Any
+    _queue: Any
+    _process: int
+
+    @property
+    def context(self) -> Any:
+        """Raises ForkedError in a forked child."""
+        check_owner(self._process, f"device {self.info.name!r}")
+        return self._context
+
+    @property
+    def queue(self) -> Any:
+        """Raises ForkedError in a forked child."""
+        check_owner(self._process, f"device {self.info.name!r}")
+        return self._queue
 
 
 def opencl() -> Any:
@@ -77,12 +91,12 @@ def opencl() -> Any:
 
 
 @lru_cache(maxsize=1)
-def _discover() -> tuple[tuple[tuple[DeviceInfo, Any], ...], str]:
-    """Devices with their handles, in the drivers' order, and why there are none."""
+def _discover() -> tuple[tuple[tuple[DeviceInfo, Any], ...], str, int]:
+    """Devices with their handles, in the drivers' order, why there are none, and the process that asked for them."""
     try:
         cl = opencl()
     except DeviceError as error:
-        return (), error.why
+        return (), error.why, os.getpid()
     found: list[tuple[DeviceInfo, Any]] = []
     problem = "no OpenCL driver was found"
     try:
@@ -96,7 +110,7 @@ def _discover() -> tuple[tuple[tuple[DeviceInfo, Any], ...], str]:
                 found.append((_describe(cl, len(found), platform, device), device))
         except cl.Error as error:
             problem = f"the driver {platform.name!r} has no device it can use ({error})"
-    return tuple(found), problem
+    return tuple(found), problem, os.getpid()
 
 
 def _describe(cl: Any, index: int, platform: Any, device: Any) -> DeviceInfo:
@@ -164,16 +178,19 @@ _sessions: dict[int, Session] = {}
 
 
 def open_session(info: DeviceInfo) -> Session:
-    """The process's context and queue for a device, opened on first use. Raises DeviceError."""
+    """The process's context and queue for a device, opened on first use. Raises DeviceError, in a child that was
+    forked after the drivers were asked for devices ForkedError."""
     session = _sessions.get(info.index)
     if session is None:
-        cl, device = opencl(), _discover()[0][info.index][1]
+        found, _, process = _discover()
+        check_owner(process, f"device {info.name!r}")  # the driver's threads may be at work since then
+        cl, device = opencl(), found[info.index][1]
         try:
             context = cl.Context([device])
             queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         except cl.Error as error:
             raise DeviceError(f"the device cannot be opened: {error}", asked=f"device {info.name!r}") from None
-        session = _sessions[info.index] = Session(info, device, context, queue)
+        session = _sessions[info.index] = Session(info, device, context, queue, process)
     return session
 
 

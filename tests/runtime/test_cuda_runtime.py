@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +12,14 @@ from cuda_emulation import EmulatedDriver, with_emulated_cuda
 from test_opencl import two_kernels
 
 import autosched
-from autosched import te
+from autosched import nd, te
 from autosched.codegen.c_family import compile_cuda
 from autosched.codegen.nvrtc import compile_cuda_source, find_nvrtc
 from autosched.errors import BuildError, DeviceError
 from autosched.runtime import cuda_driver
 from autosched.runtime.cuda import CudaKernel
 from autosched.runtime.device import describe_device, resolve_target
+from autosched.runtime.forks import ForkedError
 from autosched.runtime.module import Module
 from autosched.schedule import Schedule, create_schedule
 from autosched.target import Target
@@ -115,3 +117,15 @@ def test_a_failing_driver_is_quoted(emulated: EmulatedDriver, monkeypatch: pytes
     s, args = doubled()
     with pytest.raises(DeviceError, match=r"cuMemAlloc_v2 failed: .* \(2\)"):
         autosched.build(s, "cuda", args=args)(np.arange(5, dtype=np.int32))
+
+
+def test_a_forked_child_is_refused(emulated: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    s, args = doubled()
+    module, a = autosched.build(s, "cuda", args=args), np.arange(5, dtype=np.int32)
+    resident = nd.array(a, "cuda")
+    module(a)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    for call in (lambda: module(a), lambda: module(resident), resident.numpy, lambda: nd.array(a, "cuda")):
+        with pytest.raises(ForkedError, match="was forked from it"):
+            call()
+    monkeypatch.undo()

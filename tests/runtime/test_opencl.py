@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import struct
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -14,6 +15,8 @@ from types import FrameType
 import numpy as np
 import pytest
 
+import autosched
+from autosched import te
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_family import compile_opencl
 from autosched.errors import BuildError, DeviceError
@@ -22,7 +25,9 @@ from autosched.ir.expr import Expr, call, cast, ceildiv, const, logical_and, max
 from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Launch, Stmt, Store, load, seq
 from autosched.runtime import intel_opencl, opencl_devices, pocl
 from autosched.runtime import load as load_kernel
+from autosched.runtime.module import Module
 from autosched.runtime.opencl import OpenCLKernel, device_limits, devices, find_device
+from autosched.schedule import create_schedule
 from autosched.target import Target
 
 TARGET = Target.parse("opencl")
@@ -101,7 +106,7 @@ def test_a_missing_driver_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_missing_pyopencl_is_no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyopencl", None)
-    found, problem = opencl_devices._discover.__wrapped__()
+    found, problem, _ = opencl_devices._discover.__wrapped__()
     assert found == ()
     assert "pyopencl does not load" in problem
 
@@ -449,3 +454,51 @@ def test_vectors_of_512_bits_reach_the_functions_of_the_library() -> None:
     call_.run()
     call_.fetch()
     assert np.allclose(y, np.exp(x), rtol=1e-6)
+
+
+FORK = """
+import os, sys
+import numpy as np
+from autosched import nd
+from autosched.runtime.forks import ForkedError
+from tests.runtime.test_opencl import added
+module, x = added(), np.ones(64, "float32")
+USED
+array = nd.array(x, "opencl") if "nd.array" in sys.argv else x
+child = os.fork()
+if child == 0:
+    for call in (lambda: module(x), lambda: module(array), lambda: added()(x), lambda: nd.array(x, "opencl").numpy()):
+        try:
+            call()
+        except ForkedError as error:
+            assert isinstance(error, RuntimeError) and "spawn" in error.legal
+        else:
+            os._exit(1)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+np.testing.assert_array_equal(module(x), x + 1)
+"""
+
+
+def added() -> Module:
+    x = te.placeholder((64,), name="x")
+    y = te.compute((64,), lambda i: x[i] + 1.0, name="y")
+    s = create_schedule(y)
+    outer, inner = s[y].split(y.op.axis[0], factor=16)
+    s[y].bind(outer, te.thread_axis("blockIdx.x"))
+    s[y].bind(inner, te.thread_axis("threadIdx.x"))
+    return autosched.build(s, "opencl", args=[x, y])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks on this system")
+@pytest.mark.parametrize("used", ["module(x)", "nd.array(x, 'opencl')", ""])
+def test_a_forked_child_is_refused_instead_of_waiting_for_ever(used: str) -> None:
+    head = "import sys; sys.path[:] = %r\n" % [".", "tests/runtime", *(p for p in sys.path if p)]
+    done = subprocess.run(
+        [sys.executable, "-c", head + FORK.replace("USED", used), "nd.array" if used else ""],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
