@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -224,6 +224,12 @@ class CompiledFunction:
         from autosched.codegen.asm import hot_loop
 
         return hot_loop(self.assembly, self.artifact.machine)
+
+    def __reduce__(self) -> tuple[Callable[[bytes, Target], CompiledFunction], tuple[bytes, Target]]:
+        """Pickled, it is its compiled code: see `runtime.pickling`."""
+        from autosched.runtime.pickling import function_of
+
+        return function_of, (self.artifact.to_bytes(), self.target)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.signature} for {self.target}>"

@@ -73,4 +73,4 @@ class UnavailableKernel:
 
     def bind(self, arrays: Sequence[Array]) -> BoundCall:
         """Raises the error that says what is missing."""
-        raise self._error
+        raise self._error.with_traceback(None)

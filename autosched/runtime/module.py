@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -181,6 +181,15 @@ class Module(CompiledFunction):
         """Its functions as data, the provenance with the first."""
         first = replace(self.artifact, meta={**self.artifact.meta, "provenance": self.provenance})
         return [first, *(f.artifact for f in list(self.functions.values())[1:])]
+
+    def __reduce__(self) -> tuple[Callable[[bytes, Target], Module], tuple[bytes, Target]]:
+        """Pickled, it is what `save` writes: processes of a pool, joblib and dask can be handed it.
+
+        >>> with ProcessPoolExecutor() as pool: results = list(pool.map(module, images))
+        """
+        from autosched.runtime.pickling import module_of
+
+        return module_of, (b"".join(a.to_bytes() for a in self.artifacts()), self.target)
 
     @staticmethod
     def load(path: str | os.PathLike[str], target: Target | None = None) -> Module:

@@ -67,6 +67,10 @@ class NDArray:
     def same_as(self, other: object) -> bool:
         return self is other
 
+    def __reduce__(self) -> tuple[Any, tuple[Array, str]]:
+        """Pickled, it is its values, and unpickled they are on the device of the same name."""
+        return _on_device, (self.numpy(), f"{self.device.kind}:{self.device.device_id}")
+
     # -- copies -------------------------------------------------------------------------------
     def numpy(self) -> Array:
         """A copy as a NumPy array."""
@@ -168,6 +172,10 @@ class HostArray(np.ndarray[Any, Any]):
     def copyto(self, target: Any) -> Any:
         """Copy into another array, or into a new one on a device; returns it."""
         return array(self, target) if isinstance(target, Device) else target.copyfrom(self)
+
+
+def _on_device(values: Array, name: str) -> NDArray:
+    return array(values, name)
 
 
 def array(values: Any, device: Device | str | None = None, ctx: Device | str | None = None) -> NDArray:
