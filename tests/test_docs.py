@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -44,6 +45,26 @@ def test_the_python_of_a_document_runs(name, tmp_path, monkeypatch):
     names: dict[str, object] = {}
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL)):
         exec(compile(block, f"{name}, block {number}", "exec"), names)
+
+
+def test_type_checkers_accept_the_python_of_readme_and_documents(tmp_path):
+    """In mypy's strict mode; the functions of examples have no annotations, and their bodies are checked all the same."""
+    for number, block in enumerate(BLOCKS):
+        (tmp_path / f"readme_{number}.py").write_text(block, encoding="utf-8")
+    for name in RUNNING:
+        blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL)
+        (tmp_path / f"docs_{Path(name).stem}.py").write_text("\n".join(blocks), encoding="utf-8")
+    relaxed = ["--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls", "--allow-untyped-decorators"]
+    files = sorted(map(str, tmp_path.glob("*.py")))
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", *relaxed, "--config-file=", "--cache-dir", str(tmp_path), *files],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from autosched.codegen.artifact import Artifact, Signature
@@ -56,6 +55,8 @@ def _runtime(is_openmp: bool) -> tuple[Mapping[str, int], object]:
     runtime = openmp.find_or_warn()
     if runtime is not None:
         return runtime.addresses, runtime
+    import llvmlite.binding as llvm
+
     code = link(llvm.JITLibraryBuilder().add_ir(SERIAL_OPENMP), "serial_openmp", openmp.SYMBOLS)
     return {name: code[name] for name in openmp.SYMBOLS}, code
 
@@ -63,6 +64,8 @@ def _runtime(is_openmp: bool) -> tuple[Mapping[str, int], object]:
 @lru_cache(maxsize=1)
 def _host() -> tuple[str, frozenset[str]]:
     """The architecture of this process and the features of its CPU."""
+    import llvmlite.binding as llvm
+
     features = llvm.get_host_cpu_features()
     return llvm.get_default_triple().partition("-")[0], frozenset(f for f, present in features.items() if present)
 
@@ -107,6 +110,8 @@ class LoadedCode:
 
         Raises BuildError for code that does not link.
         """
+        import llvmlite.binding as llvm
+
         library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         addresses = dict(imports or {})
         self._threads: object = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import platform
 import subprocess
 import sys
@@ -170,6 +169,8 @@ def describe_device(target: Target) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of what generates and runs the code."""
+    import importlib.metadata  # a tenth of the time that `from autosched import tvm` takes
+
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_program import header
-from autosched.codegen.llvm import assembled
 from autosched.errors import BuildError, UsageError
 from autosched.runtime.c_compiler import Compiler, compile_object, require_compiler
 from autosched.runtime.c_kernel import SharedCode
@@ -183,13 +182,20 @@ def _machine(artifacts: Sequence[Artifact]) -> tuple[str, str, str]:
     return ("generic", "", triple) if triple else ("", "", "")
 
 
+def _assembled(source: str, artifacts: Sequence[Artifact]) -> bytes:
+    """The object code of LLVM assembly, for the machine of the artifacts."""
+    from autosched.codegen.llvm import assembled
+
+    return assembled(source, *_machine(artifacts))
+
+
 def _data_object(artifacts: Sequence[Artifact], folder: Path) -> Path:
     """An object file with all that `load_module` needs, as data."""
     data = b"".join(a.to_bytes() for a in artifacts)
     text = "".join(f"\\{byte:02x}" for byte in data)
     source = f'@{_DATA} = constant [{len(data)} x i8] c"{text}"\n@{_DATA}_bytes = constant i64 {len(data)}\n'
     path = folder / f"{_DATA}.o"
-    path.write_bytes(assembled(source, *_machine(artifacts)))
+    path.write_bytes(_assembled(source, artifacts))
     return path
 
 
@@ -224,7 +230,7 @@ def _link(artifacts: Sequence[Artifact], objects: list[Path], to: Path, options:
         extra += compiler.openmp
     elif parallel:
         serial = objects[0].with_name("serial_openmp.o")
-        serial.write_bytes(assembled(SERIAL_OPENMP, *_machine(artifacts)))
+        serial.write_bytes(_assembled(SERIAL_OPENMP, artifacts))
         extra.append(str(serial))
     if _uses(objects, b"_ZGV") and _has_vector_library(compiler):
         extra.append("-lmvec")

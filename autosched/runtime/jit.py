@@ -7,9 +7,10 @@ import itertools
 import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import llvmlite.binding as llvm
+if TYPE_CHECKING:  # it takes a while to load
+    import llvmlite.binding as llvm
 
 __all__ = ["link", "link_for_good"]
 
@@ -22,6 +23,8 @@ _LIBRARIES = ("libm.so.6", "libmvec.so.1", "libgcc_s.so.1")
 @lru_cache(maxsize=1)
 def _jit() -> llvm.LLJIT:
     """The one JIT of this process. Loaded code is looked up in the C and mathematics libraries."""
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()

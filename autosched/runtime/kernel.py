@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from autosched.codegen.artifact import Signature
 from autosched.errors import AutoschedError
-from autosched.runtime.native_call import NativeCall
+
+if TYPE_CHECKING:  # it loads LLVM
+    from autosched.runtime.native_call import NativeCall
 
 __all__ = ["BoundCall", "DirectCall", "DirectKernel", "Kernel", "UnavailableKernel"]
 

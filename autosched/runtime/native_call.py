@@ -22,7 +22,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from autosched.codegen.signature import Dim, Param, Signature, solve_dim
@@ -472,6 +471,8 @@ class _Method(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> _Method:
+    import llvmlite.binding as llvm
+
     addresses = {name: _address_of(name) for name in _API}
     code = link(llvm.JITLibraryBuilder().add_ir(source), "native_call", ["native_call"], addresses)
     return _Method(_Definition(b"native_call", code["native_call"], _METH_FASTCALL, None), code)

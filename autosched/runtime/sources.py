@@ -1,17 +1,15 @@
-"""C and LLVM assembly of the user's, compiled into this process for `call_extern` to find."""
+"""C and LLVM assembly of the user's, compiled into this process for `call_extern` to find.
+
+Compilers are loaded when they are used: `autosched.tvm` imports this module.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
-import llvmlite.binding as llvm
-
-from autosched.codegen.llvm import object_code
 from autosched.errors import BuildError
 from autosched.ir.functions import load_library, register_symbol
-from autosched.runtime.c_compiler import compile_object
-from autosched.runtime.cpu import LoadedCode
 from autosched.target import Target
 
 __all__ = ["import_c", "import_llvm"]
@@ -23,6 +21,8 @@ def import_c(source: str, name: str = "imported") -> None:
     Raises BuildError with the compiler's complaints, or if there is no compiler. What TVM has as a
     pragma, `import_c`; here it is no part of a schedule, because traces are data and no code.
     """
+    from autosched.runtime.c_compiler import compile_object
+
     with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
         path = Path(folder, f"{name}.o")
         compiler = compile_object(source, path)
@@ -37,6 +37,11 @@ def import_llvm(source: str, name: str = "imported") -> None:
     Raises BuildError for text that LLVM refuses, or that defines nothing others may call. What TVM has
     as a pragma, `import_llvm`.
     """
+    import llvmlite.binding as llvm
+
+    from autosched.codegen.llvm import object_code
+    from autosched.runtime.cpu import LoadedCode
+
     asked = f"import_llvm {name}"
     try:
         module = llvm.parse_assembly(source, llvm.create_context())
@@ -54,4 +59,4 @@ def import_llvm(source: str, name: str = "imported") -> None:
 
 
 #: code that others have the addresses of
-_kept: list[LoadedCode] = []
+_kept: list[object] = []

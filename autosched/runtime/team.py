@@ -32,8 +32,6 @@ import sys
 import warnings
 from functools import lru_cache
 
-import llvmlite.binding as llvm
-
 from autosched.runtime.jit import link_for_good
 from autosched.target import cpu_count
 
@@ -464,6 +462,8 @@ def is_wanted() -> bool:
 @lru_cache(maxsize=1)
 def addresses() -> dict[str, int]:
     """The functions that generated code calls, by OpenMP's names. Raises RuntimeError where they cannot be had."""
+    import llvmlite.binding as llvm
+
     text = _TEAM
     values = {
         "LOOKS": _LOOKS,

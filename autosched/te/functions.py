@@ -12,7 +12,8 @@ from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr
 from autosched.ir.range import Range
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
-from autosched.te.tensor import IterType, IterVar, _add_arithmetic, is_size
+from autosched.te.arithmetic import Arithmetic
+from autosched.te.tensor import IterType, IterVar, is_size
 
 __all__ = [
     "MATH",
@@ -30,7 +31,7 @@ def var(name: str = "tindex", dtype: object = "int32") -> Expr:
 
 
 @dataclass(frozen=True)
-class ThreadAxis:
+class ThreadAxis(Arithmetic[Expr]):
     """A hardware axis that `bind` gives a loop to; see `thread_axis`."""
 
     thread_tag: str
@@ -45,9 +46,6 @@ class ThreadAxis:
     def as_expr(self) -> Expr:
         """The index along the axis, in what an IRBuilder writes."""
         return self.var
-
-
-_add_arithmetic(ThreadAxis)
 
 
 def thread_axis(dom: object = None, tag: object = "", name: str = "") -> ThreadAxis:

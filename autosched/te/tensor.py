@@ -30,6 +30,7 @@ from autosched.ir.expr import (
 from autosched.ir.node import Unique
 from autosched.ir.range import Range
 from autosched.ir.visit import post_order
+from autosched.te.arithmetic import OPERATORS, Arithmetic
 from autosched.te.reduction import REDUCTIONS
 from autosched.te.tag import tag_of
 
@@ -64,7 +65,7 @@ class IterType(IntEnum):
     Tensorized = 8
 
 
-class IterVar(Unique):
+class IterVar(Unique, Arithmetic[Expr]):
     """One axis of a computation: a variable that runs over `[min, min + extent)`.
 
     It stands for its variable wherever an expression is expected. `kind` is `spatial`, `reduce` or
@@ -109,30 +110,9 @@ class IterVar(Unique):
         return f"{self.name}[{self.min!r}, +{self.extent!r}]"
 
 
-def _delegate(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        return getattr(self.as_expr(), name)(*args)
-
-    method.__name__ = name
-    return method
-
-
-_ARITHMETIC = (
-    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod neg abs pow and rand or ror "
-    "xor rxor lshift rlshift rshift rrshift invert lt le gt ge"
-).split()
-
-
-def _add_arithmetic(to: type) -> None:
-    """Let `to` take part in expressions, as what its `as_expr` says it is."""
-    for name in (*(f"__{n}__" for n in _ARITHMETIC), "astype", "equal"):
-        setattr(to, name, _delegate(name))
-
-
-_add_arithmetic(IterVar)
 # `k == 0` is a condition like `k < 1`; two axes, compared, are the same or they are not (see Expr.__bool__)
-IterVar.__eq__ = _delegate("__eq__")  # type: ignore[method-assign]
-IterVar.__ne__ = _delegate("__ne__")  # type: ignore[method-assign]
+IterVar.__eq__ = lambda self, other: self.var.__eq__(other)  # type: ignore[method-assign]
+IterVar.__ne__ = lambda self, other: self.var.__ne__(other)  # type: ignore[method-assign]
 IterVar.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
@@ -153,6 +133,10 @@ def is_size(e: Expr) -> bool:
 
 class Operation(Unique):
     """What defines a tensor. `name` need not be unique; the schedule makes it so."""
+
+    #: Of operations that have them: what the elements, and the terms of a reduction, are counted by.
+    axis: tuple[IterVar, ...]
+    reduce_axis: tuple[IterVar, ...]
 
     #: Placeholders that stand for this operation's own result so far: of a `scan`, not inputs.
     state_placeholder: tuple[Tensor, ...] = ()
@@ -295,7 +279,7 @@ class ComputeOp(Operation):
         return tuple(seen)
 
 
-class Tensor(Unique):
+class Tensor(Unique, Arithmetic[Any]):
     """A multi-dimensional value; index it with one expression per dimension to read an element."""
 
     def __init__(self, op: Operation, name: str, shape: tuple[Expr, ...], of: DType, value_index: int = 0) -> None:
@@ -329,7 +313,7 @@ class Tensor(Unique):
         return f"Tensor({self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}])"
 
 
-class TensorSlice:
+class TensorSlice(Arithmetic[Expr]):
     """`A[i]` of a matrix: some indices are still to come, as in `A[i][j]`."""
 
     def __init__(self, tensor: Tensor, indices: tuple[object, ...]) -> None:
@@ -345,10 +329,6 @@ class TensorSlice:
 
     def as_expr(self) -> Expr:
         return _read(self.tensor, self.indices)
-
-
-for _type in (Tensor, TensorSlice):
-    _add_arithmetic(_type)
 
 
 def on_tensor_arithmetic(meaning: Callable[..., Any]) -> None:
@@ -367,9 +347,9 @@ def on_tensor_arithmetic(meaning: Callable[..., Any]) -> None:
         operator.__name__ = name
         return operator
 
-    for name in _ARITHMETIC:
-        setattr(Tensor, f"__{name}__", method(name, _delegate(f"__{name}__")))
-    Tensor.astype = method("astype", _delegate("astype"))  # type: ignore[attr-defined]
+    for name in OPERATORS:
+        setattr(Tensor, f"__{name}__", method(name, getattr(Arithmetic, f"__{name}__")))
+    Tensor.astype = method("astype", Arithmetic.astype)  # type: ignore[method-assign]
 
 
 def _read(tensor: Tensor, indices: Sequence[object]) -> Expr:
