@@ -8,8 +8,8 @@ to 256, so that sums of 8-bit pixels fit 16 bits, rounding included: 255*256 + 1
 import numpy as np
 
 from autosched import te, template, workload
-from autosched.space.photograph import photograph as china
 from autosched.space.gpu import bind_rows, share
+from autosched.space.photograph import photograph as china
 
 #: row 4 of Pascal's triangle: the weights of neighbours at -2 .. 2, in sixteenths
 WEIGHTS = (1, 4, 6, 4, 1)

@@ -9,8 +9,8 @@ INTER_LINEAR, within 1. Rows are weighted in 1/256, which keeps 16 bits; within 
 import numpy as np
 
 from autosched import te, template, workload
-from autosched.space.photograph import photograph as china
 from autosched.space.gpu import bind_rows
+from autosched.space.photograph import photograph as china
 
 
 def photograph(height=1280, width=1920, out_height=640, out_width=960, channels=3):

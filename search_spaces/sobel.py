@@ -8,8 +8,8 @@ Differences of the neighbours left and right, smoothed by [1 2 1] across rows: w
 import numpy as np
 
 from autosched import te, template, workload
-from autosched.space.photograph import photograph as china
 from autosched.space.gpu import bind_rows
+from autosched.space.photograph import photograph as china
 
 
 def photograph(height=1280, width=1920):

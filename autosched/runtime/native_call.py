@@ -486,11 +486,11 @@ def _address_of(name: str) -> int:
 
 def _numpy_function(place: int) -> int:
     """The address in NumPy's table of functions; 0 without such a table."""
-    from numpy._core import _multiarray_umath
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = pointer(_multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    table = pointer(_multiarray_umath._ARRAY_API, None)
     return int(ctypes.c_uint64.from_address(table + 8 * place).value)
 
 

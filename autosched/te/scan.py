@@ -71,7 +71,7 @@ class ScanOp(Operation):
         return tuple(a for axes in self.spatial_axes for a in axes)
 
     @property
-    def axis(self) -> tuple[IterVar, ...]:
+    def axis(self) -> tuple[IterVar, ...]:  # type: ignore[override]
         """The axes of the first output, time first."""
         return (self.scan_axis, *self.spatial_axes[0])
 

@@ -106,14 +106,17 @@ class IterVar(Unique, Arithmetic[Expr]):
     def as_expr(self) -> Expr:
         return self.var
 
+    # `k == 0` is a condition like `k < 1`; two axes, compared, are the same or they are not (see Expr.__bool__)
+    def __eq__(self, other: object) -> Any:
+        return self.var.__eq__(other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.var.__ne__(other)
+
+    __hash__ = object.__hash__
+
     def __repr__(self) -> str:
         return f"{self.name}[{self.min!r}, +{self.extent!r}]"
-
-
-# `k == 0` is a condition like `k < 1`; two axes, compared, are the same or they are not (see Expr.__bool__)
-IterVar.__eq__ = lambda self, other: self.var.__eq__(other)  # type: ignore[method-assign]
-IterVar.__ne__ = lambda self, other: self.var.__ne__(other)  # type: ignore[method-assign]
-IterVar.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 def _length(value: object) -> Expr:
@@ -135,8 +138,8 @@ class Operation(Unique):
     """What defines a tensor. `name` need not be unique; the schedule makes it so."""
 
     #: Of operations that have them: what the elements, and the terms of a reduction, are counted by.
-    axis: tuple[IterVar, ...]
-    reduce_axis: tuple[IterVar, ...]
+    axis: Any
+    reduce_axis: Any
 
     #: Placeholders that stand for this operation's own result so far: of a `scan`, not inputs.
     state_placeholder: tuple[Tensor, ...] = ()

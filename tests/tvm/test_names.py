@@ -148,3 +148,10 @@ def test_numbers_become_expressions() -> None:
 def test_operators_on_tensors_by_name() -> None:
     a = te.placeholder((3,), name="a")
     assert tvm.topi.sum(a, axis=0).shape == () and isinstance(te.placeholder((3, 4), name="b")[0], te.TensorSlice)
+
+
+def test_importing_loads_no_compiler_driver_or_model() -> None:
+    script = "import sys; from autosched import tvm; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    heavy = {"llvmlite", "pyopencl", "pandas", "xgboost", "sklearn", "optuna", "scipy", "rich", "importlib.metadata"}
+    assert not heavy & set(done.stdout.split())
