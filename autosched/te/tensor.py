@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from autosched.errors import UsageError
 from autosched.ir.dtype import DType
@@ -385,9 +385,22 @@ def _as_shape(shape: object) -> tuple[object, ...]:
     return tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, Expr) else (shape,)
 
 
+#: a function of the axes: written out by their number, so that type checkers know what `i` and `j` of a lambda are
+Formula: TypeAlias = (
+    Callable[[], object]
+    | Callable[[Expr], object]
+    | Callable[[Expr, Expr], object]
+    | Callable[[Expr, Expr, Expr], object]
+    | Callable[[Expr, Expr, Expr, Expr], object]
+    | Callable[[Expr, Expr, Expr, Expr, Expr], object]
+    | Callable[[*tuple[Expr, ...]], object]
+    | Callable[..., object]
+)
+
+
 def compute(
     shape: object,
-    fcompute: Callable[..., object],
+    fcompute: Formula,
     name: str = "compute",
     tag: str = "",
     attrs: dict[str, Any] | None = None,
