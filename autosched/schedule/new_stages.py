@@ -15,6 +15,7 @@ from autosched.ir.expr import (
     make,
     variables,
 )
+from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import rewrite, substitute
 from autosched.schedule import scans
 from autosched.schedule.illegal import Illegal
@@ -62,6 +63,10 @@ def cache_write(s: Schedule, stage: Stage, scope: str, *, keep_loops: bool = Fal
     _may_start_anew(s, stage)
     spatial = [loop for loop in stage.loops if not loop.is_reduce]
     extents, values, guards = leaf_extents(stage), axis_values(stage), leaf_predicates(stage)
+    if s.scans.part(stage) == "init":  # a scan may be shorter than its first values, which may not exist then
+        first, times = stage.axis[0], s.scans.storage[stage.tensor].shape[0]
+        if not Analyzer().prove(compare("le", first.extent, times)):
+            guards.append(compare("lt", values[first], times))
     axes = [IterVar(f"{loop.name}.c", extents[loop]) for loop in spatial]
     reduce_axes = [IterVar(f"{a.name}.c", a.extent, "reduce", a.min) for a in stage.reduce_axis]
     to_cache = {loop.var: a.var for loop, a in zip(spatial, axes, strict=True)}

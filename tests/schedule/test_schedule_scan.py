@@ -257,3 +257,15 @@ def test_work_items_that_read_what_one_of_them_has_stored_meet_before(backend: s
     s[turned].bind("i", "threadIdx.x")
     values = np.random.default_rng(0).integers(0, 50, (6, 8)).astype(np.int32)
     check_against_reference([a, c], s, "opencl", [values], backend)
+
+
+def test_the_first_values_of_no_steps_are_not_computed_into_a_cache() -> None:
+    n, m = te.var("n"), te.var("m")
+    a, state = te.placeholder((n, m), "int32", name="A"), te.placeholder((n, m), "int32", name="state")
+    first = te.compute((1, m), lambda t, j: a[0, j], name="first")
+    step = te.compute((n, m), lambda t, j: state[t - 1, j] + a[t, j], name="step")
+    total = te.scan(first, step, state, inputs=[a], name="total")
+    s = create_schedule(total)
+    s.cache_write(first, "local")
+    given = [[np.arange(k * 3, dtype="int32").reshape(k, 3)] for k in (0, 1, 4)]
+    check_against_reference([a, total], s, "llvm", given[0], "interpreter", more=given[1:])
