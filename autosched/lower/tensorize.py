@@ -229,7 +229,7 @@ class Tile:
         """The intrinsic's statement on the memory of this tile."""
         numbers = dict(self.scalars)
         for declared, tile in tiles.items():
-            for wanted, real in zip(declared.strides, tile.strides, strict=True):
+            for wanted, real in zip(self._declared_strides(declared), tile.strides, strict=True):
                 if wanted.op == "var":
                     numbers[wanted] = const(1) if real is None else real
         done: dict[Expr, Expr] = {}

@@ -419,3 +419,24 @@ def test_what_an_intrinsic_is_declared_from() -> None:
     b = te.compute((4,), lambda i: a[i] + 1, name="b")
     with pytest.raises(UsageError, match="fcompute returned None"):
         te.decl_tensor_intrin(b.op, lambda ins, outs: None)
+
+
+def test_a_declared_buffer_without_strides_lies_close_together() -> None:
+    a, b = te.placeholder((8,), name="a"), te.placeholder((4, 8), name="b")
+    k = te.reduce_axis((0, 8), name="k")
+    c = te.compute((4,), lambda j: te.sum(a[k] * b[j, k], axis=k), name="c")
+
+    def fcompute(ins: Any, outs: Any) -> Any:
+        ib = create()
+        left, right, result = (ib.buffer_ptr(x) for x in (*ins, *outs))
+        with ib.for_range(0, 4, name="i") as i:
+            result[i] = te.const(0.0, "float32")
+            with ib.for_range(0, 8, name="k") as kk:
+                result[i] = result[i] + left[kk] * right[i, kk]
+        return ib.get()
+
+    close = te.decl_buffer((4, 8), "float32", name="close")
+    intrin = te.decl_tensor_intrin(c.op, fcompute, name="dot", binds={b: close})
+    args, s = matmul(8, 4, 8)
+    s[args[2]].tensorize("j", intrin)
+    everywhere(args, s)
