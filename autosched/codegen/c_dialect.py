@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
+from autosched.codegen.c_library import C_LIBRARY
 from autosched.codegen.dialects import C_KEYWORDS, HELPER_NAMES, Dialect
+from autosched.codegen.storage import ALIGNMENT
 from autosched.ir.expr import OPS
 
 __all__ = ["C"]
@@ -26,7 +28,14 @@ _MATH = {op: op for op, info in OPS.items() if info.kind == "math" and op != "si
 _MATH |= {"abs": "fabs", "exp10": "power_of_10", "rsqrt": "inverse_sqrt"}
 _MATH |= {"isnan": "is_nan", "isinf": "is_inf", "isfinite": "is_finite"}
 
+_PADDED = f"""\
+// bytes of memory, up to where the next buffer begins
+static inline int64_t padded(int64_t bytes) {{
+  return bytes > 0 ? (bytes + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT} : 0;
+}}"""
+
 _DEFINITIONS = (
+    ("padded", _PADDED),
     # glibc's isinf says -1 of minus infinity
     ("is_nan", "#define is_nan(x) (isnan(x) != 0)"),
     ("is_inf", "#define is_inf(x) (isinf(x) != 0)"),
@@ -137,7 +146,7 @@ _RESERVED = (
 )
 #: standard functions of a width, macros of the headers, and the emitter's own helpers
 _PATTERN = (
-    r"_\w*|u?int(_least|_fast)?\d+_t|u?int(max|ptr)_t|(U?INT|SIZE|PTRDIFF|FP|FLT|DBL|LDBL|MATH|M)_?\w*_\w*|"
+    r"_\w*|\w+_t|(U?INT|SIZE|PTRDIFF|FP|FLT|DBL|LDBL|MATH|M)_?\w*_\w*|"
     r"U?INT\w*_C|omp_\w+|" + HELPER_NAMES
 )
 
@@ -195,9 +204,9 @@ C = Dialect(
         [
             *C_KEYWORDS.split(),
             *_RESERVED.split(),
+            *C_LIBRARY.split(),
             *_TYPES.values(),
             *(f"{name}{width}" for name in _MATH.values() for width in ("", "f", "l")),
-            *(name for name, _ in _DEFINITIONS),
         ]
     ),
     reserved_pattern=re.compile(_PATTERN),

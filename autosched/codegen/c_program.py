@@ -26,7 +26,7 @@ from autosched.codegen.signature import Signature
 from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage
 from autosched.ir.expr import Expr, binary, const
 from autosched.ir.ops import ACCESSES
-from autosched.ir.stmt import Allocate, Buffer, For, Function, Stmt, Store, children, expressions, walk
+from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Stmt, Store, children, expressions, walk
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
@@ -34,12 +34,6 @@ __all__ = ["CProgram", "c_name", "compile_c", "emit_c", "prototype"]
 
 #: bytes, as a number or as C
 Bytes = int | str
-
-_PADDED = f"""\
-// bytes of memory, up to where the next buffer begins
-static inline int64_t padded(int64_t bytes) {{
-  return bytes > 0 ? (bytes + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT} : 0;
-}}"""
 
 
 @dataclass(frozen=True)
@@ -138,6 +132,13 @@ extern "C" {{
 
 #endif
 """
+
+#: Of loops over conditional accesses, gcc 12 with AVX-512 makes masks of 32 and 64 lanes that are wrong: elements
+#: behind an array are read. Masks that wide need AVX-512BW.
+_NO_WIDE_MASKS = """\
+#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512BW__)
+#pragma GCC target("no-avx512bw")
+#endif"""
 
 _PACKED = """
 #include <time.h>
@@ -377,8 +378,7 @@ class _Emitter:
         """The whole file: what the functions call comes first, each piece only where it is used."""
         helpers = self.x.helpers.definitions()
         text = "\n".join([*helpers, *functions])
-        pieces = [("padded", _PADDED), *C.definitions]
-        defined = [piece for name, piece in pieces if _mentions([text], name)]
+        defined = [piece for name, piece in C.definitions if _mentions([text], name)]
         head = [
             f"// {self.signature.name}: C99. Compile with -fopenmp to run parallel loops on all cores, and gcc with",
             "// -fno-strict-aliasing: version 12 loses stores to buffers that share a workspace at -O3.",
@@ -396,10 +396,18 @@ class _Emitter:
         if quiet:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
+        head += ["", _NO_WIDE_MASKS] if self._is_conditional() else []
         externs = self._externs()
         index = [f"typedef int64_t {INDEX};"] if _mentions([text], INDEX) else []
         blocks = ["\n".join(head), "\n".join(externs), *index, *defined, "\n".join(helpers), *functions]
         return "\n\n".join(b for b in blocks if b) + "\n"
+
+    def _is_conditional(self) -> bool:
+        """Whether a condition decides about an access to memory."""
+        if any(isinstance(s, If) for s in walk(self.function.body)):
+            return True
+        chosen = [a for n in self._nodes() if n.op in ("select", "if_then_else") for a in n.args[1:]]
+        return any(n.op == "load" for n in post_order(chosen))
 
     def _externs(self) -> list[str]:
         """Declarations of the functions from outside that no header declares."""

@@ -11,12 +11,15 @@ address of the first element, `{lanes}` a lane count.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS
 
 __all__ = ["C_KEYWORDS", "HELPER_NAMES", "OPENCL", "Dialect"]
+
+#: a name that is called, or defined with parameters
+_CALLED = re.compile(r"\b[A-Za-z_]\w*(?=\()")
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,22 @@ class Dialect:
     float_suffix: str = ""
     #: functions that the language lacks, written out where the source calls them, in this order
     definitions: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Whatever the dialect's own text calls or defines is reserved, so that no field can forget to say so."""
+        object.__setattr__(self, "reserved", self.reserved | self._called())
+
+    def _called(self) -> frozenset[str]:
+        texts: list[str] = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, str):
+                texts.append(value)
+            elif isinstance(value, dict):
+                texts += value.values()
+        texts += [f"{name}(" for name in self.math.values()]
+        texts += [f"{name}( {text}" for name, text in self.definitions]
+        return frozenset(name for text in texts for name in _CALLED.findall(text))
 
     def type_name(self, of: DType) -> str:
         """The type of a value in a register."""

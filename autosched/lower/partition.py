@@ -44,7 +44,7 @@ from autosched.lower.hints import hint
 from autosched.lower.interior import Span, interior_of, is_inside, is_relaxed, limits, solve
 from autosched.lower.scoped import enter_loop, replace_exprs, simplify_stmt
 
-__all__ = ["partition_loops"]
+__all__ = ["partition_loops", "tighten"]
 
 #: Statements that cutting may add to a program in all. Loops that lie in one another multiply their pieces.
 MAX_STATEMENTS = 3000
@@ -111,7 +111,7 @@ def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
     if loop.thread.startswith("threadIdx"):
         around = replace(around, items=around.items | {loop.var})
     if loop.kind in ("serial", "parallel"):
-        loop = _tighten(loop, an, around)
+        loop = tighten(loop, an, around.items)
     with an.tightened({}):
         enter_loop(loop, an)
         span = None
@@ -175,10 +175,12 @@ def _interiors(body: Stmt, span: Span, an: Analyzer, around: _Around, loop_of: C
     return If(holds, inside, loop_of(_partition(clean, an, within)))
 
 
-def _tighten(loop: For, an: Analyzer, around: _Around) -> For:
+def tighten(loop: For, an: Analyzer, items: frozenset[Expr]) -> For:
     """A guard around the whole body that the loop variable alone decides becomes the loop's bound:
 
     for y in [0, 8): if y < n: f   ->   for y in [0, min(8, n)): f
+
+    `items` are the loops of work-items, which have no bounds of their own.
     """
     body = loop.body
     if not isinstance(body, If) or body.condition.op != "likely" or body.otherwise is not None:
@@ -189,7 +191,7 @@ def _tighten(loop: For, an: Analyzer, around: _Around) -> For:
         enter_loop(loop, an)
         for c in conjuncts(body.condition):
             trial = Span()
-            holds = None if variables(c) & around.items else an.inequalities(c)
+            holds = None if variables(c) & items else an.inequalities(c)
             if holds and all(solve(p, loop.var, frozenset(), an, trial, 4, exact=True) for p in holds):
                 span.low += trial.low
                 span.high += trial.high

@@ -44,6 +44,7 @@ from autosched.ir.stmt import (
     walk,
 )
 from autosched.ir.visit import in_place_of, post_order, rebuild
+from autosched.lower.partition import tighten
 from autosched.lower.scoped import enter_loop
 
 __all__ = ["unroll_loops", "vectorize_loops"]
@@ -103,7 +104,19 @@ def _vectorize(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
             loop=loop.var,
         )
     result = _Lanes(loop, loop.start, lanes, an, on_lanes).stmt(loop.body)
-    return replace(loop, kind="serial", ragged=True) if result is None else result
+    return _one_by_one(loop, an) if result is None else result
+
+
+def _one_by_one(loop: For, an: Analyzer) -> For:
+    """A serial loop. Its guard was kept for masks; where the loop variable and sizes decide it, it is a bound.
+
+    So no condition is left that a C compiler would make masks of.
+    """
+    serial = replace(loop, kind="serial", ragged=True)
+    if not isinstance(loop.body, If):
+        return serial
+    others = {v for v in variables(loop.body.condition) if v is not loop.var and v.value.role != "size"}
+    return tighten(serial, an, frozenset(others))
 
 
 def _leftover(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:

@@ -7,18 +7,21 @@ Nothing but the `c` target and shared libraries need one. It is looked for in th
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from autosched.errors import BuildError
+from autosched.errors import BuildError, UsageError
 
 __all__ = ["Compiler", "compile_object", "find_compiler", "link_shared", "require_compiler"]
 
@@ -28,6 +31,9 @@ _FLAGS = (
     "-std=gnu99", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-strict-aliasing",
 )  # fmt: skip
 _LOG_CHARACTERS = 4096
+#: the environment variable with the seconds that one run of the compiler may take, and what holds without it
+TIME_LIMIT = "AUTOSCHED_CC_TIMEOUT"
+_TIME_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -38,13 +44,35 @@ class Compiler:
     openmp: tuple[str, ...]
 
     def run(self, arguments: Sequence[str], asked: str) -> None:
-        """Run the command. Raises BuildError with its complaints when it fails."""
-        done = subprocess.run([*self.command, *arguments], capture_output=True, text=True, check=False)
-        if done.returncode:
+        """Run the command. Raises BuildError with its complaints when it fails, and when it takes too long."""
+        limit = time_limit()
+        process = subprocess.Popen(
+            [*self.command, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # the compiler proper is a child of the command
+        )
+        try:
+            told, _ = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
             raise BuildError(
-                f"{self.command[0]} failed with status {done.returncode}",
+                f"{self.command[0]} has not ended after {limit:g} s, and was stopped",
                 asked=asked,
-                legal=f"its complaints:\n{(done.stderr or done.stdout).strip()[:_LOG_CHARACTERS]}",
+                legal=f"a schedule that unrolls less, CFLAGS=-O1, or more seconds: {TIME_LIMIT}=300",
+            ) from None
+        finally:
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+        if process.returncode:
+            raise BuildError(
+                f"{self.command[0]} failed with status {process.returncode}",
+                asked=asked,
+                legal=f"its complaints:\n{told.strip()[:_LOG_CHARACTERS]}",
             )
 
     def accepts(self, *arguments: str, source: str = "int main(void) { return 0; }\n") -> bool:
@@ -58,6 +86,18 @@ class Compiler:
                 check=False,
             )
         return done.returncode == 0
+
+
+def time_limit() -> float:
+    """Seconds that one run of the C compiler may take: `AUTOSCHED_CC_TIMEOUT`, by default 120."""
+    given = os.environ.get(TIME_LIMIT, "")
+    try:
+        limit = float(given or _TIME_LIMIT_S)
+    except ValueError:
+        limit = math.nan
+    if not 0 < limit < math.inf:
+        raise UsageError(f"{given!r} is no number of seconds", asked=TIME_LIMIT, legal="a number above 0, such as 300")
+    return limit
 
 
 def _commands() -> list[tuple[str, ...]]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +19,9 @@ import autosched
 from autosched import te
 from autosched.codegen.c_dialect import C
 from autosched.codegen.c_program import compile_c, emit_c
-from autosched.errors import BuildError
+from autosched.codegen.cuda_dialect import CUDA
+from autosched.codegen.dialects import OPENCL
+from autosched.errors import BuildError, UsageError
 from autosched.ir import functions
 from autosched.ir.calls import call_pure_extern
 from autosched.ir.dtype import dtype
@@ -300,3 +305,50 @@ def test_functions_of_the_library_and_functions_at_addresses(parallel: bool, mon
     assert "extern int32_t add_of_mine(int32_t, int64_t);" in module.get_source()
     x = np.arange(-16, 17, dtype=np.int32)
     np.testing.assert_array_equal(module(x), x + 5 + abs(x))
+
+
+GUARDED = Path(__file__).with_name("c_guard_pages.py")
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
+def test_nothing_behind_an_array_is_touched(level: str) -> None:
+    environment = {**os.environ, "CFLAGS": level, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, GUARDED], env=environment, capture_output=True, text=True, timeout=100)
+    assert done.stdout.splitlines() == ["conditions", "guarded vector loop"], done.stderr[-2000:]
+
+
+def test_what_the_emitter_calls_is_no_name_of_a_stage() -> None:
+    defined = {name for name, _ in C.definitions}
+    assert {"padded", "chunk_size", "team_size", "thread_number", "max_threads"} <= defined
+    called = {"omp_get_thread_num", "omp_get_max_threads", "isnan", "half_bits", "half_value"}
+    library = {"printf", "index", "select", "y1", "gamma", "time", "clock_gettime", "qsort", "sinf", "strlen"}
+    for dialect in (C, OPENCL, CUDA):
+        texts = [str(value) for name, value in vars(dialect).items() if not name.startswith("reserved")]
+        for text in re.findall(r"\b([A-Za-z_]\w*)\(", " ".join(texts)):
+            assert dialect.is_reserved(text), (dialect.name, text)
+    assert all(C.is_reserved(name) for name in defined | called | library)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["padded", "max_threads", "thread_number", "chunk_size", "malloc", "y1", "select"])
+def test_a_stage_may_have_the_name_of_a_helper(name: str) -> None:
+    n = te.var("n")
+    a = te.placeholder((n, n), name="a")
+    inner = te.compute((n, n), lambda i, j: a[i, j] + 1, name=name)
+    out = te.compute((n, n), lambda i, j: inner[j, i] * 2, name="out")
+    s = autosched.create_schedule(out)
+    s[out].parallel("i")
+    x = np.arange(9, dtype="float32").reshape(3, 3)
+    np.testing.assert_array_equal(autosched.build(s, TARGET, args=[a, out], name=name)(x), (x.T + 1) * 2)
+
+
+def test_the_compiler_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = c_compiler.Compiler((sys.executable, "-c", "import time; time.sleep(600)"), ())
+    monkeypatch.setenv("AUTOSCHED_CC_TIMEOUT", "0.2")
+    with pytest.raises(BuildError, match=r"(?s)has not ended after 0.2 s.*AUTOSCHED_CC_TIMEOUT"):
+        slow.run([], "compiling x")
+    for wrong in ("x", "-1", "nan", "inf"):
+        monkeypatch.setenv("AUTOSCHED_CC_TIMEOUT", wrong)
+        with pytest.raises(UsageError, match="AUTOSCHED_CC_TIMEOUT"):
+            slow.run([], "compiling x")
