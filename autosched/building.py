@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from autosched import predicting, trust
-from autosched.errors import AutoschedError, UsageError, VerificationError
+from autosched.errors import AutoschedError, UsageError, UsageTypeError, VerificationError, expect, is_list_of
 from autosched.ir.expr import Expr, const, logical_and, logical_or
+from autosched.ir.names import checked_name
 from autosched.ir.stmt import Buffer, Function
 from autosched.lower.guarded import guarded
 from autosched.lower.pipeline import PASSES, Structure, lower_structure
@@ -81,11 +82,13 @@ class Plan:
         """What code is generated from. Raises LowerError."""
         return self.after(PASSES[-1])
 
-    def compile(self) -> Module:
+    def compile(self, bounds_check: bool = False) -> Module:
         """The module. Raises LowerError or BuildError."""
         from autosched.codegen import compile_function
         from autosched.runtime.module import Module
 
+        if bounds_check:
+            return _checked(self.after("simplify"), self.target, self.provenance)
         return Module(compile_function(self.lowered(), self.target), self.target, provenance=self.provenance)
 
     def check(self, module: Module, w: Workload) -> None:
@@ -134,6 +137,7 @@ def search_space(
     Raises WorkloadError where there is no sketch.
     """
     workload = as_workload(what)
+    expect(what, "a workload", hasattr(workload, "sizes_at"), "search_space")
     asked = workload.sizes_at(sizes)
     to = with_machine(workload.compiled_for(resolve_target(target)))
     found: SearchSpace = workload.search_space(to, asked, space, rules)
@@ -149,6 +153,7 @@ def build(
     records: str | None = None,
     sizes: dict[str, int] | None = None,
     binds: Mapping[Tensor, Buffer] | None = None,
+    bounds_check: bool = False,
 ) -> Module:
     """Compile for a target. Call the result with NumPy arrays.
 
@@ -159,11 +164,17 @@ def build(
     records: a folder to read records from, instead of the usual ones
     sizes:   prefer records measured at sizes near these
     binds:   for a schedule, how tensors lie in memory: see `decl_buffer`
+    bounds_check: a call raises BoundsError where it reads outside of a tensor, and says which, at what
+             index; on llvm and c, several times slower, for one function
 
-    Raises TargetError, DeviceError, ScheduleError, LowerError or BuildError. `module.provenance`
-    says which record was applied, or that none was.
+    A read outside of a tensor that certainly happens is refused here. Raises TargetError, DeviceError,
+    ScheduleError, LowerError or BuildError. `module.provenance` says which record was applied, or that
+    none was.
     """
     to = resolve_target(target)
+    if name is not None:
+        checked_name(name, "build(.., name=..)")
+    _check_options(args, binds, sizes, bounds_check)
     if isinstance(what, str):
         what = as_workload(what)
     if (args is not None or binds is not None) and not isinstance(what, (Schedule, PrimFunc)):
@@ -172,18 +183,20 @@ def build(
             asked=f"build(.., {'binds' if args is None else 'args'}=..)",
             legal="a schedule, for which these are open",
         )
+    if bounds_check:
+        _can_check(what, to)
     if isinstance(what, Mapping):
         return _build_all(what, to, records, sizes)
     if isinstance(what, Function):
         return _build_lowered(what if name is None else replace(what, name=name), to)
     if isinstance(what, (Schedule, PrimFunc)):
-        return _plan_schedule(what, to, args, name, binds).compile()
+        return _plan_schedule(what, to, args, name, binds).compile(bounds_check)
     if not isinstance(what, (Workload, WorkloadFunction)):
-        raise UsageError(f"{what!r} cannot be built", asked="build", legal="a workload or a schedule")
+        raise UsageTypeError(f"{what!r} cannot be built", asked="build", legal="a workload or a schedule")
     last: AutoschedError | None = None
     for candidate in _plans(as_workload(what), to, records, sizes, name):
         try:
-            module = candidate.compile()
+            module = candidate.compile(bounds_check)
             candidate.check(module, as_workload(what))
             return module
         except AutoschedError as error:
@@ -194,6 +207,38 @@ def build(
     raise last or UsageError("nothing to build", asked="build")
 
 
+def _check_options(args: object, binds: object, sizes: object, bounds_check: object) -> None:
+    """Raise UsageTypeError for options of the wrong type."""
+    expect(args, "a list of tensors", args is None or is_list_of(args, (Tensor, Expr)), "build(.., args=..)")
+    for name, given in (("binds", binds), ("sizes", sizes)):
+        expect(given, "a dictionary", given is None or isinstance(given, Mapping), f"build(.., {name}=..)")
+    expect(bounds_check, "True or False", isinstance(bounds_check, bool), "build(.., bounds_check=..)")
+
+
+def _can_check(what: object, to: Target) -> None:
+    """Raise UsageError for what `bounds_check` is not for."""
+    asked, legal = "build(.., bounds_check=True)", ""
+    if to.is_gpu_style:
+        why = f"code for {to.kind} does not look at its indices"
+        legal = f"autosched.sanitize(.., target={to.kind!r}), which runs it on the interpreter; or target llvm or c"
+    elif isinstance(what, (Mapping, Function)):
+        why, legal = f"a {type(what).__name__} is built as it is", "a workload or a schedule"
+    if legal:
+        raise UsageError(why, asked=asked, legal=legal)
+
+
+def _checked(f: Function, to: Target, provenance: dict[str, Any]) -> Module:
+    """A module that looks at every index before it reads, from loops with indices by dimension."""
+    from autosched.codegen import compile_function
+    from autosched.lower.checked import NOTHING, with_checks
+    from autosched.runtime.checked import CheckedModule
+
+    careful, sites = with_checks(f)
+    done = Structure(careful, to, (), ()).bind()
+    told = [(x.tensor, x.dimension, x.reader) for x in sites]
+    return CheckedModule(compile_function(done, to), to, told, NOTHING, provenance=provenance)
+
+
 def _build_all(
     what: Mapping[str, Buildable | str], to: Target, records: str | None, sizes: dict[str, int] | None
 ) -> Module:
@@ -201,7 +246,7 @@ def _build_all(
     from autosched.runtime.module import Module
 
     if not what:
-        raise UsageError("there is no function in it", asked="build", legal="at least one")
+        raise UsageTypeError("there is no function in it", asked="build", legal="at least one")
     parts = [build(one, to, name=str(called), records=records, sizes=sizes) for called, one in what.items()]
     first = parts[0]
     return Module(first.artifact, to, provenance=first.provenance, more=parts[1:], kernel=first.kernel)
@@ -236,6 +281,9 @@ def plan(
 ) -> Plan:
     """What `build` would compile first: the schedule, its knobs and its loops. Compiles nothing."""
     to = resolve_target(target)
+    _check_options(args, binds, sizes, False)
+    is_one = isinstance(what, (Workload, WorkloadFunction, Schedule, PrimFunc, str))
+    expect(what, "a workload or a schedule", is_one, "plan")
     if isinstance(what, (Schedule, PrimFunc)):
         return _plan_schedule(what, to, args, name, binds)
     return next(_plans(as_workload(what), to, records, sizes, name))

@@ -17,7 +17,10 @@ from functools import cache
 from pathlib import Path
 
 __all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
     "AutoschedError",
+    "BoundsError",
     "BuildError",
     "DeviceError",
     "ImageError",
@@ -29,16 +32,21 @@ __all__ = [
     "ScheduleError",
     "TargetError",
     "UsageError",
+    "UsageTypeError",
     "VerificationError",
     "WorkloadError",
     "asked_at",
+    "check_seed",
+    "expect",
+    "is_list_of",
+    "out_of_bounds",
     "raised_at",
     "raised_in",
 ]
 
 
-class AutoschedError(Exception):
-    """Base of all errors raised on purpose.
+class AutoschedError(RuntimeError):
+    """Base of all errors raised on purpose; a RuntimeError, as TVM's are.
 
     `why` is one sentence without a trailing period; `asked` is the call or input it is about;
     `legal` says what would have been accepted, or what to do next.
@@ -66,17 +74,40 @@ class AutoschedError(Exception):
         return f"{head}\n  {self.legal}" if self.legal else head
 
 
-class UsageError(AutoschedError):
+class UsageError(AutoschedError, ValueError):
     """A wrong argument on the command line or to a public function."""
 
     exit_status = 2
 
 
-class InvalidValueError(UsageError, ValueError):
-    """An argument of the right type with a value that cannot be: also a ValueError."""
+class UsageTypeError(UsageError, TypeError):
+    """An argument of a type, or of an element type, that a public function does not take."""
 
 
-class NoValueYet(UsageError, TypeError):
+class InvalidValueError(UsageError):
+    """An argument of the right type with a value that cannot be."""
+
+
+def is_list_of(values: object, kind: type | tuple[type, ...]) -> bool:
+    """Whether it is a list, or a tuple, of such things."""
+    return isinstance(values, (list, tuple)) and all(isinstance(v, kind) for v in values)
+
+
+def expect(value: object, what: str, holds: bool, asked: str) -> None:
+    """Raise UsageTypeError unless an argument is what it has to be; `what` says what that is."""
+    if not holds:
+        raise UsageTypeError(f"{value!r:.60} is not {what}", asked=asked, legal=what)
+
+
+def check_seed(seed: object) -> None:
+    """Raise UsageTypeError or UsageError for what no random numbers begin with."""
+    is_whole = hasattr(seed, "__index__") and not isinstance(seed, bool)
+    expect(seed, "a whole number, 0 or more", is_whole, f"seed={seed!r:.40}")
+    if seed < 0:  # type: ignore[operator]
+        raise UsageError("seeds are not negative", asked=f"seed={seed}", legal="a whole number, 0 or more")
+
+
+class NoValueYet(UsageTypeError):
     """A Python number or truth value is needed of knobs, which have none while a sketch is traced; `names` says
     of which."""
 
@@ -113,6 +144,35 @@ class LowerError(AutoschedError):
 
 class BuildError(AutoschedError):
     """Loops that cannot be turned into machine code, or arguments a module cannot take."""
+
+
+class ArgumentError(BuildError, ValueError):
+    """An argument of a call of a module, or of `te.reference`, whose shape, layout or value does not fit."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument of the wrong element type, of no array type, or one too many or too few."""
+
+
+class BoundsError(BuildError, LowerError, IndexError):
+    """A read outside of a tensor: one that was shown to happen, or one that happened."""
+
+
+def out_of_bounds(
+    tensor: str, dimension: int, index: object, extent: object, *, reader: str = "", given: bool = False
+) -> BoundsError:
+    """That index of that dimension of a tensor is read, by the stage `reader`; `extent` is a number, or text.
+
+    `given`: whether inputs are known, which may be what is wrong.
+    """
+    last = extent - 1 if isinstance(extent, int) else f"{extent} - 1"
+    legal = ["guard the read with te.if_then_else", "clamp the index with te.min and te.max"]
+    legal += ["give inputs whose elements are places in it"] if given else []
+    return BoundsError(
+        f"index {index} of dimension {dimension} is outside 0..{last}",
+        asked=f"read of {tensor} in {reader}" if reader else f"read of {tensor}",
+        legal=f"{', '.join(legal[:-1])}{',' if given else ''} or {legal[-1]}",
+    )
 
 
 class MeasureError(AutoschedError):

@@ -1,150 +1,23 @@
 """What a compiled function expects of its arguments, as plain data.
 
-A dimension is an int, or a prefix expression over the names of size variables:
-`["size", "height"]`, `["add", ["size", "height"], 2]`; conditions are 1 or 0. Nothing here needs the IR
-at run time.
+Dimensions are those of `ir.dims`. Nothing here needs the IR at run time.
 """
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autosched.errors import BuildError, UsageError
+from autosched.errors import ArgumentError, ArgumentTypeError, BuildError, UsageError
+from autosched.ir.dims import COMPARE, Dim, check_dim, dim_of, evaluate_dim, format_dim, solve, solve_dim
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr
+from autosched.ir.names import is_name
 from autosched.ir.stmt import Function
 
 __all__ = ["Dim", "Param", "Signature", "dim_of", "evaluate_dim", "format_dim", "solve_dim"]
-
-Dim = int | list[Any]
-
-
-def _truncdiv(a: int, b: int) -> int:
-    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-#: what a call's sizes may have to satisfy
-_COMPARE: dict[str, tuple[Callable[[int, int], bool], str]] = {
-    "eq": (operator.eq, "=="),
-    "ne": (operator.ne, "!="),
-    "lt": (operator.lt, "<"),
-    "le": (operator.le, "<="),
-    "gt": (operator.gt, ">"),
-    "ge": (operator.ge, ">="),
-}
-
-#: operator -> (arity, how Python computes it, how it is printed)
-_DIM_OPS: dict[str, tuple[int, Callable[..., int], str]] = {
-    "add": (2, operator.add, "{} + {}"),
-    "sub": (2, operator.sub, "{} - {}"),
-    "mul": (2, operator.mul, "{} * {}"),
-    "floordiv": (2, lambda a, b: a // b if b else 0, "{} // {}"),
-    "floormod": (2, lambda a, b: a % b if b else 0, "{} % {}"),
-    "truncdiv": (2, _truncdiv, "div({}, {})"),
-    "truncmod": (2, lambda a, b: a - b * _truncdiv(a, b) if b else 0, "mod({}, {})"),
-    "min": (2, min, "min({}, {})"),
-    "max": (2, max, "max({}, {})"),
-    "neg": (1, operator.neg, "-{}"),
-    **{op: (2, holds, f"{{}} {sign} {{}}") for op, (holds, sign) in _COMPARE.items()},
-    "and": (2, operator.and_, "{} and {}"),
-    "or": (2, operator.or_, "{} or {}"),
-    "not": (1, operator.not_, "not {}"),
-}
-
-
-def dim_of(e: Expr) -> Dim:
-    """The index expression `e` over size variables as plain data. Raises BuildError for any other."""
-    if e.op == "const":
-        return int(e.value)
-    if e.op == "var" and e.value.role in ("size", "scalar"):
-        return ["size", e.value.name]
-    if e.op == "cast":
-        return dim_of(e.args[0])
-    if e.op in _DIM_OPS:
-        return [e.op, *map(dim_of, e.args)]
-    raise BuildError(
-        f"the operator {e.op!r} cannot stand in the shape of an argument",
-        asked=f"dimension {e!r}",
-        legal=f"legal: size variables, integers, {', '.join(_DIM_OPS)}",
-    )
-
-
-def evaluate_dim(dim: Dim, sizes: Mapping[str, int]) -> int:
-    """The value of `dim` for these sizes. Raises KeyError for a size that is not among them."""
-    if isinstance(dim, int):
-        return dim
-    if dim[0] == "size":
-        return sizes[dim[1]]
-    return int(_DIM_OPS[dim[0]][1](*(evaluate_dim(d, sizes) for d in dim[1:])))
-
-
-def format_dim(dim: Dim) -> str:
-    """`dim` as a person writes it: `height + 2`."""
-    if isinstance(dim, int):
-        return str(dim)
-    if dim[0] == "size":
-        return str(dim[1])
-    template = _DIM_OPS[dim[0]][2]
-    parts = [format_dim(d) for d in dim[1:]]
-    if "(" not in template:
-        parts = [f"({p})" if isinstance(d, list) and d[0] != "size" else p for d, p in zip(dim[1:], parts, strict=True)]
-    return template.format(*parts)
-
-
-def _check_dim(dim: object, sizes: Sequence[str]) -> Dim:
-    """`dim` if it is well-formed, as one read from a file must be. Raises ValueError."""
-    if isinstance(dim, int) and not isinstance(dim, bool):
-        return dim
-    if not isinstance(dim, list) or not dim or not isinstance(dim[0], str):
-        raise ValueError(f"{dim!r} is not a dimension")
-    if dim[0] == "size":
-        if len(dim) != 2 or dim[1] not in sizes:
-            raise ValueError(f"{dim!r} names no size")
-    elif dim[0] not in _DIM_OPS or len(dim) != _DIM_OPS[dim[0]][0] + 1:
-        raise ValueError(f"{dim!r} is not a dimension")
-    else:
-        for part in dim[1:]:
-            _check_dim(part, sizes)
-    return dim
-
-
-def solve_dim(dim: Dim) -> tuple[str, list[tuple[str, int]]] | None:
-    """The size that a length tells, and the steps from the length to it, when `dim` is one size, shifted and scaled.
-
-    A step is `("sub", k)`: less k; `("from", k)`: what is missing from k; `("div", k)`: by k, which must divide it.
-    """
-    steps: list[tuple[str, int]] = []
-    while isinstance(dim, list) and dim[0] != "size":
-        match dim:
-            case ["add", list() as rest, int() as k] | ["add", int() as k, list() as rest]:
-                step = ("sub", k)
-            case ["sub", list() as rest, int() as k]:
-                step = ("sub", -k)
-            case ["sub", int() as k, list() as rest]:
-                step = ("from", k)
-            case ["mul", list() as rest, int() as k] | ["mul", int() as k, list() as rest] if k:
-                step = ("div", k)
-            case ["neg", list() as rest]:
-                step = ("from", 0)
-            case _:
-                return None
-        steps.append(step)
-        dim = rest
-    return (dim[1], steps) if isinstance(dim, list) else None
-
-
-def _solve(dim: Dim, value: int) -> tuple[str, int] | None:
-    """The size and its value that make `dim` equal `value`."""
-    found = solve_dim(dim)
-    for op, k in found[1] if found else ():
-        if op == "div" and value % k:
-            return None
-        value = value - k if op == "sub" else k - value if op == "from" else value // k
-    return (found[0], value) if found else None
 
 
 @dataclass(frozen=True)
@@ -186,9 +59,7 @@ class Param:
     @staticmethod
     def from_json(data: Any, sizes: Sequence[str]) -> Param:
         """Raises ValueError, KeyError or TypeError unless `to_json` could have written it."""
-        shape, strides = (
-            tuple(_check_dim(d, sizes) for d in dims) for dims in (data["shape"], data.get("strides", ()))
-        )
+        shape, strides = (tuple(check_dim(d, sizes) for d in dims) for dims in (data["shape"], data.get("strides", ())))
         alignment, broadcasts = data.get("alignment", 1), data.get("broadcasts", False)
         if strides and len(strides) != len(shape):
             raise ValueError(f"{data!r} is not a parameter")
@@ -220,16 +91,16 @@ class Requirement:
     @staticmethod
     def of(condition: Expr, reason: str) -> Requirement:
         """Raises BuildError for what is no comparison of sizes."""
-        if condition.op not in _COMPARE:
+        if condition.op not in COMPARE:
             raise BuildError(f"{condition!r} is no comparison of sizes", asked=reason, legal="a comparison of sizes")
         left, right = map(dim_of, condition.args)
         return Requirement(condition.op, left, right, reason)
 
     def __str__(self) -> str:
-        return f"{format_dim(self.left)} {_COMPARE[self.op][1]} {format_dim(self.right)}"
+        return f"{format_dim(self.left)} {COMPARE[self.op][1]} {format_dim(self.right)}"
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
-        return _COMPARE[self.op][0](evaluate_dim(self.left, sizes), evaluate_dim(self.right, sizes))
+        return COMPARE[self.op][0](evaluate_dim(self.left, sizes), evaluate_dim(self.right, sizes))
 
     def to_json(self) -> list[Any]:
         return [self.op, self.left, self.right, self.reason]
@@ -238,9 +109,9 @@ class Requirement:
     def from_json(data: Any, sizes: Sequence[str]) -> Requirement:
         """Raises ValueError unless `to_json` could have written it."""
         op, left, right, reason = data
-        if op not in _COMPARE or not isinstance(reason, str):
+        if op not in COMPARE or not isinstance(reason, str):
             raise ValueError(f"{data!r} is not a requirement")
-        return Requirement(op, _check_dim(left, sizes), _check_dim(right, sizes), reason)
+        return Requirement(op, check_dim(left, sizes), check_dim(right, sizes), reason)
 
 
 @dataclass(frozen=True)
@@ -301,10 +172,10 @@ class Signature:
             params = tuple(Param.from_json(p, sizes) for p in data["params"])
             name = data["name"]
             requires = tuple(Requirement.from_json(r, sizes) for r in data.get("requires", ()))
-        except (KeyError, TypeError, UsageError) as error:
-            raise ValueError(f"not a signature: {error}") from None
+        except (AttributeError, IndexError, KeyError, RecursionError, TypeError, UsageError) as error:
+            raise ValueError(f"not a signature: {error!r:.100}") from None
         texts = [name, *sizes, *(p.name for p in params)]
-        if not all(isinstance(t, str) for t in texts) or not all(isinstance(p.is_output, bool) for p in params):
+        if not all(map(is_name, texts)) or not all(isinstance(p.is_output, bool) for p in params):
             raise ValueError("not a signature: a field has the wrong type")
         return Signature(name, params, sizes, requires)
 
@@ -315,14 +186,14 @@ class Signature:
         argument when a number of dimensions or a length is not what the signature says.
         """
         if len(arrays) != len(self.params):
-            raise BuildError(
+            raise ArgumentTypeError(
                 f"takes {len(self.params)} arrays, got {len(arrays)}", asked=self.name, legal=f"signature: {self}"
             )
         given = [(p, tuple(a.shape)) for p, a in zip(self.params, arrays, strict=True) if a is not None]
         steps = [_steps(p, a) for p, a in zip(self.params, arrays, strict=True) if a is not None]
         for param, shape in given:
             if len(shape) != len(param.shape):
-                raise BuildError(
+                raise ArgumentError(
                     f"needs {len(param.shape)} dimensions, got {len(shape)}: shape {shape}",
                     asked=f"{self.name}, argument {param.name!r}",
                     legal=f"expected {param}",
@@ -335,7 +206,9 @@ class Signature:
                 known = ", ".join(
                     f"{n} = {sizes[n]}" for n in sorted(_names(requirement.left) | _names(requirement.right))
                 )
-                raise BuildError(requirement.reason, asked=f"{self.name} with {known}", legal=f"needed: {requirement}")
+                raise ArgumentError(
+                    requirement.reason, asked=f"{self.name} with {known}", legal=f"needed: {requirement}"
+                )
         return sizes
 
     def _read_sizes(
@@ -350,14 +223,14 @@ class Signature:
                 for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
                     if param.broadcasts and length == 1:
                         continue
-                    found = _solve(dim, length) if isinstance(dim, list) and (dim[0] == "size") == alone else None
+                    found = solve(dim, length) if isinstance(dim, list) and (dim[0] == "size") == alone else None
                     if found is not None and found[0] not in sizes:
                         sizes[found[0]] = found[1]
                         origin[found[0]] = (param, axis, shape)
         for taken in (True, False):
             for (param, shape), own in zip(given, steps, strict=True):
                 for axis, (dim, step) in enumerate(zip(param.strides, own, strict=False)):
-                    found = _solve(dim, step) if isinstance(dim, list) and (shape[axis] > 1) == taken else None
+                    found = solve(dim, step) if isinstance(dim, list) and (shape[axis] > 1) == taken else None
                     if found is not None and found[0] not in sizes:
                         sizes[found[0]] = found[1]
                         origin[found[0]] = (param, axis, shape)
@@ -368,7 +241,7 @@ class Signature:
                     origin.setdefault(dim[1], (param, 0, ()))
         missing = [name for name in self.sizes if name not in sizes]
         if missing:
-            raise BuildError(
+            raise ArgumentError(
                 f"the size {missing[0]!r} cannot be read off the shapes that were passed",
                 asked=self.name,
                 legal=f"pass the outputs as well; signature: {self}",
@@ -384,7 +257,7 @@ class Signature:
         for name, value in sizes.items():
             if value < 0:
                 param, axis, shape = origin[name]
-                raise BuildError(
+                raise ArgumentError(
                     f"shape {shape} makes the size {name!r} negative: {value}",
                     asked=f"{self.name}, argument {param.name!r}",
                     legal=f"expected {param} with {name} >= 0",
@@ -394,7 +267,7 @@ class Signature:
                 wanted = evaluate_dim(dim, sizes)
                 if wanted != length and not (param.broadcasts and length == 1):
                     should = _explain(dim, wanted, sizes, origin)
-                    raise BuildError(
+                    raise ArgumentError(
                         f"shape {shape}: dimension {axis} is {length} and should be {should}",
                         asked=f"{self.name}, argument {param.name!r}",
                         legal=f"expected {param}",
@@ -411,7 +284,7 @@ class Signature:
             empty = 0 in shape
             for axis, (step, should) in enumerate(zip(own, wanted, strict=False)):
                 if step != should and shape[axis] > 1 and not empty:
-                    raise BuildError(
+                    raise ArgumentError(
                         f"shape {shape}: the stride of dimension {axis} is {step} elements and should be {should}",
                         asked=f"{self.name}, argument {param.name!r}",
                         legal=f"expected {param}",

@@ -17,6 +17,7 @@ from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Prod
 from autosched.ir.visit import post_order
 from autosched.lower.overflow import overflows
 from autosched.lower.pipeline import lower_structure
+from autosched.lower.reads import doubtful_reads
 from autosched.schedule.lints import Lint
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Split
@@ -277,8 +278,15 @@ def narrow_arithmetic(p: _Program) -> Iterator[Lint]:
         yield Lint("overflow", name, why, better)
 
 
+def doubtful(p: _Program) -> Iterator[Lint]:
+    """Reads that may be outside of their tensors: it depends on data, or on sizes."""
+    for x in doubtful_reads(p.schedule):
+        better = "te.if_then_else around the read, or te.min and te.max; build(.., bounds_check=True) looks at run time"
+        yield Lint("bounds", f"{x.stage}, which reads {x.read}", str(x), better)
+
+
 #: Every rule, in the order of reports.
 LINTS: tuple[Callable[[_Program], Iterator[Lint]], ...] = (
     races, divergent_barriers, narrow_arithmetic, limits, strided_vectors, wide_vectors, copies, parallel_inside,
-    wasted_tails, recomputed,
+    wasted_tails, recomputed, doubtful,
 )  # fmt: skip

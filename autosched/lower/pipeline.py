@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autosched.errors import LowerError, ScheduleError, UsageError
+from autosched.errors import LowerError, ScheduleError, UsageError, expect, is_list_of
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
 from autosched.ir.memory import Memory
 from autosched.ir.module import IRModule
+from autosched.ir.names import checked_name
 from autosched.ir.printer import format_function
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
@@ -30,6 +31,7 @@ from autosched.lower.nest import build_nests
 from autosched.lower.partition import partition_loops
 from autosched.lower.passes import run_pass
 from autosched.lower.patterns import split_patterns
+from autosched.lower.reads import check_reads
 from autosched.lower.scalars import explicit_sizes, read_scalars, scalar_buffers
 from autosched.lower.scoped import replace_exprs, simplify_stmt
 from autosched.lower.vectorize import unroll_loops, vectorize_loops
@@ -271,6 +273,10 @@ def lower_structure(
     inconsistent.
     """
     to = Target.parse(target)
+    checked_name(name, "a function")
+    expect(args, "a list of tensors", is_list_of(args, (Tensor, Expr)), f"the arguments of {name}")
+    is_mapping = binds is None or isinstance(binds, Mapping)
+    expect(binds, "a dictionary of tensors and buffers", is_mapping, f"binds of {name}")
     try:
         return _structure(s, args, to, name, binds)
     except RecursionError:
@@ -300,6 +306,7 @@ def _structure(
     s: Schedule, args: Sequence[Tensor | Expr], to: Target, name: str, binds: Mapping[Tensor, Buffer] | None
 ) -> Structure:
     s.verify()
+    check_reads(s)
     an = Analyzer()
     bodies = inline_stages(s)
     scalars, tensors = scalar_buffers(args), [t for t in args if isinstance(t, Tensor)]

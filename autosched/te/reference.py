@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import BuildError
+from autosched.errors import ArgumentError, ArgumentTypeError, BuildError, expect, is_list_of, out_of_bounds
+from autosched.ir.dims import solved
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.ir.functions import get_global_func, numpy_of
@@ -53,14 +54,21 @@ def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, in
     >>> te.reference([A, B], [np.arange(3, dtype="int32")])
     [array([0, 2, 4], dtype=int32)]
     """
+    expect(args, "a list of tensors", is_list_of(args, Tensor), "reference(args, ..)")
+    expect(inputs, "a list of arrays", isinstance(inputs, (list, tuple)), "reference(.., inputs)")
+    expect(sizes, "a dictionary of sizes", sizes is None or isinstance(sizes, dict), "reference(.., sizes=..)")
     placeholders = [t for t in args if isinstance(t.op, PlaceholderOp)]
     if len(placeholders) != len(inputs):
-        raise BuildError(f"{len(placeholders)} inputs needed, {len(inputs)} given", asked="reference")
+        raise ArgumentTypeError(
+            f"{len(placeholders)} inputs needed, {len(inputs)} given",
+            asked="reference",
+            legal=f"an array for each of {', '.join(t.name for t in placeholders) or 'none'}",
+        )
     graph = Graph.of(args)
     states = graph.states
     for op in graph.ops:
         if isinstance(op, PlaceholderOp) and op.output_tensor not in placeholders and op.output_tensor not in states:
-            raise BuildError(f"{op.name} is read and is not among the arguments", asked="reference")
+            raise ArgumentError(f"{op.name} is read and is not among the arguments", asked="reference")
     values: Values = {t: np.asarray(given) for t, given in zip(placeholders, inputs, strict=True)}
     env = _sizes(graph, values, sizes or {})
     parts = {part for op in graph.ops if isinstance(op, ScanOp) for part in (*op.steps, *(t.op for t in op.init))}
@@ -81,16 +89,22 @@ def _sizes(graph: Graph, inputs: dict[Tensor, np.ndarray], given: dict[str, int]
     for tensor, array in inputs.items():
         asked = f"input {tensor.name}"
         if array.dtype != tensor.dtype.numpy:
-            raise BuildError(f"dtype is {array.dtype}, not {tensor.dtype}", asked=asked)
+            raise ArgumentTypeError(f"dtype is {array.dtype}, not {tensor.dtype}", asked=asked, legal=f"{tensor!r}")
         if array.ndim != tensor.ndim:
-            raise BuildError(f"{array.ndim} dimensions, not {tensor.ndim}", asked=asked)
+            raise ArgumentError(f"{array.ndim} dimensions, not {tensor.ndim}", asked=asked)
         for dimension, length in zip(tensor.shape, array.shape, strict=True):
             if dimension.op == "var" and env.setdefault(dimension, np.int64(length)) != length:
-                raise BuildError(f"{dimension.name} is {length} here and {env[dimension]} elsewhere", asked=asked)
+                raise ArgumentError(f"{dimension.name} is {length} here and {env[dimension]} elsewhere", asked=asked)
+    for tensor, array in inputs.items():
+        for dimension, length in zip(tensor.shape, array.shape, strict=True):
+            found = solved(dimension, length) if dimension.op not in ("var", "const") else None
+            if found is not None:
+                env.setdefault(next(v for v in variables(dimension) if v.name == found[0]), np.int64(found[1]))
     for tensor, array in inputs.items():
         for dimension, length in zip(tensor.shape, array.shape, strict=True):
             if variables(dimension) <= env.keys() and int(_evaluate(dimension, env, {})) != length:
-                raise BuildError(f"shape is {array.shape}, not {list(tensor.shape)}", asked=f"input {tensor.name}")
+                why = f"shape is {array.shape}, not {list(tensor.shape)}"
+                raise ArgumentError(why, asked=f"input {tensor.name}", legal=f"{tensor!r}")
     return env
 
 
@@ -106,7 +120,7 @@ def _mentioned(graph: Graph) -> frozenset[Expr]:
 def _shape(tensor: Tensor, env: Environment) -> tuple[int, ...]:
     shape = tuple(int(_evaluate(d, env, {})) for d in tensor.shape)
     if any(length < 0 for length in shape):
-        raise BuildError(f"its shape is {shape}", asked=f"reference of {tensor.name}", legal="lengths of 0 or more")
+        raise ArgumentError(f"its shape is {shape}", asked=f"reference of {tensor.name}", legal="lengths of 0 or more")
     return shape
 
 
@@ -361,12 +375,7 @@ def _checked(indices: list[Any], shape: tuple[int, ...], where: np.ndarray | Non
     for axis, (index, length) in enumerate(zip(grids, shape, strict=True)):
         low, high = np.min(index, initial=0), np.max(index, initial=0)
         if np.size(index) and (low < 0 or high >= length):
-            raise BuildError(
-                f"index {int(low) if low < 0 else int(high)} of dimension {axis} is outside 0..{length - 1}",
-                asked=f"read of {name}",
-                legal="guard the read with te.if_then_else, clamp the index with te.min and te.max, or give inputs "
-                "whose elements are places in it",
-            )
+            raise out_of_bounds(name, axis, int(low) if low < 0 else int(high), length, given=True)
     return grids
 
 

@@ -1,0 +1,150 @@
+"""Lengths of dimensions as plain data, and the sizes that make them so.
+
+A dimension is an int, or a prefix expression over the names of size variables:
+`["size", "height"]`, `["add", ["size", "height"], 2]`; conditions are 1 or 0.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from autosched.errors import BuildError
+from autosched.ir.expr import Expr
+
+__all__ = ["COMPARE", "Dim", "check_dim", "dim_of", "evaluate_dim", "format_dim", "solve", "solve_dim", "solved"]
+
+Dim = int | list[Any]
+
+
+def _truncdiv(a: int, b: int) -> int:
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+#: what a call's sizes may have to satisfy
+COMPARE: dict[str, tuple[Callable[[int, int], bool], str]] = {
+    "eq": (operator.eq, "=="),
+    "ne": (operator.ne, "!="),
+    "lt": (operator.lt, "<"),
+    "le": (operator.le, "<="),
+    "gt": (operator.gt, ">"),
+    "ge": (operator.ge, ">="),
+}
+
+#: operator -> (arity, how Python computes it, how it is printed)
+_DIM_OPS: dict[str, tuple[int, Callable[..., int], str]] = {
+    "add": (2, operator.add, "{} + {}"),
+    "sub": (2, operator.sub, "{} - {}"),
+    "mul": (2, operator.mul, "{} * {}"),
+    "floordiv": (2, lambda a, b: a // b if b else 0, "{} // {}"),
+    "floormod": (2, lambda a, b: a % b if b else 0, "{} % {}"),
+    "truncdiv": (2, _truncdiv, "div({}, {})"),
+    "truncmod": (2, lambda a, b: a - b * _truncdiv(a, b) if b else 0, "mod({}, {})"),
+    "min": (2, min, "min({}, {})"),
+    "max": (2, max, "max({}, {})"),
+    "neg": (1, operator.neg, "-{}"),
+    **{op: (2, holds, f"{{}} {sign} {{}}") for op, (holds, sign) in COMPARE.items()},
+    "and": (2, operator.and_, "{} and {}"),
+    "or": (2, operator.or_, "{} or {}"),
+    "not": (1, operator.not_, "not {}"),
+}
+
+
+def dim_of(e: Expr) -> Dim:
+    """The index expression `e` over size variables as plain data. Raises BuildError for any other."""
+    if e.op == "const":
+        return int(e.value)
+    if e.op == "var" and e.value.role in ("size", "scalar"):
+        return ["size", e.value.name]
+    if e.op == "cast":
+        return dim_of(e.args[0])
+    if e.op in _DIM_OPS:
+        return [e.op, *map(dim_of, e.args)]
+    raise BuildError(
+        f"the operator {e.op!r} cannot stand in the shape of an argument",
+        asked=f"dimension {e!r}",
+        legal=f"legal: size variables, integers, {', '.join(_DIM_OPS)}",
+    )
+
+
+def evaluate_dim(dim: Dim, sizes: Mapping[str, int]) -> int:
+    """The value of `dim` for these sizes. Raises KeyError for a size that is not among them."""
+    if isinstance(dim, int):
+        return dim
+    if dim[0] == "size":
+        return sizes[dim[1]]
+    return int(_DIM_OPS[dim[0]][1](*(evaluate_dim(d, sizes) for d in dim[1:])))
+
+
+def format_dim(dim: Dim) -> str:
+    """`dim` as a person writes it: `height + 2`."""
+    if isinstance(dim, int):
+        return str(dim)
+    if dim[0] == "size":
+        return str(dim[1])
+    template = _DIM_OPS[dim[0]][2]
+    parts = [format_dim(d) for d in dim[1:]]
+    if "(" not in template:
+        parts = [f"({p})" if isinstance(d, list) and d[0] != "size" else p for d, p in zip(dim[1:], parts, strict=True)]
+    return template.format(*parts)
+
+
+def check_dim(dim: object, sizes: Sequence[str]) -> Dim:
+    """`dim` if it is well-formed, as one read from a file must be. Raises ValueError."""
+    if isinstance(dim, int) and not isinstance(dim, bool):
+        return dim
+    if not isinstance(dim, list) or not dim or not isinstance(dim[0], str):
+        raise ValueError(f"{dim!r} is not a dimension")
+    if dim[0] == "size":
+        if len(dim) != 2 or dim[1] not in sizes:
+            raise ValueError(f"{dim!r} names no size")
+    elif dim[0] not in _DIM_OPS or len(dim) != _DIM_OPS[dim[0]][0] + 1:
+        raise ValueError(f"{dim!r} is not a dimension")
+    else:
+        for part in dim[1:]:
+            check_dim(part, sizes)
+    return dim
+
+
+def solve_dim(dim: Dim) -> tuple[str, list[tuple[str, int]]] | None:
+    """The size that a length tells, and the steps from the length to it, when `dim` is one size, shifted and scaled.
+
+    A step is `("sub", k)`: less k; `("from", k)`: what is missing from k; `("div", k)`: by k, which must divide it.
+    """
+    steps: list[tuple[str, int]] = []
+    while isinstance(dim, list) and dim[0] != "size":
+        match dim:
+            case ["add", list() as rest, int() as k] | ["add", int() as k, list() as rest]:
+                step = ("sub", k)
+            case ["sub", list() as rest, int() as k]:
+                step = ("sub", -k)
+            case ["sub", int() as k, list() as rest]:
+                step = ("from", k)
+            case ["mul", list() as rest, int() as k] | ["mul", int() as k, list() as rest] if k:
+                step = ("div", k)
+            case ["neg", list() as rest]:
+                step = ("from", 0)
+            case _:
+                return None
+        steps.append(step)
+        dim = rest
+    return (dim[1], steps) if isinstance(dim, list) else None
+
+
+def solve(dim: Dim, value: int) -> tuple[str, int] | None:
+    """The size and its value that make `dim` equal `value`."""
+    found = solve_dim(dim)
+    for op, k in found[1] if found else ():
+        if op == "div" and value % k:
+            return None
+        value = value - k if op == "sub" else k - value if op == "from" else value // k
+    return (found[0], value) if found else None
+
+
+def solved(e: Expr, length: int) -> tuple[str, int] | None:
+    """The size and its value that make the dimension `e` so long, where it is one size, shifted and scaled."""
+    try:
+        return solve(dim_of(e), length)
+    except BuildError:  # no dimension of an argument
+        return None

@@ -1,0 +1,169 @@
+"""Loops that look at every index before they read: what `build(..., bounds_check=True)` compiles.
+
+Before a statement that reads, each index that is not proven to be inside is compared. One that is outside
+goes to a report, a parameter of its own, and the read gives 0 instead. The report has two numbers for
+each read of the program: an index that was outside, and the extent that it should have been below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from autosched.ir.dtype import INT64
+from autosched.ir.expr import Expr, cast, compare, const, if_then_else, is_const, is_index, logical_and, logical_not
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import (
+    Allocate,
+    Buffer,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    Prefetch,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    While,
+    seq,
+)
+from autosched.ir.visit import rebuild
+from autosched.lower.scoped import enter_loop
+from autosched.lower.storage import retarget
+
+__all__ = ["NOTHING", "REPORT", "Site", "with_checks"]
+
+#: the name of the parameter that tells of indices outside
+REPORT = "out_of_bounds"
+#: what a number of the report is as long as nothing was outside
+NOTHING = -(2**63)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A read that is looked at: of which tensor, its dimension, and the stage that reads."""
+
+    tensor: str
+    dimension: int
+    reader: str
+
+
+def with_checks(f: Function) -> tuple[Function, tuple[Site, ...]]:
+    """The function with one parameter more, the report, and what the report tells of, in order.
+
+    `f` has its indices by dimension and its knobs bound. Vector loops are left as plain ones. What code
+    from outside reads is not looked at.
+    """
+    checks = _Checks()
+    body = checks.within(f.body, Analyzer(), "")
+    report = replace(checks.report, shape=(const(2 * max(len(checks.sites), 1)),))
+    body = retarget(body, {checks.report: report})
+    return replace(f, params=(*f.params, report), outputs=(*f.outputs, len(f.params)), body=body), tuple(checks.sites)
+
+
+class _Checks:
+    """One function on its way: the reads that are looked at so far."""
+
+    def __init__(self) -> None:
+        self.report = Buffer(REPORT, (const(1),), INT64)
+        self.sites: list[Site] = []
+
+    def within(self, s: Stmt, an: Analyzer, stage: str) -> Stmt:
+        """A statement that looks at what it reads."""
+        match s:
+            case For():
+                here = _Reader(self, an, stage)
+                start, extent = here.of(s.start), here.of(s.extent)
+                with an.tightened({}):
+                    enter_loop(s, an)
+                    body = self.within(s.body, an, stage)
+                kind = "serial" if s.kind in ("vectorize", "unroll") else s.kind
+                return here.before(replace(s, start=start, extent=extent, kind=kind, body=body))
+            case Store():
+                here = _Reader(self, an, stage)
+                indices, value = tuple(map(here.of, s.indices)), here.of(s.value)
+                return here.before(Store(s.buffer, indices, value, s.streaming))
+            case If():
+                here = _Reader(self, an, stage)
+                condition = here.of(s.condition)
+                with an.assuming(s.condition):
+                    then = self.within(s.then, an, stage)
+                otherwise = None
+                if s.otherwise is not None:
+                    with an.assuming(logical_not(s.condition)):
+                        otherwise = self.within(s.otherwise, an, stage)
+                return here.before(If(condition, then, otherwise))
+            case Let():
+                here = _Reader(self, an, stage)
+                value = here.of(s.value)
+                return here.before(Let(s.var, value, self.within(s.body, an, stage)))
+            case Evaluate():
+                here = _Reader(self, an, stage)
+                value = here.of(s.value)
+                return here.before(Evaluate(value))
+            case Seq():
+                return seq(*(self.within(c, an, stage) for c in s.stmts))
+            case Allocate():
+                return Allocate(s.buffer, self.within(s.body, an, stage))
+            case Produce():
+                return Produce(s.name, self.within(s.body, an, s.name))
+            case While():
+                return replace(s, body=self.within(s.body, an, stage))
+            case Prefetch():
+                return Seq(())
+        return s
+
+
+class _Reader:
+    """The reads of one statement: what replaces them, and what is asked before it."""
+
+    def __init__(self, checks: _Checks, an: Analyzer, stage: str) -> None:
+        self._checks, self._an, self._stage = checks, an, stage
+        self._asked: list[Stmt] = []
+        self._done: dict[tuple[Expr, tuple[Expr, ...]], Expr] = {}
+
+    def before(self, s: Stmt) -> Stmt:
+        return seq(*self._asked, s)
+
+    def of(self, e: Expr, path: tuple[Expr, ...] = ()) -> Expr:
+        """The expression as it is evaluated where all conditions of `path` hold, with reads that look first."""
+        if not e.args:
+            return e
+        found = self._done.get((e, path))
+        if found is None:
+            found = self._done[e, path] = self._new(e, path)
+        return found
+
+    def _new(self, e: Expr, path: tuple[Expr, ...]) -> Expr:
+        if e.op == "if_then_else":
+            condition = self.of(e.args[0], path)
+            sides = []
+            for side, holds in zip(e.args[1:], (condition, logical_not(condition)), strict=True):
+                with self._an.assuming(holds):
+                    sides.append(self.of(side, (*path, holds)))
+            return rebuild(e, (condition, *sides))
+        args = tuple([self.of(a, path) for a in e.args])
+        simple = rebuild(e, args)
+        if e.op != "load" or len(args) != e.value.ndim:  # what is flat already comes from outside
+            return simple
+        found = [self._inside(e.value, d, i, path) for d, i in enumerate(args)]
+        conditions = [c for c in found if c is not None]
+        return if_then_else(logical_and(*conditions), simple, const(0, e.dtype)) if conditions else simple
+
+    def _inside(self, buffer: Buffer, dimension: int, index: Expr, path: Sequence[Expr]) -> Expr | None:
+        """The condition that an index is inside, which is asked for before the statement; None if it is known."""
+        extent = buffer.shape[dimension]
+        at = index if is_index(index) else cast(INT64, index)
+        inside = self._an.simplify(logical_and(compare("ge", at, 0), compare("lt", at, extent)))
+        if is_const(inside, True):
+            return None
+        sites, report = self._checks.sites, self._checks.report
+        place = 2 * len(sites)
+        sites.append(Site(buffer.name, dimension, self._stage))
+        tell = seq(
+            Store(report, (const(place),), cast(INT64, at)), Store(report, (const(place + 1),), cast(INT64, extent))
+        )
+        self._asked.append(If(logical_and(*path, logical_not(inside)), tell))
+        return inside
