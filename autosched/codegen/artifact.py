@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autosched.codegen.artifact_header import check_code, check_meta
 from autosched.codegen.signature import Dim, Param, Signature, dim_of, evaluate_dim, format_dim
 from autosched.errors import BuildError
 
@@ -130,7 +131,7 @@ class Artifact:
             while not found or data:
                 artifact, data = _first(data)
                 found.append(artifact)
-        except ValueError as error:  # json.JSONDecodeError and UnicodeDecodeError are ValueErrors
+        except (RecursionError, ValueError) as error:  # json.JSONDecodeError and UnicodeDecodeError are ValueErrors
             raise BuildError(
                 f"not a usable artifact: {error}", asked=origin, legal="build it again with this version"
             ) from None
@@ -159,9 +160,13 @@ def _first(data: bytes) -> tuple[Artifact, bytes]:
         target=_expect(header, "target", str),
         signature=Signature.from_json(header["signature"]),
         code=code,
-        texts={str(k): str(v) for k, v in _expect(header, "texts", dict).items()},
+        texts=_expect(header, "texts", dict),
         meta=_expect(header, "meta", dict),
     )
+    if not all(isinstance(text, str) for text in artifact.texts.values()):
+        raise ValueError("one of its texts is none")
+    check_meta(artifact.kind, artifact.meta, artifact.signature)
+    check_code(artifact.kind, code)
     return artifact, rest
 
 
@@ -174,6 +179,6 @@ def _checksum(header: dict[str, Any], code: bytes) -> str:
 
 
 def _expect(header: dict[str, Any], name: str, kind: type) -> Any:
-    if not isinstance(header[name], kind):
+    if not isinstance(header[name], kind) or isinstance(header[name], bool):
         raise ValueError(f"its field {name!r} is not a {kind.__name__}")
     return header[name]

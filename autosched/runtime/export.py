@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autosched.codegen.artifact import Artifact
-from autosched.codegen.c_program import header
-from autosched.errors import BuildError, UsageError
+from autosched.codegen.c_program import c_name, header
+from autosched.errors import BuildError, UsageError, expect
 from autosched.runtime.c_compiler import Compiler, compile_object, require_compiler
 from autosched.runtime.c_kernel import SharedCode
 from autosched.runtime.cpu import SERIAL_OPENMP, CpuKernel, HasAddresses, check_host
@@ -63,6 +63,7 @@ def export_library(
     on one thread when the compiler has none. Raises BuildError without a C compiler where one is
     needed, and for code that calls Python; UsageError for another kind of file.
     """
+    expect(path, "a path", isinstance(path, (str, os.PathLike)), "export_library(path)")
     to = Path(path)
     artifacts = module.artifacts()
     if to.suffix not in (*_SHARED, ".a", ".o", ".tar"):
@@ -103,8 +104,9 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     """
     from autosched.runtime.module import Module
 
+    expect(path, "a path", isinstance(path, (str, os.PathLike)), "load_module(path)")
     of, name = Path(path), os.fspath(path)
-    if not of.exists():
+    if "\0" in str(name) or not of.is_file():
         raise BuildError("there is no such file", asked=f"load_module({name!r})", legal=_LEGAL)
     if of.suffix in (".o", ".a"):
         raise BuildError(
@@ -249,7 +251,7 @@ def _has_vector_library(compiler: Compiler) -> bool:
 def _write_tar(to: Path, artifacts: Sequence[Artifact], text: str) -> None:
     """Object files or sources under names that people read, and the data for `load_module`."""
     ends = {"llvm": "o", "c": "c", "opencl": "cl", "cuda": "cu"}
-    members = {f"{a.signature.name}.{ends[a.kind]}": a.code for a in artifacts}
+    members = {f"{c_name(a.signature.name)}.{ends[a.kind]}": a.code for a in artifacts}
     if text:
         members[to.with_suffix(".h").name] = text.encode()
     members[_IN_TAR] = b"".join(a.to_bytes() for a in artifacts)
