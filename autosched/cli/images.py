@@ -17,7 +17,7 @@ import numpy as np
 
 from autosched.errors import ImageError
 
-__all__ = ["check_output", "fits_png", "photograph_path", "read_image", "write_image"]
+__all__ = ["check_output", "fits_png", "grey", "photograph_path", "read_image", "write_image"]
 
 Array = np.ndarray[Any, Any]
 
@@ -63,6 +63,12 @@ def read_image(path: str | os.PathLike[str]) -> Array:
         # Pillow's own complaints are OSErrors as well, without a number; none of them names the file.
         reason = error.strerror if error.errno else str(error)
         raise _unreadable(file, f"it cannot be read: {reason}") from None
+    except ImportError as error:
+        raise ImageError(
+            f"the package Pillow, which reads image files, is missing: {error}",
+            asked=f"image {file}",
+            legal="pip install pillow; .npy files are read without it",
+        ) from None
     except MemoryError:
         raise _unreadable(file, "it does not fit into memory") from None
     except Exception as error:  # decoders raise SyntaxError, ValueError, struct.error, ... for damaged files
@@ -70,6 +76,15 @@ def read_image(path: str | os.PathLike[str]) -> Array:
     if array.size == 0:
         raise _unreadable(file, f"it is empty: {' x '.join(map(str, array.shape))}")
     return np.ascontiguousarray(array)
+
+
+def grey(image: Array) -> Array:
+    """A (height, width, channels) array as (height, width): of colours, the luma of ITU-R 601; alpha is dropped."""
+    if image.shape[-1] <= 2:
+        return np.ascontiguousarray(image[:, :, 0])
+    luma = image[:, :, :3].astype(np.float64) @ np.array([0.299, 0.587, 0.114])
+    is_whole = np.issubdtype(image.dtype, np.integer)
+    return np.ascontiguousarray((np.rint(luma) if is_whole else luma).astype(image.dtype))
 
 
 def _unreadable(file: Path, why: str) -> ImageError:

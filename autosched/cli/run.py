@@ -40,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_target(parser)
     options.add_records(parser, help="take the schedule from the records in this folder")
     parser.add_argument(
+        "--bounds-check", action="store_true", help="stop with an error where a read leaves its tensor (llvm and c)"
+    )
+    parser.add_argument(
         "--verify", action="store_true", help="compare with the NumPy reference; exit status 5 if they differ"
     )
     options.add_json(parser)
@@ -52,11 +55,17 @@ def run(args: argparse.Namespace) -> int:
     source = Path(args.image) if args.image is not None else images.photograph_path()
     image = images.read_image(source)
     workload = choose_workload(args, image)
-    check_image(workload, image, source)
+    image = check_image(workload, image, source)
     _check_result(workload)
     output = Path(args.output) if args.output is not None else _default_output(source, workload, image)
     images.check_output(output)
-    module = build(workload, args.target, records=options.records_folder(args), sizes=workload.sizes_of([image]))
+    module = build(
+        workload,
+        args.target,
+        records=options.records_folder(args),
+        sizes=workload.sizes_of([image]),
+        bounds_check=args.bounds_check,
+    )
     result = module(image)
     verified = _verify(workload, module, image, result) if args.verify else "no"
     images.write_image(output, result)
@@ -65,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_result(workload: Workload) -> None:
-    if len(workload.outputs) != 1 or len(workload.outputs[0].shape) != 3:
+    if len(workload.outputs) != 1 or len(workload.outputs[0].shape) not in (2, 3):
         listing = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.shape))}]" for t in workload.outputs)
         raise UsageError(
             "its result is not one image",
@@ -78,7 +87,8 @@ def _default_output(source: Path, workload: Workload, image: np.ndarray[Any, Any
     """A file in the working folder; .npy where a PNG could not hold what came in."""
     from autosched.cli.images import fits_png
 
-    suffix = ".png" if fits_png(image.shape[-1], str(workload.outputs[0].dtype)) else ".npy"
+    channels = image.shape[-1] if len(workload.outputs[0].shape) == 3 and image.ndim == 3 else 1
+    suffix = ".png" if fits_png(channels, str(workload.outputs[0].dtype)) else ".npy"
     return Path(f"{source.stem}.{workload.name}{suffix}")
 
 
@@ -108,7 +118,7 @@ def _tell(
         data = {"workload": repr(workload), "target": str(module.target), "shape": list(image.shape)}
         options.emit(data | {"provenance": module.provenance, "seconds": took} | done)
         return
-    height, width, channels = image.shape
+    height, width, channels = image.shape if image.ndim == 3 else (*image.shape, 1)
     print(provenance_line(repr(workload), str(module.target), module.provenance))
     print(f"{done['input']}: {height} x {width}, {channels} channel{'' if channels == 1 else 's'} of {image.dtype}")
     right = ", verified against the reference" if done["verified"] == "full" else ""

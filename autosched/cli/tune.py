@@ -95,7 +95,7 @@ def _run(args: argparse.Namespace) -> int:
     workload = choose_tunable(args, image) if image is None else choose_workload(args, image)
     target = Target.parse(args.target)
     if image is not None and isinstance(workload, Workload):
-        check_image(workload, image, args.input)
+        image = check_image(workload, image, args.input)
     with make_display(args.progress, sys.stderr) as display:
         result = tune(
             workload,

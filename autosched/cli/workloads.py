@@ -126,22 +126,30 @@ def parse_sizes(option: str, given: Iterable[tuple[str, str]], workload: Workloa
     return sizes
 
 
-def check_image(workload: Workload, image: np.ndarray[Any, Any], file: object) -> None:
-    """Raise UsageError unless the workload takes one array, and this image can be it."""
+def check_image(workload: Workload, image: np.ndarray[Any, Any], file: object) -> np.ndarray[Any, Any]:
+    """The image as the workload takes it: grey, where that is of two dimensions.
+
+    Raises UsageError unless the workload takes one array, and this image can be it.
+    """
+    from autosched.cli.images import grey
+
     described = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.shape))}]" for t in workload.inputs)
     takes = f"{workload!r} takes {described}"
     asked = f"image {file}"
-    if len(workload.inputs) != 1 or len(workload.inputs[0].shape) != 3:
+    if len(workload.inputs) != 1 or len(workload.inputs[0].shape) not in (2, 3):
         raise UsageError(
             "the workload does not take one image",
             asked=asked,
-            legal=f"{takes}; an image is one array of shape (height, width, channels)",
+            legal=f"{takes}; an image is one array, (height, width) or (height, width, channels)",
         )
     tensor = workload.inputs[0]
+    if len(tensor.shape) == 2:
+        image = grey(image)
     fixed = [(d.value, n) for d, n in zip(tensor.shape, image.shape, strict=True) if d.op == "const"]
     if str(tensor.dtype) != image.dtype.name or any(wanted != got for wanted, got in fixed):
         shape = " x ".join(map(str, image.shape))
         raise UsageError(f"the image is {shape} of {image.dtype}", asked=asked, legal=takes)
+    return image
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from PIL import Image
 
 from autosched.cli.images import check_output, fits_png, photograph_path, read_image, write_image
-from autosched.errors import ImageError
+from autosched.cli.workloads import check_image
+from autosched.errors import ImageError, UsageError
+from autosched.space.loading import find_workload
 
 
 def noise(*shape: int, dtype: str = "uint8") -> np.ndarray[Any, Any]:
@@ -211,3 +214,26 @@ def test_without_scikit_learn_the_user_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImageError, match="no image was given"):
         photograph_path()
+
+
+def test_a_workload_of_two_dimensions_takes_a_grey_image(tmp_path: Path) -> None:
+    sobel, grey_noise = find_workload("sobel")(), noise(5, 7, 1)
+    assert check_image(sobel, grey_noise, "x").tolist() == grey_noise[:, :, 0].tolist()
+    colours = np.repeat(grey_noise, 3, axis=2)
+    assert check_image(sobel, colours, "x").tolist() == grey_noise[:, :, 0].tolist()
+    red = np.zeros((2, 2, 4), "uint8")
+    red[..., 0] = 200
+    assert check_image(sobel, red, "x").tolist() == [[60, 60]] * 2  # 0.299 * 200, alpha dropped
+    with pytest.raises(UsageError, match="the image is 5 x 7 of uint16"):
+        check_image(sobel, noise(5, 7, 1, dtype="uint16"), "x")
+    with pytest.raises(UsageError, match="does not take one image"):
+        check_image(find_workload("matmul")(), grey_noise, "x")
+
+
+def test_without_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_image(tmp_path / "a.png", noise(3, 4, 3))
+    write_image(tmp_path / "a.npy", noise(3, 4, 3))
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImageError, match=r"(?s)Pillow.*is missing.*pip install pillow"):
+        read_image(tmp_path / "a.png")
+    assert read_image(tmp_path / "a.npy").shape == (3, 4, 3)
