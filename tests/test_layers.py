@@ -78,6 +78,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
 STRICTER: dict[str, tuple[str, ...]] = {
     "te.reference": (
         "errors",
+        "ir.dims",
         "ir.dtype",
         "ir.expr",
         "ir.functions",

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from autosched.errors import WorkloadError, raised_in
+from autosched.errors import WorkloadError, expect, raised_in
 from autosched.space.workload import WorkloadFunction
 
 __all__ = ["all_workloads", "find_workload", "list_workloads", "search_space_folders"]
@@ -86,6 +86,7 @@ def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunc
 
     Raises WorkloadError with near names when there is none.
     """
+    expect(spec, "the name of a workload", isinstance(spec, str), "find_workload")
     file, _, function = spec.partition(":")
     if file.endswith(".py"):
         return _from_file(Path(file), function, spec)

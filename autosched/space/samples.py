@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from autosched.errors import WorkloadError
-from autosched.ir.expr import Expr
+from autosched.ir.dims import dim_of, evaluate_dim
+from autosched.ir.expr import Expr, variables
 from autosched.ir.visit import post_order
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
@@ -35,10 +36,11 @@ def _random_array(t: Tensor, sizes: dict[str, int], seed: int, name: str, end: i
     for d in t.shape:
         length = _length(d, sizes)
         if length is None:
+            missing = next(v.name for v in sorted(variables(d), key=lambda v: v.serial) if v.name not in sizes)
             raise WorkloadError(
                 f"the size {d!r} of {t.name} is not known",
                 asked=name,
-                legal=f"give sizes, for example --size {d!r}=1024, or write @workload(inputs=...)",
+                legal=f"give sizes, for example --size {missing}=1024, or write @workload(inputs=...)",
             )
         shape.append(length)
     if math.prod(shape) * t.dtype.bytes >= TOO_MANY:
@@ -53,9 +55,8 @@ def _random_array(t: Tensor, sizes: dict[str, int], seed: int, name: str, end: i
 
 
 def _length(d: Expr, sizes: dict[str, int]) -> int | None:
-    if d.op == "const":
-        return int(d.value)
-    return sizes.get(d.name) if d.op == "var" else None
+    known = all(v.name in sizes for v in variables(d))
+    return evaluate_dim(dim_of(d), sizes) if known else None
 
 
 def _places(args: Sequence[Tensor], sizes: dict[str, int]) -> dict[Tensor, int]:

@@ -11,14 +11,16 @@ Calling it with parameters gives a `Workload`: tensors, a name and a key.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import numbers
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from autosched.errors import AutoschedError, WorkloadError, raised_in
+from autosched.errors import AutoschedError, UsageTypeError, WorkloadError, expect, raised_in
+from autosched.ir.dims import solved
 from autosched.ir.expr import Expr, variables
 from autosched.schedule.trace import Trace
 from autosched.space.kinds import SPACES
@@ -181,16 +183,20 @@ class Workload:
         return tuple(self.size_variables())
 
     def sizes_of(self, inputs: Sequence[np.ndarray]) -> dict[str, int]:
-        """The symbolic sizes that these input arrays stand for."""
+        """The symbolic sizes that these input arrays stand for, where one dimension tells a size: `h`, or `h + 2`."""
         sizes: dict[str, int] = {}
+        derived: dict[str, int] = {}
         for t, array in zip(self.inputs, inputs, strict=True):
             for d, n in zip(t.shape, array.shape, strict=True):
-                if d.op == "var":
-                    sizes[d.name] = int(n)
-        return sizes
+                found = solved(d, int(n))
+                if found is not None:
+                    (sizes if d.op == "var" else derived).setdefault(*found)
+        known = derived | sizes
+        return {name: known[name] for name in self.size_names() if name in known}
 
     def sizes_at(self, sizes: dict[str, int] | None = None) -> dict[str, int]:
         """The symbolic sizes that it is tuned at: those given, or of its own inputs; no array is made for nothing."""
+        self._check_sizes(sizes)
         given, names = sizes or {}, self.size_names()
         own = self.function is not None and self.function.inputs is not None
         if names and (own or any(n not in given for n in names)):
@@ -209,14 +215,28 @@ class Workload:
     def sample_inputs(self, sizes: dict[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
         """Arrays to tune on: the workload's own `inputs`, or small random integers of these sizes; what is used as
         an index is one of what it looks up. Raises WorkloadError for a size that is not known, and MemoryError."""
+        self._check_sizes(sizes)
         if self.function is not None and self.function.inputs is not None:
             arrays = list(self.function.inputs(**self.params, **(sizes or {})))
         else:
             arrays = random_inputs(self.args, sizes or {}, seed, self.name)
         return [np.asarray(a, order="C") for a in arrays]  # unlike ascontiguousarray, keeps zero dimensions
 
+    def _check_sizes(self, sizes: Any) -> None:
+        """Raise WorkloadError for sizes that are none of its own."""
+        names = self.size_names()
+        asked, legal = f"{self.name} at sizes={sizes!r:.60}", f"whole numbers for {', '.join(names) or 'no size'}"
+        if sizes is not None and not isinstance(sizes, Mapping):
+            raise UsageTypeError(f"{sizes!r:.60} is no mapping", asked=asked, legal=f"a dictionary: {legal}")
+        for name, value in (sizes or {}).items():
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 0:
+                raise WorkloadError(f"{value!r:.40} is no size", asked=asked, legal=legal)
+            if name not in names and (self.function is None or self.function.inputs is None):
+                raise WorkloadError(f"it has no size {name!r}", asked=asked, legal=legal)
+
     def reference(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What the outputs must be, computed with NumPy from the definition."""
+        expect(inputs, "a list of arrays", isinstance(inputs, (list, tuple)), f"{self.name}.reference(inputs)")
         return reference(self.args, inputs)
 
     def compiled_for(self, target: Target) -> Target:
@@ -298,9 +318,13 @@ def workload(
     `inputs(**params, **sizes)` gives the arrays to tune on; without it they are random. `strict`: compile it as if
     the target said `-strict`, so that no multiply-add is contracted. Use as `@workload` or `@workload(inputs=...)`.
     """
-    if fn is not None:
-        return WorkloadFunction(fn, inputs, strict)
-    return lambda f: WorkloadFunction(f, inputs, strict)
+    expect(inputs, "a function that returns arrays", callable(inputs) or inputs is None, "@workload(inputs=..)")
+
+    def made(f: Any) -> WorkloadFunction:
+        expect(f, "a function with a name", hasattr(f, "__name__") and callable(f), "@workload")
+        return WorkloadFunction(f, inputs, strict)
+
+    return made if fn is None else made(fn)
 
 
 def template(
@@ -317,6 +341,7 @@ def template(
         raise WorkloadError(f"{of!r} is not a workload", asked="@template", legal="the function under @workload")
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        expect(fn, "a function of a schedule", hasattr(fn, "__name__") and callable(fn), "@template")
         if target not in (*KINDS, GPU):
             raise WorkloadError(
                 f"{target!r} is no kind of target", asked="@template", legal=f"kinds: {', '.join((*KINDS, GPU))}"
