@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from autosched.building import Plan, as_workload
-from autosched.errors import UsageError
+from autosched.errors import UsageError, check_seed, expect
 from autosched.lower.pipeline import lower_structure
 from autosched.model import make_model, prior_for
 from autosched.records import PREDICTED, Record, RecordLog, Task, new_id
@@ -83,6 +83,12 @@ def ask_and_tell(
     Raises UsageError for an unknown strategy or option, WorkloadError when there is no template for
     the target.
     """
+    expect(what, "a workload", hasattr(as_workload(what), "search_space"), "ask_and_tell")
+    check_seed(seed)
+    is_log = isinstance(warm_start, (RecordLog, Iterable))
+    expect(warm_start, "a RecordLog, or records", is_log, "ask_and_tell(warm_start=..)")
+    is_path = records is None or isinstance(records, (str, Path))
+    expect(records, "the path of a file", is_path, "ask_and_tell(records=..)")
     workload, log = as_workload(what), None if records is None else Path(records)
     study = Study(
         workload, resolve_target(target), sizes, seed, log, partial(workload.search_space, space=space, rules=rules)
@@ -121,7 +127,8 @@ class Study:
 
     def ask(self, n: int = 1) -> list[Asked]:
         """Up to `n` candidates to try, none of them known; none at all when the space is exhausted."""
-        if isinstance(n, bool) or n < 1:
+        expect(n, "a number of candidates, 1 or more", isinstance(n, int) and not isinstance(n, bool), "ask")
+        if n < 1:
             raise UsageError(f"{n} is not a number of candidates", asked="ask", legal="1 or more")
         return [self._asked(candidate) for candidate in self.strategy.propose(n)]
 

@@ -9,7 +9,7 @@ import numpy as np
 from autosched.building import plan
 from autosched.codegen import compile_function
 from autosched.codegen.signature import Signature, evaluate_dim
-from autosched.errors import BuildError
+from autosched.errors import BuildError, expect
 from autosched.ir.stmt import Function
 from autosched.lower import Lowered
 from autosched.runtime.device import resolve_target
@@ -52,6 +52,8 @@ def sanitize(
     elif isinstance(what, Function):
         function = what
     else:
+        is_one = isinstance(what, (Workload, WorkloadFunction, Schedule))
+        expect(what, "a workload, a schedule, or what lower returns", is_one, "sanitize")
         function = plan(what, to, args=args).lowered()
     signature = Signature.of(function)
     if len(inputs) != len(signature.inputs):

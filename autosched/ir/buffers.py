@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, expect
 from autosched.ir.dtype import dtype as parse_dtype
 from autosched.ir.expr import Expr, as_expr, var
+from autosched.ir.names import checked_name
 from autosched.ir.stmt import Buffer
 
 __all__ = ["decl_buffer"]
@@ -52,7 +53,8 @@ def decl_buffer(
     >>> decl_buffer((n, m), name="A", strides=[row, 1])
     A: float32[n, m] global strides [row, 1]
     """
-    asked = f"decl_buffer({name!r})"
+    asked = f"decl_buffer({name!r:.60})"
+    checked_name(name, "decl_buffer")
     lengths = _integers(shape, "shape", asked)
     if buffer_type not in BUFFER_TYPES:
         legal = "; ".join(f"{k or 'empty'}: {v}" for k, v in BUFFER_TYPES.items())
@@ -70,8 +72,7 @@ def decl_buffer(
             asked=f"{asked} with data=",
             legal="one buffer, and its access_ptr(offset=...)",
         )
-    if data_alignment != -1 and (data_alignment < 1 or data_alignment & (data_alignment - 1)):
-        raise UsageError(f"data_alignment {data_alignment} is no power of two", asked=asked, legal="-1, or 64, say")
+    _check_alignment(data_alignment, asked)
     return Buffer(
         name,
         lengths,
@@ -83,6 +84,13 @@ def decl_buffer(
         offset_factor=offset_factor,
         buffer_type=buffer_type,
     )
+
+
+def _check_alignment(given: object, asked: str) -> None:
+    is_whole = isinstance(given, int) and not isinstance(given, bool)
+    expect(given, "a number of bytes", is_whole, f"{asked}, data_alignment=..")
+    if given != -1 and (given < 1 or given & (given - 1)):  # type: ignore[operator]
+        raise UsageError(f"data_alignment {given} is no power of two", asked=asked, legal="-1, or 64, say")
 
 
 def _integers(values: Any, what: str, asked: str) -> tuple[Expr, ...]:

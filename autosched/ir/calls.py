@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from autosched.errors import UsageError, asked_at
+from autosched.errors import UsageError, UsageTypeError, asked_at
 from autosched.ir.dtype import HANDLE, INT32, dtype
 from autosched.ir.expr import OPS, Expr, as_expr, cast, const, make
 
@@ -61,7 +61,7 @@ def callee(name: str, kind: str, pure: bool) -> Callee:
 def _call(of: object, name: object, kind: str, pure: bool, args: Sequence[object]) -> Expr:
     asked = f"call of {name!r}"
     if not isinstance(name, str) or not name:
-        raise UsageError(
+        raise UsageTypeError(
             "the name of a function is a string", asked=asked, legal='such as call_extern("int32", "abs", x)'
         )
     to = INT32 if of in ("void", "") else dtype(of)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.expr import OPS, Expr
 
 __all__ = [
@@ -89,10 +89,10 @@ def register_intrin_lowering(op_name: str, target: str, *, f: Rule | None = None
         return lambda rule: register_intrin_lowering(op_name, target, f=rule, level=level)
     asked = f"register_intrin_lowering({op_name!r}, {target!r})"
     if not callable(f):
-        raise UsageError(f"{f!r} is not a function", asked=asked, legal="a function from the call to an expression")
+        raise UsageTypeError(f"{f!r} is not a function", asked=asked, legal="a function from the call to an expression")
     builtin = OPS.get(op_name.removeprefix("tir."))
     if builtin is not None and builtin.kind not in ("math", "bits", "arith"):
-        raise UsageError(f"{op_name} is no function", asked=asked, legal="functions such as tir.exp, or a new name")
+        raise UsageTypeError(f"{op_name} is no function", asked=asked, legal="functions such as tir.exp, or a new name")
     listed = _rules.setdefault((op_name, target), [])
     listed.append((level, len(listed), f))
     listed.sort(key=lambda entry: entry[:2], reverse=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 
 __all__ = ["GlobalVar", "IRModule"]
 
@@ -54,7 +54,7 @@ class IRModule(Mapping[str, Any]):
             raise UsageError(f"{name!r} cannot name a function", asked="IRModule", legal="an identifier")
         if not callable(getattr(function, "script", None)):
             legal = "a lowered Function or a PrimFunc"
-            raise UsageError(f"{function!r} is not a function", asked=f"module[{str(name)!r}]", legal=legal)
+            raise UsageTypeError(f"{function!r} is not a function", asked=f"module[{str(name)!r}]", legal=legal)
         self.functions[GlobalVar(name)] = function
 
     def __iter__(self) -> Iterator[GlobalVar]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, expect, is_list_of
 from autosched.noise import typical
 from autosched.target import cpu_count
 
@@ -81,12 +82,21 @@ class MeasureOptions:
         }
         for name, low in least.items():
             value = getattr(self, name)
+            kind = numbers.Real if name.endswith(("_s", "_ms")) else numbers.Integral
+            is_number = isinstance(value, kind) and not isinstance(value, bool)
+            what = f"a {'number' if kind is numbers.Real else 'whole number'} of {low:g} or more"
+            expect(value, what, is_number, f"{name}={value!r:.40}")
             if not (math.isfinite(value) and value >= low):
-                raise UsageError(f"{name} must be a number >= {low:g}", asked=f"{name}={value!r}")
+                raise UsageError(f"{name} must be a number >= {low:g}", asked=f"{name}={value!r}", legal=what)
         for name in ("rtol", "atol"):
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise UsageError(f"{name} must be a number >= 0", asked=f"{name}={value!r}")
+            if value is None:
+                continue
+            expect(value, "a number of 0 or more", isinstance(value, numbers.Real), f"{name}={value!r:.40}")
+            if not (math.isfinite(value) and value >= 0):
+                legal = "0 or more, or None"
+                raise UsageError(f"{name} must be a number >= 0", asked=f"{name}={value!r}", legal=legal)
+        expect(self.imports, "a tuple of paths", is_list_of(self.imports, str), f"imports={self.imports!r:.40}")
         if self.repeat > 10_000:
             raise UsageError("repeat must be at most 10000", asked=f"repeat={self.repeat!r}")
 

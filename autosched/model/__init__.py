@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from autosched.errors import expect
 from autosched.model.analytical import AnalyticalModel
 from autosched.model.analytical_gpu import prior_for
 from autosched.model.protocol import CostModel, ModelFactory, PrimedCostModel, UncertainCostModel
@@ -57,6 +58,7 @@ def make_model(
     wrong; other models go without. "analytical" is the prior itself. Raises UsageError for an unknown name or
     option, or a plug-in that cannot be loaded.
     """
+    expect(name, "the name of a model", isinstance(name, str), f"model={name!r:.40}")
     if prior is not None and name == "analytical":
         return prior
     if prior is not None and name in LEARNT:

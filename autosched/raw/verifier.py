@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 from autosched.measure.jobs import describe
 
 __all__ = ["DEFAULT_ATOL", "Verifier"]
@@ -48,7 +48,7 @@ class Verifier:
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError):
-            raise UsageError(f"{function!r} is no function", asked="verify", legal=_LEGAL) from None
+            raise UsageTypeError(f"{function!r} is no function", asked="verify", legal=_LEGAL) from None
         for by_name in (True, False):
             try:
                 signature.bind(None, None, *(() if by_name else (0.0,)), **({"atol": 0.0} if by_name else {}))

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
+from autosched.errors import expect
 from autosched.places import data_folder
 from autosched.records.log import LogContents, default_path, read_files
 
@@ -24,7 +26,7 @@ def find_folder(explicit: str | os.PathLike[str] | None = None) -> Path:
     in a checkout, `./records` is passed over.
     """
     if explicit is not None:
-        return Path(explicit).expanduser()
+        return _folder(explicit)
     return next(iter(_own()), Path("records"))
 
 
@@ -34,7 +36,7 @@ def find_folders(explicit: str | os.PathLike[str] | None = None, *, packaged: bo
     An explicit folder is the only one read: who names it wants to see those records and no others.
     """
     if explicit is not None:
-        candidates = [Path(explicit).expanduser()]
+        candidates = [_folder(explicit)]
     else:
         candidates = [*_own(), *([_packaged()] if packaged else [])]
     found: dict[Path, Path] = {}
@@ -81,6 +83,12 @@ def read_workload(
     Raises RecordError when a file exists but cannot be read.
     """
     return read_files(find_files(workload, target_kind, explicit, packaged=packaged), key=key)
+
+
+def _folder(explicit: object) -> Path:
+    """The folder that a caller names. Raises UsageTypeError for what is no path."""
+    expect(explicit, "the path of a folder", isinstance(explicit, (str, os.PathLike)), "records=..")
+    return Path(cast("str", explicit)).expanduser()
 
 
 def _own() -> list[Path]:

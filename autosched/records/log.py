@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from autosched.errors import RecordError
+from autosched.errors import RecordError, expect
 from autosched.records.record import MAX_LINE, Record, decode, encode
 
 __all__ = [
@@ -98,6 +98,7 @@ class RecordLog:
     """One file of records. Opens it for each operation, so it may be shared and needs no closing."""
 
     def __init__(self, path: str | os.PathLike[str], *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        expect(path, "the path of a file", isinstance(path, (str, os.PathLike)), "RecordLog(path)")
         self.path = Path(path)
         self.lock_timeout_s = lock_timeout_s
 
@@ -110,6 +111,7 @@ class RecordLog:
         Raises RecordError when the record cannot be written, after putting the file back to what
         it was. The record is then known to the caller only.
         """
+        expect(record, "a Record", isinstance(record, Record), f"{self!r}.append")
         line = encode(record).encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -327,6 +329,7 @@ def _skip_line(file: BinaryIO) -> bool:
 def default_path(workload: str, target_kind: str, folder: str | os.PathLike[str]) -> Path:
     """`<folder>/<workload>.<target kind>.jsonl`. Raises RecordError for a name that leaves the folder."""
     for name in (workload, target_kind):
+        expect(name, "a name", isinstance(name, str), "the file of records")
         if not _NAME.fullmatch(name):
             raise RecordError(
                 "cannot be part of a file name",
@@ -343,6 +346,7 @@ def read_files(
     keep: Callable[[Record], Record] | None = None,
 ) -> LogContents:
     """The contents of several files, one after the other, as `RecordLog.read` gives and raises them."""
+    expect(paths, "a list of paths", isinstance(paths, Iterable), "read_files")
     contents = LogContents()
     for path in paths:
         contents += RecordLog(path).read(key, keep=keep)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from autosched.codegen.artifact import Param, Signature, format_dim
-from autosched.errors import BuildError
+from autosched.errors import ArgumentError, ArgumentTypeError
 
 __all__ = ["allocate", "as_array", "check_arrays", "check_output", "check_sizes", "is_resident", "spans_overlap"]
 
@@ -36,12 +36,12 @@ def as_array(value: object, param: Param, function: str) -> Array:
         try:
             return np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise BuildError(
+            raise ArgumentError(
                 f"NumPy cannot see its memory: {error}",
                 asked=_asked(function, param),
                 legal="move the array to the CPU, or copy it into a NumPy array",
             ) from None
-    raise BuildError(
+    raise ArgumentTypeError(
         f"is a {type(value).__name__}, not an array",
         asked=_asked(function, param),
         legal=f"expected {param}: a NumPy array, or an object with __dlpack__ or __array_interface__",
@@ -57,7 +57,7 @@ def _number(value: Any, param: Param, function: str) -> Array:
         bits = np.iinfo(of) if of.kind in "iu" else None
         if bits is None or bits.min <= int(value) <= bits.max:
             return np.array(value, of)
-    raise BuildError(f"{value!r} is no {param.dtype}", asked=_asked(function, param), legal=f"expected {param}")
+    raise ArgumentTypeError(f"{value!r} is no {param.dtype}", asked=_asked(function, param), legal=f"expected {param}")
 
 
 def check_arrays(signature: Signature, arrays: Sequence[Array]) -> dict[str, int]:
@@ -84,7 +84,7 @@ def check_sizes(signature: Signature, arrays: Sequence[Array], sizes: Mapping[st
             continue
         given = int(cast(Any, array).numpy()) if is_resident(array) else int(array.item())
         if given != sizes[param.name]:
-            raise BuildError(
+            raise ArgumentError(
                 f"is {given}, and the shapes of the arrays say {sizes[param.name]}",
                 asked=_asked(signature.name, param),
                 legal=f"{param.name} = {sizes[param.name]}, or arrays of that size: {signature}",
@@ -101,13 +101,14 @@ def is_resident(value: object) -> bool:
 
 
 def _check_one(function: str, param: Param, array: Array) -> None:
-    def refuse(why: str, legal: str) -> BuildError:
-        return BuildError(why, asked=_asked(function, param), legal=legal)
+    def refuse(why: str, legal: str, error: type[ArgumentError] = ArgumentError) -> ArgumentError:
+        return error(why, asked=_asked(function, param), legal=legal)
 
     if np.dtype(array.dtype) != np.dtype(param.dtype):
         raise refuse(
             f"needs {param.dtype}, got {array.dtype}",
             f"expected {param}; convert with {param.name}.astype({param.dtype!r})",
+            ArgumentTypeError,
         )
     if is_resident(array):
         return  # made by this library: whole, aligned, writable
@@ -153,7 +154,7 @@ def check_output(function: str, param: Param, sizes: Mapping[str, int]) -> None:
     for axis, (dim, length) in enumerate(zip(param.shape, param.shape_for(sizes), strict=True)):
         if length < 0:
             known = ", ".join(f"{name} = {value}" for name, value in sizes.items())
-            raise BuildError(
+            raise ArgumentError(
                 f"dimension {axis} would be {format_dim(dim)} = {length}, which is negative, with {known}",
                 asked=_asked(function, param),
                 legal=f"larger arrays: {param}",
@@ -193,7 +194,7 @@ def _check_overlap(signature: Signature, arrays: Sequence[Array], output: int) -
     mine = arrays[output]
     for i, other in enumerate(arrays):
         if i != output and _overlap(mine, other):
-            raise BuildError(
+            raise ArgumentError(
                 f"is an output and shares memory with argument {signature.params[i].name!r}",
                 asked=_asked(signature.name, signature.params[output]),
                 legal="outputs need memory of their own: pass another array, or leave it out",

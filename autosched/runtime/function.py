@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from autosched.codegen.artifact import Artifact, Param, Signature
-from autosched.errors import BuildError, UsageError
+from autosched.errors import ArgumentTypeError, UsageError, expect
 from autosched.runtime import load
 from autosched.runtime.arguments import (
     allocate,
@@ -120,7 +121,7 @@ class CompiledFunction:
         for params in (self.signature.params, self.signature.inputs):
             if len(values) == len(params):
                 return [as_array(v, p, self.signature.name) for v, p in zip(values, params, strict=True)]
-        raise BuildError(
+        raise ArgumentTypeError(
             f"takes {len(self.signature.inputs)} arrays, or {len(self.signature.params)} with the outputs, "
             f"got {len(values)}",
             asked=self.signature.name,
@@ -163,8 +164,14 @@ class CompiledFunction:
 
         Without `number`, enough calls to last 20 ms. Outputs are allocated when left out.
         """
-        if repeat < 1 or (number is not None and number < 1):
-            raise UsageError("counts of calls start at 1", asked=f"time(number={number}, repeat={repeat})")
+        for name, count in (("number", number), ("repeat", repeat)):
+            if name == "number" and count is None:
+                continue
+            asked = f"time(.., {name}={count!r:.40})"
+            is_whole = isinstance(count, numbers.Integral) and not isinstance(count, bool)
+            expect(count, "a number of calls, 1 or more", is_whole, asked)
+            if cast("int", count) < 1:
+                raise UsageError("counts of calls start at 1", asked=asked, legal="1 or more")
         with self.bound(arrays) as bound:
             bound.run()
             if number is None:

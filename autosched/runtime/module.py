@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autosched.codegen.artifact import Artifact
-from autosched.errors import BuildError, UsageError
+from autosched.errors import BuildError, UsageError, expect
 from autosched.runtime.evaluator import TimeEvaluator
 from autosched.runtime.function import CompiledFunction
 from autosched.runtime.kernel import Kernel
@@ -169,6 +169,7 @@ class Module(CompiledFunction):
 
         A path that ends in .ll, .s, .c, .cl or .cu gets that text instead, .o the object code of llvm.
         """
+        expect(path, "a path", isinstance(path, (str, os.PathLike)), "save(path)")
         suffix = Path(path).suffix[1:]
         if suffix == "o":
             self.export_library(path)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import DeviceError, UsageError
+from autosched.errors import DeviceError, UsageError, expect, is_list_of
 from autosched.ir.dtype import dtype as dtype_of
 from autosched.runtime.devices import Device, cpu, device
 
@@ -98,6 +98,7 @@ class NDArray:
 
     def copyto(self, target: NDArray | Device) -> NDArray:
         """Copy into another array, or into a new one on a device; returns it."""
+        expect(target, "an nd array or a device", isinstance(target, Device) or hasattr(target, "copyfrom"), "copyto")
         if isinstance(target, Device):
             return array(self, target)
         return target.copyfrom(self)
@@ -171,6 +172,7 @@ class HostArray(np.ndarray[Any, Any]):
 
     def copyto(self, target: Any) -> Any:
         """Copy into another array, or into a new one on a device; returns it."""
+        expect(target, "an nd array or a device", isinstance(target, Device) or hasattr(target, "copyfrom"), "copyto")
         return array(self, target) if isinstance(target, Device) else target.copyfrom(self)
 
 
@@ -195,7 +197,12 @@ def empty(
     from autosched.runtime.devices import device as find
 
     place = find(device if device is not None else ctx if ctx is not None else "cpu")
-    lengths = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)
+    given = (shape,) if isinstance(shape, (int, np.integer)) else shape
+    is_whole = is_list_of(given, (int, np.integer))
+    expect(shape, "whole numbers, the lengths of the dimensions", is_whole, "nd.empty(shape)")
+    lengths = tuple(int(n) for n in given)
+    if any(n < 0 for n in lengths):
+        raise UsageError(f"a length of {shape!r} is negative", asked="nd.empty(shape)", legal="lengths of 0 or more")
     of = str(dtype_of(dtype))
     if not place.exist:
         place.info()

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, expect, is_list_of
+from autosched.ir.expr import Expr
+from autosched.te.tensor import Tensor
 
 __all__ = ["Lint", "of", "register"]
 
@@ -41,4 +43,6 @@ def of(schedule: Any, args: Sequence[Any], target: Any, knobs: dict[str, int] | 
     """What the linter finds. Raises UsageError where lowering has not been imported."""
     if not _linters:
         raise UsageError("nothing here knows loops", asked="Schedule.check", legal="import autosched.lower first")
+    expect(args, "a list of tensors", is_list_of(args, (Tensor, Expr)), "check(args=..)")
+    expect(knobs, "a dictionary", knobs is None or isinstance(knobs, dict), "check(knobs=..)")
     return _linters[0](schedule, args, target, knobs)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.module import IRModule
 from autosched.schedule.schedule import Schedule, create_schedule, replay
 from autosched.te.tensor import Graph, PlaceholderOp, Tensor
@@ -76,7 +76,7 @@ def create_prim_func(ops: Sequence[Tensor]) -> PrimFunc:
     asked = f"create_prim_func([{', '.join(getattr(t, 'name', repr(t)) for t in args)}])"
     for t in args:
         if not isinstance(t, Tensor):
-            raise UsageError(f"{t!r} is not a tensor", asked=asked, legal="placeholders and computed tensors")
+            raise UsageTypeError(f"{t!r} is not a tensor", asked=asked, legal="placeholders and computed tensors")
     computed = [t for t in args if not isinstance(t.op, PlaceholderOp)]
     if not computed:
         raise UsageError("nothing to compute", asked=asked, legal="one computed tensor at least")

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autosched.errors import RecordError, ScheduleError, UsageError, asked_at
+from autosched.errors import RecordError, ScheduleError, UsageError, UsageTypeError, asked_at, expect
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.node import Unique
 from autosched.schedule import entities, lints, meaning
@@ -357,9 +357,8 @@ class Schedule:
         return group
 
     def normalize(self) -> Schedule:
-        """The schedule itself, checked. Loops begin at 0 here by construction: axes that begin elsewhere
-        add their first value, which is what TVM's `normalize` rewrites a schedule to do.
-        """
+        """The schedule itself, checked. Loops begin at 0 by construction: other axes add their first value, as in what
+        TVM's `normalize` makes of a schedule."""
         self.verify()
         return self
 
@@ -371,6 +370,7 @@ class Schedule:
         integers (strings, booleans) make it a `choose`. Raises ScheduleError for an empty set, integers
         that do not fit 32 bits, or a name in use.
         """
+        expect(values, "a list of values", isinstance(values, Iterable), with_line(f"define_knob({name!r}, ..)"))
         listed = tuple(values)
         asked = with_line(f"define_knob({name!r}, {list(listed)!r})")
         if not listed:
@@ -457,6 +457,7 @@ class Schedule:
 
     def constrain(self, condition: Expr, reason: str = "") -> None:
         """Allow only candidates where the comparison of knobs (and sizes) holds."""
+        expect(condition, "a comparison of knobs and sizes", isinstance(condition, Expr), "constrain")
         try:
             encoded = constraint_to_json(condition)
         except RecordError as error:
@@ -473,6 +474,7 @@ class Schedule:
 
         The template runs once for every combination of choices.
         """
+        expect((name, options), "a name and options", isinstance(name, str) and isinstance(options, Iterable), "choose")
         listed = tuple(options)
         asked = with_line(f"choose({name!r}, {list(listed)!r})")
         if not listed:
@@ -535,19 +537,17 @@ class Schedule:
 
 def with_line(call: str) -> str:
     """The call and the line of the user's code it stands in."""
-    where = asked_at()
-    return f"{call}  at {where}" if where else call
+    return f"{call}  at {where}" if (where := asked_at()) else call
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """A schedule that computes `ops` (tensors or operations) in the plainest way: every stage whole,
-    one after the other, loops in the order of the axes."""
+    """A schedule that computes `ops` (tensors or operations) stage after stage, loops in the order of the axes."""
     listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
     outputs = []
     for item in listed:
         tensors = item.outputs if isinstance(item, Operation) else (item,)
         if not isinstance(tensors[0], Tensor):
-            raise UsageError(f"{item!r} is not a tensor", asked="create_schedule", legal="tensors or operations")
+            raise UsageTypeError(f"{item!r} is not a tensor", asked="create_schedule", legal="tensors or operations")
         outputs += [t for t in tensors if not isinstance(t.op, PlaceholderOp)]
     if not outputs:
         raise UsageError(

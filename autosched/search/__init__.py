@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from autosched.errors import check_seed, expect
 from autosched.model.protocol import CostModel
 from autosched.plugins import PluginKind, construct, is_builtin, plugin_names
 from autosched.search.protocol import (
@@ -74,6 +75,8 @@ def make_strategy(
     Raises UsageError for an unknown name (with near ones and the list), an unknown option, and a
     plug-in that cannot be loaded or constructed.
     """
+    expect(name, "the name of a strategy", isinstance(name, str), f"strategy={name!r:.40}")
+    check_seed(seed)
     if name.startswith(OPTUNA):
         name, options = "tpe", {"sampler": name.removeprefix(OPTUNA), **options}
     made = construct(KIND, name, space, seed=seed, model=model, options=options)

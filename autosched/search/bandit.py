@@ -18,7 +18,7 @@ from typing import cast
 
 import numpy as np
 
-from autosched.errors import UsageError
+from autosched.errors import UsageTypeError
 from autosched.model.protocol import CostModel, FloatArray, IntArray, UncertainCostModel
 from autosched.search.options import at_least
 from autosched.search.points import Points
@@ -69,7 +69,7 @@ class BanditSearch:
         if arms == ARMS:
             names = _by_default(names, model)
         if not names or len(set(names)) < len(names) or "bandit" in names:
-            raise UsageError(
+            raise UsageTypeError(
                 f"arms={arms!r} is not a list of other strategies, each once", asked="strategy 'bandit'", legal=ARMS
             )
         self._initial, self._window, self._bonus = initial, window, bonus

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.expr import (
     Expr,
     as_expr,
@@ -46,7 +46,7 @@ class BoundaryView:
 
     def __init__(self, tensor: Tensor, axes: Sequence[int] | None, wrap: Wrap | None, outside: object = None) -> None:
         if not isinstance(tensor, Tensor):
-            raise UsageError(f"{tensor!r} is not a tensor", asked="a boundary condition", legal="a te tensor")
+            raise UsageTypeError(f"{tensor!r} is not a tensor", asked="a boundary condition", legal="a te tensor")
         chosen = range(tensor.ndim) if axes is None else axes
         wrong = [a for a in chosen if not isinstance(a, int) or not -tensor.ndim <= a < tensor.ndim]
         if wrong:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError, expect
 from autosched.ir.calls import callee, view_of
 from autosched.ir.dtype import INT32
 from autosched.ir.dtype import dtype as to_dtype
@@ -146,9 +146,11 @@ def extern(
     [array([0., 1., 2., 3.], dtype=float32)]
     """
     asked = f"extern {name}"
+    expect(inputs, "a list of tensors", isinstance(inputs, (list, tuple)), asked)
+    expect(fcompute, "a function of lists of buffers", callable(fcompute), asked)
     for t in inputs:
         if not isinstance(t, Tensor):
-            raise UsageError(f"{t!r} is not a tensor", asked=asked, legal="a list of tensors")
+            raise UsageTypeError(f"{t!r} is not a tensor", asked=asked, legal="a list of tensors")
     shapes = _shapes(shape)
     types = _types(dtype, inputs, len(shapes), asked)
     given = [Buffer(t.name, t.shape, t.dtype) for t in inputs] if in_buffers is None else _listed(in_buffers)

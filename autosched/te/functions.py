@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.errors import InvalidValueError, UsageError
+from autosched.errors import InvalidValueError, UsageError, UsageTypeError, asked_at
 from autosched.ir import expr as ir
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr
+from autosched.ir.names import checked_name
 from autosched.ir.range import Range
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
 from autosched.te.arithmetic import Arithmetic
@@ -27,6 +29,7 @@ __all__ = [
 
 def var(name: str = "tindex", dtype: object = "int32") -> Expr:
     """A symbolic integer; as a dimension it is non-negative."""
+    checked_name(name, "te.var")
     return ir.var(name, dtype, "size" if to_dtype(dtype).is_integer else "scalar")
 
 
@@ -68,8 +71,20 @@ def size_var(name: str = "size", dtype: object = "int32") -> Expr:
 
 
 def const(value: Any, dtype: object = None) -> Expr:
-    """A literal of the given type (int32, float32 or bool without one)."""
-    return ir.const(value, dtype)
+    """A literal of the given type (int32, or int64 where it needs that, float32 or bool without one).
+
+    Raises UsageError for an integer that the type does not hold: it would wrap.
+    """
+    literal = ir.const(value, dtype)
+    of = literal.dtype.scalar
+    is_number = of.is_integer and not of.is_bool and not isinstance(value, ir.Expr)
+    if is_number and not of.min <= math.trunc(value) <= of.max:
+        raise UsageError(
+            f"{value!r} is not in {of.min}..{of.max}, what {of} holds",
+            asked=f"const({value!r}, {str(of)!r})  at {asked_at()}",
+            legal="a wider type, or te.const(..).astype(..), which wraps",
+        )
+    return literal
 
 
 def reduce_axis(
@@ -97,7 +112,7 @@ def _range_of(dom: object, asked: str) -> Range:
     """A pair (begin, end), or a Range, over sizes."""
     if not isinstance(dom, Range):
         if not isinstance(dom, (tuple, list)) or len(dom) != 2:
-            raise UsageError(f"{dom!r} is no domain", asked=asked, legal="a pair (begin, end)")
+            raise UsageTypeError(f"{dom!r} is no domain", asked=asked, legal="a pair (begin, end)")
         dom = Range(*dom)
     for bound in (dom.min, dom.extent):
         if not is_size(bound):

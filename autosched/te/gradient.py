@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError, expect, is_list_of
 from autosched.ir.expr import (
     Expr,
     as_expr,
@@ -63,7 +63,9 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
     >>> te.reference([x, dx], [np.array([1.0, 2.0, 5.0])])
     [array([ 2.,  4., 10.])]
     """
+    expect(output, "a tensor", isinstance(output, Tensor), "te.gradient(output, ..)")
     wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    expect(inputs, "a tensor, or a list of them", is_list_of(wanted, Tensor), "te.gradient(.., inputs)")
     _check(output, wanted, head)
     prefix = output.shape if head is None else head.shape[: head.ndim - output.ndim]
     tape = _Tape(tuple(prefix), _active(output, wanted))
@@ -160,7 +162,7 @@ class _Tape:
         if head is None or isinstance(t.op, PlaceholderOp):
             return
         if not isinstance(t.op, ComputeOp):
-            raise UsageError(
+            raise UsageTypeError(
                 f"{t.name} is a {type(t.op).__name__}, which has no derivative here",
                 asked=f"the gradient of {t.name}",
                 legal="te.compute and te.scatter_reduce",

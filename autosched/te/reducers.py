@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir import expr as ir
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, as_expr, variables
@@ -96,7 +96,7 @@ def _operand_names(fcombine: Callable[..., Any], name: str) -> list[str]:
     except (TypeError, ValueError):
         names = []
     if len(names) != 2:
-        raise UsageError(
+        raise UsageTypeError(
             f"{fcombine!r} is not a function of two operands", asked=f"comm_reducer {name}", legal="lambda x, y: ..."
         )
     return names
@@ -166,7 +166,7 @@ def _reductions(
         inits = tuple(as_expr(e, s.dtype) for e, s in zip(listed, sources, strict=True))
     for e, s in zip(inits, sources, strict=False):
         if e.dtype != s.dtype:
-            raise UsageError(
+            raise UsageTypeError(
                 f"{e!r} is a {e.dtype}, what is reduced a {s.dtype}",
                 asked=f"init of {name}",
                 legal=f"cast it: .astype({str(s.dtype)!r})",
@@ -240,13 +240,13 @@ def _arg(name: str, beats: Callable[[Expr, Expr], Expr], worst: Callable[[DType]
 
     def reduce(expr: object, axis: object = None, where: object = None, init: object = None) -> tuple[Expr, Expr]:
         if not _are_axes(axis):
-            raise UsageError(f"{axis!r} is no reduce axis", asked=f"te.{name}", legal="te.reduce_axis, or a list")
+            raise UsageTypeError(f"{axis!r} is no reduce axis", asked=f"te.{name}", legal="te.reduce_axis, or a list")
         if not isinstance(expr, (tuple, list)):
             expr = (_position(_axes(axis)), expr)
         index, value = expr
         place = as_expr(index)
         if not place.dtype.is_integer:
-            raise UsageError(f"index {place!r} is a {place.dtype}", asked=f"te.{name}", legal="(index, value)")
+            raise UsageTypeError(f"index {place!r} is a {place.dtype}", asked=f"te.{name}", legal="(index, value)")
         return pairs((place, value), axis, where, init)
 
     reduce.__name__ = name

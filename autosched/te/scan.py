@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.expr import Expr, compare, const, make, var
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, substitute
@@ -307,7 +307,7 @@ def scan(
     inits, updates, states = map(_listed, (init, update, state_placeholder))
     for t in (*inits, *updates, *states, *(inputs or ())):
         if not isinstance(t, Tensor):
-            raise UsageError(f"{t!r} is not a tensor", asked=f"scan {name}", legal="tensors, or lists of tensors")
+            raise UsageTypeError(f"{t!r} is not a tensor", asked=f"scan {name}", legal="tensors, or lists of tensors")
     inits = [_computed(t, name) for t in inits]
     op = ScanOp(name, inits, updates, states, inputs or (), tag_of(tag, f"scan {name}"), attrs)
     return op.outputs[0] if len(op.outputs) == 1 else list(op.outputs)

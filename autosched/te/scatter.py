@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.expr import Expr, as_expr, const, make
 from autosched.te.reduction import Reduction
 from autosched.te.tag import tag_of
@@ -55,14 +55,14 @@ def scatter_reduce(
     asked = f"scatter_reduce {name}"
     over = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     if not over or not all(isinstance(a, IterVar) and a.kind == "reduce" for a in over):
-        raise UsageError(f"{axis!r} is no reduce axis", asked=asked, legal="te.reduce_axis, or a list of them")
+        raise UsageTypeError(f"{axis!r} is no reduce axis", asked=asked, legal="te.reduce_axis, or a list of them")
     if combiner not in ("sum", "prod", "min", "max"):
         raise UsageError(f"no combiner {combiner!r}", asked=asked, legal="sum, prod, min, max")
     dims = _as_shape(shape)
     leading = _leading(fscatter, dims, name)
     result: Any = fscatter(*(a.var for a in leading))
     if not isinstance(result, tuple) or len(result) != 2:
-        raise UsageError(
+        raise UsageTypeError(
             "the function does not return (place, value)",
             asked=asked,
             legal="an index, or a tuple of them, and a value",
@@ -77,7 +77,7 @@ def scatter_reduce(
         )
     for i in indices:
         if not i.dtype.is_integer or i.dtype.is_bool:
-            raise UsageError(f"index {i!r} is a {i.dtype}", asked=asked, legal="cast it to int32")
+            raise UsageTypeError(f"index {i!r} is a {i.dtype}", asked=asked, legal="cast it to int32")
     return scatter_at(name, dims, leading, indices, value, over, combiner, tag_of(tag, asked))
 
 
@@ -114,6 +114,6 @@ def _parameters(fscatter: Callable[..., Any], name: str) -> int:
     try:
         return fscatter.__code__.co_argcount
     except AttributeError:
-        raise UsageError(
+        raise UsageTypeError(
             f"{fscatter!r} is not a function", asked=f"scatter_reduce {name}", legal="for example lambda: (a[i], 1)"
         ) from None

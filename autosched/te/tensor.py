@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeAlias
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError, expect
 from autosched.ir.dtype import DType
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import (
@@ -27,6 +27,7 @@ from autosched.ir.expr import (
     var,
     variables,
 )
+from autosched.ir.names import checked_name
 from autosched.ir.node import Unique
 from autosched.ir.range import Range
 from autosched.ir.visit import post_order
@@ -75,7 +76,7 @@ class IterVar(Unique, Arithmetic[Expr]):
     __slots__ = ("extent", "kind", "min", "var")
 
     def __init__(self, name: str, extent: object, kind: str = "spatial", start: object = 0) -> None:
-        self.var = var(name, role="loop")
+        self.var = var(checked_name(name, "an axis"), role="loop")
         self.min = _length(start)
         self.extent = _length(extent)
         self.kind = kind
@@ -146,13 +147,13 @@ class Operation(Unique):
 
     def __init__(self, name: str, shape: Sequence[object], of: Sequence[DType]) -> None:
         """`of` are the types of the outputs."""
-        self.name = name
+        self.name = checked_name(name, "a tensor")
         self.promotion = current_promotion()  # of the language that it was written in
         self.shape = tuple(_length(d) for d in shape)
         for t in of:
             if t.lanes != 1:
                 legal = f"legal: {t.scalar}; the schedule vectorizes"
-                raise UsageError(f"its elements are {t}", asked=f"tensor {name}", legal=legal)
+                raise UsageTypeError(f"its elements are {t}", asked=f"tensor {name}", legal=legal)
         for d in self.shape:
             if not is_size(d):
                 raise UsageError(
@@ -365,7 +366,9 @@ def _read(tensor: Tensor, indices: Sequence[object]) -> Expr:
     for i in indices:
         e = as_expr(i)
         if e.dtype.is_float:
-            raise UsageError(f"index {e!r} is a {e.dtype}", asked=f"read of {tensor.name}", legal="cast it to int32")
+            raise UsageTypeError(
+                f"index {e!r} is a {e.dtype}", asked=f"read of {tensor.name}", legal="cast it to int32"
+            )
         args.append(cast("int32", e) if e.dtype.is_bool else e)
     return make("read", tensor.dtype, tuple(args), tensor)
 
@@ -423,6 +426,7 @@ def compute(
     (Tensor(C.v0: float32[n]), Tensor(C.v1: bool[n]))
     """
     dims = _as_shape(shape)
+    expect(attrs, "a dictionary", attrs is None or isinstance(attrs, dict), f"compute {name}, attrs=..")
     names = _axis_names(fcompute, len(dims), name, varargs_names)
     axes = [IterVar(axis_name, extent) for axis_name, extent in zip(names, dims, strict=True)]
     result = fcompute(*(a.var for a in axes))
@@ -440,7 +444,7 @@ def _axis_names(
     try:
         parameters = list(inspect.signature(fcompute).parameters.values())
     except (TypeError, ValueError):
-        raise UsageError(
+        raise UsageTypeError(
             f"{fcompute!r} is not a function of axes", asked=f"compute {tensor}", legal="for example lambda i, j: ..."
         ) from None
     variadic = [p for p in parameters if p.kind is p.VAR_POSITIONAL]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import Allocate, Buffer, Function, walk
@@ -42,7 +42,7 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc | Functi
     name = kwargs.pop("name", getattr(primfunc, "name", "extern"))
     asked = f"extern_primfunc {name}"
     if not isinstance(primfunc, (PrimFunc, Function)):
-        raise UsageError(f"{primfunc!r} is no function", asked=asked, legal="create_prim_func([A, B])")
+        raise UsageTypeError(f"{primfunc!r} is no function", asked=asked, legal="create_prim_func([A, B])")
     if unknown := sorted(kwargs.keys() - {"tag", "attrs"}):
         raise UsageError(f"it takes no {unknown[0]}", asked=asked, legal="name, tag, attrs")
     f = primfunc

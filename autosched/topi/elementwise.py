@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autosched import te
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir import expr as ir
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, is_const
@@ -39,7 +39,7 @@ ELEMWISE, BROADCAST = "elemwise", "broadcast"
 def elementwise(x: Tensor, f: Callable[[Expr], object], name: str) -> Tensor:
     """`f` of every element."""
     if not isinstance(x, Tensor):
-        raise UsageError(f"{x!r} is not a tensor", asked=f"topi.{name}", legal="a te tensor")
+        raise UsageTypeError(f"{x!r} is not a tensor", asked=f"topi.{name}", legal="a te tensor")
     return te.compute(x.shape, lambda *i: f(x(*i)), name=f"T_{name}", tag=ELEMWISE)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from autosched.errors import MeasureError, RecordError, UsageError
+from autosched.errors import MeasureError, RecordError, UsageError, UsageTypeError, check_seed, expect
+from autosched.measure.protocol import MeasureOptions
 from autosched.space.tunable import Tunable
 from autosched.tuning.events import Event
 
-__all__ = ["check_positive", "check_writable", "listener", "plain", "too_large"]
+__all__ = ["check_options", "check_positive", "check_writable", "listener", "plain", "too_large"]
 
 
 def listener(progress: Callable[[Event], None] | bool | None) -> Callable[[Event], None]:
@@ -18,11 +20,40 @@ def listener(progress: Callable[[Event], None] | bool | None) -> Callable[[Event
     return progress if callable(progress) else lambda event: None
 
 
+def check_options(
+    workload: object, seed: object, options: object, rules: object, inputs: object, measure: object, progress: object
+) -> None:
+    """Raise UsageError for arguments of `tune` that are of another type."""
+    if not hasattr(workload, "search_space"):
+        raise UsageTypeError(
+            f"{plain(workload)!r:.80} cannot be tuned",
+            asked=f"tune({type(workload).__name__})",
+            legal='a workload, a function decorated with @autosched.workload, or a name: tune("box_blur")',
+        )
+    check_seed(seed)
+    is_options = options is None or isinstance(options, dict)
+    expect(options, "a dictionary of options", is_options, "tune(strategy_options=..)")
+    expect(rules, "a list of rules", isinstance(rules, (list, tuple)), "tune(rules=..)")
+    is_arrays = inputs is None or (isinstance(inputs, (list, tuple)) and all(hasattr(x, "shape") for x in inputs))
+    expect(inputs, "a list of arrays", is_arrays, "tune(inputs=..)")
+    expect(measure, "MeasureOptions", measure is None or isinstance(measure, MeasureOptions), "tune(measure=..)")
+    is_listener = progress is None or isinstance(progress, bool) or callable(progress)
+    expect(progress, "a function of events, True or False", is_listener, "tune(progress=..)")
+
+
 def check_positive(function: str, **limits: float | None) -> None:
-    """Raise UsageError for a limit of a function that is given, and is not more than 0."""
+    """Raise UsageError for a limit of a function that is given, and is no number above 0: of seconds where its
+    name ends in `_s`, else a whole one."""
     for name, value in limits.items():
-        if value is not None and not value > 0:
-            raise UsageError(f"{value} is not more than 0", asked=f"{function}({name}={value})", legal="more than 0")
+        if value is None:
+            continue
+        asked, is_time = f"{function}({name}={value!r:.40})", name.endswith("_s")
+        kind = numbers.Real if is_time else numbers.Integral
+        legal = "seconds, more than 0" if is_time else "a whole number, more than 0"
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise UsageTypeError(f"{value!r:.40} is no {'time' if is_time else 'count'}", asked=asked, legal=legal)
+        if not value > 0:
+            raise UsageError(f"{value} is not more than 0", asked=asked, legal=legal)
 
 
 def plain(value: Any) -> Any:

@@ -51,7 +51,7 @@ from autosched.space.tunable import Tunable
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning import playoff
-from autosched.tuning.arguments import check_positive, check_writable, listener, plain, too_large
+from autosched.tuning.arguments import check_options, check_positive, check_writable, listener, plain, too_large
 from autosched.tuning.budget import BATCHES, Budget
 from autosched.tuning.costs import Costs
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
@@ -111,18 +111,13 @@ def tune(
     for the target, MeasureError when not even the default schedule runs. Ctrl-C ends the run with
     what was found so far and `interrupted` set; every finished trial is in the log.
     """
-    if trials is not None and (isinstance(trials, bool) or trials < 0):
-        raise UsageError(f"{trials} is not a number of trials", asked="tune", legal="0 or more")
+    if trials != 0 or isinstance(trials, bool):
+        check_positive("tune", trials=trials)
     check_positive("tune", budget_s=budget_s, patience=patience)
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
     workload = as_workload(what)
-    if not hasattr(workload, "search_space"):
-        raise UsageError(
-            f"{plain(what)!r} cannot be tuned",
-            asked=f"tune({type(what).__name__})",
-            legal='a workload, a function decorated with @autosched.workload, or a name: tune("box_blur")',
-        )
+    check_options(workload, seed, strategy_options, rules, inputs, measure, progress)
     run = Run(workload, resolve_target(target), trials, budget_s, listener(progress))
     run.space_of = partial(run.workload.search_space, space=space, rules=rules)
     with run.early_workers(measure or MeasureOptions()):

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from autosched.building import as_workload
-from autosched.errors import UsageError
+from autosched.errors import UsageError, expect, is_list_of
 from autosched.measure.protocol import MeasureOptions
 from autosched.runtime.device import resolve_target
 from autosched.search import DEFAULT as STRATEGY
@@ -161,6 +161,9 @@ def tune_tasks(
     Ctrl-C ends the run with what was found so far, and `interrupted` set.
     """
     weights = _checked(tasks, weights, policy)
+    expect(objective, "a function of seconds", objective is None or callable(objective), "tune_tasks(objective=..)")
+    is_inputs = inputs is None or (isinstance(inputs, (list, tuple)) and len(inputs) == len(tasks))
+    expect(inputs, "a list of arrays, or None, for each task", is_inputs, "tune_tasks(inputs=..)")
     check_positive("tune_tasks", trials=trials, budget_s=budget_s, round_trials=round_trials, patience=patience)
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune_tasks", legal="give at least one")
@@ -208,6 +211,11 @@ class Search:
 
 def _checked(tasks: Sequence[Any], weights: Sequence[float] | None, policy: str) -> Sequence[float]:
     """The weights. Raises UsageError."""
+    expect(tasks, "a list of workloads", isinstance(tasks, (list, tuple)), "tune_tasks(tasks)")
+    for task in tasks:
+        expect(task, "a workload", hasattr(as_workload(task), "search_space"), "tune_tasks(tasks)")
+    is_numbers = weights is None or is_list_of(weights, (int, float))
+    expect(weights, "a list of numbers", is_numbers, "tune_tasks(weights=..)")
     if not tasks:
         raise UsageError("there are no tasks", asked="tune_tasks([])", legal="workloads to tune")
     if policy not in POLICIES:

@@ -6,6 +6,7 @@ from typing import Any
 
 from autosched import te as _te
 from autosched.ir.expr import as_expr, floordiv, floormod
+from autosched.ir.expr import const as wrapping_const
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Stage
 from autosched.te import *  # noqa: F403
@@ -22,6 +23,11 @@ decl_tensor_intrin = by_tvm_rules(_te.decl_tensor_intrin)
 
 indexdiv = floordiv
 indexmod = floormod
+
+
+def const(value: Any, dtype: Any = None, span: Any = None) -> Any:  # type: ignore[no-redef]
+    """A literal. As in TVM, an integer that the type does not hold wraps."""
+    return wrapping_const(value, dtype)
 
 
 def add(lhs: Any, rhs: Any) -> Any:
@@ -47,6 +53,7 @@ __all__ = [
     "TensorSlice",
     "add",
     "compute",
+    "const",
     "create_prim_func",
     "create_schedule",
     "decl_tensor_intrin",

@@ -12,7 +12,7 @@ from autosched.ir.stmt import Buffer, Stmt
 from autosched.te import *  # noqa: F403
 from autosched.tir import Schedule
 from autosched.tvm._missing import missing
-from autosched.tvm.te import add, indexdiv, indexmod, multiply, subtract
+from autosched.tvm.te import add, const, indexdiv, indexmod, multiply, subtract
 from autosched.tvm.tir import analysis, ir_builder, nodes, op, stmt_functor, transform
 from autosched.tvm.tir.nodes import NODES, ForKind
 from autosched.tvm.tir.op import *  # noqa: F403
@@ -28,6 +28,7 @@ __all__ = [
     "Stmt",
     "add",
     "analysis",
+    "const",
     "indexdiv",
     "indexmod",
     "ir_builder",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir import expr as ir
 from autosched.ir import stmt
 from autosched.ir.calls import call_intrin
@@ -273,7 +273,7 @@ def _prim_func(
     for b in buffers:
         if not isinstance(b, stmt.Buffer):
             legal = "tir.decl_buffer(shape, dtype), or variables that buffer_map has buffers for"
-            raise UsageError(f"{b!r} is no buffer", asked="tir.PrimFunc", legal=legal)
+            raise UsageTypeError(f"{b!r} is no buffer", asked="tir.PrimFunc", legal=legal)
     stored = {s.buffer for s in stmt.walk(body) if isinstance(s, stmt.Store)}
     sizes = {v: None for b in buffers for d in (*b.shape, *b.strides) for v in sorted(ir.variables(d), key=_serial)}
     outputs = tuple(i for i, b in enumerate(buffers) if b in stored)

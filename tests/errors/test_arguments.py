@@ -1,0 +1,186 @@
+"""Wrong arguments: what is told is also a ValueError or a TypeError, and never what Python happens to stumble over."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autosched
+from autosched import build, create_schedule, device, lower, nd, records, te, tvm
+from autosched.errors import AutoschedError, UsageError, UsageTypeError
+from autosched.measure.protocol import MeasureOptions
+from autosched.space.workload import Workload, template, workload
+
+A = te.placeholder((4, 4), name="A")
+B = te.compute((4, 4), lambda i, j: A[i, j] + 1, name="B")
+K = te.reduce_axis((0, 4), "k")
+NAN = float("nan")
+
+
+@workload
+def doubled(n: int = 4):
+    x = te.placeholder((n,), name="x")
+    return x, te.compute((n,), lambda i: x[i] * 2, name="y")
+
+
+def s() -> autosched.Schedule:
+    return create_schedule(B)
+
+
+WRONG_TYPE: dict[str, Callable[[], object]] = {
+    "placeholder(name=5)": lambda: te.placeholder((4,), name=5),  # type: ignore[arg-type]
+    "compute(name=None)": lambda: te.compute((4,), lambda i: A[i, i], name=None),  # type: ignore[arg-type]
+    "compute(attrs=5)": lambda: te.compute((4,), lambda i: A[i, i], attrs=5),  # type: ignore[arg-type]
+    "reduce_axis(name=5)": lambda: te.reduce_axis((0, 4), name=5),  # type: ignore[arg-type]
+    "var(5)": lambda: te.var(5),  # type: ignore[arg-type]
+    "decl_buffer(name=5)": lambda: te.decl_buffer((4,), name=5),  # type: ignore[arg-type]
+    "decl_buffer(alignment)": lambda: te.decl_buffer((4,), data_alignment="x"),  # type: ignore[arg-type]
+    "a float index": lambda: te.compute((4,), lambda i: A[i, 0.5]),
+    "extern without a function": lambda: te.extern((4,), [A], None),  # type: ignore[arg-type]
+    "extern of a tensor": lambda: te.extern((4,), A, lambda i, o: 5),  # type: ignore[arg-type]
+    "gradient of 5": lambda: te.gradient(5, [A]),  # type: ignore[arg-type]
+    "gradient by 5": lambda: te.gradient(B, [5]),  # type: ignore[list-item]
+    "reference(None)": lambda: te.reference(None, []),  # type: ignore[arg-type]
+    "reference of 5": lambda: te.reference([5], []),  # type: ignore[list-item]
+    "reference inputs": lambda: te.reference([A, B], None),  # type: ignore[arg-type]
+    "reference dtype": lambda: te.reference([A, B], [np.zeros((4, 4), "int8")]),
+    "define_knob(None)": lambda: s().define_knob("k", None),  # type: ignore[arg-type]
+    "choose(5)": lambda: s().choose(5, [1]),  # type: ignore[arg-type]
+    "constrain(5)": lambda: s().constrain(5),  # type: ignore[arg-type]
+    "check(args=5)": lambda: s().check(args=5),  # type: ignore[arg-type]
+    "check(knobs=5)": lambda: s().check(knobs=5),  # type: ignore[arg-type]
+    "lower(args=5)": lambda: lower(s(), 5),  # type: ignore[arg-type]
+    "lower(binds=5)": lambda: lower(s(), [A, B], binds=5),  # type: ignore[arg-type]
+    "lower(name=5)": lambda: lower(s(), [A, B], name=5),  # type: ignore[arg-type]
+    "build(5)": lambda: build(5),  # type: ignore[arg-type]
+    "build(name=5)": lambda: build(s(), "llvm", args=[A, B], name=5),  # type: ignore[arg-type]
+    "build(args=5)": lambda: build(s(), "llvm", args=5),  # type: ignore[arg-type]
+    "build(sizes=5)": lambda: build(doubled, "llvm", sizes=5),  # type: ignore[arg-type]
+    "build(records=5)": lambda: build(doubled, "llvm", records=5),  # type: ignore[arg-type]
+    "build(bounds_check=1)": lambda: build(s(), "llvm", args=[A, B], bounds_check=1),  # type: ignore[arg-type]
+    "plan(None)": lambda: autosched.plan(None),  # type: ignore[arg-type]
+    "search_space(5)": lambda: autosched.search_space(5),  # type: ignore[arg-type]
+    "sanitize(None)": lambda: autosched.sanitize(None),  # type: ignore[arg-type]
+    "load_module(5)": lambda: autosched.load_module(5),  # type: ignore[arg-type]
+    "tune(None)": lambda: autosched.tune(None),  # type: ignore[arg-type]
+    "tune(trials='5')": lambda: autosched.tune(doubled, trials="5"),  # type: ignore[arg-type]
+    "tune(trials=1.5)": lambda: autosched.tune(doubled, trials=1.5),  # type: ignore[arg-type]
+    "tune(trials=True)": lambda: autosched.tune(doubled, trials=True),
+    "tune(budget_s='5')": lambda: autosched.tune(doubled, budget_s="5"),  # type: ignore[arg-type]
+    "tune(budget_s=True)": lambda: autosched.tune(doubled, budget_s=True),
+    "tune(patience='x')": lambda: autosched.tune(doubled, patience="x"),  # type: ignore[arg-type]
+    "tune(seed='x')": lambda: autosched.tune(doubled, seed="x"),  # type: ignore[arg-type]
+    "tune(seed=True)": lambda: autosched.tune(doubled, seed=True),
+    "tune(rules=5)": lambda: autosched.tune(doubled, rules=5),  # type: ignore[arg-type]
+    "tune(inputs=5)": lambda: autosched.tune(doubled, inputs=5),  # type: ignore[arg-type]
+    "tune(measure=5)": lambda: autosched.tune(doubled, measure=5),  # type: ignore[arg-type]
+    "tune(sizes=5)": lambda: autosched.tune(doubled, sizes=5),  # type: ignore[arg-type]
+    "tune_tasks(5)": lambda: autosched.tune_tasks(5),  # type: ignore[arg-type]
+    "tune_tasks([5])": lambda: autosched.tune_tasks([5]),  # type: ignore[list-item]
+    "ask_and_tell(None)": lambda: autosched.ask_and_tell(None),  # type: ignore[arg-type]
+    "RecordLog(None)": lambda: records.RecordLog(None),  # type: ignore[arg-type]
+    "nd.empty(None)": lambda: nd.empty(None),  # type: ignore[arg-type]
+    "nd.empty((2.5,))": lambda: nd.empty((2.5,)),  # type: ignore[arg-type]
+    "nd.copyto(5)": lambda: nd.array(np.zeros(2)).copyto(5),  # type: ignore[arg-type]
+    "workload(5)": lambda: workload(5),  # type: ignore[arg-type]
+    "template(5)": lambda: template(doubled)(5),  # type: ignore[arg-type]
+    "MeasureOptions('x')": lambda: MeasureOptions(repeat="x"),  # type: ignore[arg-type]
+    "MeasureOptions(1.5)": lambda: MeasureOptions(builders=1.5),  # type: ignore[arg-type]
+    "MeasureOptions(True)": lambda: MeasureOptions(repeat=True),
+}
+
+WRONG_VALUE: dict[str, Callable[[], object]] = {
+    "no name": lambda: te.placeholder((4,), name=""),
+    "a name with a slash": lambda: te.placeholder((4,), name="a/b"),
+    "a name of two lines": lambda: te.compute((4,), lambda i: A[i, i], name="a\nb"),
+    "a function outside": lambda: build(s(), "llvm", args=[A, B], name="../../evil"),
+    "a function of dots": lambda: lower(s(), [A, B], name=".."),
+    "2**70 as int32": lambda: te.const(2**70, "int32"),
+    "2**70": lambda: te.const(2**70),
+    "300 as uint8": lambda: te.const(300, "uint8"),
+    "-1 as uint8": lambda: te.const(-1, "uint8"),
+    "1e30 as int64": lambda: te.const(1e30, "int64"),
+    "a shape": lambda: te.reference([A, B], [np.zeros((3, 4), "float32")]),
+    "budget nan": lambda: autosched.tune(doubled, budget_s=NAN),
+    "budget -1": lambda: autosched.tune(doubled, budget_s=-1),
+    "no patience": lambda: autosched.tune(doubled, patience=0),
+    "seed -1": lambda: autosched.tune(doubled, seed=-1),
+    "tasks nan": lambda: autosched.tune_tasks([doubled], budget_s=NAN),
+    "strange sizes": lambda: autosched.tune(doubled, sizes={"zz": 3}),
+    "negative size": lambda: doubled().sample_inputs({"n": -3}),
+    "a negative length": lambda: nd.empty((-1,)),
+    "timeout nan": lambda: MeasureOptions(timeout_s=NAN),
+    "not a device": lambda: device("zz"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_TYPE)
+def test_wrong_types_are_type_errors(case: str) -> None:
+    with pytest.raises(AutoschedError) as caught:
+        WRONG_TYPE[case]()
+    assert isinstance(caught.value, TypeError)
+    assert caught.value.why and caught.value.asked
+
+
+@pytest.mark.parametrize("case", WRONG_VALUE)
+def test_wrong_values_are_value_errors(case: str) -> None:
+    with pytest.raises(AutoschedError) as caught:
+        WRONG_VALUE[case]()
+    assert isinstance(caught.value, ValueError)
+    assert not isinstance(caught.value, TypeError)
+    assert caught.value.legal
+
+
+def test_arguments_of_a_call() -> None:
+    module = build(s(), "llvm", args=[A, B])
+    good = np.zeros((4, 4), "float32")
+    for wrong in ((good.astype("float64"),), ("x",), (None,), (), (good, good, good)):
+        with pytest.raises(TypeError) as caught:
+            module(*wrong)
+        assert isinstance(caught.value, AutoschedError)
+    for array in (good[:3], good[0], good.T[::-1][:3]):
+        with pytest.raises(ValueError, match=r"argument 'A'") as refused:
+            module(array)
+        assert not isinstance(refused.value, TypeError)
+    for counts in ({"number": True}, {"repeat": "x"}, {"number": 1.5}, {"repeat": NAN}):
+        with pytest.raises(UsageTypeError):
+            module.time(good, **counts)  # type: ignore[arg-type]
+
+
+def test_tvm_error_is_a_runtime_error() -> None:
+    with pytest.raises(RuntimeError):
+        tvm.te.placeholder((4,), "floaty")
+    assert issubclass(tvm.TVMError, RuntimeError)
+    assert issubclass(UsageError, tvm.TVMError)
+
+
+def test_tvm_wraps_literals() -> None:
+    assert [tvm.tir.const(*x).value for x in ((-1, "uint8"), (300, "uint8"), (2**31, "int32"))] == [255, 44, -(2**31)]
+    assert tvm.te.const is tvm.tir.const
+    assert te.const(255, "uint8").value == 255
+
+
+def test_members_of_an_archive_stay_in_it(tmp_path: Path) -> None:
+    module = build(s(), "llvm", args=[A, B], name="my.kernel, no 1")
+    module.export_library(tmp_path / "x.tar")
+    with tarfile.open(tmp_path / "x.tar") as archive:
+        assert sorted(archive.getnames()) == ["module.autosched", "my_kernel__no_1.o", "x.h"]
+    assert autosched.load_module(tmp_path / "x.tar")(np.zeros((4, 4), "float32")).sum() == 16
+
+
+def test_sizes_of_derived_dimensions() -> None:
+    h, w = te.var("h"), te.var("w")
+    padded = te.placeholder((h + 2, 2 * w), name="padded")
+    out = te.compute((h, w), lambda y, x: padded[y, x] + padded[y + 2, 2 * x + 1], name="out")
+    made = Workload("derived", (padded, out))
+    arrays = made.sample_inputs({"h": 5, "w": 7})
+    assert [a.shape for a in arrays] == [(7, 14)]
+    assert made.sizes_of(arrays) == {"h": 5, "w": 7}
+    assert made.sizes_at({"h": 5, "w": 7}) == {"h": 5, "w": 7}
+    assert made.reference(arrays)[0].shape == (5, 7)
+    with pytest.raises(UsageError, match="--size h=1024"):
+        made.sample_inputs({"w": 7})
