@@ -457,7 +457,7 @@ def test_vectors_of_512_bits_reach_the_functions_of_the_library() -> None:
 
 
 FORK = """
-import os, sys
+import os, signal, sys
 import numpy as np
 from autosched import nd
 from autosched.runtime.forks import ForkedError
@@ -467,6 +467,7 @@ USED
 array = nd.array(x, "opencl") if "nd.array" in sys.argv else x
 child = os.fork()
 if child == 0:
+    signal.alarm(40)  # a child that waits for ever ends with the test
     for call in (lambda: module(x), lambda: module(array), lambda: added()(x), lambda: nd.array(x, "opencl").numpy()):
         try:
             call()
