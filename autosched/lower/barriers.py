@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, variables
+from autosched.ir.expr import Expr, logical_and, logical_not, variables
 from autosched.ir.ops import ACCESSES
 from autosched.ir.stmt import (
     Allocate,
@@ -39,7 +39,7 @@ from autosched.ir.stmt import (
 )
 from autosched.ir.visit import post_order
 
-__all__ = ["check_uniform", "insert_barriers"]
+__all__ = ["check_uniform", "insert_barriers", "lift_barriers"]
 
 
 @dataclass
@@ -175,3 +175,64 @@ def check_uniform(s: Stmt, items: frozenset[Expr], where: str = "") -> None:
                 check_uniform(part, items, where)
         case Allocate(body=body) | Produce(body=body) | Let(body=body):
             check_uniform(body, items, where)
+
+
+def lift_barriers(s: Stmt, in_loop: bool = False) -> Stmt:
+    """`s` with no barrier under a condition inside a loop.
+
+        for k:                                 for k:
+          if c:                                  if c:
+            A.shared = ...         ->              A.shared = ...
+            barrier                              barrier
+            B += A.shared                        if c:
+                                                   B += A.shared
+
+    All work-items of a group agree about such a condition (`check_uniform`), so each may wait where it does not hold,
+    too. PoCL 3.0 crashes, or computes wrong results, where a loop has a barrier that is skipped in some iterations.
+    """
+    match s:
+        case If() if in_loop and _waits(s) and _is_steady(s):
+            then = _under(s.condition, s.then)
+            return then if s.otherwise is None else seq(then, _under(logical_not(s.condition), s.otherwise))
+        case If():
+            otherwise = None if s.otherwise is None else lift_barriers(s.otherwise, in_loop)
+            return If(s.condition, lift_barriers(s.then, in_loop), otherwise)
+        case For() | While():
+            return replace(s, body=lift_barriers(s.body, True)) if _waits(s) else s
+        case Seq(stmts=stmts):
+            return seq(*(lift_barriers(part, in_loop) for part in stmts))
+        case Allocate() | Produce() | Let():
+            return replace(s, body=lift_barriers(s.body, in_loop))
+        case _:
+            return s
+
+
+def _waits(s: Stmt) -> bool:
+    return any(isinstance(x, Barrier) for x in walk(s))
+
+
+def _is_steady(s: If) -> bool:
+    """Whether what decides about barriers inside is the same before and after them, and safe to ask anywhere."""
+    around = [x for x in walk(s) if isinstance(x, If | For | While | Let) and _waits(x)]
+    if any(isinstance(x, While) for x in around):
+        return False
+    asked = [e for x in around for e in expressions(x)]
+    return not any(e.op in ACCESSES for root in asked for e in post_order(root))
+
+
+def _under(condition: Expr, s: Stmt) -> Stmt:
+    """`s` where the condition holds, but for its barriers, which stand everywhere."""
+    if not _waits(s):
+        return If(condition, s)
+    match s:
+        case Seq(stmts=stmts):
+            return seq(*(_under(condition, part) for part in stmts))
+        case If():
+            then = _under(logical_and(condition, s.condition), s.then)
+            if s.otherwise is None:
+                return then
+            return seq(then, _under(logical_and(condition, logical_not(s.condition)), s.otherwise))
+        case For() | Allocate() | Produce() | Let():
+            return replace(s, body=_under(condition, s.body))
+        case _:
+            return s

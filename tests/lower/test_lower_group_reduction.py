@@ -16,7 +16,7 @@ import autosched
 from autosched import te
 from autosched.errors import LowerError, ScheduleError
 from autosched.ir.printer import format_function
-from autosched.ir.stmt import Barrier, walk
+from autosched.ir.stmt import Barrier, For, If, walk
 from autosched.lower import lower_structure
 from autosched.runtime.interpreter import interpret
 from autosched.schedule import Schedule, create_schedule
@@ -231,3 +231,28 @@ def test_errors() -> None:
     a, s = row_sums(4, 20)
     with pytest.raises(LowerError, match="opencl"):
         lower_structure(s, a, "llvm").bind()
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (11, 7), (24, 9)])
+def test_barriers_stand_outside_the_conditions_of_a_loop(n: int, m: int) -> None:
+    """Two buffers in turn: the last round has no next one to fill. PoCL 3.0 computed twice the sum here."""
+    rows, columns = te.var("n"), te.var("m")
+    a = te.placeholder((rows, 2, columns), "float64", name="A")
+    r = [te.reduce_axis((0, d), f"r{k}") for k, d in enumerate(a.shape)]
+    total = te.compute((), lambda: te.sum(a[r[0], r[1], r[2]], axis=r), name="T")
+    s = create_schedule(total)
+    outer, _, _, _ = s["T"].tile("r0", "r2", 2, 4)
+    s["T"].split_into(outer.name, 2, None)
+    s["T"].tile("r0.outer.1", "r1", 5, 5)
+    s.rfactor("T", "r0.outer.1.inner", factor_axis=-1)
+    s["T.rf"].compute_at(s["T"], "r0.outer.1.inner.v")
+    s["T.rf"].double_buffer()
+    s["T.rf"].bind("r2.inner", "threadIdx.y")
+    x = np.random.default_rng(0).integers(-4, 5, (n, 2, m)).astype("float64")
+    check_against_reference([a, total], s, "opencl", [x], "interpreter")
+    check_against_reference([a, total], s, "opencl", [x], "native")
+    body = lower_structure(s, [a, total], "opencl").bind({}).body
+    loops = [x for x in walk(body) if isinstance(x, For)]
+    asked = [c for loop in loops for c in walk(loop.body) if isinstance(c, If)]
+    assert any(isinstance(b, Barrier) for loop in loops for b in walk(loop.body))
+    assert not any(isinstance(b, Barrier) for c in asked for b in walk(c))
