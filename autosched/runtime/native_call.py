@@ -528,6 +528,10 @@ def _makes_arrays() -> bool:
     return type(made) is np.ndarray and made.shape == (3, 5) and made.dtype is of and made.flags.c_contiguous
 
 
+#: LLVM takes 0.1 s for so many, and six times as long for twice as many: more than calls would save.
+_MOST_PARAMETERS = 24
+
+
 def native_call(signature: Signature, entry: int, workspace_of: int, threads: int, keep: object) -> NativeCall | None:
     """Calls of the kernel at the address `entry`, with all arrays or the inputs; None where they cannot be had.
 
@@ -535,7 +539,7 @@ def native_call(signature: Signature, entry: int, workspace_of: int, threads: in
     as long as the call. Arguments with strides of their own, that broadcast or that are sizes are left to Python.
     """
     simple = not any(p.strides or p.broadcasts or p.is_size for p in signature.params)
-    if not simple or not is_available():
+    if not simple or len(signature.params) > _MOST_PARAMETERS or not is_available():
         return None
     try:
         source, constants = _source(signature)

@@ -548,3 +548,14 @@ def test_kernels_made_by_a_c_compiler_are_called_alike(slow: list[int]) -> None:
     for _ in range(3):
         np.testing.assert_array_equal(module(given, np.zeros_like(given)), given + 1)
     assert len(slow) == 1
+
+
+def test_calls_with_many_arguments_are_left_to_python() -> None:
+    """LLVM takes seconds for the checks of a hundred arrays."""
+    a = [te.placeholder((8,), name=f"a{k}") for k in range(40)]
+    doubled = [te.compute((8,), lambda i, x=x: x[i] * 2.0, name=f"b{k}") for k, x in enumerate(a)]
+    f = build(create_schedule(doubled), "llvm", args=[*a, *doubled])
+    inputs = [np.full(8, k, np.float32) for k in range(40)]
+    compiled = native._compiled.cache_info().misses
+    assert all(np.array_equal(y, x * 2) for x, y in zip(inputs, f(*inputs), strict=True))
+    assert native._compiled.cache_info().misses == compiled
