@@ -43,6 +43,15 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)
         super().__init__(**options)
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """What the parser of an option says is the message; argparse would take its ValueError for one of Python's."""
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            if isinstance(error.__context__, UsageError):
+                raise error.__context__ from None
+            raise
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, asked=self.prog, legal=f"see {self.prog} --help")
 

@@ -16,7 +16,7 @@ from itertools import islice, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import ScheduleError, UsageError, asked_at
+from autosched.errors import NoValueYet, ScheduleError, UsageError, UsageTypeError, asked_at
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, as_expr, compare, const, floormod, logical_and, logical_or
 from autosched.schedule.candidates import marks, orders, powers_of_two, split_sizes
@@ -168,6 +168,8 @@ def define(s: Schedule, kind: str, name: str, loops: Any, policy: str, **options
         try:
             s.entities[name] = makers[kind](s, name, loops, policy, **options)
         except TypeError as error:
+            if isinstance(error, UsageTypeError) and not isinstance(error, NoValueYet):
+                raise
             raise _error(call, str(error), f"options of define_{kind} and its policies") from None
     return s.entities[name]
 

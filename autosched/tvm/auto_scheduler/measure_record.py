@@ -87,6 +87,8 @@ def decode(line: str) -> tuple[MeasureInput, MeasureResult]:
         if len(data["i"]) != 2 or stages != [] or not isinstance(steps, list):
             raise ValueError("a state is [[], [step, ...]]")
         return MeasureInput(task, StateObject(tuple(map(step_from_json, steps)))), _result(*data["r"])
+    except AutoschedError:
+        raise
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise RecordError(f"it cannot be read: {error}", asked=f"{line[:60]!r}", legal=_LEGAL) from None
 

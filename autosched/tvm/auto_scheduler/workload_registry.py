@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autosched.errors import UsageError, WorkloadError
+from autosched.errors import AutoschedError, UsageError, WorkloadError
 from autosched.te.tensor import Tensor
 from autosched.tvm.auto_scheduler.utils import decode_workload_key, get_func_name
 from autosched.tvm.autotvm.task import deserialize_args, serialize_args
@@ -79,6 +79,8 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
         return list(found)
     try:
         made = found(*deserialize_args([_tuples(a) for a in args or ()]))
+    except AutoschedError:
+        raise
     except TypeError as error:
         raise WorkloadError(
             str(error), asked=f"workload {workload_key}", legal="the arguments of the function"
