@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from autosched import predicting, trust
 from autosched.errors import AutoschedError, UsageError, UsageTypeError, VerificationError, expect, is_list_of
 from autosched.ir.expr import Expr, const, logical_and, logical_or
-from autosched.ir.names import checked_name
+from autosched.ir.names import checked_name, file_name
 from autosched.ir.stmt import Buffer, Function
 from autosched.lower.guarded import guarded
 from autosched.lower.pipeline import PASSES, Structure, lower_structure
@@ -173,7 +173,7 @@ def build(
     """
     to = resolve_target(target)
     if name is not None:
-        checked_name(name, "build(.., name=..)")
+        checked_name(name, "build(.., name=..)", in_files=True)
     _check_options(args, binds, sizes, bounds_check)
     if isinstance(what, str):
         what = as_workload(what)
@@ -303,7 +303,7 @@ def _plan_schedule(
         raise UsageError(
             f"the schedule has open knobs: {', '.join(s.knobs)}", asked="build", legal="tune it, or use numbers"
         )
-    called = name or s.outputs[0].name
+    called = name or file_name(s.outputs[0].name)
     structure = lower_structure(s, chosen, target, called, binds)
     return Plan(called, chosen, s, {}, structure, target, {"kind": "schedule", "record": None, "note": "hand-made"})
 

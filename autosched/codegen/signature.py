@@ -175,7 +175,11 @@ class Signature:
         except (AttributeError, IndexError, KeyError, RecursionError, TypeError, UsageError) as error:
             raise ValueError(f"not a signature: {error!r:.100}") from None
         texts = [name, *sizes, *(p.name for p in params)]
-        if not all(map(is_name, texts)) or not all(isinstance(p.is_output, bool) for p in params):
+        if (
+            not is_name(name, in_files=True)
+            or not all(map(is_name, texts))
+            or not all(isinstance(p.is_output, bool) for p in params)
+        ):
             raise ValueError("not a signature: a field has the wrong type")
         return Signature(name, params, sizes, requires)
 

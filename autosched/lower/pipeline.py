@@ -273,7 +273,7 @@ def lower_structure(
     inconsistent.
     """
     to = Target.parse(target)
-    checked_name(name, "a function")
+    checked_name(name, "a function", in_files=True)
     expect(args, "a list of tensors", is_list_of(args, (Tensor, Expr)), f"the arguments of {name}")
     is_mapping = binds is None or isinstance(binds, Mapping)
     expect(binds, "a dictionary of tensors and buffers", is_mapping, f"binds of {name}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched import te
 from autosched.ir.dtype import SCALAR_DTYPES
-from autosched.ir.expr import Expr, variables
+from autosched.ir.expr import Expr, const, variables
 from autosched.te.tensor import Tensor
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
 from autosched.testing.typed_kinds import TYPED_KINDS
@@ -47,7 +47,7 @@ def elementwise(m: Maker) -> Tensor | None:
     k, operation = m.rng.choice((1, 2, 3, -1)), m.rng.choice(_ELEMENTWISE)
 
     def body(*i: Expr) -> object:
-        return operation(m.read(a, i), te.const(k, a.dtype) if b is None else m.read(b, i), i, a.shape)
+        return operation(m.read(a, i), const(k, a.dtype) if b is None else m.read(b, i), i, a.shape)
 
     x, y = m.size_of(a), 3 if b is None else m.size_of(b)
     return m.stage(a.shape, body, max(x * y, x + 2 * y + MAX_ELEMENTS))
@@ -87,9 +87,7 @@ def padded(m: Maker) -> Tensor | None:
     def body(*i: Expr) -> object:
         x = i[axis] - before
         inside = te.all(x >= 0, x < a.shape[axis])
-        return te.if_then_else(
-            inside, m.read(a, [x if k == axis else e for k, e in enumerate(i)]), te.const(0, a.dtype)
-        )
+        return te.if_then_else(inside, m.read(a, [x if k == axis else e for k, e in enumerate(i)]), const(0, a.dtype))
 
     return m.stage(shape, body, m.size_of(a))
 
@@ -178,7 +176,7 @@ def divided(m: Maker) -> Tensor | None:
     if not m.lengths(a.shape)[axis]:
         return None
     sizes = sorted({v for d in a.shape for v in variables(d)}, key=lambda v: v.name)
-    by: Sequence[Expr] = [te.const(k) for k in (1, 2, 3, 5)] + [v + 1 for v in sizes]
+    by: Sequence[Expr] = [const(k) for k in (1, 2, 3, 5)] + [v + 1 for v in sizes]
     divisor = m.rng.choice((1, -1, -1)) * m.rng.choice(by)
     operation, scale, shift = m.rng.choice(_DIVISIONS), m.rng.choice((1, 1, 3, -1)), m.rng.choice((0, 0, 1, -4, 7))
     wraps, adds = m.rng.random() < 0.4, m.rng.random() < 0.4
@@ -220,7 +218,7 @@ def several(m: Maker) -> Tensor | None:
 
     def body(*i: Expr) -> object:
         x = m.read(a, i)
-        return tuple(f(x, te.const(k + 1, a.dtype), i, a.shape) for k, f in enumerate(operations[:count]))
+        return tuple(f(x, const(k + 1, a.dtype), i, a.shape) for k, f in enumerate(operations[:count]))
 
     return m.together(a.shape, body, [4 * m.size_of(a) + MAX_ELEMENTS] * count)
 
@@ -253,7 +251,7 @@ def of_pairs(m: Maker) -> Tensor | None:
     axis, (combine, identity) = m.rng.randrange(a.ndim), m.rng.choice(_PAIRS)
     if not a.dtype.is_integer or not m.lengths(a.shape)[axis]:  # products of floats would round
         return None
-    pairs = te.comm_reducer(combine, lambda s, t: (te.const(identity[0], s), te.const(identity[1], t)), "pairs")
+    pairs = te.comm_reducer(combine, lambda s, t: (const(identity[0], s), const(identity[1], t)), "pairs")
     k, begins, where = te.reduce_axis((0, a.shape[axis]), "k"), m.rng.random() < 0.4, m.rng.random() < 0.3
 
     def body(*i: Expr) -> object:
@@ -270,8 +268,8 @@ def reduced_otherwise(m: Maker) -> Tensor | None:
     axis = m.rng.randrange(a.ndim)
     begins = m.rng.random() < 0.5 and m.lengths(a.shape)[axis] > 0
     k = te.reduce_axis((0, a.shape[axis]), "k")
-    either = te.comm_reducer(lambda x, y: x | y, lambda t: te.const(0, t), "either")
-    added = te.comm_reducer(lambda x, y: y + x, lambda t: te.const(0, t), "added")
+    either = te.comm_reducer(lambda x, y: x | y, lambda t: const(0, t), "either")
+    added = te.comm_reducer(lambda x, y: y + x, lambda t: const(0, t), "added")
     options = [te.any, te.all]
     if not a.dtype.is_bool:
         options += [te.sum, te.max, added]
@@ -336,11 +334,11 @@ def scanned(m: Maker) -> Tensor | None:
     def step(t: Expr, *i: Expr) -> object:
         last = [a.shape[-1] - 1 - i[-1] if whole else i[-1]]
         before = state(t - back, *i[:-1], *last)
-        return te.min(before, te.const(8, a.dtype)) + m.read(a, [t, *i])
+        return te.min(before, const(8, a.dtype)) + m.read(a, [t, *i])
 
     init = te.compute((back, *a.shape[1:]), lambda *i: m.read(a, i), name=f"i{len(m.stages)}")
     middle = te.compute(a.shape, step, name=f"m{len(m.stages)}")
-    least = te.const(1 if a.dtype.kind == "uint" else -8, a.dtype)
+    least = const(1 if a.dtype.kind == "uint" else -8, a.dtype)
     update = te.compute(a.shape, lambda *i: te.max(middle(*i), least), name=f"u{len(m.stages)}")
     made = te.scan(init, update, state, name=f"t{len(m.stages)}")
     m.stages.append(made)

@@ -10,7 +10,7 @@ import numpy as np
 
 from autosched import te
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import Expr, as_expr, variables
+from autosched.ir.expr import Expr, as_expr, const, variables
 from autosched.te.tensor import Tensor
 
 __all__ = ["LENGTHS", "MAX_ELEMENTS", "SPECIAL", "Maker", "clamp", "length_of"]
@@ -103,7 +103,7 @@ class Maker:
         """An element, brought back into a small range where sums or products could grow too far."""
         element = t(*indices)
         if t.dtype.is_float and self.bound[t] > 64:
-            return te.max(te.min(element, te.const(8, t.dtype)), te.const(-8, t.dtype))
+            return te.max(te.min(element, const(8, t.dtype)), const(-8, t.dtype))
         return element
 
     def size_of(self, t: Tensor) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autosched import te
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, const
 from autosched.te.tensor import Tensor
 from autosched.testing.maker import Maker, clamp
 
@@ -23,7 +23,7 @@ def _wrap(k: int, of: str) -> Expr:
     """The number of an integer type that has the low bits of `k`."""
     bits = int(of.lstrip("uint"))
     low = k & ((1 << bits) - 1)
-    return te.const(low - (1 << bits) if not of.startswith("u") and low >> (bits - 1) else low, of)
+    return const(low - (1 << bits) if not of.startswith("u") and low >> (bits - 1) else low, of)
 
 
 #: what depends on how a number is read: its sign, its width, what it wraps to
@@ -94,7 +94,7 @@ def narrow_index(m: Maker) -> Tensor | None:
     of, c = m.rng.choice(_NARROW), m.rng.choice((3, 7, 37, 100))
 
     def body(*i: Expr) -> object:
-        place = m.read(b, i).astype(of) * te.const(c, of) + i[0].astype(of)
+        place = m.read(b, i).astype(of) * const(c, of) + i[0].astype(of)
         return m.read(a, [clamp(place.astype("int32"), a.shape[0]), *i[1:]])
 
     return m.stage(a.shape, body, m.size_of(a))
@@ -120,7 +120,7 @@ _SPECIAL: tuple[Callable[[Expr, Expr], Expr], ...] = (
     lambda x, y: x.astype("int32") + y.astype("uint8").astype("int32"),
     lambda x, y: x.astype("int64") - y.astype("int16").astype("int64"),
     lambda x, y: x.astype("float64"),
-    lambda x, y: te.max(te.min(x, te.const(2, x.dtype)), te.const(-2, x.dtype)),
+    lambda x, y: te.max(te.min(x, const(2, x.dtype)), const(-2, x.dtype)),
 )
 
 

@@ -95,7 +95,7 @@ WRONG_TYPE: dict[str, Callable[[], object]] = {
 
 WRONG_VALUE: dict[str, Callable[[], object]] = {
     "no name": lambda: te.placeholder((4,), name=""),
-    "a name with a slash": lambda: te.placeholder((4,), name="a/b"),
+    "a function with a slash": lambda: lower(s(), [A, B], name="a/b"),
     "a name of two lines": lambda: te.compute((4,), lambda i: A[i, i], name="a\nb"),
     "a function outside": lambda: build(s(), "llvm", args=[A, B], name="../../evil"),
     "a function of dots": lambda: lower(s(), [A, B], name=".."),
@@ -170,6 +170,16 @@ def test_members_of_an_archive_stay_in_it(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "x.tar") as archive:
         assert sorted(archive.getnames()) == ["module.autosched", "my_kernel__no_1.o", "x.h"]
     assert autosched.load_module(tmp_path / "x.tar")(np.zeros((4, 4), "float32")).sum() == 16
+
+
+def test_names_of_tensors_may_have_slashes(tmp_path: Path) -> None:
+    """As those of TensorFlow's have."""
+    a = te.placeholder((4,), name="conv1/input")
+    b = te.compute((4,), lambda i: a[i] + 1, name="conv1/bias")
+    module = build(create_schedule(b), "llvm", args=[a, b])
+    module.export_library(tmp_path / "x.tar")
+    assert module.name == "conv1_bias"
+    assert module(np.zeros(4, "float32")).tolist() == [1] * 4
 
 
 def test_sizes_of_derived_dimensions() -> None:

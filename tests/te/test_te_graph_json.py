@@ -481,7 +481,7 @@ def test_axes_that_are_nested_without_end() -> None:
 
 def test_names_are_only_names() -> None:
     """A text is kept as it is, and never run, looked up or formatted."""
-    evil = "{0.__class__} %s __import__('os') \n\"'; DROP"
+    evil = "{0.__class__} %s __import__('os') /\"'; DROP"
     data = with_op(0, name=evil)
     data["vars"][0][0] = evil
     args = te.graph_from_json(data)
