@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from autosched.codegen.signature import Signature, check_dim
+from autosched.codegen.signature import Signature
+from autosched.ir.dims import check_dim
+from autosched.ir.dtype import SCALAR_DTYPES
 
 __all__ = ["SOURCES", "check_code", "check_meta"]
 
@@ -55,14 +57,18 @@ def _is_launch(x: Any, s: Signature) -> bool:
 
 def _is_argument(x: Any, s: Signature) -> bool:
     """What a kernel gets: `[kind, which]`."""
-    if not isinstance(x, list) or len(x) != 2 or not isinstance(x[0], str):
+    if not isinstance(x, list) or len(x) != 2:
         return False
-    if isinstance(x[1], list):
-        check_dim(x[1], s.sizes)
-    most = len(s.params) if x[0] == "param" else None
-    if most is not None and (isinstance(x[1], bool) or not isinstance(x[1], int) or not 0 <= x[1] < most):
-        return False
-    return isinstance(x[1], (int, float, str, list))
+    match x:
+        case ["param" | "device", int() as place]:
+            return not isinstance(place, bool) and place >= 0 and (x[0] == "device" or place < len(s.params))
+        case ["size", str() as name]:
+            return name in s.sizes
+        case ["shared", dim]:
+            return _is_dim(dim, s)
+        case ["scalar", [str() as of, int() | float()]]:
+            return of in SCALAR_DTYPES
+    return False
 
 
 def _is_memory(x: Any, s: Signature) -> bool:
