@@ -306,7 +306,7 @@ def test_a_wrong_result_is_status_5_and_not_written(cli: Cli, tmp_path: Path, mo
             2,
             ["the image is 5 x 6 x 3 of uint8", "uint8[height, width, 1]"],
         ),
-        (["total", "a.png"], 2, ["does not take one image"]),
+        (["total", "a.png"], 2, ["the image is 5 x 6 of uint8"]),
         (["brighten", "a.png", "--target", "opencl -device=nosuch"], 6, ["no OpenCL device matches"]),
     ],
 )

@@ -175,7 +175,7 @@ def test_nothing_that_works_is_status_3(cli: Cli, asked: dict[str, Any]) -> None
         (["brighten", "--size", "height=-4"], 2, ["a size is a whole number >= 1"]),
         (["brighten", "--input", "missing.png"], 2, ["missing.png", "No such file"]),
         (["brighten", "--input", "a.png", "--size", "height=4"], 2, ["the image sets the sizes"]),
-        (["total", "--input", "a.npy"], 2, ["does not take one image", "float32[rows, 4]"]),
+        (["total", "--input", "a.npy"], 2, ["the image is 5 x 6 of uint8", "float32[rows, 4]"]),
         (["brighten", "--input", "a.npy", "--param", "channels=2"], 2, ["the image is 5 x 6 x 3 of uint8"]),
         (["brighten", "--records", "file/records"], 4, ["records", "cannot be written", "Not a directory"]),
         (["total"], 2, ["rows"]),

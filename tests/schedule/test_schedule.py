@@ -408,7 +408,7 @@ def test_a_stage_may_be_called_like_its_axis() -> None:
 
 
 def test_names_cannot_break_out_of_printed_python() -> None:
-    name = 'x"]; raise SystemExit; s["\n'
+    name = 'x"]; raise SystemExit; s["'
     a = te.placeholder((4,), name="A")
     b = te.compute((4,), lambda i: a[i] + 1, name=name)
     s = create_schedule(b)
