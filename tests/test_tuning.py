@@ -87,7 +87,8 @@ def test_records_of_another_shape_prime_the_model(tuned, blur, tmp_path):
         return "\n".join(result.notes)
 
     said = notes()
-    assert "primed with 7 trials of 1 other shape; features of 1 of them were computed anew" in said
+    assert "primed with 6 trials of 1 other shape" in said
+    assert "no features of this version: 1" in said
     assert "primed" not in notes(transfer=False)
     assert "primed" not in notes(model="none")
 
@@ -218,7 +219,7 @@ def test_opencl_tunes_and_builds(blur, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"trials": -1}, UsageError, "-1 is not a number of trials"),
+        ({"trials": -1}, UsageError, "-1 is not 0 or more"),
         ({"trials": None}, UsageError, "neither trials nor budget_s"),
         ({"budget_s": 0}, UsageError, "0 is not more than 0"),
         ({"strategy": "guidde"}, UsageError, "guided"),

@@ -212,10 +212,12 @@ class RecordLog:
                     yield Place(self.path, number), whole[first:at]
             number += whole.count(b"\n", counted)
             start, rest = file.tell() - len(block) + end, block[end:]
-        seen.append(number)
-        if rest:  # a torn last line, or one that is being written
+        last: list[tuple[Place, bytes]] = []
+        if rest:  # a torn last line, of whatever workload, or one that is being written
             file.seek(start)
-            yield from ((place, line) for place, line in self._lines(file, number, start) if wanted in line)
+            last = list(self._lines(file, number, start))
+        seen.append(number + len(last))
+        yield from ((place, line) for place, line in last if wanted in line or not line.endswith(b"\n"))
 
     def _lines(self, file: BinaryIO, number: int = 0, start: int = 0) -> Iterator[tuple[Place, bytes]]:
         """Lines with their ends; only the last may have none. Over-long ones come shortened, but too long.

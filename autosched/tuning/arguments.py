@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +41,20 @@ def check_options(
     expect(progress, "a function of events, True or False", is_listener, "tune(progress=..)")
 
 
-def check_positive(function: str, **limits: float | None) -> None:
+def check_positive(function: str, or_zero: Collection[str] = (), **limits: float | None) -> None:
     """Raise UsageError for a limit of a function that is given, and is no number above 0: of seconds where its
-    name ends in `_s`, else a whole one."""
+    name ends in `_s`, else a whole one. Those named in `or_zero` may be 0."""
     for name, value in limits.items():
         if value is None:
             continue
         asked, is_time = f"{function}({name}={value!r:.40})", name.endswith("_s")
         kind = numbers.Real if is_time else numbers.Integral
-        legal = "seconds, more than 0" if is_time else "a whole number, more than 0"
+        least = "0 or more" if name in or_zero else "more than 0"
+        legal = f"{'seconds' if is_time else 'a whole number'}, {least}"
         if isinstance(value, bool) or not isinstance(value, kind):
             raise UsageTypeError(f"{value!r:.40} is no {'time' if is_time else 'count'}", asked=asked, legal=legal)
-        if not value > 0:
-            raise UsageError(f"{value} is not more than 0", asked=asked, legal=legal)
+        if not (value > 0 or (value == 0 and name in or_zero)):
+            raise UsageError(f"{value} is not {least}", asked=asked, legal=legal)
 
 
 def plain(value: Any) -> Any:

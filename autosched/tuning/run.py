@@ -111,9 +111,7 @@ def tune(
     for the target, MeasureError when not even the default schedule runs. Ctrl-C ends the run with
     what was found so far and `interrupted` set; every finished trial is in the log.
     """
-    if trials != 0 or isinstance(trials, bool):
-        check_positive("tune", trials=trials)
-    check_positive("tune", budget_s=budget_s, patience=patience)
+    check_positive("tune", or_zero=("trials",), trials=trials, budget_s=budget_s, patience=patience)
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
     workload = as_workload(what)

@@ -31,7 +31,7 @@ from edges import (
 )
 from index_fuzz import values
 
-from autosched.codegen.signature import _DIM_OPS
+from autosched.ir.dims import _DIM_OPS
 from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype, promote
 from autosched.ir.evaluate import evaluate, evaluate_float
 from autosched.ir.expr import (

@@ -188,7 +188,7 @@ def elementwise(apply, shape=(100, 60), target: Target = CPU) -> dict[str, float
 
 def test_lanes_that_are_loaded_for_themselves() -> None:
     """Strides up to 4 come as wide loads and shuffles, columns of a matrix and looked-up elements do not."""
-    a, at = te.placeholder((64, 64), name="a"), te.placeholder((16,), "int32", name="at")
+    a, at = te.placeholder((64, 80), name="a"), te.placeholder((16,), "int32", name="at")
 
     def gathered(read) -> float:
         w = Workload("t", (a, at, te.compute((16, 16), read, name="b")))
