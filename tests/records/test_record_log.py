@@ -497,7 +497,7 @@ def test_only_the_lines_of_a_key_are_decoded(tmp_path, make_record, monkeypatch,
     assert [p.line for p in found.problems] == [13, 18]
     assert "torn last line" in found.problems[-1].reason
     assert all(b"key1" in line for line in decoded)
-    assert found.others == 10
+    assert found.others == 11
     assert log.read("key").records == () and log.read("nothing").others == 17
     everything = log.read()
     assert [r for r in everything.records if r.key == "key1"] == list(found.records)
