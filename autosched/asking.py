@@ -60,7 +60,7 @@ class Asked:
 
 
 def ask_and_tell(
-    what: Workload | WorkloadFunction,
+    what: Workload | WorkloadFunction[...],
     target: TargetLike = None,
     *,
     space: str = "",

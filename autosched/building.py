@@ -55,7 +55,7 @@ __all__ = ["Plan", "as_workload", "build", "plan", "search_space"]
 T = TypeVar("T")
 
 #: what can be compiled to one function
-Buildable = Workload | WorkloadFunction | Schedule | PrimFunc | Function
+Buildable = Workload | WorkloadFunction[...] | Schedule | PrimFunc | Function
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Plan:
         module.provenance["verified"] = f"not on this machine: {done}" if wrong is None else done
 
 
-def as_workload(what: T | WorkloadFunction | str) -> T | Workload:
+def as_workload(what: T | WorkloadFunction[...] | str) -> T | Workload:
     """The workload itself; a workload function called with its defaults; or the same by name, such as `box_blur` or
     `file.py:function`. Raises WorkloadError for a name that nothing has."""
     if isinstance(what, str):
@@ -123,7 +123,7 @@ def as_workload(what: T | WorkloadFunction | str) -> T | Workload:
 
 
 def search_space(
-    what: Workload | WorkloadFunction | str,
+    what: Workload | WorkloadFunction[...] | str,
     target: TargetLike = None,
     *,
     sizes: dict[str, int] | None = None,
@@ -270,7 +270,7 @@ def _build_lowered(f: Function, to: Target) -> Module:
 
 
 def plan(
-    what: Workload | WorkloadFunction | Schedule | PrimFunc | str,
+    what: Workload | WorkloadFunction[...] | Schedule | PrimFunc | str,
     target: TargetLike = None,
     *,
     args: Sequence[Tensor] | None = None,

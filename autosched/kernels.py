@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from autosched.errors import BuildError, UsageError
 from autosched.front import tune
 from autosched.measure.protocol import MeasureOptions
 from autosched.raw.backend import compile_kernel
-from autosched.raw.kernel import RawKernel, RawKernelFunction, make_kernel
+from autosched.raw.kernel import Answer, KernelOptions, RawKernel, RawKernelFunction, make_kernel
 from autosched.raw.objective import Metrics
 from autosched.records import Record, RecordLog, is_own, ranked, read_workload, trials
 from autosched.runtime import load
@@ -161,7 +161,7 @@ def tune_kernel(
     arguments: Sequence[Any],
     tune_params: Mapping[str, Any],
     *,
-    answer: Any = None,
+    answer: Answer = None,
     strategy: str = DEFAULT,
     trials: int | None = None,
     budget_s: float | None = None,
@@ -171,7 +171,7 @@ def tune_kernel(
     target: TargetLike = None,
     measure: MeasureOptions | None = None,
     progress: Callable[[Event], None] | bool | None = None,
-    **kernel: Any,
+    **kernel: Unpack[KernelOptions],
 ) -> TunedKernel:
     """Find the fastest values of a kernel's `#define` parameters. The arguments are Kernel Tuner's:
 
@@ -227,7 +227,7 @@ def _tried(kernel: RawKernel, target: Target, found: TuneResult) -> list[Record]
 
 
 def build_kernel(
-    kernel: RawKernel | RawKernelFunction,
+    kernel: RawKernel | RawKernelFunction[...],
     params: Mapping[str, Any] | None = None,
     *,
     target: TargetLike = None,
@@ -265,7 +265,7 @@ def run_kernel(
     params: Mapping[str, Any],
     *,
     target: TargetLike = None,
-    **kernel: Any,
+    **kernel: Unpack[KernelOptions],
 ) -> list[Any]:
     """Compile and run a kernel once at these parameters: the arguments as it leaves them. For unit tests.
 

@@ -24,7 +24,7 @@ __all__ = ["Finding", "sanitize"]
 
 
 def sanitize(
-    what: Workload | WorkloadFunction | Schedule | Lowered | Function,
+    what: Workload | WorkloadFunction[...] | Schedule | Lowered | Function,
     *inputs: np.ndarray,
     target: str | Target = "llvm",
     args: Sequence[Tensor] | None = None,

@@ -72,7 +72,7 @@ def _workloads() -> Listing:
     return found
 
 
-def _points(function: WorkloadFunction) -> dict[str, str]:
+def _points(function: WorkloadFunction[...]) -> dict[str, str]:
     """What the templates leave to tuning, for each kind of target, at the workload's own parameters and sizes.
 
     Nothing is lowered, which would take seconds for all workloads: of the valid points this is the most

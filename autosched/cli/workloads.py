@@ -60,13 +60,13 @@ def choose_tunable(args: argparse.Namespace, image: np.ndarray[Any, Any] | None 
     return found
 
 
-def image_parameters(function: WorkloadFunction, image: np.ndarray[Any, Any]) -> dict[str, Any]:
+def image_parameters(function: WorkloadFunction[...], image: np.ndarray[Any, Any]) -> dict[str, Any]:
     """`channels` and `dtype` of a (height, width, channels) array, as far as the workload asks for them."""
     found = {"channels": image.shape[-1], "dtype": image.dtype.name}
     return {name: value for name, value in found.items() if name in function.parameters}
 
 
-def _convert(function: WorkloadFunction, name: str, text: str) -> Any:
+def _convert(function: WorkloadFunction[...], name: str, text: str) -> Any:
     """The text as the type of the parameter's default."""
     parameters = function.parameters
     asked = f"--param {name}={text}"

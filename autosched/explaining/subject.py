@@ -38,7 +38,7 @@ __all__ = ["Explainable", "Subject", "means_record", "subject_of"]
 
 #: what can be explained: a record, its id or the beginning of it, its place (`FILE.jsonl`, `FILE.jsonl:LINE`), a
 #: workload or its name, for its best record, or a schedule
-Explainable = Record | Workload | WorkloadFunction | RawKernel | Schedule | str | os.PathLike[str]
+Explainable = Record | Workload | WorkloadFunction[...] | RawKernel | Schedule | str | os.PathLike[str]
 
 #: Records that an error lists.
 _LISTED = 10

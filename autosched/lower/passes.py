@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from autosched.errors import UsageError
 from autosched.ir.module import IRModule
@@ -99,9 +99,46 @@ class Pass:
         return f"Pass({self.info.name}, opt_level={self.info.opt_level})"
 
 
+class _Decorator(Protocol):
+    @overload
+    def __call__(self, what: type[object]) -> Callable[..., Pass]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, what: Callable[..., object]) -> Pass: ...
+
+
+class _PassMaker(Protocol):
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a class is callable, too: the first that fits counts
+        self,
+        pass_func: type[object],
+        opt_level: int = 0,
+        name: str | None = None,
+        required: Iterable[str] = (),
+        traceable: bool = False,
+    ) -> Callable[..., Pass]: ...
+    @overload
+    def __call__(
+        self,
+        pass_func: Callable[..., object],
+        opt_level: int = 0,
+        name: str | None = None,
+        required: Iterable[str] = (),
+        traceable: bool = False,
+    ) -> Pass: ...
+    @overload
+    def __call__(
+        self,
+        pass_func: None = None,
+        opt_level: int = 0,
+        name: str | None = None,
+        required: Iterable[str] = (),
+        traceable: bool = False,
+    ) -> _Decorator: ...
+
+
 def _pass_maker(
     wrap: Callable[[Callable[..., Any], str], Callable[[IRModule, PassContext], IRModule]],
-) -> Callable[..., Any]:
+) -> _PassMaker:
     def make(
         pass_func: Callable[..., Any] | None = None,
         opt_level: int = 0,

@@ -8,13 +8,14 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeAlias, TypedDict, overload
 
 import numpy as np
 
 from autosched.errors import UsageError, WorkloadError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, variables
+from autosched.ir.functions_of import FunctionOf
 from autosched.ir.visit import substitute
 from autosched.measure.verify import poison as fill_with_nonsense
 from autosched.raw.backend import split_options
@@ -30,9 +31,10 @@ from autosched.space.workload import WorkloadFunction
 from autosched.target import Target
 from autosched.te.rounding import EXACT, Rounding
 
-__all__ = ["RawKernel", "RawKernelFunction", "make_kernel", "raw_kernel"]
+__all__ = ["Answer", "KernelOptions", "RawKernel", "RawKernelFunction", "make_kernel", "raw_kernel"]
 
 Array = np.ndarray[Any, Any]
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +170,31 @@ class RawKernel:
         return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.params.items())})"
 
 
+#: what the arguments must be afterwards; see `tune_kernel`
+Answer: TypeAlias = Sequence[Any] | Mapping[str, Any] | Array | FunctionOf[Any, object] | None
+#: says whether a result is right: (answer, result, atol) -> bool
+Verify: TypeAlias = FunctionOf[Any, object]
+
+
+class KernelOptions(TypedDict, total=False):
+    """What `tune_kernel`, `run_kernel` and `build_kernel` take of a kernel by name; see `tune_kernel`."""
+
+    lang: str | None
+    grid_div_x: Any
+    grid_div_y: Any
+    grid_div_z: Any
+    block_size_names: Sequence[str] | None
+    restrictions: Any
+    atol: float | None
+    rtol: float | None
+    compiler_options: Sequence[str] | str | None
+    poison: bool
+    verify: Verify | None
+    metrics: Mapping[str, str | Callable[[dict[str, Any]], Any]] | None
+    objective: str
+    objective_higher_is_better: bool | None
+
+
 def make_kernel(
     kernel_name: str,
     kernel_source: str | Path,
@@ -181,13 +208,13 @@ def make_kernel(
     grid_div_z: Any = None,
     block_size_names: Sequence[str] | None = None,
     restrictions: Any = None,
-    answer: Any = None,
+    answer: Answer = None,
     atol: float | None = None,
     rtol: float | None = None,
     compiler_options: Sequence[str] | str | None = None,
     poison: bool = False,
-    verify: Callable[..., Any] | None = None,
-    metrics: Mapping[str, Any] | None = None,
+    verify: Verify | None = None,
+    metrics: Mapping[str, str | Callable[[dict[str, Any]], Any]] | None = None,
     objective: str = "time",
     objective_higher_is_better: bool | None = None,
     params: dict[str, Any] | None = None,
@@ -414,14 +441,14 @@ def _warn_of_unused(spec: KernelSpec) -> None:
             warnings.warn(text, UserWarning, stacklevel=4)
 
 
-class RawKernelFunction(WorkloadFunction):
+class RawKernelFunction(WorkloadFunction[P]):
     """What `@raw_kernel` makes of a function; call it with the function's parameters."""
 
-    def __init__(self, fn: Callable[..., Any], common: dict[str, Any]) -> None:
+    def __init__(self, fn: Callable[P, object], common: dict[str, Any]) -> None:
         super().__init__(fn, None)
         self.common = common
 
-    def __call__(self, *args: Any, **kwargs: Any) -> RawKernel:  # type: ignore[override]
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> RawKernel:  # type: ignore[override]
         arguments, given = self.called(args, kwargs)
         if not isinstance(given, Mapping):
             raise WorkloadError(
@@ -440,7 +467,11 @@ class RawKernelFunction(WorkloadFunction):
         return f"<raw kernel {self.name}>"
 
 
-def raw_kernel(fn: Callable[..., Any] | None = None, **common: Any) -> Any:
+@overload
+def raw_kernel(fn: Callable[P, object], **common: Any) -> RawKernelFunction[P]: ...
+@overload
+def raw_kernel(fn: None = None, **common: Any) -> Callable[[Callable[P, object]], RawKernelFunction[P]]: ...
+def raw_kernel(fn: Callable[..., object] | None = None, **common: Any) -> Any:
     """Declare a kernel for `python -m autosched tune FILE.py:NAME`: a function that returns the arguments of
     `tune_kernel` as a dictionary. Its own parameters are what `--param` sets.
 

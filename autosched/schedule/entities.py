@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from autosched.errors import NoValueYet, ScheduleError, UsageError, UsageTypeError, asked_at
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, as_expr, compare, const, floormod, logical_and, logical_or
+from autosched.ir.functions_of import FunctionOf
 from autosched.schedule.candidates import marks, orders, powers_of_two, split_sizes
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.stage import Loop
@@ -153,6 +154,20 @@ class Annotate:
             self.schedule.constrain(compare("eq", left, 0), reason)
 
 
+#: says which values may be together; of each that it was registered for, one argument
+Filter: TypeAlias = FunctionOf[Any, object]
+
+
+class SplitBy(TypedDict, total=False):
+    """What `Schedule.define_split` takes by name."""
+
+    num_outputs: int
+    max_factor: int | None
+    filter: Callable[[Split], object] | None
+    candidate: Sequence[Sequence[int]]
+    no_tail: bool | None
+
+
 # -- definitions ----------------------------------------------------------------------------------------
 
 
@@ -181,7 +196,7 @@ def split(
     policy: str = "factors",
     num_outputs: int = 2,
     max_factor: int | None = None,
-    filter: Callable[[Split], Any] | None = None,
+    filter: Callable[[Split], object] | None = None,
     candidate: Sequence[Sequence[int]] = (),
     no_tail: bool | None = None,
 ) -> Split:
@@ -299,7 +314,7 @@ def _names(value: Sequence[Sequence[Any]]) -> list[list[str]]:
 # -- filters --------------------------------------------------------------------------------------------
 
 
-def multi_filter(s: Schedule, names: Sequence[str], fn: Callable[..., Any], reason: str = "") -> None:
+def multi_filter(s: Schedule, names: Sequence[str], fn: Filter, reason: str = "") -> None:
     """See `Schedule.multi_filter`."""
     call = f"multi_filter({list(names)!r})"
     known = {**{k: v.var for k, v in s.knobs.items()}, **s.choices_made, **s.entities}
@@ -309,7 +324,7 @@ def multi_filter(s: Schedule, names: Sequence[str], fn: Callable[..., Any], reas
     _restrict(s, call, [known[n] for n in names], fn, reason or f"the filter of {', '.join(names)}")
 
 
-def _restrict(s: Schedule, call: str, what: Sequence[Any], fn: Callable[..., Any], reason: str) -> None:
+def _restrict(s: Schedule, call: str, what: Sequence[Any], fn: Filter, reason: str) -> None:
     """Allow only what a function of entities and knobs passes: as expressions if it makes such of them, else
     as the list of what passes."""
     knobs = list(dict.fromkeys(v for x in what for v in _open(x)))
@@ -363,7 +378,7 @@ def _bound(what: Sequence[Any], chosen: Sequence[Any]) -> tuple[dict[Expr, int],
     return values, given
 
 
-def _asked(call: str, fn: Callable[..., Any], given: Sequence[Any]) -> bool:
+def _asked(call: str, fn: Filter, given: Sequence[Any]) -> bool:
     try:
         return bool(fn(*given))
     except Exception as error:
@@ -372,7 +387,7 @@ def _asked(call: str, fn: Callable[..., Any], given: Sequence[Any]) -> bool:
         raise _error(call, why, "a function that returns whether they may be") from error
 
 
-def _symbolic(what: Sequence[Any], fn: Callable[..., Any]) -> list[Expr]:
+def _symbolic(what: Sequence[Any], fn: Filter) -> list[Expr]:
     """The comparisons that a filter makes of open knobs; none where it needs numbers."""
     try:
         result = fn(*what)
@@ -389,9 +404,7 @@ def _conjuncts(e: Expr) -> list[Expr]:
     return [e] if e.op in _COMPARISONS else []
 
 
-def _agree(
-    s: Schedule, call: str, what: Sequence[Any], fn: Callable[..., Any], conditions: list[Expr], count: int
-) -> bool:
+def _agree(s: Schedule, call: str, what: Sequence[Any], fn: Filter, conditions: list[Expr], count: int) -> bool:
     """Whether expressions say what the function does, and something passes. `and` and `or` of Python lose
     parts of a condition."""
     if count <= CHECKED:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 from autosched.errors import RecordError, ScheduleError, UsageError, UsageTypeError, asked_at, expect
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.node import Unique
 from autosched.schedule import entities, lints, meaning
 from autosched.schedule.copying import copied
+from autosched.schedule.entities import Filter, SplitBy
 from autosched.schedule.groups import Group
 from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal
@@ -401,7 +402,7 @@ class Schedule:
         self.trace.append(Instruction("define_knob", "", (name, list(listed))))
         return knob.var
 
-    def define_split(self, name: str, loop: Any, policy: str = "factors", **options: Any) -> entities.Split:
+    def define_split(self, name: str, loop: Any, policy: str = "factors", **options: Unpack[SplitBy]) -> entities.Split:
         """How to split a loop, left to tuning: `.size` is (-1, NAME_1, ..), `.apply(stage, loop)` does it.
 
         loop:     a loop, an axis, or a number of iterations
@@ -439,11 +440,10 @@ class Schedule:
         """
         return entities.define(self, "annotate", name, loops, policy, **options)
 
-    def multi_filter(self, names: Sequence[str], fn: Callable[..., Any], reason: str = "") -> None:
+    def multi_filter(self, names: Sequence[str], fn: Filter, reason: str = "") -> None:
         """Allow only candidates for which `fn` is true of the entities and knobs of these names.
 
-        It is called with what stands for open values; where it returns a comparison, that is a constraint.
-        Else it is asked about all combinations of numbers.
+        Called with what stands for open values: a comparison is a constraint, else it is asked about all combinations.
         """
         entities.multi_filter(self, names, fn, reason)
 

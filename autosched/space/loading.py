@@ -54,11 +54,11 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
-def _workloads_in(path: Path) -> dict[str, WorkloadFunction]:
+def _workloads_in(path: Path) -> dict[str, WorkloadFunction[...]]:
     return _workloads_of(_load(path))
 
 
-def _workloads_of(module: ModuleType) -> dict[str, WorkloadFunction]:
+def _workloads_of(module: ModuleType) -> dict[str, WorkloadFunction[...]]:
     return {w.name: w for w in vars(module).values() if isinstance(w, WorkloadFunction)}
 
 
@@ -67,9 +67,9 @@ def list_workloads(explicit: str | Path | None = None) -> dict[str, Path]:
     return {name: path for name, (path, _) in all_workloads(explicit).items()}
 
 
-def all_workloads(explicit: str | Path | None = None) -> dict[str, tuple[Path, WorkloadFunction]]:
+def all_workloads(explicit: str | Path | None = None) -> dict[str, tuple[Path, WorkloadFunction[...]]]:
     """Name of each workload that can be found, its file, and the workload. Files that fail to load are left out."""
-    found: dict[str, tuple[Path, WorkloadFunction]] = {}
+    found: dict[str, tuple[Path, WorkloadFunction[...]]] = {}
     for folder in search_space_folders(explicit):
         for path in sorted(folder.glob("*.py")):
             try:
@@ -81,7 +81,7 @@ def all_workloads(explicit: str | Path | None = None) -> dict[str, tuple[Path, W
     return found
 
 
-def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunction:
+def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunction[...]:
     """The workload called `spec`, or `file.py:function` (`file.py` if there is only one in it).
 
     Raises WorkloadError with near names when there is none.
@@ -110,7 +110,7 @@ def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunc
     )
 
 
-def _from_file(path: Path, function: str, asked: str) -> WorkloadFunction:
+def _from_file(path: Path, function: str, asked: str) -> WorkloadFunction[...]:
     if not path.is_file():
         raise WorkloadError("no such file", asked=str(path), legal="file.py:function, or the name of a workload")
     module = _load(path)

@@ -15,7 +15,7 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -32,6 +32,10 @@ from autosched.te.rounding import Rounding, roundings
 from autosched.te.tensor import PlaceholderOp, Tensor
 
 __all__ = ["GPU", "MAX_FORKS", "Template", "Workload", "WorkloadFunction", "template", "workload"]
+
+P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., object])
+Array = np.ndarray[Any, Any]
 
 #: in a template's place for a target: every kind whose loops are bound to work-groups and work-items
 GPU = "gpu"
@@ -72,11 +76,11 @@ class Template:
         self.fn(s, target) if wants_target else self.fn(s)
 
 
-class WorkloadFunction:
+class WorkloadFunction(Generic[P]):
     """What `@workload` makes of a function; call it with the function's parameters."""
 
     def __init__(
-        self, fn: Callable[..., Any], inputs: Callable[..., Sequence[np.ndarray]] | None, strict: bool = False
+        self, fn: Callable[P, object], inputs: Callable[..., Sequence[Array]] | None, strict: bool = False
     ) -> None:
         self.fn = fn
         self.strict = strict
@@ -91,7 +95,7 @@ class WorkloadFunction:
         """The function's parameters and their defaults."""
         return {p.name: p.default for p in inspect.signature(self.fn).parameters.values()}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Workload:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Workload:
         arguments, tensors = self.called(args, kwargs)
         listed = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
         if not listed or not all(isinstance(t, Tensor) for t in listed):
@@ -135,7 +139,7 @@ class Workload:
     name: str
     args: tuple[Tensor, ...]
     params: dict[str, Any] = field(default_factory=dict)
-    function: WorkloadFunction | None = None
+    function: WorkloadFunction[...] | None = None
     strict: bool = False
 
     @cached_property
@@ -182,7 +186,7 @@ class Workload:
     def size_names(self) -> tuple[str, ...]:
         return tuple(self.size_variables())
 
-    def sizes_of(self, inputs: Sequence[np.ndarray]) -> dict[str, int]:
+    def sizes_of(self, inputs: Sequence[Array]) -> dict[str, int]:
         """The symbolic sizes that these input arrays stand for, where one dimension tells a size: `h`, or `h + 2`."""
         sizes: dict[str, int] = {}
         derived: dict[str, int] = {}
@@ -212,7 +216,7 @@ class Workload:
         defaults = {} if own is None else {p.name: p.default for p in inspect.signature(own).parameters.values()}
         return {n: defaults[n] for n in self.size_names() if isinstance(defaults.get(n), int)}
 
-    def sample_inputs(self, sizes: dict[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
+    def sample_inputs(self, sizes: dict[str, int] | None = None, seed: int = 0) -> list[Array]:
         """Arrays to tune on: the workload's own `inputs`, or small random integers of these sizes; what is used as
         an index is one of what it looks up. Raises WorkloadError for a size that is not known, and MemoryError."""
         self._check_sizes(sizes)
@@ -234,7 +238,7 @@ class Workload:
             if name not in names and (self.function is None or self.function.inputs is None):
                 raise WorkloadError(f"it has no size {name!r}", asked=asked, legal=legal)
 
-    def reference(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def reference(self, inputs: Sequence[Array]) -> list[Array]:
         """What the outputs must be, computed with NumPy from the definition."""
         expect(inputs, "a list of arrays", isinstance(inputs, (list, tuple)), f"{self.name}.reference(inputs)")
         return reference(self.args, inputs)
@@ -262,7 +266,7 @@ class Workload:
     def objective(self) -> None:
         """The time."""
 
-    def initial(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray | None]:
+    def initial(self, inputs: Sequence[Array]) -> list[Array | None]:
         """Every output is overwritten."""
         return [None] * len(self.outputs)
 
@@ -307,10 +311,16 @@ class Workload:
         return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.params.items())})"
 
 
+@overload
+def workload(fn: Callable[P, object]) -> WorkloadFunction[P]: ...
+@overload
 def workload(
-    fn: Callable[..., Any] | None = None,
+    fn: None = None, *, inputs: Callable[..., Sequence[Array]] | None = None, strict: bool = False
+) -> Callable[[Callable[P, object]], WorkloadFunction[P]]: ...
+def workload(
+    fn: Callable[..., object] | None = None,
     *,
-    inputs: Callable[..., Sequence[np.ndarray]] | None = None,
+    inputs: Callable[..., Sequence[Array]] | None = None,
     strict: bool = False,
 ) -> Any:
     """Make a function that returns tensors into a workload.
@@ -320,16 +330,14 @@ def workload(
     """
     expect(inputs, "a function that returns arrays", callable(inputs) or inputs is None, "@workload(inputs=..)")
 
-    def made(f: Any) -> WorkloadFunction:
+    def made(f: Callable[..., object]) -> WorkloadFunction[...]:
         expect(f, "a function with a name", hasattr(f, "__name__") and callable(f), "@workload")
         return WorkloadFunction(f, inputs, strict)
 
     return made if fn is None else made(fn)
 
 
-def template(
-    of: WorkloadFunction, *, target: str = "llvm", max_forks: int = MAX_FORKS
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def template(of: WorkloadFunction[...], *, target: str = "llvm", max_forks: int = MAX_FORKS) -> Callable[[F], F]:
     """Register a hand-written schedule with knobs for a workload on a kind of target: `llvm`, `opencl`,
     `cuda`, or `gpu` for both of the last two.
 
@@ -340,7 +348,7 @@ def template(
     if not isinstance(of, WorkloadFunction):
         raise WorkloadError(f"{of!r} is not a workload", asked="@template", legal="the function under @workload")
 
-    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def register(fn: F) -> F:
         expect(fn, "a function of a schedule", hasattr(fn, "__name__") and callable(fn), "@template")
         if target not in (*KINDS, GPU):
             raise WorkloadError(

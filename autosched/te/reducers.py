@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, overload
 
 from autosched.errors import UsageError, UsageTypeError
 from autosched.ir import expr as ir
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, as_expr, variables
+from autosched.ir.functions_of import FunctionOf
 from autosched.ir.visit import post_order
 from autosched.te.reduction import BUILT_IN, Combiner, Reduction
 from autosched.te.tensor import IterVar
@@ -17,9 +18,30 @@ from autosched.te.tensor import IterVar
 __all__ = ["all", "any", "argmax", "argmin", "comm_reducer", "max", "min", "prod", "sum"]
 
 
+class Reducer(Protocol):
+    """What `comm_reducer` returns: a tuple of expressions for a tuple, an expression for an expression."""
+
+    @property
+    def __name__(self) -> str: ...
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a tuple is an object, too: the first that fits counts
+        self,
+        expr: tuple[object, ...] | list[Any],
+        *more: object,
+        axis: object = None,
+        where: object = None,
+        init: object = None,
+    ) -> tuple[Expr, ...]: ...
+    @overload
+    def __call__(
+        self, expr: object, *more: object, axis: object = None, where: object = None, init: object = None
+    ) -> Expr: ...
+
+
 def comm_reducer(
-    fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
-) -> Callable[..., Any]:
+    fcombine: Callable[[Any, Any], object], fidentity: FunctionOf[DType, object], name: str = "reduce"
+) -> Reducer:
     """A reduction of one's own: `reducer(expr, axis, where=None, init=None)`.
 
     `fcombine(x, y)` makes one value of two; `fidentity(dtype)` is the constant that changes
@@ -247,7 +269,8 @@ def _arg(name: str, beats: Callable[[Expr, Expr], Expr], worst: Callable[[DType]
         place = as_expr(index)
         if not place.dtype.is_integer:
             raise UsageTypeError(f"index {place!r} is a {place.dtype}", asked=f"te.{name}", legal="(index, value)")
-        return pairs((place, value), axis, where, init)
+        position, extreme = pairs((place, value), axis, where, init)
+        return position, extreme
 
     reduce.__name__ = name
     reduce.__doc__ = f"""The pair (index, value) at `{name}` over the reduce axes: `te.{name}((index, value), axis=k)`.

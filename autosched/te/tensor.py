@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, overload
 
 from autosched.errors import UsageError, UsageTypeError, expect
 from autosched.ir.dtype import DType
@@ -27,6 +27,7 @@ from autosched.ir.expr import (
     var,
     variables,
 )
+from autosched.ir.functions_of import FunctionOf
 from autosched.ir.names import checked_name
 from autosched.ir.node import Unique
 from autosched.ir.range import Range
@@ -388,22 +389,32 @@ def _as_shape(shape: object) -> tuple[object, ...]:
     return tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, Expr) else (shape,)
 
 
-#: a function of the axes: written out by their number, so that type checkers know what `i` and `j` of a lambda are
-Formula: TypeAlias = (
-    Callable[[], object]
-    | Callable[[Expr], object]
-    | Callable[[Expr, Expr], object]
-    | Callable[[Expr, Expr, Expr], object]
-    | Callable[[Expr, Expr, Expr, Expr], object]
-    | Callable[[Expr, Expr, Expr, Expr, Expr], object]
-    | Callable[[*tuple[Expr, ...]], object]
-    | Callable[..., object]
-)
+Value = TypeVar("Value")
+#: a function of the axes, whatever it returns
+Formula: TypeAlias = FunctionOf[Expr, Value]
 
 
+@overload
+def compute(  # type: ignore[overload-overlap]  # a tuple is an object, too: the first that fits counts
+    shape: object,
+    fcompute: Formula[tuple[object, ...]],
+    name: str = "compute",
+    tag: str = "",
+    attrs: dict[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> tuple[Tensor, ...]: ...
+@overload
 def compute(
     shape: object,
-    fcompute: Formula,
+    fcompute: Formula[object],
+    name: str = "compute",
+    tag: str = "",
+    attrs: dict[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Tensor: ...
+def compute(
+    shape: object,
+    fcompute: Formula[object],
     name: str = "compute",
     tag: str = "",
     attrs: dict[str, Any] | None = None,

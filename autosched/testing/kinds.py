@@ -24,7 +24,7 @@ __all__ = ["KINDS"]
 
 
 #: element-wise operations on two values at an index of a shape
-_ELEMENTWISE: tuple[Callable[[Expr, Expr, Sequence[Expr], Sequence[Expr]], object], ...] = (
+_ELEMENTWISE: tuple[Callable[[Expr, Expr, Sequence[Expr], Sequence[Expr]], Expr], ...] = (
     lambda x, y, i, shape: x + y,
     lambda x, y, i, shape: x - y,
     lambda x, y, i, shape: x * y,
@@ -216,7 +216,7 @@ def several(m: Maker) -> Tensor | None:
     a = m.pick()
     count, operations = m.rng.choice((2, 2, 3)), m.rng.sample(_ELEMENTWISE, 3)
 
-    def body(*i: Expr) -> object:
+    def body(*i: Expr) -> tuple[Expr, ...]:
         x = m.read(a, i)
         return tuple(f(x, const(k + 1, a.dtype), i, a.shape) for k, f in enumerate(operations[:count]))
 
@@ -231,7 +231,7 @@ def extreme(m: Maker) -> Tensor | None:
     if a.dtype.is_bool:
         return None
 
-    def body(*i: Expr) -> object:
+    def body(*i: Expr) -> tuple[Expr, ...]:
         return find(m.read(a, [*i[:axis], k, *i[axis:]]), axis=k)
 
     return m.together([*a.shape[:axis], *a.shape[axis + 1 :]], body, [MAX_ELEMENTS, m.size_of(a)])
@@ -254,7 +254,7 @@ def of_pairs(m: Maker) -> Tensor | None:
     pairs = te.comm_reducer(combine, lambda s, t: (const(identity[0], s), const(identity[1], t)), "pairs")
     k, begins, where = te.reduce_axis((0, a.shape[axis]), "k"), m.rng.random() < 0.4, m.rng.random() < 0.3
 
-    def body(*i: Expr) -> object:
+    def body(*i: Expr) -> tuple[Expr, ...]:
         x, first = m.read(a, [*i[:axis], k, *i[axis:]]), m.read(a, [*i[:axis], a.shape[axis] - 1, *i[axis:]])
         condition = te.floormod(k.var, 2) == 0 if where else None
         return pairs((x, x + 1), k, condition, (first, first) if begins else None)
@@ -270,7 +270,7 @@ def reduced_otherwise(m: Maker) -> Tensor | None:
     k = te.reduce_axis((0, a.shape[axis]), "k")
     either = te.comm_reducer(lambda x, y: x | y, lambda t: const(0, t), "either")
     added = te.comm_reducer(lambda x, y: y + x, lambda t: const(0, t), "added")
-    options = [te.any, te.all]
+    options: list[Callable[..., Expr]] = [te.any, te.all]
     if not a.dtype.is_bool:
         options += [te.sum, te.max, added]
     if a.dtype.is_integer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from autosched import te
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, as_expr, const, variables
-from autosched.te.tensor import Tensor
+from autosched.te.tensor import Formula, Tensor
 
 __all__ = ["LENGTHS", "MAX_ELEMENTS", "SPECIAL", "Maker", "clamp", "length_of"]
 
@@ -110,7 +110,7 @@ class Maker:
         return min(self.bound[t], 8.0) if self.bound[t] > 64 else self.bound[t]
 
     def stage(
-        self, shape: Sequence[object], body: Callable[..., object], bound: float, is_cast: bool = False
+        self, shape: Sequence[object], body: Formula[object], bound: float, is_cast: bool = False
     ) -> Tensor | None:
         """A new stage, unless it has too many elements or its float arithmetic could round."""
         if not self.fits(shape):
@@ -122,7 +122,9 @@ class Maker:
         self.bound[made] = bound
         return made
 
-    def together(self, shape: Sequence[object], body: Callable[..., object], bounds: Sequence[float]) -> Tensor | None:
+    def together(
+        self, shape: Sequence[object], body: Formula[tuple[object, ...]], bounds: Sequence[float]
+    ) -> Tensor | None:
         """New stages that are computed together; the last one is returned."""
         if not self.fits(shape):
             return None

@@ -10,7 +10,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr
@@ -24,7 +24,9 @@ from autosched.schedule.tails import GUARDED, has_room
 from autosched.target import Target
 from autosched.te.tensor import ComputeOp
 
-__all__ = ["OpenFactor", "Step", "alone", "fixed", "is_part", "legal_steps"]
+__all__ = ["Draw", "OpenFactor", "Step", "alone", "fixed", "is_part", "legal_steps"]
+
+T = TypeVar("T")
 
 FACTORS = (1, 2, 3, 4, 5, 8, 16)
 #: vector loops stay below this many lanes, unrolled ones below this many copies
@@ -58,14 +60,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class _Draw:
+class Draw:
     """Where chance comes from, and what it may choose."""
 
     rng: random.Random
     target: Target
     knobs: bool
 
-    def one(self, items: Sequence[Any]) -> Any:
+    def one(self, items: Sequence[T]) -> T | Any:
         return self.rng.choice(items) if items else None
 
 
@@ -118,7 +120,7 @@ def _hosted(s: Schedule, stage: Stage) -> list[Stage]:
 # -- proposals: one legal call of each primitive on a stage, or None --------------------------------
 
 
-def _split(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _split(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     loop = draw.one(_free(stage))
     if loop is None or len(stage.loops) > MAX_LOOPS:
         return None
@@ -135,7 +137,7 @@ def _split(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("split", stage.name, (loop.name,), options)
 
 
-def _split_into(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _split_into(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     loop = draw.one(_free(stage))
     if loop is None or len(stage.loops) > MAX_LOOPS - 1:
         return None
@@ -148,7 +150,7 @@ def _may_shift(stage: Stage, *loops: Loop) -> bool:
     return all(x.root is not None for x in loops) and not stage.reduce_axis and stage.scan_loop is None
 
 
-def _tile(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _tile(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     loops = _free(stage)
     if len(loops) < 2 or len(stage.loops) > MAX_LOOPS:
         return None
@@ -158,7 +160,7 @@ def _tile(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("tile", stage.name, (x.name, y.name, *factors), {"tail": "shift_inwards"} if shift else {})
 
 
-def _fuse(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _fuse(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     free = _free(stage)
     pairs = [
         (a, b)
@@ -172,32 +174,32 @@ def _fuse(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return None if pair is None else Step("fuse", stage.name, tuple(loop.name for loop in pair))
 
 
-def _reorder(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _reorder(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if len(stage.loops) < 2:
         return None
     chosen = draw.rng.sample(stage.loops, draw.rng.randint(2, len(stage.loops)))
     return Step("reorder", stage.name, tuple(loop.name for loop in chosen))
 
 
-def _parallel(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _parallel(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     loop = draw.one(alone(stage))
     return None if loop is None or draw.target.is_gpu_style else Step("parallel", stage.name, (loop.name,))
 
 
-def _vectorize(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _vectorize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     usable = [x for x in fixed(stage, MAX_LANES) if not s.attached_at(x)] if stage.scan_loop is None else []
     loop = draw.one([x for x in usable if not (x.is_reduce and stage.scatter_axes)])
     return None if loop is None else Step("vectorize", stage.name, (loop.name,))
 
 
-def _unroll(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _unroll(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if sum(x.kind == "unroll" for y in s.stages for x in y.loops) >= 2:
         return None
     loop = draw.one(fixed(stage, MAX_COPIES))
     return None if loop is None else Step("unroll", stage.name, (loop.name,))
 
 
-def _pragma(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _pragma(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     loop = draw.one(stage.loops)
     if loop is None or stage.scan_loop is not None:
         return None
@@ -208,14 +210,14 @@ def _pragma(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("pragma", stage.name, (loop.name, kind), {"pragma_value": value})
 
 
-def _prefetch(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _prefetch(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     read = [x for x in s.stages if x is not stage and x.attach.kind == "root" and s.depends_on(stage, x)]
     if not read or not stage.loops or any(x.fetches for x in s.stages):
         return None
     return Step("prefetch", stage.name, (draw.one(read).name, draw.one(stage.loops).name, draw.rng.choice(FACTORS)))
 
 
-def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _compute_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     hosts = [x for x in s.consumers(stage, deep=True) if x.attach.kind != "inline" and x.loops]
     scan = s.scans.step_of(stage)
     if scan is not None:
@@ -229,7 +231,7 @@ def _compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return None if loop is None or loop.kind == "vectorize" else Step("compute_at", stage.name, (host.name, loop.name))
 
 
-def _store_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _store_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     inner = stage.attach.loop
     if inner is None or inner not in inner.stage.loops or stage.store.loop is not None:
         return None
@@ -244,7 +246,7 @@ def _store_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return None if loop is None else Step("store_at", stage.name, (inner.stage.name, loop.name))
 
 
-def _reverse_compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _reverse_compute_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     pairs = [
         (x, loop)
         for x in s.reads(stage)
@@ -257,7 +259,7 @@ def _reverse_compute_at(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("reverse_compute_at", stage.name, (producer.name, loop.name))
 
 
-def _reverse_compute_inline(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _reverse_compute_inline(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     read = [x for x in s.reads(stage) if not x.is_placeholder and x.attach.kind != "inline"]
     if len(read) != 1 or read[0].reduce_axis or stage.attach.kind != "root" or read[0].attach.kind != "root":
         return None
@@ -273,7 +275,7 @@ def _follows(s: Schedule, stage: Stage, producer: Stage, action: str) -> bool:
     return True
 
 
-def _decompose_reduction(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _decompose_reduction(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if not stage.reduce_axis or stage.scatter_axes or is_part(s, stage) or stage.init is not None:
         return None
     first = next(i for i, x in enumerate(stage.loops) if x.is_reduce)
@@ -282,17 +284,17 @@ def _decompose_reduction(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("decompose_reduction", stage.name, (draw.rng.choice(stage.loops[outermost : first + 1]).name,))
 
 
-def _compute_inline(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _compute_inline(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     allowed = not stage.is_output and not stage.reduce_axis and not _hosted(s, stage)
     allowed = allowed and stage.scan_loop is None and not is_part(s, stage)
     return Step("compute_inline", stage.name) if allowed else None
 
 
-def _compute_root(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _compute_root(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     return None if stage.attach.kind == "root" else Step("compute_root", stage.name)
 
 
-def _cache_write(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _cache_write(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if stage.scan_loop is not None or stage.scatter_axes or len(s.stages) >= MAX_STAGES:
         return None
     whole = stage.attach.kind == "root" and s.scans.step_of(stage) is None and not is_part(s, stage)
@@ -306,7 +308,7 @@ def _cache_write(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("cache_write", stage.name, ("local",))
 
 
-def _cache_read(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _cache_read(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     tensor = draw.rng.choice(stage.op.outputs)
     readers = [x.name for x in s.readers(tensor) if x.scan_loop is None]
     if not readers or len(s.stages) >= MAX_STAGES:
@@ -315,7 +317,7 @@ def _cache_read(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("cache_read", stage.name, ("local", chosen), {"output": tensor.value_index})
 
 
-def _rfactor(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _rfactor(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     loops = [x for x in stage.loops if x.is_reduce]
     if not loops or stage.init is not None or len(s.stages) >= MAX_STAGES:
         return None
@@ -326,12 +328,12 @@ def _rfactor(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("rfactor", stage.name, (draw.rng.choice(loops).name,), options)
 
 
-def _set_scope(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _set_scope(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     fixed = stage.is_output or is_part(s, stage)
     return None if fixed else Step("set_scope", stage.name, (draw.rng.choice(("global", "local")),))
 
 
-def _storage_align(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _storage_align(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if stage.is_output or not stage.axis or stage.scan_loop is not None or s.scans.part(stage):
         return None
     axis = stage.roots[draw.rng.choice(stage.axis)].name
@@ -345,7 +347,7 @@ _LAYOUTS: tuple[Callable[..., list[Any]], ...] = (
 )
 
 
-def _transform_layout(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _transform_layout(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     untouched = not stage.relations and not any(x.mark for x in stage.loops) and not stage.alignments
     if stage.is_output or not stage.axis or not untouched or stage.fetches or _hosted(s, stage):
         return None
@@ -355,19 +357,19 @@ def _transform_layout(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("transform_layout", stage.name, (draw.one(_LAYOUTS),))
 
 
-def _double_buffer(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _double_buffer(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     fixed_ = stage.is_output or stage.scan_loop is not None or is_part(s, stage) or stage.doubled
     return None if fixed_ or stage.attach.kind != "at" else Step("double_buffer", stage.name)
 
 
-def _rolling_buffer(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _rolling_buffer(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     """Where `store_at` may be called, and no tile would outlive its region."""
     if stage.rolls or _store_at(s, stage, draw) is None or s.scans.step_of(stage) is not None:
         return None
     return Step("rolling_buffer", stage.name)
 
 
-def _specialize(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _specialize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if draw.target.is_gpu_style or not isinstance(stage.op, ComputeOp) or not s.sizes():
         return None
     if sum(len(x.special_cases) for x in s.stages) >= 2:
@@ -383,7 +385,7 @@ def _specialize(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("specialize", stage.name, (draw.rng.choice(conditions),))
 
 
-def _set_store_predicate(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _set_store_predicate(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     """A condition that always holds, of which passes see that to different degrees."""
     if not isinstance(stage.op, ComputeOp) or stage.scatter_axes or stage.store_predicate is not None:
         return None
@@ -400,7 +402,7 @@ def _set_store_predicate(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return Step("set_store_predicate", stage.name, (draw.rng.choice(conditions),))
 
 
-def _vthread(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
+def _vthread(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if sum(x.thread == VTHREAD for y in s.stages for x in y.loops) >= 3:
         return None
     free = alone(stage)
@@ -408,7 +410,7 @@ def _vthread(s: Schedule, stage: Stage, draw: _Draw) -> Step | None:
     return None if loop is None else Step("bind", stage.name, (loop.name, VTHREAD))
 
 
-Proposer = Callable[[Schedule, Stage, _Draw], Step | None]
+Proposer = Callable[[Schedule, Stage, Draw], Step | None]
 _ON_INPUTS: tuple[Proposer, ...] = (_cache_read,)
 _ON_STAGES: tuple[Proposer, ...] = (
     _split, _split, _split, _split_into, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll,
@@ -428,7 +430,7 @@ def legal_steps(s: Schedule, rng: random.Random, target: Target | str = "llvm", 
     Legal is what raises no error when it is called and leaves the attach points consistent, as
     `Schedule.verify` sees them. With `knobs`, some factors are left open.
     """
-    draw = _Draw(rng, Target.parse(target), knobs)
+    draw = Draw(rng, Target.parse(target), knobs)
     pairs = [(x, p) for x in s.stages for p in (_ON_INPUTS if x.is_placeholder else _ON_STAGES)]
     rng.shuffle(pairs)
     for stage, propose in pairs:

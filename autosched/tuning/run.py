@@ -68,7 +68,7 @@ PATIENCE = 6.0
 
 
 def tune(
-    what: Tunable | WorkloadFunction | str,
+    what: Tunable | WorkloadFunction[...] | str,
     target: TargetLike = None,
     *,
     space: str = "",

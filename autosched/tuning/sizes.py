@@ -97,7 +97,7 @@ class SizesResult:
 
 
 def tune_sizes(
-    what: Workload | WorkloadFunction | str,
+    what: Workload | WorkloadFunction[...] | str,
     sizes: Sequence[Mapping[str, int]],
     target: TargetLike = None,
     *,

@@ -122,7 +122,7 @@ class TaskRun:
 
 
 def tune_tasks(
-    tasks: Sequence[Tunable | WorkloadFunction | str],
+    tasks: Sequence[Tunable | WorkloadFunction[...] | str],
     target: TargetLike = None,
     *,
     weights: Sequence[float] | None = None,

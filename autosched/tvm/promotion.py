@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Promotion, promotion
 
 __all__ = ["TVM", "by_tvm_rules", "common_type"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def common_type(a: DType, b: DType) -> DType:
@@ -49,12 +48,12 @@ def _literal_type(value: object, beside: DType) -> DType | None:
 TVM = Promotion(literal=_literal_type, common=common_type)
 
 
-def by_tvm_rules(function: Callable[P, R]) -> Callable[P, R]:
+def by_tvm_rules(function: F) -> F:
     """`function`, with TVM's promotion in whatever it calls."""
 
     @wraps(function)
-    def ruled(*args: P.args, **kwargs: P.kwargs) -> R:
+    def ruled(*args: Any, **kwargs: Any) -> Any:
         with promotion(TVM):
             return function(*args, **kwargs)
 
-    return ruled
+    return cast(F, ruled)

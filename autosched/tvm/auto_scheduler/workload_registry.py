@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from autosched.errors import AutoschedError, UsageError, WorkloadError
 from autosched.te.tensor import Tensor
@@ -19,10 +19,18 @@ __all__ = [
     "workload_key_to_tensors",
 ]
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 #: name -> function that makes the tensors of the arguments; key -> those tensors
 WORKLOAD_FUNC_REGISTRY: dict[str, Callable[..., Any] | list[Tensor]] = {}
 
 
+@overload
+def register_workload(func_name: str, f: None = None, override: bool = False) -> Callable[[F], F]: ...
+@overload
+def register_workload(func_name: str, f: F, override: bool = False) -> F: ...
+@overload
+def register_workload(func_name: F, f: None = None, override: bool = False) -> F: ...
 def register_workload(func_name: Any, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
     """Register a function that returns the tensors of the arguments, by its name or another.
 

@@ -7,7 +7,7 @@ contexts know it by; tensors among the arguments are there as `("TENSOR", shape,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -38,6 +38,9 @@ __all__ = [
     "template",
     "topi_integration",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class TaskTemplate:
@@ -116,6 +119,10 @@ def args_to_workload(args: Sequence[Any], task_name: str | None = None) -> tuple
     return serialize_args(args) if task_name is None else (task_name, *serialize_args(args))
 
 
+@overload
+def template(task_name: str, func: Callable[P, R]) -> Callable[P, R]: ...
+@overload
+def template(task_name: str, func: None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def template(task_name: str, func: Callable[..., Any] | None = None) -> Any:
     """Register a function that defines and uses configurations: it returns a schedule and its arguments.
 
