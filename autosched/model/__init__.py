@@ -11,13 +11,22 @@ from typing import Any, cast
 from autosched.errors import expect
 from autosched.model.analytical import AnalyticalModel
 from autosched.model.analytical_gpu import prior_for
-from autosched.model.protocol import CostModel, ModelFactory, PrimedCostModel, UncertainCostModel
+from autosched.model.protocol import (
+    CostModel,
+    FloatArray,
+    IntArray,
+    ModelFactory,
+    PrimedCostModel,
+    UncertainCostModel,
+)
 from autosched.plugins import PluginKind, construct, plugin_names
 
 __all__ = [
     "MODELS",
     "AnalyticalModel",
     "CostModel",
+    "FloatArray",
+    "IntArray",
     "ModelFactory",
     "PrimedCostModel",
     "UncertainCostModel",

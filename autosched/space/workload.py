@@ -14,8 +14,7 @@ import inspect
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -30,6 +29,11 @@ from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference
 from autosched.te.rounding import Rounding, roundings
 from autosched.te.tensor import PlaceholderOp, Tensor
+
+if TYPE_CHECKING:  # a property to type checkers, of which some say that a `cached_property` is none of a protocol's
+    cached_property = property
+else:
+    from functools import cached_property
 
 __all__ = ["GPU", "MAX_FORKS", "Template", "Workload", "WorkloadFunction", "template", "workload"]
 
