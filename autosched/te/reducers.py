@@ -13,7 +13,7 @@ from autosched.ir.expr import Expr, as_expr, variables
 from autosched.ir.functions_of import FunctionOf
 from autosched.ir.visit import post_order
 from autosched.te.reduction import BUILT_IN, Combiner, Reduction
-from autosched.te.tensor import IterVar
+from autosched.te.tensor import Element, IterVar
 
 __all__ = ["all", "any", "argmax", "argmin", "comm_reducer", "max", "min", "prod", "sum"]
 
@@ -24,6 +24,10 @@ class Reducer(Protocol):
     @property
     def __name__(self) -> str: ...
 
+    @overload
+    def __call__(
+        self, expr: Element, *more: object, axis: object = None, where: object = None, init: object = None
+    ) -> Expr: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a tuple is an object, too: the first that fits counts
         self,
@@ -241,7 +245,9 @@ min = _built_in("min")
 max = _built_in("max")
 
 
-def _arg(name: str, beats: Callable[[Expr, Expr], Expr], worst: Callable[[DType], Expr]) -> Callable[..., Any]:
+def _arg(
+    name: str, beats: Callable[[Expr, Expr], Expr], worst: Callable[[DType], Expr]
+) -> Callable[..., tuple[Expr, Expr]]:
     """The reduction of pairs (index, value) to the one whose value beats all others."""
 
     def combine(x: tuple[Expr, Expr], y: tuple[Expr, Expr]) -> tuple[Expr, Expr]:

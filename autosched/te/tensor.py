@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, SupportsFloat, TypeAlias, TypeVar, overload
 
 from autosched.errors import UsageError, UsageTypeError, expect
 from autosched.ir.dtype import DType
@@ -390,14 +390,36 @@ def _as_shape(shape: object) -> tuple[object, ...]:
 
 
 Value = TypeVar("Value")
+#: what makes one tensor. Type checkers that see `Any` take the first overload that fits, so this one is the first
+Element: TypeAlias = Expr | Arithmetic[Any] | SupportsFloat
+#: `lambda *i: ..`, which type checkers know apart from others only where nothing else is expected
+Variadic: TypeAlias = Callable[[*tuple[Expr, ...]], Value]
 #: a function of the axes, whatever it returns
 Formula: TypeAlias = FunctionOf[Expr, Value]
 
 
 @overload
+def compute(
+    shape: object,
+    fcompute: Variadic[Element],
+    name: str = "compute",
+    tag: str = "",
+    attrs: dict[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Tensor: ...
+@overload
+def compute(
+    shape: object,
+    fcompute: Formula[Element],
+    name: str = "compute",
+    tag: str = "",
+    attrs: dict[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Tensor: ...
+@overload
 def compute(  # type: ignore[overload-overlap]  # a tuple is an object, too: the first that fits counts
     shape: object,
-    fcompute: Formula[tuple[object, ...]],
+    fcompute: Formula[tuple[object, ...] | list[Any]],
     name: str = "compute",
     tag: str = "",
     attrs: dict[str, Any] | None = None,
