@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("nightly"):
                 item.add_marker(pytest.mark.skip(reason="takes minutes: pytest --nightly"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def users_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What one file's tests record is not found by another's that runs in the same process."""
+    before = os.environ["XDG_DATA_HOME"]
+    os.environ["XDG_DATA_HOME"] = str(tmp_path_factory.mktemp("data"))
+    yield
+    os.environ["XDG_DATA_HOME"] = before
 
 
 @pytest.fixture
