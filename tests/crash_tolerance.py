@@ -30,6 +30,12 @@ RAN_TOO_LONG = 70
 class CrashTolerantScheduling(LoadFileScheduling):
     """One file's tests on one worker, and a crash that is reported once."""
 
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give a worker work: two tests at least, for it begins one only when it knows what comes after."""
+        super()._assign_work_unit(node)
+        while self.workqueue and self._pending_of(self.assigned_work[node]) < 2:
+            super()._assign_work_unit(node)
+
     def remove_node(self, node: WorkerController) -> str | None:
         """Take a worker out; the test that it was running, None if all its tests were done."""
         workload = self.assigned_work.pop(node)

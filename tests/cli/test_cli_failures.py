@@ -209,7 +209,7 @@ def test_a_signal_ends_tuning_with_what_is_known(
 
 
 def test_ctrl_c_before_anything_is_measured(start: Start) -> None:
-    process = start("tune", "brighten", "--trials", 2, "--progress", "jsonl")
+    process = start("tune", "brighten", "--trials", 1000, "--progress", "jsonl")
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith('{"event": "started"'):
