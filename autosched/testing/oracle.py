@@ -19,7 +19,7 @@ from autosched.te.reference import reference
 from autosched.te.rounding import roundings
 from autosched.te.tensor import PlaceholderOp, Tensor
 
-__all__ = ["backwards", "check_against_reference"]
+__all__ = ["backwards", "check_against_reference", "runner_of"]
 
 
 def backwards(function: Function) -> Function:
@@ -59,7 +59,7 @@ def check_against_reference(
     to = Target.parse(target)
     left_open = roundings(args, contract=not to.strict, exact_division=to.kind != "opencl")
     function = lower_structure(schedule, args, to, "scheduled").bind(knobs)
-    run = _runner(function, to, backend)
+    run = runner_of(function, to, backend)
     for given in (inputs, *more):
         expected = reference(args, given)
         left, wanted = iter(given), iter(expected)
@@ -108,7 +108,7 @@ class _Fenced:
         return all(bool((margin == self.PATTERN).all()) for margin in self._margins)
 
 
-def _runner(function: Function, target: Target, backend: str) -> Callable[[list[np.ndarray]], None]:
+def runner_of(function: Function, target: Target, backend: str) -> Callable[[list[np.ndarray]], None]:
     """What runs a lowered function on arrays; compiled once, if at all."""
     if backend == "native":
         from autosched.codegen import compile_function

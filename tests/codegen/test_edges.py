@@ -32,7 +32,7 @@ from autosched.ir.expr import Expr, compare, make
 from autosched.lower.pipeline import lower_structure
 from autosched.schedule.schedule import create_schedule
 from autosched.target import Target
-from autosched.testing.oracle import _runner
+from autosched.testing.oracle import runner_of
 
 #: how a program is run: the target, the runner, and how many lanes are computed at a time
 BACKENDS = {
@@ -68,7 +68,7 @@ def run(backend: str, body: Callable[..., tuple[Expr, ...]], *arrays: np.ndarray
         stage.bind(inner, "threadIdx.x")
     to = Target.parse(target)
     results = [np.zeros(whole, t.dtype.numpy) for t in outputs]
-    _runner(lower_structure(s, [*tensors, *outputs], to, "edges").bind(None), to, runner)([*arrays, *results])
+    runner_of(lower_structure(s, [*tensors, *outputs], to, "edges").bind(None), to, runner)([*arrays, *results])
     return [r[:count] for r in results]
 
 
