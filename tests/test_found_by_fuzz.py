@@ -232,3 +232,20 @@ def test_a_scan_in_shared_memory_keeps_its_steps_together(n: int) -> None:
     s[steps].set_scope("shared")
     s[out].bind(out.op.axis[2], te.thread_axis("threadIdx.x"))
     check(s, [a, out], target="opencl", n=n)
+
+
+def test_a_short_loop_of_varying_length_reads_no_further() -> None:
+    """A C compiler writes the steps out, each under a condition. gcc 12 with AVX-512VL then loaded 32 bytes for the one
+    element that is there, past the end of the input: a crash."""
+    a = te.placeholder((5, 2), "float64", "A")
+    t1 = te.compute((5, 2), lambda i, j: a[i, j], name="t1")
+
+    def near(i: te.Expr, j: te.Expr, back: int) -> te.Expr:
+        return te.max(te.min(t1[i, te.max(te.min(j - back, 1), 0)], 8.0), -8.0)
+
+    t2 = te.compute((5, 2), lambda i, j: near(i, j, 1) + near(i, j, 2) + near(i, j, 2), name="t2")
+    s = create_schedule(t2)
+    s[t1].transform_layout(lambda i, j: [j // 4, i, j % 4])
+    s[t1].split_into("axis2", 5, 2, None)
+    s[t1].compute_at(s[t2], t2.op.axis[1])
+    check(s, [a, t2], target="c")

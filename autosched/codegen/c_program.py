@@ -133,11 +133,12 @@ extern "C" {{
 #endif
 """
 
-#: Of loops over conditional accesses, gcc 12 with AVX-512 makes masks of 32 and 64 lanes that are wrong: elements
-#: behind an array are read. Masks that wide need AVX-512BW.
-_NO_WIDE_MASKS = """\
-#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512BW__)
-#pragma GCC target("no-avx512bw")
+#: Of conditional accesses to memory, gcc 12 with AVX-512 makes instructions that read elements behind an array: its
+#: masks of 32 and 64 lanes are wrong, which need AVX-512BW, and a load of 16 or 32 bytes under a mask that it knows
+#: becomes a blend, which reads all of them. Such masks need AVX-512VL.
+_NO_MASKED_LOADS = """\
+#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#pragma GCC target("no-avx512bw,no-avx512vl")
 #endif"""
 
 _PACKED = """
@@ -396,16 +397,18 @@ class _Emitter:
         if quiet:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
-        head += ["", _NO_WIDE_MASKS] if self._is_conditional() else []
+        head += ["", _NO_MASKED_LOADS] if self._is_conditional() else []
         externs = self._externs()
         index = [f"typedef int64_t {INDEX};"] if _mentions([text], INDEX) else []
         blocks = ["\n".join(head), "\n".join(externs), *index, *defined, "\n".join(helpers), *functions]
         return "\n\n".join(b for b in blocks if b) + "\n"
 
     def _is_conditional(self) -> bool:
-        """Whether a condition decides about an access to memory."""
-        if any(isinstance(s, If) for s in walk(self.function.body)):
-            return True
+        """Whether a condition decides about an access to memory. A loop of unknown length has one at each step once
+        the compiler writes the steps out."""
+        for s in walk(self.function.body):
+            if isinstance(s, If) or (isinstance(s, For) and s.extent.op != "const"):
+                return True
         chosen = [a for n in self._nodes() if n.op in ("select", "if_then_else") for a in n.args[1:]]
         return any(n.op == "load" for n in post_order(chosen))
 

@@ -132,7 +132,8 @@ def _kind(error: Exception) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a campaign, or one case; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m autosched.testing.fuzz", description=__doc__)
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m autosched.testing.fuzz", description=__doc__, formatter_class=plain)
     parser.add_argument("--seeds", default="0:100", help="first:end; `first:` goes on until --budget or Ctrl-C")
     parser.add_argument("--backend", action="append", choices=tuple(BACKENDS), help="all of them without one")
     parser.add_argument("--generated", action="store_true", help="schedules that sketch rules make")
