@@ -404,10 +404,10 @@ class _Emitter:
         return "\n\n".join(b for b in blocks if b) + "\n"
 
     def _is_conditional(self) -> bool:
-        """Whether a condition decides about an access to memory. A loop of unknown length has one at each step once
+        """Whether a condition decides about an access to memory. A loop of varying length has one at each step once
         the compiler writes the steps out."""
         for s in walk(self.function.body):
-            if isinstance(s, If) or (isinstance(s, For) and s.extent.op != "const"):
+            if isinstance(s, If) or (isinstance(s, For) and _varies(s.extent)):
                 return True
         chosen = [a for n in self._nodes() if n.op in ("select", "if_then_else") for a in n.args[1:]]
         return any(n.op == "load" for n in post_order(chosen))
@@ -420,6 +420,12 @@ class _Emitter:
                 takes = ["void *" if a.dtype.kind == "handle" else self.x.type_name(a.dtype) for a in n.args]
                 found[f"extern {self.x.type_name(n.dtype)} {n.value.name}({', '.join(takes) or 'void'});"] = None
         return list(found)
+
+
+def _varies(extent: Expr) -> bool:
+    """Whether a loop of this extent has other lengths in one call."""
+    nodes = post_order([extent])
+    return any(n.op in ("min", "max", "select") or (n.op == "var" and n.value.role == "loop") for n in nodes)
 
 
 def _mentions(lines: list[str], name: str) -> bool:
