@@ -213,6 +213,11 @@ class CpuBoundCall:
         self._arguments = prepared.arguments([a.ctypes.data for a in self._arrays])
         self._address = ctypes.addressof(self._arguments)
 
+    @property
+    def workspace_bytes(self) -> int:
+        """What its intermediate buffers take."""
+        return self._prepared.workspace_bytes
+
     def run(self) -> None:
         """Execute once. Raises MemoryError when the workspace cannot be had, and whatever a call-back raised."""
         p = self._prepared

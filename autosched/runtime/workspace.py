@@ -34,6 +34,13 @@ class Arena(threading.local):
         finally:
             self._memory, self._address, self._size = kept
 
+    @contextmanager
+    def lent(self, address: int, size: int) -> Iterator[None]:
+        """Around calls that are to use somebody else's memory: `size` bytes, of which the address is aligned."""
+        with self.set_aside():
+            self._address, self._size = address, size
+            yield
+
     def address(self, size: int, name: str) -> int:
         """The address of `size` bytes, aligned. Raises MemoryError."""
         if size > self._size:

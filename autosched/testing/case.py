@@ -25,10 +25,13 @@ from autosched.schedule.schedule import Schedule, create_schedule, replay
 from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.te.graph_json import graph_from_json, graph_to_json
-from autosched.te.tensor import PlaceholderOp, Tensor
+from autosched.te.tensor import Graph, PlaceholderOp, Tensor
+from autosched.testing.externs import know_references
+from autosched.testing.layouts import Layout, random_memory
 from autosched.testing.oracle import check_against_reference
 from autosched.testing.programs import RandomProgram, random_program
 from autosched.testing.schedules import random_knobs, random_schedule
+from autosched.testing.tiles import declare_all
 from autosched.testing.work import operations
 
 __all__ = ["BACKENDS", "Case"]
@@ -60,7 +63,8 @@ def _is_quick(s: Schedule, program: RandomProgram, target: str, knobs: dict[str,
 
 @dataclass(frozen=True)
 class Case:
-    """`graph` and `trace` are in JSON form; `seed` draws the inputs."""
+    """`graph`, `trace` and `layouts` are in JSON form; `seed` draws the inputs. `passed` are intermediates that
+    are arguments, too."""
 
     graph: dict[str, Any]
     sizes: dict[str, int]
@@ -68,25 +72,35 @@ class Case:
     knobs: dict[str, int]
     backend: str
     seed: int
+    layouts: dict[str, Any] = field(default_factory=dict)
+    passed: list[str] = field(default_factory=list)
     _args: tuple[Tensor, ...] | None = field(default=None, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        declare_all(self.trace)
+
     @staticmethod
-    def draw(seed: int, backend: str, knobs: float = 0.3) -> Case:
-        """The case of that seed; `knobs` is how likely its schedule leaves some factors open."""
+    def draw(seed: int, backend: str, knobs: float = 0.3, memory: float = 0.3) -> Case:
+        """The case of that seed; `knobs` is how likely its schedule leaves some factors open, and `memory` how
+        likely it says where some tensors lie."""
         if backend not in BACKENDS:
             raise UsageError(
                 "no such backend", asked=f"a case for {backend!r}", legal=f"backends: {', '.join(BACKENDS)}"
             )
         target, _ = BACKENDS[backend]
         rng = random.Random(seed)
-        program = random_program(rng, symbolic=rng.random() < 0.7)
-        s = random_schedule(program.args, rng, target, knobs=rng.random() < knobs)
+        to = Target.parse(target)
+        program = random_program(rng, symbolic=rng.random() < 0.7, gpu=to.is_gpu_style)
+        s = random_schedule(program.args, rng, target, knobs=rng.random() < knobs, sizes=program.sizes)
         values = random_knobs(s, rng)
         while not _is_quick(s, program, target, values):
-            s = random_schedule(program.args, rng, target, steps=4)
+            s = random_schedule(program.args, rng, target, steps=4, sizes=program.sizes)
             values = {}
-        graph = graph_to_json(program.args)
-        return Case(graph, program.sizes, s.trace.to_json(), values, backend, seed, program.args)
+        graph, trace = graph_to_json(program.args), s.trace.to_json()
+        places: tuple[dict[str, Any], list[str]] = {}, []
+        if rng.random() < memory:
+            places = random_memory(s, program.args, rng, to, program.sizes | values)
+        return Case(graph, program.sizes, trace, values, backend, seed, *places, program.args)
 
     @staticmethod
     def generated(seed: int, backend: str) -> Case:
@@ -96,7 +110,7 @@ class Case:
         """
         target, _ = BACKENDS[backend]
         rng = random.Random(seed)
-        program = random_program(rng, symbolic=rng.random() < 0.5)
+        program = random_program(rng, symbolic=rng.random() < 0.5, gpu=Target.parse(target).is_gpu_style)
         machine = Target.parse(target).with_limits(vector_bytes=rng.choice((16, 32, 64)))
         space = Workload("generated", program.args).search_space(machine, program.sizes, "auto")
         if space.untraced:
@@ -110,14 +124,15 @@ class Case:
                 (row,) = points.rows([rng.randrange(points.count)])
                 knobs = sketch.values(row.tolist())
                 if _is_quick(sketch.schedule(), program, target, knobs):
-                    return Case(graph, program.sizes, sketch.trace, knobs, backend, seed, program.args)
+                    return Case(graph, program.sizes, sketch.trace, knobs, backend, seed, _args=program.args)
         s = create_schedule(list(program.args))
-        return Case(graph, program.sizes, s.trace.to_json(), {}, backend, seed, program.args)
+        return Case(graph, program.sizes, s.trace.to_json(), {}, backend, seed, _args=program.args)
 
     # -- what it stands for -----------------------------------------------------------------------
     @property
     def program(self) -> RandomProgram:
         args = self._args if self._args is not None else tuple(graph_from_json(self.graph))
+        know_references(args)
         return RandomProgram(args, self.sizes)
 
     def schedule(self) -> Schedule:
@@ -134,22 +149,30 @@ class Case:
         target, how = BACKENDS[self.backend]
         with np.errstate(all="ignore"):
             inputs, at_end = program.inputs(self.seed), self.seed % 4 != 0  # reading too far is the commoner mistake
-            check_against_reference(program.args, s, target, inputs, how, self.knobs, at_end=at_end)
+            layouts = {name: Layout.from_json(data) for name, data in self.layouts.items()}
+            tensors = {t.name: t for op in Graph.of(program.args).ops for t in op.outputs}
+            passed = [tensors[name] for name in self.passed if name in tensors and tensors[name] not in program.args]
+            check_against_reference(
+                program.args, s, target, inputs, how, self.knobs, at_end=at_end, layouts=layouts, passed=passed
+            )
 
     @property
     def fingerprint(self) -> str:
         """Equal for two cases that compute the same in the same way on the same backend."""
-        text = json.dumps([self.graph, self.trace, self.knobs, self.backend], sort_keys=True)
+        how = [self.graph, self.trace, self.knobs, self.backend, self.layouts, self.passed]
+        text = json.dumps(how, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
         program = self.program
         schedule = self._schedule_of(program).trace.as_python()
-        return f"{program.describe()}\n{schedule}knobs {self.knobs}, backend {self.backend}, inputs of seed {self.seed}"
+        memory = f"layouts {self.layouts}, passed {self.passed}, " if self.layouts or self.passed else ""
+        last = f"{memory}knobs {self.knobs}, backend {self.backend}, inputs of seed {self.seed}"
+        return f"{program.describe()}\n{schedule}{last}"
 
     # -- as data ------------------------------------------------------------------------------------
     def to_json(self) -> dict[str, Any]:
-        names = ("graph", "sizes", "trace", "knobs", "backend", "seed")
+        names = ("graph", "sizes", "trace", "knobs", "backend", "seed", "layouts", "passed")
         return {name: getattr(self, name) for name in names}
 
     @staticmethod

@@ -12,9 +12,11 @@ import numpy as np
 
 from autosched import te
 from autosched.ir.dtype import SCALAR_DTYPES
-from autosched.ir.expr import Expr, const, variables
+from autosched.ir.expr import Expr, const, is_const, variables
 from autosched.te.tensor import Tensor
+from autosched.testing.externs import opaque
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
+from autosched.testing.tiles import dot
 from autosched.testing.typed_kinds import TYPED_KINDS
 
 __all__ = ["KINDS"]
@@ -198,7 +200,7 @@ def row_reduced(m: Maker) -> Tensor | None:
     combine = m.rng.choice((te.sum, te.sum, te.max, te.min, te.sum if a.dtype.is_float else te.prod))
     is_sum = combine is te.sum  # the least and the greatest of nothing are infinite
     where, begin = m.rng.random() < 0.2 and is_sum, m.rng.choice((0, 0, 1)) if is_sum else 0
-    over = {k: te.reduce_axis((begin, a.shape[k]), f"r{k}") for k in axes}
+    over = {k: te.reduce_axis((0 if is_const(a.shape[k], 0) else begin, a.shape[k]), f"r{k}") for k in axes}
 
     def body(*i: Expr) -> object:
         left = iter(i)
@@ -373,5 +375,6 @@ def scattered(m: Maker) -> Tensor | None:
 KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, divided, row_reduced, matmul,
-    convolved, spread, scanned, scattered, several, extreme, of_pairs, reduced_otherwise, *TYPED_KINDS,
+    convolved, spread, scanned, scattered, several, extreme, of_pairs, reduced_otherwise,
+    dot, dot, dot, dot, opaque, opaque, opaque, *TYPED_KINDS,
 )  # fmt: skip

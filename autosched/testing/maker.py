@@ -40,7 +40,8 @@ def length_of(d: Expr, sizes: dict[str, int]) -> int:
 class Maker:
     """A program in the making: the tensors so far, and a bound of the values of each.
 
-    New dimensions are as long as one of `lengths_drawn`; where 0 is among them, tensors may be empty.
+    New dimensions are as long as one of `lengths_drawn`; where 0 is among them, tensors may be empty. With `gpu`,
+    statements bind loops to hardware axes where others run them in parallel.
     """
 
     rng: random.Random
@@ -51,6 +52,7 @@ class Maker:
     stages: list[Tensor] = field(default_factory=list)
     bound: dict[Tensor, float] = field(default_factory=dict)
     dims: list[object] = field(default_factory=list)
+    gpu: bool = False
 
     # -- shapes -----------------------------------------------------------------------------------
     def dim(self) -> object:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from autosched.ir.stmt import For, Function, Stmt, map_stmt, substitute_stmt
 from autosched.lower.pipeline import lower_structure
@@ -17,7 +18,8 @@ from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.reference import reference
 from autosched.te.rounding import roundings
-from autosched.te.tensor import PlaceholderOp, Tensor
+from autosched.te.tensor import Graph, PlaceholderOp, Tensor
+from autosched.testing.layouts import Layout
 
 __all__ = ["backwards", "check_against_reference", "runner_of"]
 
@@ -45,6 +47,8 @@ def check_against_reference(
     *,
     at_end: bool = True,
     exact: bool = True,
+    layouts: Mapping[str, Layout] | None = None,
+    passed: Sequence[Tensor] = (),
 ) -> None:
     """Run a schedule on `inputs` (for the placeholders in `args`, in order) and compare with the oracle.
 
@@ -54,72 +58,108 @@ def check_against_reference(
     `native` compiles for the target; the interpreter also finds accesses out of bounds and reads of
     what was never written. Results must be equal bit for bit, but for signs that the language leaves open
     (`te.rounding`), so give inputs that make them exact; without `exact` they may differ by what measuring allows.
+    `layouts` say by name how tensors lie in memory (`binds`), and `passed` are intermediates that are arguments,
+    too: what is stored of those has to be right.
     Raises AssertionError, with the schedule as Python, where they differ.
     """
     to = Target.parse(target)
-    left_open = roundings(args, contract=not to.strict, exact_division=to.kind != "opencl")
-    function = lower_structure(schedule, args, to, "scheduled").bind(knobs)
-    run = runner_of(function, to, backend)
-    for given in (inputs, *more):
-        expected = reference(args, given)
-        left, wanted = iter(given), iter(expected)
-        places = [_Fenced(next(wanted if not isinstance(t.op, PlaceholderOp) else left), at_end) for t in args]
-        for t, place in zip(args, places, strict=True):
-            if not isinstance(t.op, PlaceholderOp):
-                place.poison()
-        run([place.array for place in places])
-        computed = [(t, place) for t, place in zip(args, places, strict=True) if not isinstance(t.op, PlaceholderOp)]
-        for (t, place), right, rounding in zip(computed, expected, left_open, strict=True):
-            allowed = (0.0, 0.0) if exact else allowed_error(right, None, None, rounding)
-            if wrong := compare(place.array, right, *allowed, rounding=rounding):
-                raise AssertionError(f"{t.name}: {wrong}\n{schedule.trace.as_python(knobs=knobs)}")
-        if not all(place.is_intact() for place in places):
-            raise AssertionError(f"memory around an argument was written\n{schedule.trace.as_python(knobs=knobs)}")
+    declared, everything = dict(layouts or {}), [*args, *passed]
+    left_open = roundings(everything, contract=not to.strict, exact_division=to.kind != "opencl")
+    binds = {t: declared[t.name].buffer(t) for op in Graph.of(args).ops for t in op.outputs if t.name in declared}
+    function = lower_structure(schedule, everything, to, "scheduled", binds or None).bind(knobs)
+    if backend != "native":  # at a loop, only what is read is computed
+        partial = {k for k, t in enumerate(everything) if t in passed and schedule[t].attach.kind == "at"}
+        function = replace(function, outputs=tuple(k for k in function.outputs if k not in partial))
+    run = runner_of(function, to, backend, at_end)
+    said = schedule.trace.as_python(knobs=knobs)
+    inputs_of = [t for t in args if isinstance(t.op, PlaceholderOp)]
+    computed = [t for t in everything if t not in inputs_of]
+    for each in (inputs, *more):
+        given = [declared[t.name].given(x) if t.name in declared else x for t, x in zip(inputs_of, each, strict=True)]
+        values = dict(zip(inputs_of, given, strict=True))
+        values |= zip(computed, reference(everything, given), strict=True)
+        places = {t: _Fenced(values[t], at_end, declared.get(t.name)) for t in everything}
+        for t in computed:
+            places[t].poison()
+        run([places[t].argument for t in everything])
+        for t, rounding in zip(computed, left_open, strict=True):
+            found = places[t].written_over(values[t]) if t in passed else np.ascontiguousarray(places[t].array)
+            allowed = (0.0, 0.0) if exact else allowed_error(values[t], None, None, rounding)
+            if wrong := compare(found.reshape(values[t].shape), values[t], *allowed, rounding=rounding):
+                raise AssertionError(f"{t.name}: {wrong}\n{said}")
+        if not all(place.is_intact() for place in places.values()):
+            raise AssertionError(f"memory around an argument was written\n{said}")
 
 
 class _Fenced:
     """A copy of an array that ends, or begins, at a page that must not be touched.
 
-    A read or write beyond that side ends the process. A write beyond the other one changes a pattern, up to the
-    next page, which must not be touched either.
+    A read or write beyond that side ends the process. A write beyond the other one, or between elements, changes
+    a pattern, which goes up to the next page that must not be touched either.
     """
 
     PATTERN = 0xA5
 
-    def __init__(self, values: np.ndarray, at_end: bool) -> None:
-        page = mmap.PAGESIZE
-        pages = -(-values.nbytes // page) + 1
+    def __init__(self, values: np.ndarray, at_end: bool, layout: Layout | None = None) -> None:
+        values = np.ascontiguousarray(values).reshape(values.shape)
+        strides = values.strides if layout is None else [n * values.itemsize for n in layout.strides(values.shape)]
+        reach = sum((n - 1) * step for n, step in zip(values.shape, strides, strict=True)) + values.itemsize
+        size, page = reach if values.size else 0, mmap.PAGESIZE
+        pages = -(-size // page) + 1
         self._memory = mmap.mmap(-1, (pages + 2) * page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         whole = np.frombuffer(self._memory, np.uint8)
         protect(whole.ctypes.data, page)
         protect(whole.ctypes.data + (pages + 1) * page, page)
-        usable = whole[page : (pages + 1) * page]
-        usable[:] = self.PATTERN
-        start = usable.size - values.nbytes if at_end else 0
-        self._margins = usable[:start], usable[start + values.nbytes :]
-        self.array = usable[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
+        self._usable = whole[page : (pages + 1) * page]
+        self._usable[:] = self.PATTERN
+        start = self._usable.size - size if at_end else 0
+        self.array = as_strided(self._usable[start : start + size].view(values.dtype), values.shape, strides)
         self.array[...] = values
+        self._outside = np.ones(self._usable.size, bool)
+        elements = as_strided(self._outside[start : start + size], (*values.shape, values.itemsize), (*strides, 1))
+        elements[...] = False
+        self.argument = self.array if layout is None else layout.passed(self.array)
 
     def poison(self) -> None:
         """Values that stand out, so that an element that is not computed is seen."""
-        self.array.reshape(-1).view(np.uint8)[:] = self.PATTERN if self.array.dtype != bool else 1
+        self.array[...] = self._poisonous()
+
+    def _poisonous(self) -> np.ndarray:
+        bits = np.full(self.array.itemsize, self.PATTERN, np.uint8)
+        return bits.view(self.array.dtype) if self.array.dtype != bool else np.ones(1, bool)
+
+    def written_over(self, values: np.ndarray) -> np.ndarray:
+        """The values, with those elements in their places that are poisoned no longer."""
+        bits = f"u{self.array.itemsize}"
+        return np.where(self.array.view(bits) == self._poisonous().view(bits), values, self.array)
 
     def is_intact(self) -> bool:
-        return all(bool((margin == self.PATTERN).all()) for margin in self._margins)
+        return bool((self._usable[self._outside] == self.PATTERN).all())
 
 
-def runner_of(function: Function, target: Target, backend: str) -> Callable[[list[np.ndarray]], None]:
-    """What runs a lowered function on arrays; compiled once, if at all."""
+def runner_of(
+    function: Function, target: Target, backend: str, at_end: bool = True
+) -> Callable[[list[np.ndarray]], None]:
+    """What runs a lowered function on arrays; compiled once, if at all. On a CPU the memory of its intermediates,
+    too, ends at a page that must not be touched, or begins at one, and is full of values that stand out."""
     if backend == "native":
         from autosched.codegen import compile_function
+        from autosched.codegen.storage import ALIGNMENT
         from autosched.runtime import load
+        from autosched.runtime.workspace import WORKSPACE
 
         kernel = load(compile_function(function, target), target)
 
         def run(arrays: list[np.ndarray]) -> None:
             call = kernel.bind(arrays)
             call.upload()
-            call.run()
+            size = -(-getattr(call, "workspace_bytes", 0) // ALIGNMENT) * ALIGNMENT
+            scratch = _Fenced(np.empty(size, np.uint8), at_end)
+            scratch.poison()
+            with WORKSPACE.lent(scratch.array.ctypes.data, size):
+                call.run()
+            if not scratch.is_intact():
+                raise AssertionError("memory around the intermediates was written")
             call.fetch()
 
         return run

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autosched.ir.expr import variables
+from autosched.te.extern import ExternOp
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 from autosched.testing.kinds import KINDS
 from autosched.testing.maker import LENGTHS, SPECIAL, Maker, length_of
@@ -49,7 +50,8 @@ class RandomProgram:
         """One line for each stage: its name, shape and expression."""
         lines = [", ".join(f"{k}={v}" for k, v in self.sizes.items())]
         for op in Graph.of(self.args).ops:
-            body = f" = {', '.join(map(repr, op.body))}" if isinstance(op, ComputeOp) else ""
+            body = f" = {', '.join(map(repr, op.body))}" if isinstance(op, ComputeOp | ExternOp) else ""
+            body += f", {op.attrs.get('reference')}" if isinstance(op, ExternOp) else ""
             lines.append(f"{op.name}[{', '.join(map(repr, op.shape))}]: {op.dtype}{body}")
         return "\n".join(line for line in lines if line)
 
@@ -60,9 +62,10 @@ _SPECIAL_VALUES = (np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 2.5, 300.0, -4
 _STYLES = (*(LENGTHS,) * 8, (1, 1, 2, 7), (0, 1, 3, 5, 8))
 
 
-def random_program(rng: random.Random, symbolic: bool = True) -> RandomProgram:
-    """A computation of one to four stages; `symbolic` allows sizes that are known at run time only."""
-    m = Maker(rng, symbolic, rng.choice(_STYLES))
+def random_program(rng: random.Random, symbolic: bool = True, gpu: bool = False) -> RandomProgram:
+    """A computation of one to four stages; `symbolic` allows sizes that are known at run time only, and `gpu` asks
+    for statements that a GPU-style target takes."""
+    m = Maker(rng, symbolic, rng.choice(_STYLES), gpu=gpu)
     m.new_input()
     wanted = rng.choice((1, 2, 3, 3, 4, 4))
     while len(m.stages) < wanted:
@@ -75,7 +78,7 @@ def random_program(rng: random.Random, symbolic: bool = True) -> RandomProgram:
     known = {d for t in inputs for d in t.shape}
     lost = [v for op in needed for d in op.shape for v in variables(d) if v not in known]
     if lost:  # a size that no input shows: another program
-        return random_program(rng, symbolic)
+        return random_program(rng, symbolic, gpu)
     args = [*inputs, *outputs]
     used = {v.name for t in args for d in t.shape for v in variables(d)}
     return RandomProgram(tuple(args), {k: v for k, v in m.sizes.items() if k in used})

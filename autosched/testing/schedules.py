@@ -13,7 +13,7 @@ same seed gives the same schedule.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autosched.errors import LowerError, ScheduleError
@@ -37,30 +37,61 @@ VALUE_REFUSALS = (
     "belongs to one work-item of the group",
     "run at the same time, and would write one copy of",
 )
+#: what lowering refuses of intrinsics and of elements that are computed twice
+ANYWHERE_REFUSED = (
+    "one iteration computes axes",
+    "not all tiles are whole",
+    ", which takes ",
+    "and sums would be added to twice",
+)
 
 
 def random_schedule(
-    args: Sequence[Tensor], rng: random.Random, target: Target | str = "llvm", *, steps: int = 14, knobs: bool = False
+    args: Sequence[Tensor],
+    rng: random.Random,
+    target: Target | str = "llvm",
+    *,
+    steps: int = 14,
+    knobs: bool = False,
+    sizes: Mapping[str, int] | None = None,
 ) -> Schedule:
-    """A schedule of up to `steps` random legal steps; on a GPU-style target, with its loops bound."""
+    """A schedule of up to `steps` random legal steps, for calls with these `sizes` if there are any; on a GPU-style
+    target, with its loops bound."""
     to = Target.parse(target)
     for _ in range(20):
         s = create_schedule(list(args))
         for _ in range(rng.randint(2, steps)):
-            step = next(legal_steps(s, rng, to, knobs), None)
+            step = next(legal_steps(s, rng, to, knobs, sizes), None)
             if step is None:
                 break
             step.apply(s)
-        if not to.is_gpu_style or _fits_device(s, args, rng, to):
+        if _may_be_lowered(s, args, rng, to):
             return s
     return default_schedule(args, to)
+
+
+def _may_be_lowered(s: Schedule, args: Sequence[Tensor], rng: random.Random, target: Target) -> bool:
+    """False where lowering refuses what only it knows: sizes, or tiles that are not whole."""
+    splits = [r for x in s.stages if x.reduce_axis for r in x.relations if isinstance(r, Split)]
+    if target.is_gpu_style:
+        _bind_all(s, rng)
+    elif all(r.tail != "shift_inwards" for r in splits) and all(x.intrinsic is None for x in s.stages):
+        return True
+    known = ANYWHERE_REFUSED + (VALUE_REFUSALS if target.is_gpu_style else ())
+    try:
+        lower_structure(s, args, target).bind(random_knobs(s, rng))
+    except (LowerError, ScheduleError) as error:
+        if any(why in error.why for why in known):
+            return False
+        raise
+    return True
 
 
 # -- GPU-style targets --------------------------------------------------------------------------------
 
 
-def _fits_device(s: Schedule, args: Sequence[Tensor], rng: random.Random, target: Target) -> bool:
-    """Bind loops at random; False where the device would refuse sizes that only lowering knows."""
+def _bind_all(s: Schedule, rng: random.Random) -> None:
+    """Bind loops at random."""
     for stage in s.stages:
         if stage.is_placeholder or stage.attach.kind == "inline" or is_part(s, stage):
             continue
@@ -73,13 +104,6 @@ def _fits_device(s: Schedule, args: Sequence[Tensor], rng: random.Random, target
         elif rng.random() < 0.5:
             stage.set_scope("shared")
             _bind(stage, rng, ("threadIdx.x", "threadIdx.y"))
-    try:
-        lower_structure(s, args, target).bind(random_knobs(s, rng))
-    except (LowerError, ScheduleError) as error:
-        if any(known in error.why for known in VALUE_REFUSALS):
-            return False
-        raise
-    return True
 
 
 def _bind(stage: Stage, rng: random.Random, tags: Sequence[str]) -> None:
@@ -98,7 +122,7 @@ def _bind(stage: Stage, rng: random.Random, tags: Sequence[str]) -> None:
 def _bind_reduction(stage: Stage, rng: random.Random) -> None:
     """Let the group combine along a reduce loop, if nothing stands inside it and the axis is free."""
     reduced = [x for x in stage.loops if x.is_reduce]
-    if not reduced or stage.scatter_axes or rng.random() < 0.5:
+    if not reduced or stage.scatter_axes or stage.intrinsic or rng.random() < 0.5:
         return
     before = stage.loops[: stage.loops.index(reduced[0])]
     tags = [t for t in ("threadIdx.x", "threadIdx.y") if t not in threads_around(stage)]

@@ -47,6 +47,10 @@ def smaller(case: Case) -> Iterator[Case]:
     """Cases that are a step smaller, the boldest steps first."""
     yield from _without_instructions(case)
     yield from _without_operations(case)
+    for name in case.layouts:
+        yield replace(case, layouts={k: v for k, v in case.layouts.items() if k != name})
+    for name in case.passed:
+        yield replace(case, passed=[x for x in case.passed if x != name])
     if case.knobs:
         yield replace(case, trace=with_numbers(case.trace, case.knobs), knobs={})
     yield from _with_smaller_sizes(case)
@@ -81,7 +85,7 @@ def _without_operations(case: Case) -> Iterator[Case]:
     if len(outputs) > 1:
         for at in outputs:
             yield from _cut(case, [x for x in outputs if x != at], ())
-    computed = [k for k, entry in enumerate(case.graph["ops"]) if "body" in entry or "scan" in entry]
+    computed = [k for k, entry in enumerate(case.graph["ops"]) if {"body", "scan", "extern"} & entry.keys()]
     for k in computed:
         if [k] != outputs:
             yield from _cut(case, [k], ())
@@ -98,7 +102,9 @@ def _cut(case: Case, outputs: list[Any], inputs: tuple[int, ...]) -> Iterator[Ca
     states = {
         t if isinstance(t, int) else t[0] for entry in graph["ops"] for t in entry.get("scan", {}).get("state", ())
     }
-    leaves = [k for k, entry in enumerate(graph["ops"]) if not {"body", "scan"} & entry.keys() and k not in states]
+    leaves = [
+        k for k, entry in enumerate(graph["ops"]) if not {"body", "scan", "extern"} & entry.keys() and k not in states
+    ]
     graph["args"] = [*leaves, *outputs]
     try:
         args = graph_from_json(graph)

@@ -7,14 +7,17 @@ comes from, that returns a `Step` which is legal now, or None.
 from __future__ import annotations
 
 import itertools
+import math
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from autosched.errors import ScheduleError
-from autosched.ir.expr import Expr
+from autosched.ir.evaluate import evaluate
+from autosched.ir.expr import Expr, const, variables
 from autosched.ir.stmt import VTHREAD
+from autosched.schedule.groups import Group
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.relations import leaf_extents
 from autosched.schedule.reverse import matching_axes
@@ -22,13 +25,17 @@ from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import Loop, Split, Stage
 from autosched.schedule.tails import GUARDED, has_room
 from autosched.target import Target
+from autosched.te.extern import ExternOp
 from autosched.te.tensor import ComputeOp
+from autosched.testing.tiles import PARTS, declare, name_of, types_of
 
 __all__ = ["Draw", "OpenFactor", "Step", "alone", "fixed", "is_part", "legal_steps"]
 
 T = TypeVar("T")
 
 FACTORS = (1, 2, 3, 4, 5, 8, 16)
+#: rows, columns and terms of the tiles of products
+TILES = ((1, 1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 12))
 #: vector loops stay below this many lanes, unrolled ones below this many copies
 MAX_LANES, MAX_COPIES = 32, 9
 #: loops of a stage that are split further, and stages of a schedule that are cached
@@ -45,27 +52,35 @@ class OpenFactor:
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a primitive; loops and stages go by name."""
+    """One call of a primitive, and those that belong to it; loops and stages go by name."""
 
     kind: str
     stage: str
     args: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
+    then: tuple[Step, ...] = ()
 
     def apply(self, s: Schedule) -> None:
+        if self.kind == "create_group":  # which a trace knows by what it does to each stage
+            s.create_group(self.stage, self.options["inputs"]).compute_at(*self.args)
+            return
         options = {
             k: s.define_knob(v.knob, v.values) if isinstance(v, OpenFactor) else v for k, v in self.options.items()
         }
         s.apply(self.kind, s[self.stage], *self.args, **options)
+        for step in self.then:
+            step.apply(s)
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Where chance comes from, and what it may choose."""
+    """Where chance comes from, and what it may choose. `sizes` are those that calls will have, as far as they
+    are known."""
 
     rng: random.Random
     target: Target
     knobs: bool
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def one(self, items: Sequence[T]) -> T | Any:
         return self.rng.choice(items) if items else None
@@ -74,8 +89,13 @@ class Draw:
 # -- what a stage allows ----------------------------------------------------------------------------
 
 
+def _whole(stage: Stage) -> list[Loop]:
+    """The loops that no intrinsic stands for."""
+    return stage.loops if stage.intrinsic is None else stage.loops[: stage.loops.index(stage.intrinsic[0])]
+
+
 def _serial(stage: Stage) -> list[Loop]:
-    return [loop for loop in stage.loops if loop.kind == "serial" and not loop.pragmas]
+    return [loop for loop in _whole(stage) if loop.kind == "serial" and not loop.pragmas]
 
 
 def _free(stage: Stage) -> list[Loop]:
@@ -112,6 +132,15 @@ def fixed(stage: Stage, limit: int) -> list[Loop]:
     ]
 
 
+def _is_divided(stage: Stage, loop: Loop, amount: Any, draw: Draw) -> bool:
+    """Whether a split leaves nothing over at any call: it may promise that."""
+    if not isinstance(amount, int) or not (loop.is_reduce or (stage.is_output and stage.attach.kind == "root")):
+        return False
+    extent = leaf_extents(stage)[loop]
+    known = {v: draw.sizes[v.name] for v in variables(extent) if v.name in draw.sizes}
+    return len(known) == len(variables(extent)) and int(evaluate([extent], known)[0]) % amount == 0
+
+
 def _hosted(s: Schedule, stage: Stage) -> list[Stage]:
     """The stages computed at a loop of this one."""
     return [x for x in s.stages if x.attach.stage is stage]
@@ -128,8 +157,12 @@ def _split(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if draw.knobs and len(s.knobs) < 3 and draw.rng.random() < 0.6:
         amount = OpenFactor(f"k{len(s.knobs)}", tuple(sorted(draw.rng.sample(FACTORS, 3))))
     options: dict[str, Any] = {draw.rng.choice(("factor", "factor", "nparts")): amount}
-    if draw.rng.random() < 0.2 and _may_shift(stage, loop):
+    if draw.rng.random() < 0.5 and _is_divided(stage, loop, amount, draw):
+        options |= draw.rng.choice(({"tail": "round_up"}, {"disable_predication": True}))
+    elif draw.rng.random() < 0.2 and _may_shift(stage, loop):
         options["tail"] = "shift_inwards"
+    elif draw.rng.random() < 0.15:
+        options["tail"] = "auto"
     elif draw.rng.random() < 0.3 and not loop.is_reduce:
         options["tail"] = "predicate"
     elif draw.rng.random() < 0.3 and has_room(s, stage, loop):
@@ -143,11 +176,14 @@ def _split_into(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
         return None
     parts: list[int | None] = [draw.rng.choice(FACTORS[:5]) for _ in range(draw.rng.randint(2, 3))]
     parts[draw.rng.randrange(len(parts))] = None
-    return Step("split_into", stage.name, (loop.name, *parts))
+    whole = _is_divided(stage, loop, math.prod(p for p in parts if p), draw) and draw.rng.random() < 0.5
+    return Step("split_into", stage.name, (loop.name, *parts), {"disable_predication": True} if whole else {})
 
 
 def _may_shift(stage: Stage, *loops: Loop) -> bool:
-    return all(x.root is not None for x in loops) and not stage.reduce_axis and stage.scan_loop is None
+    """Whether elements may be computed twice; where sums would be added to twice, only lowering knows."""
+    axes = all(x.root is not None and not x.is_reduce for x in loops)
+    return axes and not stage.scatter_axes and stage.scan_loop is None
 
 
 def _tile(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
@@ -175,7 +211,7 @@ def _fuse(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 
 def _reorder(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    if len(stage.loops) < 2:
+    if len(stage.loops) < 2 or stage.intrinsic is not None:
         return None
     chosen = draw.rng.sample(stage.loops, draw.rng.randint(2, len(stage.loops)))
     return Step("reorder", stage.name, tuple(loop.name for loop in chosen))
@@ -200,7 +236,7 @@ def _unroll(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 
 def _pragma(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    loop = draw.one(stage.loops)
+    loop = draw.one(_whole(stage))
     if loop is None or stage.scan_loop is not None:
         return None
     kind = draw.rng.choice(("streaming_store", "streaming_store", "auto_unroll_max_step", "loop_partition_hint"))
@@ -212,23 +248,44 @@ def _pragma(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 def _prefetch(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     read = [x for x in s.stages if x is not stage and x.attach.kind == "root" and s.depends_on(stage, x)]
-    if not read or not stage.loops or any(x.fetches for x in s.stages):
+    if not read or not _whole(stage) or any(x.fetches for x in s.stages):
         return None
-    return Step("prefetch", stage.name, (draw.one(read).name, draw.one(stage.loops).name, draw.rng.choice(FACTORS)))
+    return Step("prefetch", stage.name, (draw.one(read).name, draw.one(_whole(stage)).name, draw.rng.choice(FACTORS)))
 
 
-def _compute_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
+def _hosts(s: Schedule, stage: Stage) -> list[Stage]:
+    """The stages at whose loops this one may be computed."""
     hosts = [x for x in s.consumers(stage, deep=True) if x.attach.kind != "inline" and x.loops]
     scan = s.scans.step_of(stage)
     if scan is not None:
         hosts = [x for x in hosts if s.scans.step_of(x) is scan]
     inner = {r.inner for r in stage.relations if isinstance(r, Split) and r.factor is not None}
     whole = any(x.kind in ("vectorize", "unroll") and x not in inner for x in stage.loops)
-    if stage.is_output or not hosts or whole or is_part(s, stage):
+    fixed_ = stage.is_output or whole or is_part(s, stage) or stage.intrinsic is not None
+    return [] if fixed_ or isinstance(stage.op, ExternOp) else hosts
+
+
+def _place(host: Stage, draw: Draw) -> tuple[str, str] | None:
+    loop = draw.one([x for x in _whole(host) if x not in host.scatter_loops])
+    return None if loop is None or loop.kind == "vectorize" else (host.name, loop.name)
+
+
+def _compute_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
+    host = draw.one(_hosts(s, stage))
+    place = None if host is None else _place(host, draw)
+    return None if place is None else Step("compute_at", stage.name, place)
+
+
+def _create_group(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
+    """A stage and some of what it is computed from, all at one loop."""
+    host = draw.one(_hosts(s, stage))
+    place = None if host is None else _place(host, draw)
+    above = [x for x in s.stages if s.depends_on(stage, x)]
+    inputs = draw.rng.sample(above, min(len(above), draw.rng.randint(0, 2)))
+    moved = [x for x in Group(s, [stage], inputs, False).stages if x.attach.kind == "root"]
+    if place is None or stage not in moved or not all(host in _hosts(s, x) for x in moved):
         return None
-    host = draw.rng.choice(hosts)
-    loop = draw.one([x for x in host.loops if x not in host.scatter_loops])
-    return None if loop is None or loop.kind == "vectorize" else Step("compute_at", stage.name, (host.name, loop.name))
+    return Step("create_group", stage.name, place, {"inputs": [x.name for x in inputs]})
 
 
 def _store_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
@@ -251,9 +308,9 @@ def _reverse_compute_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
         (x, loop)
         for x in s.reads(stage)
         if not x.is_placeholder and _follows(s, stage, x, "reverse_compute_at")
-        for loop in itertools.takewhile(lambda y: not y.is_reduce and y.kind != "vectorize", x.loops)
+        for loop in itertools.takewhile(lambda y: not y.is_reduce and y.kind != "vectorize", _whole(x))
     ]
-    if not pairs or stage.attach.kind != "root":
+    if not pairs or stage.attach.kind != "root" or stage.intrinsic is not None:
         return None
     producer, loop = draw.rng.choice(pairs)
     return Step("reverse_compute_at", stage.name, (producer.name, loop.name))
@@ -263,7 +320,7 @@ def _reverse_compute_inline(s: Schedule, stage: Stage, draw: Draw) -> Step | Non
     read = [x for x in s.reads(stage) if not x.is_placeholder and x.attach.kind != "inline"]
     if len(read) != 1 or read[0].reduce_axis or stage.attach.kind != "root" or read[0].attach.kind != "root":
         return None
-    legal = _follows(s, stage, read[0], "reverse_compute_inline")
+    legal = stage.intrinsic is None and _follows(s, stage, read[0], "reverse_compute_inline")
     return Step("reverse_compute_inline", stage.name) if legal else None
 
 
@@ -276,7 +333,7 @@ def _follows(s: Schedule, stage: Stage, producer: Stage, action: str) -> bool:
 
 
 def _decompose_reduction(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    if not stage.reduce_axis or stage.scatter_axes or is_part(s, stage) or stage.init is not None:
+    if not stage.reduce_axis or stage.scatter_axes or is_part(s, stage) or stage.init is not None or stage.intrinsic:
         return None
     first = next(i for i, x in enumerate(stage.loops) if x.is_reduce)
     _, _, begin = stage.body[0].value.parts(stage.body[0].args)
@@ -286,7 +343,8 @@ def _decompose_reduction(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 def _compute_inline(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     allowed = not stage.is_output and not stage.reduce_axis and not _hosted(s, stage)
-    allowed = allowed and stage.scan_loop is None and not is_part(s, stage)
+    allowed = allowed and stage.scan_loop is None and not is_part(s, stage) and isinstance(stage.op, ComputeOp)
+    allowed = allowed and all(isinstance(x.op, ComputeOp) and x.intrinsic is None for x in s.consumers(stage))
     return Step("compute_inline", stage.name) if allowed else None
 
 
@@ -295,7 +353,7 @@ def _compute_root(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 
 def _cache_write(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    if stage.scan_loop is not None or stage.scatter_axes or len(s.stages) >= MAX_STAGES:
+    if stage.scan_loop is not None or stage.scatter_axes or len(s.stages) >= MAX_STAGES or not stage.loops:
         return None
     whole = stage.attach.kind == "root" and s.scans.step_of(stage) is None and not is_part(s, stage)
     if whole and draw.rng.random() < 0.3:
@@ -319,7 +377,7 @@ def _cache_read(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 def _rfactor(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     loops = [x for x in stage.loops if x.is_reduce]
-    if not loops or stage.init is not None or len(s.stages) >= MAX_STAGES:
+    if not loops or stage.init is not None or stage.intrinsic is not None or len(s.stages) >= MAX_STAGES:
         return None
     if any(x.kind != "serial" or s.attached_at(x) for x in loops):
         return None
@@ -352,7 +410,9 @@ def _transform_layout(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if stage.is_output or not stage.axis or not untouched or stage.fetches or _hosted(s, stage):
         return None
     plain = isinstance(stage.op, ComputeOp) and not stage.scatter_axes and not is_part(s, stage)
-    if not plain or len(stage.axis) > 3 or not all(isinstance(x.op, ComputeOp) for x in s.consumers(stage)):
+    readers = s.consumers(stage)
+    plain = plain and all(isinstance(x.op, ComputeOp) and x.intrinsic is None for x in readers)
+    if not plain or len(stage.axis) > 3:
         return None
     return Step("transform_layout", stage.name, (draw.one(_LAYOUTS),))
 
@@ -374,8 +434,9 @@ def _specialize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
         return None
     if sum(len(x.special_cases) for x in s.stages) >= 2:
         return None
-    size = ["size", draw.rng.choice(sorted(s.sizes()))]
-    factor = draw.rng.choice(FACTORS[1:])
+    name = draw.rng.choice(sorted(s.sizes()))
+    size, own = ["size", name], draw.sizes.get(name, 0)  # the size's own number: a call runs that version
+    factor = own if own > 1 and draw.rng.random() < 0.5 else draw.rng.choice(FACTORS[1:])
     conditions: list[Any] = [
         ["eq", ["floormod", size, factor], 0],
         ["eq", size, factor],
@@ -387,9 +448,9 @@ def _specialize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 def _set_store_predicate(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     """A condition that always holds, of which passes see that to different degrees."""
-    if not isinstance(stage.op, ComputeOp) or stage.scatter_axes or stage.store_predicate is not None:
+    if not isinstance(stage.op, ComputeOp) or stage.scatter_axes or stage.intrinsic is not None:
         return None
-    if stage.scan_loop is not None or not stage.loops or not stage.axis:
+    if stage.store_predicate is not None or stage.scan_loop is not None or not stage.loops or not stage.axis:
         return None
     loop, axis = ["loop", draw.one(stage.loops).name], ["axis", str(draw.rng.randrange(len(stage.axis)))]
     k = draw.rng.choice(FACTORS)
@@ -400,6 +461,34 @@ def _set_store_predicate(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
         ["lt", ["floormod", axis, k], k],
     ]
     return Step("set_store_predicate", stage.name, (draw.rng.choice(conditions),))
+
+
+def _tensorize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
+    """Tiles of a product of mixed precision by a micro-kernel, with loops split to fit."""
+    types = types_of(stage)
+    read = [x for x in s.reads(stage) if x.attach.kind == "inline" or x.op.output_tensor is not x.tensor]
+    plain = not stage.relations and not any(x.mark for x in stage.loops) and stage.attach.kind == "root"
+    if types is None or read or not plain or stage.store_predicate is not None or stage.init or _hosted(s, stage):
+        return None
+    sizes, steps, names = [], [], []
+    for loop, amounts in zip((stage.roots[a] for a in (*stage.axis, *stage.reduce_axis)), TILES, strict=True):
+        exact = [n for n in amounts if _is_divided(stage, loop, n, draw)]
+        tail = "round_up" if has_room(s, stage, loop) else "shift_inwards" if _may_shift(stage, loop) else ""
+        amount = draw.one(exact or (amounts if tail else ()))
+        if amount is None:
+            return None
+        sizes.append(amount)
+        if not loop.is_reduce or leaf_extents(stage)[loop] is not const(amount):
+            how = {"disable_predication": True} if exact else {"tail": tail}
+            steps.append(Step("split", stage.name, (loop.name,), {"factor": amount, **how}))
+        names.append(loop.name)
+    outer = [f"{x}.outer" for x in names[: len(steps)]]
+    inner = [f"{x}.inner" if k < len(steps) else x for k, x in enumerate(names)]
+    name = name_of(types, sizes, draw.rng.choice(PARTS[:2] if len(steps) == 3 else PARTS))
+    declare(name)
+    order = (*draw.rng.sample(outer, len(outer)), *inner)
+    steps += [Step("reorder", stage.name, order), Step("tensorize", stage.name, (inner[0], name))]
+    return replace(steps[0], then=tuple(steps[1:]))
 
 
 def _vthread(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
@@ -418,19 +507,26 @@ _ON_STAGES: tuple[Proposer, ...] = (
     _store_at, _store_at, _store_at, _store_at, _store_at,
     _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
     _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
-    _vthread, *(_reverse_compute_at, _reverse_compute_inline) * 4, _decompose_reduction,
-    _transform_layout, _double_buffer, _double_buffer, _rolling_buffer, _rolling_buffer, _rolling_buffer,
-    _specialize, _set_store_predicate,
+    _vthread, *(_reverse_compute_at, _reverse_compute_inline) * 4, *(_decompose_reduction,) * 2,
+    _transform_layout, _double_buffer, _double_buffer, *(_rolling_buffer,) * 5,
+    _specialize, _specialize, _set_store_predicate, *(_create_group,) * 2, *(_tensorize,) * 12,
 )  # fmt: skip
 
 
-def legal_steps(s: Schedule, rng: random.Random, target: Target | str = "llvm", knobs: bool = False) -> Iterator[Step]:
+def legal_steps(
+    s: Schedule,
+    rng: random.Random,
+    target: Target | str = "llvm",
+    knobs: bool = False,
+    sizes: Mapping[str, int] | None = None,
+) -> Iterator[Step]:
     """Calls that are legal now, in random order: up to one of each primitive on each stage.
 
     Legal is what raises no error when it is called and leaves the attach points consistent, as
-    `Schedule.verify` sees them. With `knobs`, some factors are left open.
+    `Schedule.verify` sees them. With `knobs`, some factors are left open. `sizes` are numbers that calls will
+    have: what is promised of sizes holds for these.
     """
-    draw = Draw(rng, Target.parse(target), knobs)
+    draw = Draw(rng, Target.parse(target), knobs, sizes or {})
     pairs = [(x, p) for x in s.stages for p in (_ON_INPUTS if x.is_placeholder else _ON_STAGES)]
     rng.shuffle(pairs)
     for stage, propose in pairs:

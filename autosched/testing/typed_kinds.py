@@ -11,7 +11,7 @@ from collections.abc import Callable
 from autosched import te
 from autosched.ir.expr import Expr, const
 from autosched.te.tensor import Tensor
-from autosched.testing.maker import Maker, clamp
+from autosched.testing.maker import MAX_ELEMENTS, Maker, clamp
 
 __all__ = ["TYPED_KINDS"]
 
@@ -124,26 +124,60 @@ _SPECIAL: tuple[Callable[[Expr, Expr], Expr], ...] = (
 )
 
 
+def _product(m: Maker, x: Tensor, name: str) -> Tensor:
+    k, w = te.reduce_axis((0, x.shape[1]), "k"), m.placeholder([x.shape[1], 3], x.dtype)
+    return te.compute((x.shape[0], 3), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name=name)
+
+
+def _window(m: Maker, x: Tensor, name: str) -> Tensor:
+    n = x.shape[0]
+    return te.compute(x.shape, lambda i, j: x[i, j] * x[clamp(i + 1, n), j] + te.max(x[i, j], 0.0), name=name)
+
+
+def _rows_of(m: Maker, x: Tensor, name: str) -> Tensor:
+    """Rows at places that the data say: their slope is a scatter."""
+    at = m.placeholder([x.shape[0]], "int32")
+    return te.compute(x.shape, lambda i, j: x[clamp(at[i], x.shape[0]), j], name=name)
+
+
+def _convolution(m: Maker, x: Tensor, name: str) -> Tensor:
+    r, n = te.reduce_axis((0, 3), "r"), x.shape[0]
+
+    def body(i: Expr, j: Expr) -> Expr:
+        return te.sum(x[i + r - 1, j] * x[i, j], axis=r, where=te.all(i + r - 1 >= 0, i + r - 1 < n))
+
+    return te.compute(x.shape, body, name=name)
+
+
+def _strided(m: Maker, x: Tensor, name: str) -> Tensor:
+    half = te.floordiv(x.shape[1] + 1, 2)
+    doubled = te.compute((x.shape[0], half), lambda i, j: x[i, 2 * j] * x[i, 0], name=f"{name}d")
+    return te.compute(doubled.shape, lambda i, j: te.select(j > 0, doubled[i, half - 1 - j], x[i, 0]), name=name)
+
+
+def _squares(m: Maker, x: Tensor, name: str) -> Tensor:
+    k = te.reduce_axis((0, x.shape[1]), "k")
+    return te.compute((x.shape[0],), lambda i: te.sum(x[i, k] * te.abs(x[i, k]), axis=k), name=name)
+
+
+_SLOPES = (_product, _window, _rows_of, _convolution, _strided, _squares)
+
+
 def slope(m: Maker) -> Tensor | None:
-    """The gradient of a window's squares, or of a matrix product, with respect to an input."""
-    n = m.rng.choice((2, 3, 5, 8))
-    x = m.placeholder([n, m.rng.choice((3, 4, 7))], m.rng.choice(("float32", "float64")))
-    if m.rng.random() < 0.5:
-        k = te.reduce_axis((0, x.shape[1]), "k")
-        w = m.placeholder([x.shape[1], 3], x.dtype)
-        y = te.compute((n, 3), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name=f"y{len(m.stages)}")
-    else:
-        y = te.compute(
-            x.shape, lambda i, j: x[i, j] * x[clamp(i + 1, n), j] + te.max(x[i, j], 0.0), name=f"y{len(m.stages)}"
-        )
-    head = m.placeholder(y.shape, x.dtype)
+    """The gradient of some computation with respect to its input."""
+    x = m.placeholder([m.dim(), m.rng.choice((3, 4, 7))], m.rng.choice(("float32", "float64")))
+    if not all(m.lengths(x.shape)) or not m.fits(x.shape):
+        return None
+    y = m.rng.choice(_SLOPES)(m, x, f"y{len(m.stages)}")
+    whole = m.rng.random() < 0.2 and m.fits([*y.shape, *x.shape])  # the Jacobian
+    head = None if whole else m.placeholder(y.shape, x.dtype)
     (made,) = te.gradient(y, [x], head)
     m.stages.append(made)
-    m.bound[made] = 8 * 4.0**3
+    m.bound[made] = 4.0**4 * MAX_ELEMENTS
     return made
 
 
 #: What a stage of a random program may be besides `kinds.KINDS`.
 TYPED_KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
-    in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope,
+    in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,
 )  # fmt: skip

@@ -19,6 +19,7 @@ from autosched.errors import RecordError
 from autosched.ir.dtype import SCALAR_DTYPES
 from autosched.te.graph_json import VERSION
 from autosched.te.tensor import Graph, Tensor
+from autosched.testing.externs import know_references
 from autosched.testing.programs import random_program
 
 
@@ -107,6 +108,7 @@ def test_round_trip_computes_the_same() -> None:
 def test_round_trip_of_random_programs(seed: int) -> None:
     program = random_program(random.Random(seed))
     again = over_the_wire(program.args)
+    know_references(again)
     assert te.graph_to_json(again) == te.graph_to_json(program.args)
     for old, new in zip(
         te.reference(program.args, program.inputs()), te.reference(again, program.inputs()), strict=True
