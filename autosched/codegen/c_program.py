@@ -11,6 +11,7 @@ has the entry points by which this library calls the same body with memory and t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -139,6 +140,15 @@ extern "C" {{
 _NO_MASKED_LOADS = """\
 #if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #pragma GCC target("no-avx512bw,no-avx512vl")
+#endif"""
+
+#: gcc 12 with AVX gets vectors of conditional accesses wrong that lie side by side, three colours of a pixel, say, or
+#: seven columns: it loads the wrong ones. Where it makes no masks of conditions it makes no such vectors, but none of
+#: values that are selected, either: only programs with such accesses do without.
+MOST_COPIES = 16  # of the body of a short loop
+_NO_MASKS = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-loop-if-convert")
 #endif"""
 
 _PACKED = """
@@ -397,18 +407,21 @@ class _Emitter:
         if quiet:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
-        head += ["", _NO_MASKED_LOADS] if self._is_conditional() else []
+        head += ["", _NO_MASKED_LOADS] if self._is_conditional() or self._has_loops_that_vary() else []
+        head += ["", _NO_MASKS] if _has_groups(self.function.body) else []
         externs = self._externs()
         index = [f"typedef int64_t {INDEX};"] if _mentions([text], INDEX) else []
         blocks = ["\n".join(head), "\n".join(externs), *index, *defined, "\n".join(helpers), *functions]
         return "\n\n".join(b for b in blocks if b) + "\n"
 
+    def _has_loops_that_vary(self) -> bool:
+        """Once the compiler writes the steps of such a loop out, a condition decides about each."""
+        return any(isinstance(s, For) and _varies(s.extent) for s in walk(self.function.body))
+
     def _is_conditional(self) -> bool:
-        """Whether a condition decides about an access to memory. A loop of varying length has one at each step once
-        the compiler writes the steps out."""
-        for s in walk(self.function.body):
-            if isinstance(s, If) or (isinstance(s, For) and _varies(s.extent)):
-                return True
+        """Whether a condition decides about an access to memory."""
+        if any(isinstance(s, If) for s in walk(self.function.body)):
+            return True
         chosen = [a for n in self._nodes() if n.op in ("select", "if_then_else") for a in n.args[1:]]
         return any(n.op == "load" for n in post_order(chosen))
 
@@ -420,6 +433,23 @@ class _Emitter:
                 takes = ["void *" if a.dtype.kind == "handle" else self.x.type_name(a.dtype) for a in n.args]
                 found[f"extern {self.x.type_name(n.dtype)} {n.value.name}({', '.join(takes) or 'void'});"] = None
         return list(found)
+
+
+def _has_groups(s: Stmt, times: int = 1, inside: bool = False, counts: Counter[Buffer] | None = None) -> bool:
+    """Whether three accesses to one buffer, or more, may lie side by side under a condition of some loop: those of
+    short loops do, which a compiler writes out. `counts` are those so far in one iteration of the loop around."""
+    if isinstance(s, For):
+        length = s.extent.value if s.extent.op == "const" else MOST_COPIES + 1
+        if length > MOST_COPIES:
+            return _has_groups(s.body, 1, False, Counter())
+        return _has_groups(s.body, times * length, inside, counts)
+    if inside and counts is not None:
+        loads = [e.value for e in post_order(expressions(s)) if e.op == "load"]
+        for b in [*loads, *([s.buffer] if isinstance(s, Store) else [])]:
+            counts[b] += times
+            if counts[b] > 2:
+                return True
+    return any(_has_groups(x, times, inside or isinstance(s, If), counts) for x in children(s))
 
 
 def _varies(extent: Expr) -> bool:

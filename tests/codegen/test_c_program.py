@@ -27,8 +27,10 @@ from autosched.ir.calls import call_pure_extern
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import OPS, const, select, var
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Launch, Let, Store, expressions, load, seq, walk
+from autosched.lower import lower_structure
 from autosched.runtime import c_compiler
 from autosched.runtime import load as load_kernel
+from autosched.schedule import create_schedule
 from autosched.target import Target
 from autosched.testing.case import Case
 
@@ -352,3 +354,16 @@ def test_the_compiler_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setenv("AUTOSCHED_CC_TIMEOUT", wrong)
         with pytest.raises(UsageError, match="AUTOSCHED_CC_TIMEOUT"):
             slow.run([], "compiling x")
+
+
+def test_what_is_selected_is_still_vectorized() -> None:
+    """Only conditional accesses that may lie side by side go without if-conversion, which selecting values needs."""
+    n, r = te.var("n"), te.reduce_axis((0, 3), "r")
+    a, b = (te.placeholder((n, 8), "float32", name=x) for x in "AB")
+    chosen = te.compute((n, 8), lambda i, j: te.select(a[i, j] > 0, b[i, j], a[i, j]), name="C")
+    where = te.all(r.var < n, r.var > 0)
+    near = te.compute((n, 8), lambda i, j: te.sum(a[i, j] + r.var.astype("float32"), axis=r, where=where), name="C")
+    for c, wanted in ((chosen, False), (near, True)):
+        args = [t for t in (a, b) if t in c.op.input_tensors] + [c]
+        source = compile_c(lower_structure(create_schedule(c), args, "c").bind(), Target("c")).texts["source"]
+        assert ("no-tree-loop-if-convert" in source) == wanted
