@@ -39,8 +39,14 @@ def plan_storage(body: Stmt) -> Storage:
 
 
 def constant_bytes(buffer: Buffer) -> int | None:
-    """Bytes of a buffer whose shape is known, else None."""
+    """Bytes of memory that a buffer certainly takes, if that is known, else None: with strides, what is reached."""
     lengths = [int(e.value) if e.op == "const" else None for e in buffer.shape]
+    if 0 in lengths:
+        return 0
+    if buffer.strides:
+        steps = [int(e.value) if e.op == "const" else None for e in buffer.strides]
+        pairs = [(n - 1) * step for n, step in zip(lengths, steps, strict=True) if n is not None and step is not None]
+        return (1 + sum(pairs)) * buffer.dtype.bytes if len(pairs) == len(lengths) else None
     return None if None in lengths else math.prod(n for n in lengths if n is not None) * buffer.dtype.bytes
 
 
