@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from autosched import te
-from autosched.errors import LowerError
+from autosched.errors import ArgumentError, LowerError, ScheduleError
+from autosched.ir.builder import create
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
+from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.te.tensor import PlaceholderOp, Tensor
+from autosched.testing.layouts import Layout
 from autosched.testing.oracle import check_against_reference
+from autosched.testing.tiles import declare
 
 BACKENDS = ("interpreter", "interpreter-backwards", "native")
 
@@ -249,3 +253,230 @@ def test_a_short_loop_of_varying_length_reads_no_further() -> None:
     s[t1].split_into("axis2", 5, 2, None)
     s[t1].compute_at(s[t2], t2.op.axis[1])
     check(s, [a, t2], target="c")
+
+
+# -- intermediates among the arguments ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", [0, 1])
+@pytest.mark.parametrize("backend", ["interpreter", "native"])
+def test_a_scan_among_the_arguments_that_is_computed_at_a_loop(backend: str, at: int) -> None:
+    """Each column went to the first one of the argument, where a buffer for one column has it."""
+    a, _, _, steps = recurrence()
+    out = te.compute(steps.shape, lambda t, i: steps[t, i] * 2, name="out")
+    s = create_schedule(out)
+    s[steps].compute_at(s[out], out.op.axis[at])
+    given = np.random.default_rng(0).integers(-4, 5, (5, 3)).astype("int32")
+    check_against_reference([a, out], s, "llvm", [given], backend, passed=[steps])  # type: ignore[arg-type]
+
+
+def row_sums(shift: int) -> tuple[Tensor, Tensor, Tensor, Schedule]:
+    """Sums of rows, computed at a parallel loop over four of their readers."""
+    n, k = te.var("n"), te.reduce_axis((0, 3), "k")
+    a = te.placeholder((n, 3), "int32", "A")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((n,), lambda i: b[i] + b[te.max(i - shift, 0)], name="C")
+    s = create_schedule(c)
+    outer, _ = s[c].split("i", factor=4)
+    s[c].parallel(outer)
+    s[b].compute_at(s[c], outer)
+    return a, b, c, s
+
+
+def test_no_two_iterations_sum_up_one_element_of_an_argument() -> None:
+    """An iteration set the element to zero that another one was reading."""
+    a, b, c, s = row_sums(1)
+    with pytest.raises(LowerError, match="would all sum it up in the argument"):
+        lower_structure(s, [a, b, c], "llvm")
+    check(s, [a, c], n=6)
+    a, b, c, s = row_sums(0)
+    check_against_reference([a, c], s, "llvm", [np.ones((6, 3), "int32")], passed=[b])
+
+
+def test_what_a_step_of_a_scan_goes_through_has_no_reference() -> None:
+    a, middle, _, steps = recurrence()
+    with pytest.raises(ArgumentError, match="middle is computed inside a scan"):
+        te.reference([a, middle, steps], [np.ones((5, 3), "int32")])
+
+
+# -- memory ---------------------------------------------------------------------------------------------
+
+
+def test_the_stride_of_an_intermediate_that_no_argument_shows() -> None:
+    """It was reported as a defect of lowering."""
+    a = te.placeholder((4, 4), "int32", "A")
+    b = te.compute((4, 4), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((4, 4), lambda i, j: b[j, i], name="C")
+    row = te.var("row")
+    declared = {b: te.decl_buffer((4, 4), "int32", "B", strides=[row, 1])}
+    with pytest.raises(LowerError, match="nothing says what row is: B is no argument"):
+        lower_structure(create_schedule(c), [a, c], "llvm", binds=declared)
+    declared[a] = te.decl_buffer((4, 4), "int32", "A", strides=[row, 1])
+    lower_structure(create_schedule(c), [a, c], "llvm", binds=declared)
+
+
+# -- opaque operations and intrinsics -------------------------------------------------------------------
+
+
+def test_nothing_is_finished_inside_an_opaque_operation() -> None:
+    """A raw ValueError: an opaque operation has no axes to match."""
+    a = te.placeholder((4,), "int32", "A")
+
+    def body(ins: list[te.Buffer], outs: list[te.Buffer]) -> object:
+        ib = create()
+        with ib.for_range(0, 4) as i:
+            ib.buffer_ptr(outs[0])[i] = ib.buffer_ptr(ins[0])[i]
+        return ib.get()
+
+    b = te.extern((4,), [a], body, name="B")
+    c = te.compute((4,), lambda i: b[i] + 1, name="C")
+    with pytest.raises(ScheduleError, match=r"B is a te\.extern"):
+        create_schedule(c)[c].reverse_compute_inline()
+
+
+def product() -> tuple[Tensor, Tensor, Tensor, Schedule]:
+    """Tiles of four columns by an intrinsic."""
+    k = te.reduce_axis((0, 6), "k")
+    a, b = te.placeholder((3, 6), "int8", "A"), te.placeholder((8, 6), "uint8", "B")
+    c = te.compute((3, 8), lambda i, j: te.sum(a[i, k].astype("int32") * b[j, k].astype("int32"), axis=k), name="C")
+    s = create_schedule(c)
+    _, inner = s[c].split("j", factor=4)
+    s[c].tensorize(inner, declare("dot.int8.uint8.int32.1x4x6.all"))
+    return a, b, c, s
+
+
+def test_a_cache_that_keeps_tensorized_loops() -> None:
+    """The intrinsic goes with the loops; a raw ValueError before."""
+    a, b, c, s = product()
+    s.apply("cache_write", s[c], "local", keep_loops=True)
+    inputs = [np.full((3, 6), -3, "int8"), np.full((8, 6), 200, "uint8")]
+    for backend in BACKENDS:
+        check_against_reference([a, b, c], s, "llvm", inputs, backend)
+
+
+def test_nothing_is_computed_inside_an_intrinsic() -> None:
+    c = product()[2]
+    out = te.compute((3, 8), lambda i, j: c[i, j] * 2, name="out")
+    for primitive, named in (("vectorize", "j.inner"), ("unroll", "k"), ("bind", "k")):
+        s = create_schedule(out)
+        _, inner = s[c].split("j", factor=4)
+        s[c].tensorize(inner, declare("dot.int8.uint8.int32.1x4x6.all"))
+        with pytest.raises(ScheduleError, match=f"C.{named} is computed by the intrinsic"):
+            s.apply(primitive, s[c], named, *(["threadIdx.x"] if primitive == "bind" else []))
+        with pytest.raises(ScheduleError, match=r"C.j.inner is computed by the intrinsic"):
+            s[out].reverse_compute_at(s[c], inner)
+
+
+def test_what_an_intrinsic_computes_is_not_inlined_backwards() -> None:
+    """The loops went over, and the intrinsic that they stood for was lost."""
+    a = te.placeholder((8,), "int32", "A")
+    b = te.compute((8,), lambda i: a[i] * 2, name="B")
+    c = te.compute((8,), lambda i: b[i] + 1, name="C")
+    x = te.placeholder((4,), "int32", "x")
+    y = te.compute((4,), lambda i: x[i] * 2, name="y")
+
+    def statement(ins: list[te.Buffer], outs: list[te.Buffer]) -> object:
+        ib = create()
+        with ib.for_range(0, 4) as i:
+            ib.buffer_ptr(outs[0])[i] = ib.buffer_ptr(ins[0])[i] * 2
+        return ib.get()
+
+    s = create_schedule(c)
+    _, inner = s[b].split("i", factor=4)
+    s[b].tensorize(inner, te.decl_tensor_intrin(y.op, statement, name="fuzz.twice"))
+    with pytest.raises(ScheduleError, match="B.i.inner is computed by the intrinsic fuzz.twice"):
+        s[c].reverse_compute_inline()
+    check(s, [a, c])
+
+
+def test_a_strided_argument_is_no_larger_than_its_strides_reach() -> None:
+    """LLVM was told that there is memory for all elements, and read rows outside of the window, which the condition
+    leaves out, ahead of it: a crash where one row is read again and again."""
+    r = te.reduce_axis((0, 3), "r")
+    a = te.placeholder((3, 4), "float32", "A")
+    b = te.placeholder((3, 4), "float32", "B")
+
+    def near(i: te.Expr, j: te.Expr) -> te.Expr:
+        return te.sum(a[i + r - 1, j] * a[i, j], axis=r, where=te.all(i + r - 1 >= 0, i + r - 1 < 3))
+
+    (c,) = te.gradient(te.compute((3, 4), near, name="C"), [a], b)
+    layouts = {"A": Layout((1, 0), (0, 0), is_open=True, repeated=(0,))}
+    inputs = [np.ones((3, 4), "float32"), np.ones((3, 4), "float32")]
+    for at_end in (True, False):
+        check_against_reference([a, b, c], create_schedule(c), "llvm", inputs, at_end=at_end, layouts=layouts)
+
+
+def test_rules_for_kernels_do_not_inline_what_an_opaque_operation_reads() -> None:
+    """`--space auto` on a GPU-style target had no sketch."""
+    a = te.placeholder((8, 8), "int32", "A")
+    b = te.compute((8, 8), lambda i, j: a[i, j] + 1, name="B")
+
+    def body(ins: list[te.Buffer], outs: list[te.Buffer]) -> object:
+        ib = create()
+        bx = te.thread_axis("blockIdx.x")
+        with ib.scope_attr(bx, "thread_extent", 8), ib.for_range(0, 8) as j:
+            ib.buffer_ptr(outs[0])[bx.var, j] = ib.buffer_ptr(ins[0])[bx.var, 7 - j]
+        return ib.get()
+
+    c = te.extern((8, 8), [b], body, name="C")
+    d = te.compute((8, 8), lambda i, j: c[i, j] * 2, name="D")
+    space = Workload("opaque", [a, d]).search_space(Target("opencl"), {}, "auto")
+    assert space.sketches
+    assert not space.untraced
+
+
+def test_no_two_lanes_sum_up_one_element() -> None:
+    """The last block begins before the one before it ends; as lanes of one vector both added to what they share."""
+    k = te.reduce_axis((0, 6), "k")
+    a = te.placeholder((16, 6), "int32", "A")
+    b = te.compute((16,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    for kind, message in (("vectorize", "it is vectorized"), ("parallel", "it is parallel")):
+        s = create_schedule(b)
+        outer, _ = s[b].split("i", factor=3, tail="shift_inwards")
+        s.apply(kind, s[b], outer)
+        with pytest.raises(LowerError, match=f"sums would be added to twice: {message}"):
+            lower_structure(s, [a, b], "llvm")
+    s = create_schedule(b)
+    outer, inner = s[b].split("i", factor=3, tail="shift_inwards")
+    s[b].vectorize(inner)
+    check(s, [a, b])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_conditional_reads_side_by_side(dtype: str) -> None:
+    """gcc 12 with AVX loaded the wrong elements for three colours, or seven columns, under one condition."""
+    n, r = te.var("n"), te.reduce_axis((0, 3), "r")
+    for columns in (3, 7):
+        a = te.placeholder((n, columns), dtype, "A")
+
+        def near(i: te.Expr, j: te.Expr, a: Tensor = a) -> te.Expr:
+            return te.sum(a[i - r + 1, j], axis=r, where=te.all(i - r + 1 >= 0, i - r + 1 < n))
+
+        b = te.compute((n, columns), near, name="B")
+        c = te.compute((n, columns), lambda i, j, b=b: b[i, j] + 1, name="C")
+        s = create_schedule(c)
+        s[b].compute_at(s[c], "j")
+        s[c].unroll("j")
+        check(s, [a, c], target="c", n=33)
+
+
+def test_an_empty_output_with_strides() -> None:
+    """It has no two elements in one place."""
+    a = te.placeholder((0, 8), "int32", "A")
+    b = te.compute((0, 8), lambda i, j: a[i, j] + 1, name="B")
+    layouts = {"B": Layout((0, 1), (0, 0), is_open=True)}
+    check_against_reference([a, b], create_schedule(b), "llvm", [np.zeros((0, 8), "int32")], layouts=layouts)
+
+
+def test_a_rolling_buffer_inside_a_scatter() -> None:
+    """Its outermost loops only set the first values: what was stored there had no memory."""
+    a = te.placeholder((5, 8), "uint8", "A")
+    b = te.compute((5, 8), lambda i, j: a[i, j] + 1, name="B")
+    r = [te.reduce_axis((0, n), f"r{n}") for n in (5, 8)]
+    c = te.scatter_reduce((11,), lambda: (b[r[0], r[1]], r[1].var + 1), r, "sum", name="C")
+    s = create_schedule(c)
+    s[b].compute_at(s[c], r[1])
+    s[b].rolling_buffer()
+    inputs = [np.random.default_rng(0).integers(0, 9, (5, 8)).astype("uint8")]
+    for backend in BACKENDS:
+        check_against_reference([a, c], s, "llvm", inputs, backend)

@@ -64,6 +64,17 @@ class Binds:
             buffer_type=declared.buffer_type,
         )
 
+    def check_strides(self, known: set[Expr]) -> None:
+        """Raise LowerError for strides of an intermediate that no argument shows: `known` are those that one does."""
+        for tensor, b in self.of.items():
+            unknown = [v for e in b.strides for v in variables(e) if v not in known]
+            if unknown:
+                raise LowerError(
+                    f"nothing says what {unknown[0].name} is: {tensor.name} is no argument, whose array would",
+                    asked=f"binds={{{tensor.name}: decl_buffer({b.name!r})}} with strides [{_text(b.strides)}]",
+                    legal="numbers, and formulas over the sizes and strides of arguments",
+                )
+
     def constraints(self, s: Schedule, buffers: Mapping[Tensor, Buffer], an: Analyzer) -> list[Constraint]:
         """What sizes must be so that elements lie apart. Raises LowerError where they never do."""
         found = []

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from autosched.errors import LowerError
 from autosched.ir.expr import (
     Expr,
     compare,
@@ -70,6 +71,7 @@ class Realization:
     states: dict[Tensor, Storage] = field(default_factory=dict)
     guards: list[Expr] = field(default_factory=list)
     clamped: frozenset[int] = frozenset()  #: dimensions along which tiles reach past what may be read
+    is_passed: bool = False  #: stored in an argument, whole
 
     def window(self, tensor: Tensor) -> Storage:
         """What is stored of a tensor that this stage computes."""
@@ -77,7 +79,7 @@ class Realization:
             return Storage.of(tensor)
         if not isinstance(self.stage.op, ScanOp):
             return self.storage
-        if not self.stage.op.is_uniform:
+        if not self.stage.op.is_uniform or self.is_passed:
             return Storage.of(tensor)
         return Storage([const(0), *self.start[1:]], [tensor.shape[0], *self.extent[1:]])
 
@@ -252,7 +254,9 @@ def infer_bounds(
             start, extent = _required(stage, done, an)
         storage, slide = Storage(start, extent), None
         inner, outer = stage.attach.loop, stage.store.loop
-        if not passed.isdisjoint(stage.op.outputs):
+        is_passed = not passed.isdisjoint(stage.op.outputs)
+        if is_passed:
+            _check_sums(stage, done, an)
             storage = Storage.of(stage.tensor)
         elif inner is not None and outer is not None and outer is not inner:
             storage = Storage(*_required(stage, done, an, outer))
@@ -262,7 +266,32 @@ def infer_bounds(
             if slide is not None and slide.folds:
                 storage = _folded(storage, slide.dimension, extent, an)
         done[stage] = _realize(stage, bodies[stage], start, extent, storage, slide, _states(s, done), an)
+        done[stage].is_passed = is_passed
     return done
+
+
+def _check_sums(stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> None:
+    """Raise LowerError where iterations that run at the same time would update one element of an argument: each
+    begins with the first value, and others may be reading the last one."""
+    if not stage.reduce_axis and stage.scan_loop is None:
+        return
+    host, loops = stage, stage.loops[:0]
+    while host is not None:
+        host, loops = host.surroundings()
+        for p in (x for x in loops if x.kind == "parallel" and not is_const(done[host].extents[x], 1)):
+            if host is not stage.attach.stage or not _lie_apart(*_required(stage, done, an, p), p, an):
+                raise LowerError(
+                    f"the iterations of {p.full_name} run at the same time, and those that need an element of "
+                    f"{stage.name} would all sum it up in the argument",
+                    asked=stage.schedule.earlier("parallel", p.stage, p.name, p.name),
+                    legal=f"{stage.name}.compute_root(); or leave {stage.name} out: then each iteration has its own",
+                )
+
+
+def _lie_apart(start: list[Expr], extent: list[Expr], loop: Loop, an: Analyzer) -> bool:
+    """Whether the regions of any two iterations of a loop have no element in common."""
+    following = [substitute(e, {loop.var: loop.var + 1}) for e in start]
+    return any(an.prove(compare("ge", b - a, n)) for a, b, n in zip(start, following, extent, strict=True))
 
 
 def _states(s: Schedule, done: dict[Stage, Realization]) -> dict[Tensor, Storage]:

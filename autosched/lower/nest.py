@@ -270,7 +270,7 @@ class _Nest:
 
     def _check_overlap(self, first_reduce: int) -> None:
         """Elements that shifting inwards computes twice must not be accumulated twice, nor by two
-        threads at once: they begin anew each time only inside the loop in which elements are set."""
+        threads or lanes at once: they begin anew each time only inside the loop in which elements are set."""
         shifted = {r.outer: r for r in self.stage.relations if isinstance(r, Split) and r.tail == "shift_inwards"}
         inside: dict[Loop, Split] = dict(shifted)
         for r in self.stage.relations:
@@ -282,8 +282,9 @@ class _Nest:
         init = self.stage.init
         for at, loop in enumerate(self.leaves):
             split = inside.get(loop)
-            if split is not None and (at >= first_reduce or loop.kind in ("parallel", "thread")):
-                why = f"it is {loop.thread or loop.kind}" if at < first_reduce else "a reduce loop is outside it"
+            if split is not None and (at >= first_reduce or loop.kind in ("parallel", "thread", "vectorize")):
+                kind = "vectorized" if loop.kind == "vectorize" else loop.thread or loop.kind
+                why = f"it is {kind}" if at < first_reduce else "a reduce loop is outside it"
                 if at >= first_reduce and init is not None:
                     why = f"elements are set once, outside {init.outside.full_name}"
                 raise LowerError(

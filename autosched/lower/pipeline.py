@@ -317,6 +317,7 @@ def _structure(
     arrays = iter(_parameters(s, tensors, buffers, wanted, bound))
     params = tuple([scalars[a] if isinstance(a, Expr) else next(arrays) for a in args])
     sizes = sorted({v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}, key=lambda v: v.serial)
+    bound.check_strides({*sizes, *scalars})
     body = read_scalars(simplify_stmt(body, Analyzer()), params, scalars)
     verify.check_sizes(body, sizes, name)
     outputs = tuple(i for i, t in enumerate(args) if isinstance(t, Tensor) and t in wanted | passed)

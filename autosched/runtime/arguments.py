@@ -141,6 +141,8 @@ def _check_one(function: str, param: Param, array: Array) -> None:
 
 def _meets_itself(array: Array) -> bool:
     """Whether two elements have one place; strides that reach past one another's rows count as that."""
+    if not array.size:
+        return False
     reach = array.itemsize
     for step, length in sorted(zip(array.strides, array.shape, strict=True)):
         if length > 1 and step < reach:

@@ -21,7 +21,7 @@ from autosched.te.tensor import IterVar
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["MAX_FACTOR", "computed", "factor_of", "leaf", "scope_of", "unmarked"]
+__all__ = ["MAX_FACTOR", "computed", "factor_of", "leaf", "outside_intrinsic", "scope_of", "unmarked"]
 
 #: The largest factor or nparts: loops count in 32 bits.
 MAX_FACTOR = 2**31 - 1
@@ -77,11 +77,28 @@ def factor_of(s: Schedule, value: Any, what: str) -> Expr:
     return simplify(maximum(e, 1)) if sizes else e  # sizes are known at the call only, and some make it 0
 
 
+_STATES = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled", "tensorize": "tensorized"}
+
+
+def outside_intrinsic(loop: Loop, action: str) -> None:
+    """Raise Illegal for the loops that an intrinsic stands for: nothing that is said of them comes to be."""
+    stage = loop.stage
+    if stage.intrinsic is None or loop not in stage.loops:
+        return
+    first = stage.loops.index(stage.intrinsic[0])
+    if stage.loops.index(loop) >= first:
+        outer = ", ".join(x.name for x in stage.loops[:first]) or "none"
+        raise Illegal(
+            f"{loop.full_name} is computed by the intrinsic {stage.intrinsic[1].name}, which says how it runs",
+            f"{action} a loop outside {stage.intrinsic[0].name}: {outer}",
+        )
+
+
 def unmarked(loop: Loop, action: str) -> None:
     if loop.pragmas:
         raise Illegal(f"{loop!r} is marked; {action} would undo that", f"{action} before pragma")
     if loop.kind != "serial":
-        state = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}.get(loop.kind)
+        state = _STATES.get(loop.kind)
         raise Illegal(
             f"{loop.full_name} is {state or 'bound to ' + loop.thread}; {action} would undo that",
             f"{action} before {loop.kind if state else 'bind'}",

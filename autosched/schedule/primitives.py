@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 from autosched.schedule.decompose import decompose_reduction
 from autosched.schedule.double_buffer import double_buffer
-from autosched.schedule.handles import computed, factor_of, leaf, scope_of, unmarked
+from autosched.schedule.handles import computed, factor_of, leaf, outside_intrinsic, scope_of, unmarked
 from autosched.schedule.layouts import transform_layout
 from autosched.schedule.new_stages import cache_read, cache_write, rfactor
 from autosched.schedule.pragmas import pragma
@@ -162,6 +162,7 @@ def reorder(s: Schedule, stage: Stage, *loops: Any) -> None:
 def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
     computed(stage)
     loop = leaf(stage, handle, init=True)
+    outside_intrinsic(loop, "bind" if thread else kind)
     by_the_group = thread.startswith("threadIdx") and not stage.scatter_axes
     if loop.is_reduce and kind in ("parallel", "thread") and not by_the_group:
         raise Illegal(
@@ -235,7 +236,9 @@ def unroll(s: Schedule, stage: Stage, loop: Any) -> None:
     for i in 2: f(i)   ->   f(0); f(1)
     """
     computed(stage)
-    leaf(stage, loop, init=True).kind = "unroll"
+    chosen = leaf(stage, loop, init=True)
+    outside_intrinsic(chosen, "unroll")
+    chosen.kind = "unroll"
 
 
 @keeps_meaning

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.ir.visit import post_order
 from autosched.schedule import scans
-from autosched.schedule.handles import computed, leaf
+from autosched.schedule.handles import computed, leaf, outside_intrinsic
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.meaning import keeps_meaning
 from autosched.schedule.stage import Attach, Fuse, Loop, Split, Stage
@@ -49,6 +49,7 @@ def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> No
             f"{producer.name} is not finished inside its reduce loop {inner_to.name}",
             f"loops of {producer.name} outside: {', '.join(spatial) or 'none; reorder brings some there'}",
         )
+    outside_intrinsic(loop, "compute at")
     lanes = next((x for x in outer if x.kind == "vectorize"), None)
     if lanes is not None:
         raise Illegal(
@@ -79,6 +80,8 @@ def reverse_compute_inline(s: Schedule, stage: Stage) -> None:
             f"{producer.name} is a reduction: it cannot be one expression",
             f"reverse_compute_at a loop of {producer.name} outside its reduce loops",
         )
+    for loop in producer.loops:
+        outside_intrinsic(loop, "reverse_compute_at")
     axes = matching_axes(s, stage, producer, "reverse_compute_inline")
     _take_over(s, stage, producer, list(producer.loops), axes)
     producer.attach, producer.store = Attach("inline"), Attach()
@@ -86,6 +89,7 @@ def reverse_compute_inline(s: Schedule, stage: Stage) -> None:
 
 def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> dict[IterVar, IterVar]:
     """Producer's axis -> the consumer's axis that indexes it."""
+    computed(producer)
     for x in (stage, producer):
         scans.forbid(x, action)
         if x.scatter_axes or x.scan_loop is not None:

@@ -268,6 +268,7 @@ class Stage(StageFacts):
         for loop in (*to.roots.values(), *made, *(to.init.loops.values() if to.init else ())):
             loop.stage = to
         to.factored, self.factored = self.factored, []
+        to.intrinsic, self.intrinsic = self.intrinsic, None
         self.fetches = []
 
     def reads_of_body(self) -> tuple[Tensor, ...]:
@@ -349,7 +350,8 @@ class Stage(StageFacts):
         """The loop of the consumer that the storage belongs to, if another than `attach`."""
         host, at = self.attach.stage, self.attach.loop
         if self.rolls and self._store.loop is None and host is not None and at in host.loops:
-            return Attach("at", host, _outermost(host.loops, at))
+            places = host.scatter_loops  # which only set the first values
+            return Attach("at", host, _outermost([x for x in host.loops if x not in places], at))
         return self._store
 
     @store.setter

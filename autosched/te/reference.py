@@ -72,6 +72,13 @@ def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, in
     values: Values = {t: np.asarray(given) for t, given in zip(placeholders, inputs, strict=True)}
     env = _sizes(graph, values, sizes or {})
     parts = {part for op in graph.ops if isinstance(op, ScanOp) for part in (*op.steps, *(t.op for t in op.init))}
+    for t in args:
+        if t.op in parts:
+            raise ArgumentError(
+                f"{t.name} is computed inside a scan, one step after the other",
+                asked="reference",
+                legal="the scan's own tensors, and what is outside it",
+            )
     with np.errstate(all="ignore"):
         for op in graph.ops:
             if isinstance(op, ScanOp):

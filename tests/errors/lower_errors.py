@@ -109,6 +109,15 @@ def an_update_of_a_scan_among_the_arguments() -> None:
     lower_structure(s, [*args, s["step"].tensor], "llvm")
 
 
+def iterations_that_sum_up_one_argument() -> None:
+    (a, total), _ = sums()
+    c = te.compute(total.shape, lambda i: total[i] + total[te.max(i - 1, 0)], name="C")
+    s = create_schedule(c)
+    s[c].parallel("i")
+    s[total].compute_at(s[c], "i")
+    lower_structure(s, [a, total, c], "llvm")
+
+
 def a_buffer_for_a_stranger() -> None:
     args, s = program()
     x = te.placeholder((4,), name="X")
@@ -264,6 +273,13 @@ def shift_inwards_across_threads() -> None:
     lower_structure(s, args, "llvm")
 
 
+def shift_inwards_across_lanes() -> None:
+    args, s = sums()
+    s["S"].split("i", nparts=4, tail="shift_inwards")
+    s["S"].vectorize("i.outer")
+    lower_structure(s, args, "llvm")
+
+
 # -- GPU-style targets -----------------------------------------------------------------------------------------------
 
 
@@ -398,6 +414,12 @@ def a_bound_axis_along_which_a_step_looks_aside() -> None:
     lower_structure(s, [x, total], "opencl")
 
 
+def a_stride_that_no_argument_shows() -> None:
+    args, s = program()
+    b = s["B"].tensor
+    lower_structure(s, args, "llvm", binds={b: te.decl_buffer(b.shape, b.dtype, "B", strides=[te.var("row"), 1])})
+
+
 def work_items_that_change_places() -> None:
     args = running_sum()
     s = create_schedule(args)
@@ -462,7 +484,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "arguments": [
         an_input_is_missing, the_arguments_of_another_program, an_output_is_missing, an_argument_is_computed_by_each_work_item,
         an_argument_with_no_room_for_whole_tiles, an_argument_is_given_twice,
-        a_size_is_in_no_argument, a_number_is_given_twice, a_number_that_is_computed, a_length_as_a_number, an_update_of_a_scan_among_the_arguments,
+        a_size_is_in_no_argument, a_number_is_given_twice, a_number_that_is_computed, a_length_as_a_number, an_update_of_a_scan_among_the_arguments, iterations_that_sum_up_one_argument,
     ],
     "knobs": [
         a_knob_without_a_value, a_function_with_an_open_knob, a_knob_that_is_not_there, a_value_the_knob_does_not_have,
@@ -473,7 +495,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
         unroll_too_much,
     ],
     "reductions": [
-        shift_inwards_inside_the_reduction, shift_inwards_of_elements_that_are_set_once, shift_inwards_across_threads,
+        shift_inwards_inside_the_reduction, shift_inwards_of_elements_that_are_set_once, shift_inwards_across_threads, shift_inwards_across_lanes,
     ],
     "storage": [storage_whose_size_depends_on_a_loop],
     "scans": [
@@ -482,7 +504,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
     ],
     "binds": [
         a_buffer_for_a_stranger, a_shape_for_a_buffer, a_buffer_of_another_rank, a_buffer_of_another_type,
-        a_buffer_whose_rows_overlap,
+        a_buffer_whose_rows_overlap, a_stride_that_no_argument_shows,
     ],
     "versions": [
         a_version_for_what_is_no_size, versions_of_different_programs, versions_of_which_none_takes_all_sizes,

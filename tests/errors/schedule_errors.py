@@ -986,6 +986,26 @@ def tensorize_an_input() -> None:
     s["A"].tensorize("i", addition())
 
 
+def tensorized() -> Schedule:
+    """B's columns eight at a time."""
+    s = schedule()
+    _, inner = s["B"].split("j", factor=8)
+    s["B"].tensorize(inner, addition())
+    return s
+
+
+def split_a_tensorized_loop() -> None:
+    tensorized()["B"].split("j.inner", factor=2)
+
+
+def vectorize_a_tensorized_loop() -> None:
+    tensorized()["B"].vectorize("j.inner")
+
+
+def unroll_a_tensorized_loop() -> None:
+    tensorized()["B"].unroll("j.inner")
+
+
 # -- groups ----------------------------------------------------------------------------------------------
 
 
@@ -1347,7 +1367,7 @@ CASES: dict[str, list[Callable[[], None]]] = {
     "double_buffer": [double_buffer_an_output, double_buffer_an_input],
     "tensorize": [
         tensorize_by_an_unknown_name, tensorize_a_computation_of_two, tensorize_around_a_marked_loop,
-        tensorize_an_input,
+        tensorize_an_input, split_a_tensorized_loop, vectorize_a_tensorized_loop, unroll_a_tensorized_loop,
     ],
     "create_group": [a_group_of_nothing, a_group_of_a_stage_that_is_not_there],
     "define_knob": [a_knob_without_values, a_knob_with_other_values, a_knob_called_like_the_schedule, a_knob_with_a_value_twice,

@@ -50,6 +50,7 @@ from autosched.space.rules.plan import Plan, rule
 from autosched.space.rules.rows import neighbours_share
 from autosched.space.rules.sums import may_be_cut
 from autosched.space.rules.tiles import best_rows
+from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar
 
 __all__ = [
@@ -243,7 +244,8 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
         else:
             own_kernel(plan, stage)
         return
-    ways = ["inline"] if _taps(plan, stage) <= MAX_TAPS else []
+    opaque = any(isinstance(x.op, ExternOp) for x in look.readers(plan.s, stage))  # which reads memory
+    ways = ["inline"] if _taps(plan, stage) <= MAX_TAPS and not opaque else []
     ways += [name for name in places if name == "patch" and not is_cpu(plan)]
     way = choose_way(plan, stage, [*ways, ROOT] if ways != ["inline"] else ways)
     if way == "inline":
