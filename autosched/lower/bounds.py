@@ -275,9 +275,8 @@ def _check_sums(stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> N
     begins with the first value, and others may be reading the last one."""
     if not stage.reduce_axis and stage.scan_loop is None:
         return
-    host, loops = stage, stage.loops[:0]
+    host, loops = stage.surroundings()
     while host is not None:
-        host, loops = host.surroundings()
         for p in (x for x in loops if x.kind == "parallel" and not is_const(done[host].extents[x], 1)):
             if host is not stage.attach.stage or not _lie_apart(*_required(stage, done, an, p), p, an):
                 raise LowerError(
@@ -286,6 +285,7 @@ def _check_sums(stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> N
                     asked=stage.schedule.earlier("parallel", p.stage, p.name, p.name),
                     legal=f"{stage.name}.compute_root(); or leave {stage.name} out: then each iteration has its own",
                 )
+        host, loops = host.surroundings()
 
 
 def _lie_apart(start: list[Expr], extent: list[Expr], loop: Loop, an: Analyzer) -> bool:

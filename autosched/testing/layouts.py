@@ -76,7 +76,8 @@ class Layout:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Layout:
-        return Layout(**{k: tuple(v) if isinstance(v, list | tuple) else v for k, v in data.items()})
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list | tuple) else v for k, v in data.items()}
+        return Layout(**fields)
 
 
 def _stored(s: Schedule, args: Sequence[Tensor]) -> list[Tensor]:
