@@ -104,7 +104,8 @@ class _Fenced:
         values = np.ascontiguousarray(values).reshape(values.shape)
         steps = () if layout is None else layout.strides(values.shape)
         strides = values.strides if layout is None else tuple(step * values.itemsize for step in steps)
-        reach = sum((length - 1) * step for length, step in zip(values.shape, strides, strict=True)) + values.itemsize
+        shape: tuple[int, ...] = values.shape
+        reach = sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) + values.itemsize
         size, page = reach if values.size else 0, mmap.PAGESIZE
         pages = -(-size // page) + 1
         self._memory = mmap.mmap(-1, (pages + 2) * page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
