@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import UsageError
-from autosched.ir.dtype import BOOL, INT32, DType, dtype, promote
+from autosched.errors import UsageError, UsageTypeError
+from autosched.ir.dtype import BOOL, INT32, INT64, DType, dtype, promote
 from autosched.ir.node import INDEX_OPS, Expr, VarInfo, fresh, is_index, make, variables
 from autosched.ir.ops import OPS, OpInfo
 
@@ -143,7 +143,7 @@ def as_expr(value: object, like: DType | None = None) -> Expr:
         return _integer_literal(int(value), like)
     if isinstance(value, numbers.Real):
         return const(float(value), like if like is not None and like.is_float else None)
-    raise UsageError(
+    raise UsageTypeError(
         f"{type(value).__name__} is not an expression",
         asked=repr(value),
         legal="legal: a number, a te variable, an axis, or an expression over tensor elements A[i, j]",
@@ -151,15 +151,15 @@ def as_expr(value: object, like: DType | None = None) -> Expr:
 
 
 def _integer_literal(value: int, like: DType | None) -> Expr:
-    if like is None or like is INT32 or like.is_bool:
-        return const(value)
-    if like.is_integer and not like.min <= value <= like.max:
+    beside = None if like is None or like is INT32 or like.is_bool else like
+    of = beside or INT64
+    if of.is_integer and not of.min <= value <= of.max:
         raise UsageError(
-            f"{value} is not a value of {like}",
-            asked=f"{value} beside an operand of type {like}",
-            legal=f"cast the operand to a wider type, or write te.const({value}, {like!r}) to wrap around",
+            f"{value} is not a value of {of}",
+            asked=f"{value} beside an operand of type {like}" if like else f"the number {value}",
+            legal=f"an operand of a wider type, or a number from {of.min} to {of.max}",
         )
-    return const(value, like)
+    return const(value, beside)
 
 
 @dataclass(frozen=True)

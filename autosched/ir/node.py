@@ -22,7 +22,7 @@ from functools import wraps
 from typing import Any, Self, TypeVar
 from weakref import WeakValueDictionary
 
-from autosched.errors import NoValueYet, UsageError
+from autosched.errors import NoValueYet, UsageError, UsageTypeError
 from autosched.ir.dtype import DType
 from autosched.ir.ops import FIELDS, REDUCE_FIELDS
 
@@ -108,11 +108,15 @@ class Expr(Unique):
     def __int__(self) -> int:
         if self.op == "const":
             return int(self.value)
-        raise self._no_value("int") or TypeError(f"{self!r} has no value before it runs")
+        raise self._no_value("int") or UsageTypeError(
+            "it has no value before it runs", asked=f"int({self!r})", legal="a constant"
+        )
 
     def __index__(self) -> int:
         if self.op == "const" and not isinstance(self.value, int):
-            raise TypeError(f"{self!r} is not an integer")
+            raise UsageTypeError(
+                "it is not an integer", asked=f"index({self!r})", legal="a constant of an integer type"
+            )
         return int(self)
 
     def _no_value(self, asked: str) -> NoValueYet | None:
@@ -129,7 +133,7 @@ class Expr(Unique):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError(f"{self!r} is a scalar expression and cannot be iterated")
+        raise UsageTypeError("an expression is one value", asked=f"iterate over {self!r}", legal="a list, or a tuple")
 
     # -- attributes that read like TVM's ------------------------------------------------------
     @property

@@ -312,7 +312,9 @@ class Tensor(Unique, Arithmetic[Any]):
         return _read(self, indices)
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError(f"tensor {self.name} cannot be iterated; index it with te axes")
+        raise UsageTypeError(
+            "a tensor has no elements before it runs", asked=f"iterate over {self.name}", legal="te axes as indices"
+        )
 
     def __repr__(self) -> str:
         return f"Tensor({self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}])"

@@ -10,6 +10,7 @@ others, and `topi.generic`, `topi.x86` and `topi.cuda` have schedules to begin w
 from __future__ import annotations
 
 from autosched.topi import cuda, generic, nn, x86
+from autosched.topi.calls import check_calls
 from autosched.topi.elementwise import (
     BINARY,
     UNARY,
@@ -107,3 +108,5 @@ __all__ = [
     *BINARY,
     *UNARY,
 ]
+
+check_calls(globals(), __all__)

@@ -13,6 +13,7 @@ from autosched.schedule.stage import Stage
 from autosched.space.default import default_schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
+from autosched.topi.calls import checked
 
 __all__ = ["SCHEDULES", "default", "schedule"]
 
@@ -30,6 +31,7 @@ SCHEDULES = tuple(
 LANES = 16
 
 
+@checked
 def schedule(outs: Tensor | Sequence[Tensor], target: str | Target = "llvm") -> Schedule:
     """A schedule that computes `outs` without storing what is only element-wise.
 
@@ -70,6 +72,7 @@ def _parallel_rows(stage: Stage) -> None:
         stage.parallel(spatial[0])
 
 
+@checked
 def default(outs: Tensor | Sequence[Tensor], auto_inline: bool = True) -> Schedule:
     """TVM's `default_schedule`."""
     return schedule(outs)

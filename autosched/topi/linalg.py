@@ -40,17 +40,19 @@ def matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False)
 
 def tensordot(a: Tensor, b: Tensor, axes: object = 2) -> Tensor:
     """The sum over pairs of axes: so many of the last of `a` and the first of `b`, or two lists of them."""
-    if isinstance(axes, int):
+    asked = f"topi.tensordot(axes={axes!r:.40})"
+    if isinstance(axes, int) and 0 <= axes <= min(a.ndim, b.ndim):
         pairs = [(a.ndim - axes + k, k) for k in range(axes)]
     else:
-        listed = [x if isinstance(x, (list, tuple)) else [x] for x in axes]  # type: ignore[attr-defined]
-        asked = "topi.tensordot"
+        is_two = isinstance(axes, (list, tuple)) and len(axes) == 2
+        listed = [list(x) if isinstance(x, (list, tuple)) else [x] for x in axes] if is_two else [[], [0]]  # type: ignore[attr-defined]
+        if len(listed[0]) != len(listed[1]):
+            legal = f"0 to {min(a.ndim, b.ndim)}, or two lists of axes, of one length"
+            raise UsageError("it does not say which axes meet", asked=asked, legal=legal)
         pairs = [(axis_of(a, x, asked), axis_of(b, y, asked)) for x, y in zip(*listed, strict=True)]
     for x, y in pairs:
         if not 0 <= x < a.ndim or not 0 <= y < b.ndim or not same(a.shape[x], b.shape[y]):
-            raise UsageError(
-                f"axis {x} of {a!r} does not meet axis {y} of {b!r}", asked="topi.tensordot", legal="equal lengths"
-            )
+            raise UsageError(f"axis {x} of {a!r} does not meet axis {y} of {b!r}", asked=asked, legal="equal lengths")
     over = [te.reduce_axis((0, a.shape[x]), f"k{n}") for n, (x, _) in enumerate(pairs)]
     of_a = {x: over[n] for n, (x, _) in enumerate(pairs)}
     of_b = {y: over[n] for n, (_, y) in enumerate(pairs)}

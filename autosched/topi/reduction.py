@@ -10,7 +10,7 @@ from autosched.ir import expr as ir
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import IterVar, Tensor
 from autosched.topi.precision import accumulator, narrowed
-from autosched.topi.shapes import axes_of, product, same
+from autosched.topi.shapes import Dim, axes_of, product, same
 
 __all__ = ["COMM_REDUCE", "all", "any", "argmax", "argmin", "collapse_sum", "max", "mean", "min", "prod", "sum"]
 
@@ -160,7 +160,7 @@ argmax = _index_of("argmax", te.argmax)
 argmin = _index_of("argmin", te.argmin)
 
 
-def collapse_sum(data: Tensor, target_shape: Sequence[object]) -> Tensor:
+def collapse_sum(data: Tensor, target_shape: Sequence[Dim]) -> Tensor:
     """Sum over what `broadcast_to` would have stretched: its gradient."""
     lead = data.ndim - len(target_shape)
     ones = [

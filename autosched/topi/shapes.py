@@ -9,9 +9,23 @@ from autosched.ir.expr import Expr, as_expr, const, is_const
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.te.tensor import Tensor
 
-__all__ = ["Dim", "axes_of", "axis_of", "broadcast_shapes", "number", "pair", "product", "same", "windows"]
+__all__ = [
+    "Dim",
+    "Dims",
+    "at_least",
+    "axes_of",
+    "axis_of",
+    "broadcast_shapes",
+    "number",
+    "pair",
+    "product",
+    "same",
+    "windows",
+]
 
 Dim = int | Expr
+#: one number for all dimensions, or one for each
+Dims = Dim | Sequence[Dim]
 
 
 def same(a: Dim, b: Dim) -> bool:
@@ -71,15 +85,20 @@ def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim], asked: str) -> tuple[Ex
     return tuple(out)
 
 
-def pair(value: object, count: int, asked: str) -> tuple[Dim, ...]:
-    """One number for all of `count` dimensions, or one for each."""
-    if isinstance(value, (list, tuple)):
-        if len(value) == 1:
-            return tuple(value) * count
-        if len(value) != count:
-            raise UsageError(f"{len(value)} numbers for {count} dimensions", asked=asked, legal=f"1 or {count}")
-        return tuple(value)
-    return (value,) * count  # type: ignore[return-value]
+def pair(value: object, count: int, asked: str, least: int = 1) -> tuple[Dim, ...]:
+    """One number for all of `count` dimensions, or one for each; those that are known are `least` or more."""
+    listed: tuple[Dim, ...] = tuple(value) if isinstance(value, (list, tuple)) else (value,)  # type: ignore[assignment]
+    if len(listed) not in (1, count):
+        raise UsageError(f"{len(listed)} numbers for {count} dimensions", asked=asked, legal=f"1 or {count}")
+    at_least(least, listed, asked)
+    return listed * count if len(listed) == 1 else listed
+
+
+def at_least(least: int, given: Iterable[Dim], asked: str) -> None:
+    """Raise UsageError for a number that is known and too small."""
+    for d in given:
+        if isinstance(d, int) and d < least:
+            raise UsageError(f"{d} is less than {least}", asked=asked, legal=f"{least} or more")
 
 
 def windows(size: Dim, kernel: Dim, stride: Dim, dilation: Dim, before: Dim, after: Dim, ceil: bool = False) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from autosched.ir.expr import Expr, as_expr, ceildiv, is_const
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
 from autosched.topi.elementwise import stretched
-from autosched.topi.shapes import Dim, axes_of, axis_of, broadcast_shapes, number, product, same
+from autosched.topi.shapes import Dim, Dims, axes_of, axis_of, broadcast_shapes, number, product, same
 
 __all__ = [
     "INJECTIVE",
@@ -49,6 +50,8 @@ def _injective(shape: Sequence[Dim], body: Callable[..., object], name: str) -> 
 
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     """New dimensions of 1 in front of `axis`; a negative one counts from the end of the result."""
+    if num_newaxis not in range(65):
+        raise UsageError(f"{num_newaxis} new dimensions", asked="topi.expand_dims(num_newaxis=..)", legal="0 to 64")
     at = axis + a.ndim + 1 if axis < 0 else axis
     if not 0 <= at <= a.ndim:
         raise UsageError(f"{a.name} has {a.ndim} dimensions", asked=f"topi.expand_dims(axis={axis})", legal="0 to that")
@@ -150,19 +153,18 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     return concatenate([expand_dims(t, axis) for t in tensors], axis)
 
 
-def split(ary: Tensor, indices_or_sections: object, axis: int = 0) -> list[Tensor]:
+def split(ary: Tensor, indices_or_sections: Dims, axis: int = 0) -> list[Tensor]:
     """Pieces along an axis: so many equal ones, or cut at the given places."""
     at = axis_of(ary, axis, "topi.split")
     extent = ary.shape[at]
-    if isinstance(indices_or_sections, int):
-        length = number(extent, "topi.split")
-        if indices_or_sections < 1 or length % indices_or_sections:
-            why = f"{length} elements do not make {indices_or_sections} equal pieces"
+    if isinstance(indices_or_sections, (int, Expr)):
+        length, sections = number(extent, "topi.split"), number(indices_or_sections, "topi.split")
+        if sections < 1 or length % sections:
+            why = f"{length} elements do not make {sections} equal pieces"
             raise UsageError(why, asked="topi.split", legal="a divisor of the length, or a list of places")
-        step = length // indices_or_sections
-        cuts: list[Dim] = list(range(0, length, step))
+        cuts: list[Dim] = [k * (length // sections) for k in range(sections)]
     else:
-        cuts = [0, *indices_or_sections]  # type: ignore[misc]
+        cuts = [0, *indices_or_sections]
     made = []
     for begin, end in zip(cuts, [*cuts[1:], extent], strict=True):
         shape = [simplify(as_expr(end) - begin) if k == at else d for k, d in enumerate(ary.shape)]
@@ -273,7 +275,7 @@ def one_hot(
     indices: Tensor, on_value: object, off_value: object, depth: int, axis: int = -1, dtype: object = "float32"
 ) -> Tensor:
     """`on_value` where the place along the new axis is the index, `off_value` elsewhere."""
-    at = indices.ndim if axis == -1 else axis
+    at = number(indices.ndim if axis == -1 else axis, "topi.one_hot(axis=..)")
     shape: list[Dim] = [*indices.shape[:at], depth, *indices.shape[at:]]
 
     def body(*i: Expr) -> object:
@@ -283,11 +285,12 @@ def one_hot(
     return _injective(shape, body, "one_hot")
 
 
-def arange(start: int, stop: int | None = None, step: int = 1, dtype: object = "float32") -> Tensor:
+def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = "float32") -> Tensor:
     """Numbers from `start` up to `stop`, by `step`, as `numpy.arange` has them."""
     begin, end = (0, start) if stop is None else (start, stop)
-    if step == 0:
-        raise UsageError("the step is 0", asked="topi.arange", legal="another step")
+    if step == 0 or not all(map(math.isfinite, (begin, end, step))):
+        asked = f"topi.arange({start!r}, {stop!r}, {step!r})"
+        raise UsageError("it never ends", asked=asked, legal="finite numbers, and a step other than 0")
     count = max(0, -int(-(end - begin) // step))
     return _injective((count,), lambda i: te.const(begin, dtype) + i.astype(dtype) * te.const(step, dtype), "arange")
 

@@ -17,6 +17,7 @@ from autosched.space.workload import Workload, template, workload
 
 A = te.placeholder((4, 4), name="A")
 B = te.compute((4, 4), lambda i, j: A[i, j] + 1, name="B")
+I = te.placeholder((4,), "int32", name="I")
 K = te.reduce_axis((0, 4), "k")
 NAN = float("nan")
 
@@ -40,6 +41,11 @@ WRONG_TYPE: dict[str, Callable[[], object]] = {
     "decl_buffer(name=5)": lambda: te.decl_buffer((4,), name=5),  # type: ignore[arg-type]
     "decl_buffer(alignment)": lambda: te.decl_buffer((4,), data_alignment="x"),  # type: ignore[arg-type]
     "a float index": lambda: te.compute((4,), lambda i: A[i, 0.5]),
+    "int of a size": lambda: int(te.var("n")),
+    "index of a float": lambda: range(te.const(1.5)),  # type: ignore[arg-type]
+    "elements of an element": lambda: list(A[0, 0]),
+    "elements of a tensor": lambda: list(A),
+    "None beside a tensor": lambda: A[0, 0] + None,
     "extern without a function": lambda: te.extern((4,), [A], None),  # type: ignore[arg-type]
     "extern of a tensor": lambda: te.extern((4,), A, lambda i, o: 5),  # type: ignore[arg-type]
     "gradient of 5": lambda: te.gradient(5, [A]),  # type: ignore[arg-type]
@@ -101,6 +107,9 @@ WRONG_VALUE: dict[str, Callable[[], object]] = {
     "a function of dots": lambda: lower(s(), [A, B], name=".."),
     "2**70 as int32": lambda: te.const(2**70, "int32"),
     "2**70": lambda: te.const(2**70),
+    "2**70 beside int32": lambda: I[0] + 2**70,
+    "2**70 beside bool": lambda: te.select(I[0] > 0, I[0], 2**70),
+    "2**70 elements": lambda: te.placeholder((2**70,)),
     "300 as uint8": lambda: te.const(300, "uint8"),
     "-1 as uint8": lambda: te.const(-1, "uint8"),
     "1e30 as int64": lambda: te.const(1e30, "int64"),

@@ -1,5 +1,6 @@
 """Layers of neural networks, by TVM's names."""
 
+from autosched.topi.calls import check_calls
 from autosched.topi.nn.activation import fast_softmax, leaky_relu, log_softmax, prelu, relu, softmax
 from autosched.topi.nn.convolution import (
     conv1d,
@@ -87,3 +88,5 @@ __all__ = [
     "space_to_depth",
     "upsampling",
 ]
+
+check_calls(globals(), __all__)

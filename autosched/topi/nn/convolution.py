@@ -16,7 +16,7 @@ from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
 from autosched.topi.nn.padding import dilate, pad, pads
 from autosched.topi.precision import accumulator, narrowed
-from autosched.topi.shapes import Dim, number, pair, same, windows
+from autosched.topi.shapes import Dim, Dims, number, pair, same, windows
 
 __all__ = [
     "conv1d",
@@ -42,9 +42,9 @@ __all__ = [
 def convolution(
     data: Tensor,
     weight: Tensor,
-    strides: object = 1,
-    padding: object = 0,
-    dilation: object = 1,
+    strides: Dims = 1,
+    padding: Dims | str = 0,
+    dilation: Dims = 1,
     groups: Dim = 1,
     data_layout: str = "NCHW",
     kernel_layout: str = "OIHW",
@@ -109,9 +109,9 @@ def _check(data: Tensor, weight: Tensor, data_layout: str, kernel_layout: str, s
 def conv2d(
     data: Tensor,
     weight: Tensor,
-    strides: object,
-    padding: object,
-    dilation: object,
+    strides: Dims,
+    padding: Dims | str,
+    dilation: Dims,
     data_layout: str = "NCHW",
     kernel_layout: str = "",
     out_dtype: object = None,
@@ -131,21 +131,21 @@ def conv2d(
 
 
 def conv2d_nchw(
-    Input: Tensor, Filter: Tensor, stride: object, padding: object, dilation: object, out_dtype: object = None
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Dims | str, dilation: Dims, out_dtype: object = None
 ) -> Tensor:
     """Data [n, c, h, w], weights [out, in, h, w]."""
     return convolution(Input, Filter, stride, padding, dilation, out_dtype=out_dtype)
 
 
 def conv2d_nhwc(
-    Input: Tensor, Filter: Tensor, stride: object, padding: object, dilation: object, out_dtype: object = "float32"
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Dims | str, dilation: Dims, out_dtype: object = "float32"
 ) -> Tensor:
     """Data [n, h, w, c], weights [h, w, in, out]."""
     return convolution(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype)
 
 
 def conv2d_hwcn(
-    Input: Tensor, Filter: Tensor, stride: object, padding: object, dilation: object, out_dtype: object = None
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Dims | str, dilation: Dims, out_dtype: object = None
 ) -> Tensor:
     """Data [h, w, c, n], weights [h, w, in, out]."""
     return convolution(Input, Filter, stride, padding, dilation, 1, "HWCN", "HWIO", out_dtype)
@@ -154,9 +154,9 @@ def conv2d_hwcn(
 def group_conv2d_nchw(
     Input: Tensor,
     Filter: Tensor,
-    stride: object,
-    padding: object,
-    dilation: object,
+    stride: Dims,
+    padding: Dims | str,
+    dilation: Dims,
     groups: int,
     out_dtype: object = None,
 ) -> Tensor:
@@ -167,9 +167,9 @@ def group_conv2d_nchw(
 def group_conv2d_nhwc(
     Input: Tensor,
     Filter: Tensor,
-    stride: object,
-    padding: object,
-    dilation: object,
+    stride: Dims,
+    padding: Dims | str,
+    dilation: Dims,
     groups: int,
     out_dtype: object = None,
 ) -> Tensor:
@@ -180,9 +180,9 @@ def group_conv2d_nhwc(
 def conv1d(
     data: Tensor,
     weight: Tensor,
-    strides: object = 1,
-    padding: object = "VALID",
-    dilation: object = 1,
+    strides: Dims = 1,
+    padding: Dims | str = "VALID",
+    dilation: Dims = 1,
     data_layout: str = "NCW",
     kernel_layout: str = "",
     out_dtype: object = None,
@@ -195,9 +195,9 @@ def conv1d(
 def conv1d_ncw(
     data: Tensor,
     kernel: Tensor,
-    strides: object = 1,
-    padding: object = "VALID",
-    dilation: object = 1,
+    strides: Dims = 1,
+    padding: Dims | str = "VALID",
+    dilation: Dims = 1,
     out_dtype: object = None,
 ) -> Tensor:
     """Data [n, c, w], weights [out, in, w]."""
@@ -207,9 +207,9 @@ def conv1d_ncw(
 def conv1d_nwc(
     data: Tensor,
     kernel: Tensor,
-    strides: object = 1,
-    padding: object = "VALID",
-    dilation: object = 1,
+    strides: Dims = 1,
+    padding: Dims | str = "VALID",
+    dilation: Dims = 1,
     out_dtype: object = None,
 ) -> Tensor:
     """Data [n, w, c], weights [w, in, out]."""
@@ -219,9 +219,9 @@ def conv1d_nwc(
 def conv3d_ncdhw(
     Input: Tensor,
     Filter: Tensor,
-    stride: object,
-    padding: object,
-    dilation: object,
+    stride: Dims,
+    padding: Dims | str,
+    dilation: Dims,
     groups: int = 1,
     out_dtype: object = None,
 ) -> Tensor:
@@ -232,9 +232,9 @@ def conv3d_ncdhw(
 def conv3d_ndhwc(
     Input: Tensor,
     Filter: Tensor,
-    stride: object,
-    padding: object,
-    dilation: object,
+    stride: Dims,
+    padding: Dims | str,
+    dilation: Dims,
     groups: int = 1,
     out_dtype: object = None,
 ) -> Tensor:
@@ -248,9 +248,9 @@ def conv3d_ndhwc(
 def _depthwise(
     data: Tensor,
     weight: Tensor,
-    stride: object,
-    padding: object,
-    dilation: object,
+    stride: Dims,
+    padding: Dims | str,
+    dilation: Dims,
     of: object,
     layout: str,
     kernel: str,
@@ -286,14 +286,14 @@ def _depthwise(
 
 
 def depthwise_conv2d_nchw(
-    Input: Tensor, Filter: Tensor, stride: object, padding: object, dilation: object, out_dtype: object = None
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Dims | str, dilation: Dims, out_dtype: object = None
 ) -> Tensor:
     """Each channel by itself: weights [channel, multiplier, h, w]; result c*multiplier + m is of channel c."""
     return _depthwise(Input, Filter, stride, padding, dilation, out_dtype, "NCHW", "OIHW")
 
 
 def depthwise_conv2d_nhwc(
-    Input: Tensor, Filter: Tensor, stride: object, padding: object, dilation: object, out_dtype: object = None
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Dims | str, dilation: Dims, out_dtype: object = None
 ) -> Tensor:
     """Each channel by itself: weights [h, w, channel, multiplier]."""
     return _depthwise(Input, Filter, stride, padding, dilation, out_dtype, "NHWC", "HWOI")
@@ -303,14 +303,17 @@ def depthwise_conv2d_nhwc(
 
 
 def _transposed(
-    data: Tensor, kernel: Tensor, strides: object, padding: object, output_padding: object, of: object, space: str
+    data: Tensor, kernel: Tensor, strides: Dims, padding: Dims | str, output_padding: Dims, of: object, space: str
 ) -> Tensor:
     """The gradient of a convolution with respect to its data: weights [in, out, ...]."""
     asked = f"topi.nn.conv{len(space)}d_transpose"
     steps = [number(s, asked) for s in pair(strides, len(space), asked)]
-    extra = pair(output_padding, len(space), asked)
+    extra = pair(output_padding, len(space), asked, least=0)
     taps = [number(d, asked) for d in kernel.shape[2:]]
     before, after = pads(padding, taps, asked)
+    for t in (data, kernel):
+        if t.ndim != len(space) + 2:
+            raise UsageError(f"{t!r} has {t.ndim} dimensions", asked=asked, legal=f"{len(space) + 2} dimensions")
     if not same(data.shape[1], kernel.shape[0]):
         raise UsageError(
             f"{data.shape[1]!r} channels meet weights for {kernel.shape[0]!r}", asked=asked, legal="as many"
@@ -337,17 +340,17 @@ def _transposed(
 def conv2d_transpose_nchw(
     Input: Tensor,
     Filter: Tensor,
-    strides: object,
-    padding: object,
+    strides: Dims,
+    padding: Dims | str,
     out_dtype: object = None,
-    output_padding: object = 0,
+    output_padding: Dims = 0,
 ) -> Tensor:
     """Data [n, c, h, w], weights [in, out, h, w]; `stride` times as large, so to say."""
     return _transposed(Input, Filter, strides, padding, output_padding, out_dtype, "HW")
 
 
 def conv1d_transpose_ncw(
-    data: Tensor, kernel: Tensor, stride: object, padding: object, out_dtype: object = None, output_padding: object = 0
+    data: Tensor, kernel: Tensor, stride: Dims, padding: Dims | str, out_dtype: object = None, output_padding: Dims = 0
 ) -> Tensor:
     """Data [n, c, w], weights [in, out, w]."""
     return _transposed(data, kernel, stride, padding, output_padding, out_dtype, "W")
@@ -359,9 +362,9 @@ def conv1d_transpose_ncw(
 def conv2d_NCHWc(
     data: Tensor,
     kernel: Tensor,
-    stride: object,
-    padding: object,
-    dilation: object,
+    stride: Dims,
+    padding: Dims | str,
+    dilation: Dims,
     layout: str = "NCHWc",
     out_layout: str = "NCHWc",
     out_dtype: object = None,

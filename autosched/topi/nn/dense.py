@@ -7,7 +7,7 @@ from autosched.errors import UsageError
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import Tensor
 from autosched.topi.precision import accumulator, narrowed
-from autosched.topi.shapes import broadcast_shapes, product, same
+from autosched.topi.shapes import axis_of, broadcast_shapes, product, same
 
 __all__ = ["batch_matmul", "bias_add", "dense", "flatten", "matmul"]
 
@@ -52,7 +52,7 @@ def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: o
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = -1) -> Tensor:
     """A number for each place along an axis, added."""
-    at = axis % data.ndim
+    at = axis_of(data, axis, "topi.nn.bias_add")
     return te.compute(data.shape, lambda *i: data(*i) + bias(i[at]).astype(data.dtype), name="T_add", tag="broadcast")
 
 

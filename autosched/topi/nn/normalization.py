@@ -12,7 +12,7 @@ from autosched.te.tensor import Tensor
 from autosched.topi.nn.padding import pad
 from autosched.topi.precision import accumulator
 from autosched.topi.reduction import mean
-from autosched.topi.shapes import axes_of, axis_of, number
+from autosched.topi.shapes import at_least, axes_of, axis_of, number
 from autosched.topi.transform import reshape
 
 __all__ = [
@@ -91,6 +91,7 @@ def group_norm(
     asked = f"topi.nn.group_norm(num_groups={num_groups})"
     at = axis_of(data, channel_axis, asked)
     channels = number(data.shape[at], asked)
+    at_least(1, [num_groups], asked)
     if channels % num_groups:
         raise UsageError(f"{channels} channels do not make {num_groups} groups", asked=asked, legal="a divisor of them")
     grouped = reshape(data, [*data.shape[:at], num_groups, channels // num_groups, *data.shape[at + 1 :]])

@@ -9,7 +9,7 @@ from autosched.errors import UsageError
 from autosched.ir.expr import Expr, as_expr, is_const
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
-from autosched.topi.shapes import Dim, number
+from autosched.topi.shapes import Dim, Dims, number
 
 __all__ = ["dilate", "get_pad_tuple", "mirror_pad", "pad", "pads"]
 
@@ -28,9 +28,7 @@ def pad(
     >>> topi.nn.pad(A, (1, 0), (2, 0)).shape
     (7, 8)
     """
-    after = pad_before if pad_after is None else pad_after
-    if len(pad_before) != data.ndim or len(after) != data.ndim:
-        raise UsageError(f"{data.name} has {data.ndim} dimensions", asked="topi.nn.pad", legal="a number for each")
+    after = _after(data, pad_before, pad_after, "topi.nn.pad")
     shape = [simplify(d + b + a) for d, b, a in zip(data.shape, map(as_expr, pad_before), after, strict=True)]
     padded = [k for k in range(data.ndim) if not all(is_const(as_expr(p[k]), 0) for p in (pad_before, after))]
 
@@ -44,6 +42,14 @@ def pad(
     return te.compute(tuple(shape), body, name=name, tag="injective,pad")
 
 
+def _after(data: Tensor, before: Sequence[Dim], after: Sequence[Dim] | None, asked: str) -> Sequence[Dim]:
+    """The border after, which is as that before where none is given."""
+    behind = before if after is None else after
+    if len(before) != data.ndim or len(behind) != data.ndim:
+        raise UsageError(f"{data.name} has {data.ndim} dimensions", asked=asked, legal="a number for each")
+    return behind
+
+
 def mirror_pad(
     data: Tensor,
     pad_before: Sequence[Dim],
@@ -52,7 +58,7 @@ def mirror_pad(
     name: str = "MirrorPadInput",
 ) -> Tensor:
     """A border that mirrors the tensor: with its edge (`SYMMETRIC`) or without (`REFLECT`)."""
-    after = pad_before if pad_after is None else pad_after
+    after = _after(data, pad_before, pad_after, "topi.nn.mirror_pad")
     views = {"SYMMETRIC": te.mirror_image, "REFLECT": te.mirror_interior}
     if mode not in views:
         raise UsageError(f"no mode {mode!r}", asked="topi.nn.mirror_pad", legal=", ".join(views))
@@ -80,7 +86,7 @@ def dilate(data: Tensor, strides: Sequence[int], dilation_value: object = 0, nam
     return te.compute(tuple(shape), body, name=name, tag="injective,dilate")
 
 
-def pads(padding: object, kernel: Sequence[Dim], asked: str) -> tuple[list[Dim], list[Dim]]:
+def pads(padding: Dims | str, kernel: Sequence[Dim], asked: str) -> tuple[list[Dim], list[Dim]]:
     """What to add before and after along each dimension.
 
     `padding` is one number; one for each dimension; two for each (all before, then all after); or
@@ -103,7 +109,9 @@ def pads(padding: object, kernel: Sequence[Dim], asked: str) -> tuple[list[Dim],
     raise UsageError(f"{len(listed)} numbers", asked=asked, legal=f"1, {count} or {2 * count}")
 
 
-def get_pad_tuple(padding: object, kernel: Sequence[int]) -> tuple[Dim, Dim, Dim, Dim]:
+def get_pad_tuple(padding: Dims | str, kernel: Sequence[int]) -> tuple[Dim, Dim, Dim, Dim]:
     """TVM's `get_pad_tuple`: (top, left, bottom, right)."""
-    before, after = pads(padding, kernel, "get_pad_tuple")
+    if len(kernel) != 2:
+        raise UsageError(f"{len(kernel)} numbers", asked="topi.nn.get_pad_tuple(kernel=..)", legal="two: height, width")
+    before, after = pads(padding, kernel, "topi.nn.get_pad_tuple")
     return before[0], before[1], after[0], after[1]

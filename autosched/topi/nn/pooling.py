@@ -12,7 +12,7 @@ from autosched.ir.expr import Expr, ceildiv
 from autosched.te.tensor import Tensor
 from autosched.topi.nn.padding import pad, pads
 from autosched.topi.precision import accumulator
-from autosched.topi.shapes import Dim, number, pair, windows
+from autosched.topi.shapes import Dims, number, pair, windows
 
 __all__ = ["adaptive_pool", "global_pool", "pool1d", "pool2d", "pool3d"]
 
@@ -25,10 +25,10 @@ def _axes(data: Tensor, layout: str, space: str, asked: str) -> list[int]:
 
 def _pool(
     data: Tensor,
-    kernel: object,
-    stride: object,
-    dilation: object,
-    padding: object,
+    kernel: Dims,
+    stride: Dims,
+    dilation: Dims,
+    padding: Dims | str,
     pool_type: str,
     ceil_mode: bool,
     layout: str,
@@ -88,10 +88,10 @@ def _pool(
 
 def pool1d(
     data: Tensor,
-    kernel: object,
-    stride: object,
-    dilation: object,
-    padding: object,
+    kernel: Dims,
+    stride: Dims,
+    dilation: Dims,
+    padding: Dims | str,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCW",
@@ -103,10 +103,10 @@ def pool1d(
 
 def pool2d(
     data: Tensor,
-    kernel: object,
-    stride: object,
-    dilation: object,
-    padding: object,
+    kernel: Dims,
+    stride: Dims,
+    dilation: Dims,
+    padding: Dims | str,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCHW",
@@ -126,10 +126,10 @@ def pool2d(
 
 def pool3d(
     data: Tensor,
-    kernel: object,
-    stride: object,
-    dilation: object,
-    padding: object,
+    kernel: Dims,
+    stride: Dims,
+    dilation: Dims,
+    padding: Dims | str,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCDHW",
@@ -146,7 +146,7 @@ def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
     return pool2d(data, kernel, 1, 1, 0, pool_type, layout=layout)
 
 
-def adaptive_pool(data: Tensor, output_size: Sequence[Dim], pool_type: str, layout: str = "NCHW") -> Tensor:
+def adaptive_pool(data: Tensor, output_size: Dims, pool_type: str, layout: str = "NCHW") -> Tensor:
     """H and W divided into so many windows, of lengths that differ by one where they do not divide."""
     asked = "topi.nn.adaptive_pool"
     axes = _axes(data, layout, "HW", asked)

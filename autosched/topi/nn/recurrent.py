@@ -38,6 +38,9 @@ def lstm(
     asked = "topi.nn.lstm"
     if sorted(weight_layout) != sorted("IFGO"):
         raise UsageError(f"weight_layout {weight_layout!r}", asked=asked, legal="I, F, G and O in any order")
+    for t, ndim in ((Xs, 3), (Wi, 2), (Wh, 2)):
+        if t.ndim != ndim:
+            raise UsageError(f"{t!r} has {t.ndim} dimensions", asked=asked, legal=f"{ndim} dimensions")
     steps, batch, width = Xs.shape
     hidden = Wh.shape[1]
     if number(Wi.shape[0], asked) != 4 * number(hidden, asked) or Wh.shape[0] is not Wi.shape[0]:
