@@ -9,12 +9,17 @@ Exit statuses are part of the command line's interface (`docs/cli.md`); each cla
 
 from __future__ import annotations
 
+import math
+import numbers
+import os
 import re
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 __all__ = [
     "ArgumentError",
@@ -23,6 +28,7 @@ __all__ = [
     "BoundsError",
     "BuildError",
     "DeviceError",
+    "FileError",
     "ImageError",
     "InvalidValueError",
     "LowerError",
@@ -36,9 +42,12 @@ __all__ = [
     "VerificationError",
     "WorkloadError",
     "asked_at",
+    "check_path",
+    "check_positive",
     "check_seed",
     "expect",
     "is_list_of",
+    "named_file",
     "out_of_bounds",
     "raised_at",
     "raised_in",
@@ -105,6 +114,51 @@ def check_seed(seed: object) -> None:
     expect(seed, "a whole number, 0 or more", is_whole, f"seed={seed!r:.40}")
     if seed < 0:  # type: ignore[operator]
         raise UsageError("seeds are not negative", asked=f"seed={seed}", legal="a whole number, 0 or more")
+
+
+def check_positive(function: str, or_zero: Collection[str] = (), or_none: bool = True, **limits: float | None) -> None:
+    """Raise UsageError for a limit of a function that is no number above 0: a time where its name ends in `_s` or
+    `_ms`, else a whole one. Those named in `or_zero` may be 0; None is one that is not given, where `or_none`."""
+    for name, value in limits.items():
+        if value is None and or_none:
+            continue
+        asked, unit = f"{function}({name}={value!r:.40})", _UNITS.get(name.rpartition("_")[2])
+        kind: type = numbers.Real if unit else numbers.Integral
+        least = "0 or more" if name in or_zero else "more than 0"
+        legal = f"{unit or 'a whole number'}, {least}"
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise UsageTypeError(f"{value!r:.40} is no {'time' if unit else 'count'}", asked=asked, legal=legal)
+        number = cast(float, value)
+        if not (0 < number < math.inf or (number == 0 and name in or_zero)):
+            why = f"{value} is not {least if math.isfinite(number) else 'finite'}"
+            raise UsageError(why, asked=asked, legal=legal)
+
+
+_UNITS = {"s": "seconds", "ms": "milliseconds"}
+
+
+class FileError(UsageError, OSError):
+    """A file that the user named, and that cannot be read or written."""
+
+
+def check_path(path: object, asked: str) -> Path:
+    """The path. Raises UsageTypeError for what is none, FileError for text that names no file."""
+    expect(path, "a path", isinstance(path, (str, os.PathLike)), asked)
+    name = os.fspath(path)  # type: ignore[call-overload]
+    expect(path, "a path of text", isinstance(name, str), asked)
+    if not name or "\0" in name:
+        raise FileError(f"{name!r:.60} names no file", asked=asked, legal="a path")
+    return Path(name)
+
+
+@contextmanager
+def named_file(asked: str) -> Iterator[None]:
+    """Raise FileError where this cannot read or write a file of the user's, which `asked` names."""
+    try:
+        yield
+    except OSError as error:
+        why = error.why if isinstance(error, FileError) else error.strerror or str(error)
+        raise FileError(why, asked=asked, legal="a file that you may use, in a folder that is there") from None
 
 
 class NoValueYet(UsageTypeError):

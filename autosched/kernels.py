@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from autosched.errors import BuildError, UsageError
+from autosched.errors import BuildError, UsageError, check_positive
 from autosched.front import tune
 from autosched.measure.protocol import MeasureOptions
 from autosched.raw.backend import compile_kernel
@@ -76,6 +76,7 @@ class BuiltKernel:
 
     def time(self, *arguments: Any, number: int = 10, repeat: int = 3) -> list[float]:
         """Seconds per call, `repeat` times, each the mean of `number` calls. Works on copies."""
+        check_positive("time", or_none=False, number=number, repeat=repeat)
         bound = self._loaded.bind([a.copy() for a in self._arrays(arguments)])
         bound.upload()
         bound.run()

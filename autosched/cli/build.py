@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from autosched.cli import options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import choose_tunable, sizes_of
-from autosched.errors import UsageError, WorkloadError
+from autosched.errors import UsageError, WorkloadError, named_file
 
 if TYPE_CHECKING:
     from autosched.codegen.artifact import Artifact
@@ -100,12 +100,8 @@ def _build_kernel(args: argparse.Namespace, kernel: RawKernel) -> int:
 
 
 def _save(module: Module | Artifact, file: Path) -> None:
-    try:
+    with named_file(f"--output {file}"):
         module.save(file)
-    except OSError as error:
-        raise UsageError(
-            f"it cannot be written: {error.strerror}", asked=f"--output {file}", legal="choose another place"
-        ) from None
 
 
 def _time(module: Module, workload: Workload, sizes: dict[str, int]) -> dict[str, Any]:

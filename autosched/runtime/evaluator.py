@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autosched.errors import UsageError
+from autosched.errors import check_positive, expect
 from autosched.ir.functions import get_global_func
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["BenchmarkResult", "TimeEvaluator"]
 
 _GROWTH = 1.618  #: at least so many times more calls, when those before did not last long enough
+#: what is 0 unless given
+_OR_ZERO = ("min_repeat_ms", "limit_zero_time_iterations", "cooldown_interval_ms", "cache_flush_bytes")
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,10 @@ class TimeEvaluator:
     f_preproc: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("number", "repeat", "repeats_to_cooldown"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name}={getattr(self, name)}", asked="time_evaluator", legal=f"{name} starts at 1")
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.type == "int"}
+        check_positive("time_evaluator", or_zero=_OR_ZERO, or_none=False, **given)
+        asked = "time_evaluator(f_preproc=..)"
+        expect(self.f_preproc, "the name of a function", isinstance(self.f_preproc, str), asked)
 
     def __call__(self, *arrays: object) -> BenchmarkResult:
         """Outputs are allocated when left out. Raises what a call raises."""

@@ -12,6 +12,7 @@ sizes. What `load_module` needs is inside the file, as data of the symbol `autos
 from __future__ import annotations
 
 import ctypes
+import errno
 import io
 import os
 import re
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_program import c_name, header
-from autosched.errors import BuildError, UsageError, expect
+from autosched.errors import BuildError, UsageError, check_path, named_file
 from autosched.runtime.c_compiler import Compiler, compile_object, require_compiler
 from autosched.runtime.c_kernel import SharedCode
 from autosched.runtime.cpu import SERIAL_OPENMP, CpuKernel, HasAddresses, check_host
@@ -61,19 +62,27 @@ def export_library(
     A program in C includes the header and links the library; it needs neither Python nor this
     library. Parallel loops need an OpenMP runtime: the library is linked with the compiler's, or runs
     on one thread when the compiler has none. Raises BuildError without a C compiler where one is
-    needed, and for code that calls Python; UsageError for another kind of file.
+    needed, and for code that calls Python; UsageError for another kind of file; FileError (an OSError) where it
+    cannot be written.
     """
-    expect(path, "a path", isinstance(path, (str, os.PathLike)), "export_library(path)")
-    to = Path(path)
+    asked = f"export_library({path!r:.200})"
+    to = check_path(path, asked)
+    with named_file(asked):
+        if not to.parent.is_dir():  # before the compiler is asked
+            raise FileNotFoundError(errno.ENOENT, "there is no such folder")
+        _export(module, to, fcompile, options)
+
+
+def _export(module: Module, to: Path, fcompile: Packer | None, options: Sequence[str]) -> None:
     artifacts = module.artifacts()
     if to.suffix not in (*_SHARED, ".a", ".o", ".tar"):
-        raise UsageError("no such kind of library", asked=f"export_library({os.fspath(path)!r})", legal=_LEGAL)
+        raise UsageError("no such kind of library", asked=f"export_library({os.fspath(to)!r})", legal=_LEGAL)
     _refuse_call_backs(artifacts, to)
     is_cpu = module.type_key in _CPU_KINDS
     if to.suffix in (".o", ".a") and not is_cpu:
         raise UsageError(
             f"code for {module.type_key} is source, not machine code",
-            asked=f"export_library({os.fspath(path)!r})",
+            asked=f"export_library({os.fspath(to)!r})",
             legal="x.tar, or x.so for load_module",
         )
     text = header(_header_name(to), [a.signature for a in artifacts])
@@ -104,9 +113,8 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     """
     from autosched.runtime.module import Module
 
-    expect(path, "a path", isinstance(path, (str, os.PathLike)), "load_module(path)")
-    of, name = Path(path), os.fspath(path)
-    if "\0" in str(name) or not of.is_file():
+    of, name = check_path(path, "load_module(path)"), os.fspath(path)
+    if not of.is_file():
         raise BuildError("there is no such file", asked=f"load_module({name!r})", legal=_LEGAL)
     if of.suffix in (".o", ".a"):
         raise BuildError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from autosched.codegen.artifact import Artifact, Param, Signature
-from autosched.errors import ArgumentTypeError, UsageError, expect
+from autosched.errors import ArgumentTypeError, check_positive
 from autosched.runtime import load
 from autosched.runtime.arguments import (
     allocate,
@@ -164,14 +163,8 @@ class CompiledFunction:
 
         Without `number`, enough calls to last 20 ms. Outputs are allocated when left out.
         """
-        for name, count in (("number", number), ("repeat", repeat)):
-            if name == "number" and count is None:
-                continue
-            asked = f"time(.., {name}={count!r:.40})"
-            is_whole = isinstance(count, numbers.Integral) and not isinstance(count, bool)
-            expect(count, "a number of calls, 1 or more", is_whole, asked)
-            if cast("int", count) < 1:
-                raise UsageError("counts of calls start at 1", asked=asked, legal="1 or more")
+        check_positive("time", number=number)
+        check_positive("time", or_none=False, repeat=repeat)
         with self.bound(arrays) as bound:
             bound.run()
             if number is None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from autosched.codegen.artifact import Artifact
-from autosched.errors import BuildError, UsageError, expect
+from autosched.errors import BuildError, UsageError, check_path, expect, named_file
 from autosched.runtime.evaluator import TimeEvaluator
 from autosched.runtime.function import CompiledFunction
 from autosched.runtime.kernel import Kernel
@@ -88,6 +87,7 @@ class Module(CompiledFunction):
 
     def __getitem__(self, name: str) -> CompiledFunction:
         """The function of that name. Raises NoFunction for one that there is not."""
+        expect(name, "the name of a function", isinstance(name, str), "module[..]")
         if name in self.functions:
             return self.functions[name]
         if name in _ENTRY_NAMES:
@@ -167,16 +167,19 @@ class Module(CompiledFunction):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the compiled code and its provenance to one file, which `Module.load` reads.
 
-        A path that ends in .ll, .s, .c, .cl or .cu gets that text instead, .o the object code of llvm.
+        A path that ends in .ll, .s, .c, .cl or .cu gets that text instead, .o the object code of llvm. Raises
+        FileError (an OSError) where it cannot be written.
         """
-        expect(path, "a path", isinstance(path, (str, os.PathLike)), "save(path)")
-        suffix = Path(path).suffix[1:]
-        if suffix == "o":
-            self.export_library(path)
-        elif suffix and suffix in _FORMATS:
-            Path(path).write_text(self.get_source(suffix), encoding="utf-8")
-        else:
-            Artifact.save_all(self.artifacts(), path)
+        asked = f"save({path!r:.200})"
+        to = check_path(path, asked)
+        suffix = to.suffix[1:]
+        with named_file(asked):
+            if suffix == "o":
+                self.export_library(to)
+            elif suffix and suffix in _FORMATS:
+                to.write_text(self.get_source(suffix), encoding="utf-8")
+            else:
+                Artifact.save_all(self.artifacts(), to)
 
     def artifacts(self) -> list[Artifact]:
         """Its functions as data, the provenance with the first."""
@@ -196,10 +199,13 @@ class Module(CompiledFunction):
     def load(path: str | os.PathLike[str], target: Target | None = None) -> Module:
         """Read what `save` wrote, for the target it was built for unless told otherwise.
 
-        Raises BuildError for a damaged file or one for another machine. The file holds machine
-        code: load only files that you would run.
+        Raises FileError (an OSError) for one that cannot be read, BuildError for a damaged file or one for another
+        machine. The file holds machine code: load only files that you would run.
         """
-        return Module.of(Artifact.load_all(path), target)
+        asked = f"Module.load({path!r:.200})"
+        with named_file(asked):
+            artifacts = Artifact.load_all(check_path(path, asked))
+        return Module.of(artifacts, target)
 
     @staticmethod
     def of(artifacts: Sequence[Artifact], target: Target | None = None, kernels: Sequence[Kernel] = ()) -> Module:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from autosched.errors import MeasureError, RecordError, UsageError, UsageTypeError, check_seed, expect
+from autosched.errors import MeasureError, RecordError, UsageTypeError, check_seed, expect
 from autosched.measure.protocol import MeasureOptions
 from autosched.space.tunable import Tunable
 from autosched.tuning.events import Event
 
-__all__ = ["check_options", "check_positive", "check_writable", "listener", "plain", "too_large"]
+__all__ = ["check_options", "check_writable", "listener", "plain", "too_large"]
 
 
 def listener(progress: Callable[[Event], None] | bool | None) -> Callable[[Event], None]:
@@ -39,22 +38,6 @@ def check_options(
     expect(measure, "MeasureOptions", measure is None or isinstance(measure, MeasureOptions), "tune(measure=..)")
     is_listener = progress is None or isinstance(progress, bool) or callable(progress)
     expect(progress, "a function of events, True or False", is_listener, "tune(progress=..)")
-
-
-def check_positive(function: str, or_zero: Collection[str] = (), **limits: float | None) -> None:
-    """Raise UsageError for a limit of a function that is given, and is no number above 0: of seconds where its
-    name ends in `_s`, else a whole one. Those named in `or_zero` may be 0."""
-    for name, value in limits.items():
-        if value is None:
-            continue
-        asked, is_time = f"{function}({name}={value!r:.40})", name.endswith("_s")
-        kind = numbers.Real if is_time else numbers.Integral
-        least = "0 or more" if name in or_zero else "more than 0"
-        legal = f"{'seconds' if is_time else 'a whole number'}, {least}"
-        if isinstance(value, bool) or not isinstance(value, kind):
-            raise UsageTypeError(f"{value!r:.40} is no {'time' if is_time else 'count'}", asked=asked, legal=legal)
-        if not (value > 0 or (value == 0 and name in or_zero)):
-            raise UsageError(f"{value} is not {least}", asked=asked, legal=legal)
 
 
 def plain(value: Any) -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from autosched.building import as_workload
-from autosched.errors import MeasureError, RecordError, UsageError
+from autosched.errors import MeasureError, RecordError, UsageError, check_positive
 from autosched.measure import early
 from autosched.measure.context import Workers
 from autosched.measure.measurer import Measurer
@@ -51,7 +51,7 @@ from autosched.space.tunable import Tunable
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning import playoff
-from autosched.tuning.arguments import check_options, check_positive, check_writable, listener, plain, too_large
+from autosched.tuning.arguments import check_options, check_writable, listener, plain, too_large
 from autosched.tuning.budget import BATCHES, Budget
 from autosched.tuning.costs import Costs
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult

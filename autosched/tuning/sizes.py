@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from autosched.building import as_workload
-from autosched.errors import UsageError
+from autosched.errors import UsageError, check_positive
 from autosched.measure.protocol import MeasureOptions
 from autosched.records import Member, Record, describe, latest, new_id, regions, timestamp
 from autosched.runtime.device import resolve_target
@@ -28,7 +28,7 @@ from autosched.search import DEFAULT as STRATEGY
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import TargetLike
 from autosched.tuning import playoff
-from autosched.tuning.arguments import check_positive, listener
+from autosched.tuning.arguments import listener
 from autosched.tuning.events import Event, Note, TuneResult
 from autosched.tuning.portfolio import Portfolio, choose
 from autosched.tuning.run import Run

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from autosched.building import as_workload
-from autosched.errors import UsageError, expect, is_list_of
+from autosched.errors import UsageError, check_positive, expect, is_list_of
 from autosched.measure.protocol import MeasureOptions
 from autosched.runtime.device import resolve_target
 from autosched.search import DEFAULT as STRATEGY
@@ -30,7 +30,7 @@ from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.work import work_of
-from autosched.tuning.arguments import check_positive, listener
+from autosched.tuning.arguments import listener
 from autosched.tuning.budget import PLAYOFF_SHARE
 from autosched.tuning.events import Event, Note, TasksProgress, TaskStanding, TuneResult
 from autosched.tuning.run import Run

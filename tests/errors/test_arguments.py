@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +12,15 @@ import pytest
 
 import autosched
 from autosched import build, create_schedule, device, lower, nd, records, te, tvm
-from autosched.errors import AutoschedError, UsageError, UsageTypeError
+from autosched.errors import AutoschedError, FileError, UsageError, UsageTypeError
 from autosched.measure.protocol import MeasureOptions
+from autosched.runtime.evaluator import TimeEvaluator
+from autosched.runtime.module import Module
 from autosched.space.workload import Workload, template, workload
 
 A = te.placeholder((4, 4), name="A")
 B = te.compute((4, 4), lambda i, j: A[i, j] + 1, name="B")
-I = te.placeholder((4,), "int32", name="I")
+WHOLE = te.placeholder((4,), "int32", name="I")
 K = te.reduce_axis((0, 4), "k")
 NAN = float("nan")
 
@@ -107,8 +110,8 @@ WRONG_VALUE: dict[str, Callable[[], object]] = {
     "a function of dots": lambda: lower(s(), [A, B], name=".."),
     "2**70 as int32": lambda: te.const(2**70, "int32"),
     "2**70": lambda: te.const(2**70),
-    "2**70 beside int32": lambda: I[0] + 2**70,
-    "2**70 beside bool": lambda: te.select(I[0] > 0, I[0], 2**70),
+    "2**70 beside int32": lambda: WHOLE[0] + 2**70,
+    "2**70 in a select": lambda: te.select(WHOLE[0] > 0, WHOLE[0], 2**70),
     "2**70 elements": lambda: te.placeholder((2**70,)),
     "300 as uint8": lambda: te.const(300, "uint8"),
     "-1 as uint8": lambda: te.const(-1, "uint8"),
@@ -158,6 +161,54 @@ def test_arguments_of_a_call() -> None:
     for counts in ({"number": True}, {"repeat": "x"}, {"number": 1.5}, {"repeat": NAN}):
         with pytest.raises(UsageTypeError):
             module.time(good, **counts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", ["x", None, 1.5, True, NAN, -1, [3]], ids=repr)
+@pytest.mark.parametrize(
+    "name", [f.name for f in dataclasses.fields(TimeEvaluator) if f.name not in ("function", "f_preproc")]
+)
+def test_counts_of_a_timing_are_whole_numbers(name: str, wrong: object) -> None:
+    module = build(s(), "llvm", args=[A, B])
+    is_time = name.endswith("_ms") and isinstance(wrong, float) and wrong == wrong
+    if is_time:
+        module.time_evaluator("B", **{name: wrong})  # type: ignore[arg-type]
+        return
+    with pytest.raises(UsageError, match=rf"time_evaluator\({name}=") as caught:
+        module.time_evaluator("B", **{name: wrong})  # type: ignore[arg-type]
+    assert isinstance(caught.value, TypeError) == (wrong != -1 and not (name.endswith("_ms") and wrong != wrong))
+
+
+def test_a_timing_that_never_ends_is_refused() -> None:
+    module = build(s(), "llvm", args=[A, B])
+    with pytest.raises(UsageError, match="inf is not finite"):
+        module.time_evaluator("B", min_repeat_ms=float("inf"))
+    with pytest.raises(UsageTypeError, match="f_preproc"):
+        module.time_evaluator("B", f_preproc=5)  # type: ignore[arg-type]
+    with pytest.raises(UsageTypeError, match="is not the name of a function"):
+        module.time_evaluator([])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["m", "m.ll", "m.o", "m.so", "m.a", "m.tar"])
+def test_files_that_cannot_be_written_are_named(name: str, tmp_path: Path) -> None:
+    module = build(s(), "llvm", args=[A, B])
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "nowhere", tmp_path / "file"):
+        for write in (module.save, module.export_library):
+            if write == module.export_library and name in ("m", "m.ll") or write == module.save and name in ("m.so",):
+                continue
+            with pytest.raises(FileError, match=name) as caught:
+                write(folder / name)
+            assert isinstance(caught.value, OSError) and caught.value.legal
+    for wrong, kind in ((5, TypeError), (b"x", TypeError), ("", FileError), ("a\0b", FileError)):
+        with pytest.raises(UsageError) as refused:
+            module.save(wrong)  # type: ignore[arg-type]
+        assert isinstance(refused.value, kind)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    for file in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(FileError, match="Module.load"):
+            Module.load(file)
 
 
 def test_tvm_error_is_a_runtime_error() -> None:
