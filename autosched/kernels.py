@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from autosched.errors import BuildError, UsageError, check_positive
+from autosched.errors import BuildError, UsageError, check_positive, expect
 from autosched.front import tune
 from autosched.measure.protocol import MeasureOptions
 from autosched.raw.backend import compile_kernel
@@ -25,6 +25,7 @@ from autosched.raw.kernel import Answer, KernelOptions, RawKernel, RawKernelFunc
 from autosched.raw.objective import Metrics
 from autosched.records import Record, RecordLog, is_own, ranked, read_workload, trials
 from autosched.runtime import load
+from autosched.runtime.arguments import as_array
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.search import DEFAULT
 from autosched.target import Target, TargetLike
@@ -85,18 +86,21 @@ class BuiltKernel:
     def _arrays(self, given: Sequence[Any]) -> list[Array]:
         expected = self.kernel.spec.arguments
         arrays = [a for a in expected if a.is_array]
+        params = self.artifact.signature.params
         if len(given) == len(arrays) != len(expected):
-            return list(given)
+            return [as_array(value, p, self.kernel.name) for value, p in zip(given, params, strict=True)]
         if len(given) != len(expected):
             names = ", ".join(a.name for a in expected)
             raise BuildError(f"it takes {names}; {len(given)} arguments are given", asked=self.kernel.name)
         for a, value in zip(expected, given, strict=True):
-            if not a.is_array and value != a.value:
+            nan = isinstance(a.value, float) and isinstance(value, (float, np.floating))
+            if not a.is_array and not (np.ndim(value) == 0 and np.array_equal(value, a.value, equal_nan=nan)):
                 raise BuildError(
                     f"{a.name} is {value!r}, and it was built for {a.value!r}", asked=self.kernel.name,
                     legal="build it again with these arguments",
                 )  # fmt: skip
-        return [value for a, value in zip(expected, given, strict=True) if a.is_array]
+        kept = [value for a, value in zip(expected, given, strict=True) if a.is_array]
+        return [as_array(value, p, self.kernel.name) for value, p in zip(kept, params, strict=True)]
 
     def __repr__(self) -> str:
         values = ", ".join(f"{k}={v}" for k, v in self.params.items())
@@ -243,6 +247,7 @@ def build_kernel(
         raise UsageError(f"{kernel!r} is no kernel", asked="build_kernel", legal="what @raw_kernel made")
     to = resolve_target(one.kind if target is None else target)
     sketch = one.sketch(to)
+    expect(params, "a dictionary of parameters, or None", params is None or isinstance(params, Mapping), "build_kernel")
     if params is not None:
         return BuiltKernel(one, one.spec.parameters.encode(params), to, "as asked")
     contents = read_workload(one.name, to.kind, None if records is None else str(records))
@@ -272,6 +277,7 @@ def run_kernel(
 
     Works on copies. Raises UsageError or BuildError.
     """
+    expect(params, "a dictionary of parameters", isinstance(params, Mapping), "run_kernel(params)")
     values = {name: [value] for name, value in params.items()}
     one = make_kernel(kernel_name, kernel_source, problem_size, arguments, values, **kernel)
     copies = [a.copy() for a in arguments]

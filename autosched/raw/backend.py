@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RawBackend", "compile_kernel"]
 
+_NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"
 _C_LITERAL = {"int64": "LL", "uint64": "ULL", "uint32": "U", "float32": "f"}
 
 _PACKED = """
@@ -94,7 +95,7 @@ def _opencl(spec: KernelSpec, knobs: Mapping[str, int], target: Target) -> Artif
     arrays = iter(range(len(spec.arguments)))
     args = [["param", next(arrays)] if a.is_array else ["scalar", [a.dtype, a.value]] for a in spec.arguments]
     launch = {"name": spec.name, "grid": list(grid), "block": list(block), "shared_bytes": 0, "args": args}
-    source = spec.full_source(knobs)
+    source = (_NO_CONTRACTION if target.strict else "") + spec.full_source(knobs)
     return Artifact(
         "opencl",
         str(target),
@@ -116,7 +117,7 @@ def _shared_library(spec: KernelSpec, knobs: Mapping[str, int], target: Target) 
         path = Path(folder, f"{spec.name}.o")
         text = source + _packed(spec, knobs)
         try:
-            compiler = compile_object(text, path, target.mcpu or "native", parallel, options)
+            compiler = compile_object(text, path, target.mcpu or "native", parallel, options, strict=target.strict)
             # with the runtime that the process has which loads it: a second one would start its threads, too
             own = compiler.openmp if parallel and openmp.find() is None else ()
             link_shared(compiler, path, path.with_suffix(".so"), [*own, *options])

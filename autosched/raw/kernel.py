@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias, TypedDict, overload
+from typing import Any, ClassVar, ParamSpec, TypeAlias, TypedDict, overload
 
 import numpy as np
 
-from autosched.errors import UsageError, WorkloadError
+from autosched.errors import AutoschedError, UsageError, WorkloadError, expect, raised_in
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, variables
 from autosched.ir.functions_of import FunctionOf
@@ -104,7 +104,7 @@ class RawKernel:
         return [None if self.inspector else self.answers.get(a.name) for a in self._named("output", "scratch")]
 
     def compiled_for(self, target: Target) -> Target:
-        """As it is: how a source rounds is its author's affair."""
+        """As it is: how a source rounds is its author's affair, but for what `strict` tells the compiler."""
         return target
 
     def roundings(self, target: Target) -> list[Rounding]:
@@ -220,6 +220,11 @@ def make_kernel(
     params: dict[str, Any] | None = None,
 ) -> RawKernel:
     """The kernel that these arguments of `tune_kernel` describe. Raises UsageError for what cannot be meant."""
+    _check_types(
+        kernel_name=kernel_name, block_size_names=block_size_names, compiler_options=compiler_options, verify=verify,
+        metrics=metrics, objective=objective, objective_higher_is_better=objective_higher_is_better, poison=poison,
+        atol=atol, rtol=rtol,
+    )  # fmt: skip
     source, origin, folder = _source(kernel_source, kernel_name)
     language = _language(lang, source)
     parameters = Parameters.of(tune_params)
@@ -248,6 +253,28 @@ def make_kernel(
     )  # fmt: skip
 
 
+#: what an argument is, and its types
+_TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
+    "kernel_name": ("the name of a function", (str,)),
+    "block_size_names": ("a list of names, or None", (list, tuple, type(None))),
+    "compiler_options": ("a list of options, one string of them, or None", (str, list, tuple, type(None))),
+    "metrics": ("a dictionary, or None", (Mapping, type(None))),
+    "objective": ("the name of a metric", (str,)),
+    "objective_higher_is_better": ("True, False or None", (bool, type(None))),
+    "poison": ("True or False", (bool,)),
+    "atol": ("a number, or None", (int, float, np.number, type(None))),
+    "rtol": ("a number, or None", (int, float, np.number, type(None))),
+}
+
+
+def _check_types(*, verify: object, **given: object) -> None:
+    """Raise UsageTypeError for arguments of other types."""
+    expect(verify, "a function, or None", verify is None or callable(verify), "verify")
+    for name, value in given.items():
+        what, types = _TYPES[name]
+        expect(value, what, isinstance(value, types), name)
+
+
 def _source(given: str | Path, name: str) -> tuple[str, str, str]:
     """(source, name of its file, folder of its file); the last two are empty for a string of code."""
     is_file = isinstance(given, Path) or (isinstance(given, str) and "\n" not in given and "{" not in given)
@@ -258,7 +285,7 @@ def _source(given: str | Path, name: str) -> tuple[str, str, str]:
     path = Path(given).expanduser()
     try:
         return path.read_text("utf-8"), path.name, str(path.resolve().parent)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"it cannot be read: {error}", asked=f"kernel_source {str(given)!r} of {name}") from None
 
 
@@ -352,7 +379,10 @@ def _answers(
     if answer is None:
         return {}
     if callable(answer):
-        answer = answer(*(v.copy() for v in given))
+        try:
+            answer = answer(*(v.copy() for v in given))
+        except Exception as error:
+            raise error if isinstance(error, AutoschedError) else raised_in("answer(..)", error) from error
     if isinstance(answer, Mapping):
         unknown = [n for n in answer if n not in names]
         if unknown:
@@ -443,6 +473,8 @@ def _warn_of_unused(spec: KernelSpec) -> None:
 
 class RawKernelFunction(WorkloadFunction[P]):
     """What `@raw_kernel` makes of a function; call it with the function's parameters."""
+
+    decorator: ClassVar[str] = "@raw_kernel"
 
     def __init__(self, fn: Callable[P, object], common: dict[str, Any]) -> None:
         super().__init__(fn, None)

@@ -68,7 +68,7 @@ class Parameters:
 
     def encode(self, given: Mapping[str, Any]) -> dict[str, int]:
         """The inverse. Raises UsageError for values or names that are not there."""
-        unknown = sorted({*given} ^ {*self.values})
+        unknown = sorted({*given} ^ {*self.values}, key=str)
         if unknown:
             raise UsageError(
                 f"{unknown[0]!r} is {'no parameter' if unknown[0] in given else 'missing'}",

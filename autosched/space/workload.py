@@ -14,7 +14,7 @@ import inspect
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -83,9 +83,13 @@ class Template:
 class WorkloadFunction(Generic[P]):
     """What `@workload` makes of a function; call it with the function's parameters."""
 
+    decorator: ClassVar[str] = "@workload"
+
     def __init__(
         self, fn: Callable[P, object], inputs: Callable[..., Sequence[Array]] | None, strict: bool = False
     ) -> None:
+        is_function = callable(fn) and isinstance(getattr(fn, "__name__", None), str)
+        expect(fn, "a function with a name", is_function, self.decorator)
         self.fn = fn
         self.strict = strict
         self.name = fn.__name__
@@ -335,7 +339,6 @@ def workload(
     expect(inputs, "a function that returns arrays", callable(inputs) or inputs is None, "@workload(inputs=..)")
 
     def made(f: Callable[..., object]) -> WorkloadFunction[...]:
-        expect(f, "a function with a name", hasattr(f, "__name__") and callable(f), "@workload")
         return WorkloadFunction(f, inputs, strict)
 
     return made if fn is None else made(fn)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from raw_kernels import ADD, OPENCL, N, add_words, axpy_words, kernel, operands
 
-from autosched import te
-from autosched.errors import UsageError, WorkloadError
+from autosched import raw_kernel, run_kernel, te
+from autosched.errors import UsageError, UsageTypeError, WorkloadError
 from autosched.raw.spec import KernelSpec
 from autosched.target import Target
 
@@ -166,11 +166,36 @@ def test_other_values_leave_records_comparable():
         ({"restrictions": [te.var("zzz") > 1]}, "no integer parameter"),
         ({"compiler_options": [1]}, "no list of options"),
         ({"tune_params": {"block_size_x": [1.5]}}, "no integers"),
+        ({"kernel_source": "a\0b"}, "cannot be read"),
+        ({"answer": lambda *a: a[9]}, "raised IndexError"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(words, why):
     with pytest.raises(UsageError, match=why):
         kernel(add_words(**words))
+
+
+@pytest.mark.parametrize("wrong", [5, 1.5, b"x", object(), np.zeros(3)], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(
+    "name",
+    "kernel_name kernel_source arguments tune_params restrictions answer compiler_options block_size_names verify "
+    "metrics objective objective_higher_is_better poison".split(),
+)
+def test_arguments_of_other_types_are_told_by_errors_of_ours(name, wrong):
+    with pytest.raises(UsageError) as caught:
+        kernel(add_words(**{name: wrong}))
+    assert caught.value.why and caught.value.legal
+
+
+@pytest.mark.parametrize("wrong", [5, "x", [], np.zeros(3)], ids=lambda x: type(x).__name__)
+def test_only_a_function_is_made_a_raw_kernel(wrong):
+    with pytest.raises(UsageTypeError, match=r"@raw_kernel: .* is not a function with a name"):
+        raw_kernel(wrong)
+    with pytest.raises(UsageTypeError, match=r"run_kernel\(params\)"):
+        words = {
+            k: v for k, v in add_words().items() if k in ("kernel_name", "kernel_source", "problem_size", "arguments")
+        }
+        run_kernel(**words, params=wrong)
 
 
 def test_restrictions_that_exclude_all_are_named():

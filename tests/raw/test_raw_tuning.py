@@ -176,6 +176,37 @@ def test_run_kernel_is_for_unit_tests():
     np.testing.assert_array_equal(words["arguments"][0], y)
 
 
+PRODUCT = "{} void product({} float *y, {} const float *x, int n) {{ {} y[i] = x[i] * x[i] - x[n - 1 - i] * x[i]; }}"
+CONTRACTED = {
+    "c": PRODUCT.format("", "", "", "for (int i = 0; i < n; ++i)"),
+    "opencl": PRODUCT.format("__kernel", "__global", "__global", "int i = get_global_id(0); if (i < n)"),
+}
+
+
+@pytest.mark.parametrize("target", ["c", "opencl"])
+def test_a_strict_target_contracts_nothing(target):
+    if target == "c" and c_compiler.find_compiler() is None:
+        pytest.skip("no C compiler")
+    x = np.random.default_rng(0).random(1000).astype(np.float32)
+    arguments = [np.zeros_like(x), x, np.int32(1000)]
+    rounded_twice = x * x - x[::-1] * x
+    params = {"block_size_x": 8}
+    y, *_ = run_kernel("product", CONTRACTED[target], 1000, arguments, params, target=f"{target} -strict")
+    assert np.array_equal(y, rounded_twice)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "x", [], {}, object(), np.zeros(3)], ids=lambda x: type(x).__name__)
+def test_a_built_kernel_refuses_what_is_no_array_of_its_own(wrong):
+    built = build_kernel(kernel(add_words()), {"block_size_x": 16, "tile": 1})
+    c, a, b = operands()
+    for given in ((c, wrong, b), (c, a, wrong), (c, a, b, wrong)):
+        with pytest.raises(BuildError):
+            built(*given)
+        with pytest.raises(BuildError):
+            built.time(*given)
+    assert np.array_equal(built(c, a, b, np.int32(len(a))), a + b)
+
+
 def test_poison_shows_what_was_right_by_chance(tmp_path):
     """The outputs are given as zeros, and the kernel leaves out the elements that shall be zero."""
     source = ADD.replace("if (i + k < n)", "if (i + k < n && a[i + k] + b[i + k] != 0)")
