@@ -138,6 +138,8 @@ def search_space(
     """
     workload = as_workload(what)
     expect(what, "a workload", hasattr(workload, "sizes_at"), "search_space")
+    expect(rules, "a list of rules", isinstance(rules, (list, tuple)), "search_space(.., rules=..)")
+    expect(space, "the name of a space", isinstance(space, str), "search_space(.., space=..)")
     asked = workload.sizes_at(sizes)
     to = with_machine(workload.compiled_for(resolve_target(target)))
     found: SearchSpace = workload.search_space(to, asked, space, rules)
@@ -172,9 +174,7 @@ def build(
     none was.
     """
     to = resolve_target(target)
-    if name is not None:
-        checked_name(name, "build(.., name=..)", in_files=True)
-    _check_options(args, binds, sizes, bounds_check)
+    _check_options(args, binds, sizes, bounds_check, name)
     if isinstance(what, str):
         what = as_workload(what)
     if (args is not None or binds is not None) and not isinstance(what, (Schedule, PrimFunc)):
@@ -207,8 +207,10 @@ def build(
     raise last or UsageError("nothing to build", asked="build")
 
 
-def _check_options(args: object, binds: object, sizes: object, bounds_check: object) -> None:
-    """Raise UsageTypeError for options of the wrong type."""
+def _check_options(args: object, binds: object, sizes: object, bounds_check: object, name: object) -> None:
+    """Raise UsageTypeError for options of the wrong type, UsageError for what cannot be the name of a function."""
+    if name is not None:
+        checked_name(name, "build(.., name=..)", in_files=True)
     expect(args, "a list of tensors", args is None or is_list_of(args, (Tensor, Expr)), "build(.., args=..)")
     for name, given in (("binds", binds), ("sizes", sizes)):
         expect(given, "a dictionary", given is None or isinstance(given, Mapping), f"build(.., {name}=..)")
@@ -281,7 +283,7 @@ def plan(
 ) -> Plan:
     """What `build` would compile first: the schedule, its knobs and its loops. Compiles nothing."""
     to = resolve_target(target)
-    _check_options(args, binds, sizes, False)
+    _check_options(args, binds, sizes, False, name)
     is_one = isinstance(what, (Workload, WorkloadFunction, Schedule, PrimFunc, str))
     expect(what, "a workload or a schedule", is_one, "plan")
     if isinstance(what, (Schedule, PrimFunc)):

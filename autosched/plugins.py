@@ -16,6 +16,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -153,7 +154,7 @@ def _from_entry_point(kind: PluginKind, name: str) -> Any:
 
 def _from_file(kind: PluginKind, name: str, path: str, attribute: str) -> Any:
     file = Path(path).expanduser().resolve()
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise _error(kind, name, f"there is no file {file}")
     module = _execute(kind, name, file)
     if not hasattr(module, attribute):

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from autosched.errors import TargetError
+from autosched.errors import TargetError, expect
 
 __all__ = ["KINDS", "Kind", "Option", "Target", "TargetKind", "TargetLike", "cpu_count"]
 
@@ -189,6 +189,7 @@ class Target:
             host = base.host if host is None else host
         elif not kind:
             raise TargetError("it has no kind", asked="Target()", legal=_legal_kinds())
+        expect(strict, "True, False or None", strict is None or isinstance(strict, bool), "Target(.., strict=..)")
         chosen = dict(options or {})
         if strict is not None:
             chosen.pop("strict", None)

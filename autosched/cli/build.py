@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import statistics
 import sys
 import time
@@ -72,7 +73,7 @@ def _sizes_of_record(provenance: dict[str, Any]) -> dict[str, int]:
 
 
 def _check_folder(file: Path) -> None:
-    if file.is_dir() or not file.parent.is_dir():
+    if os.path.isdir(file) or not os.path.isdir(file.parent):
         raise UsageError("it is no place for a file", asked=f"--output {file}", legal="a file in an existing folder")
 
 

@@ -155,9 +155,9 @@ def check_output(path: str | os.PathLike[str]) -> None:
     if suffix != ".npy" and suffix not in _writable_suffixes():
         what = f"no image format has the extension {suffix!r}" if suffix else "it has no extension that names a format"
         raise ImageError(what, asked=f"output {file}", legal=f"for example {', '.join(_EXAMPLES)}")
-    if file.is_dir():
+    if os.path.isdir(file):
         raise ImageError("it is a folder", asked=f"output {file}", legal="name a file")
-    if not file.parent.is_dir():
+    if not os.path.isdir(file.parent):
         raise ImageError("its folder does not exist", asked=f"output {file}", legal=f"create {file.parent} first")
 
 

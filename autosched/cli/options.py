@@ -6,6 +6,7 @@ import argparse
 import ast
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -177,7 +178,7 @@ def records_folder(args: argparse.Namespace) -> str | None:
     """The folder to read records from. Raises RecordError for one that does not exist: a typing error
     would otherwise look like a workload that nobody has tuned."""
     folder: str | None = args.records
-    if folder is not None and not Path(folder).expanduser().is_dir():
+    if folder is not None and not os.path.isdir(Path(folder).expanduser()):
         raise RecordError(
             "there is no such folder", asked=f"--records {folder}", legal="name the folder of .jsonl files"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -64,9 +65,9 @@ def _files(sources: Sequence[str], folder: str | None) -> list[Path]:
     files: list[Path] = []
     for source in sources:
         path = Path(source).expanduser()
-        if path.is_dir():
+        if os.path.isdir(path):
             files += sorted(path.glob("*.jsonl"))
-        elif path.exists() or path.suffix == ".jsonl" or len(path.parts) > 1:
+        elif os.path.exists(path) or path.suffix == ".jsonl" or len(path.parts) > 1:
             files.append(path)
         else:
             found = find_files(source, None, folder)

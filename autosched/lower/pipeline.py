@@ -449,6 +449,7 @@ def lower(
 
     A Schedule needs the list of its arguments; a PrimFunc, or a module of one, has them.
     """
+    expect(name, "text, or None", name is None or isinstance(name, str), "lower(.., name=..)")
     if isinstance(s, Schedule):
         if args is None:
             raise UsageError("a schedule needs its arguments", asked="lower(s)", legal="lower(s, [A, B])")

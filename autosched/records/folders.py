@@ -41,7 +41,7 @@ def find_folders(explicit: str | os.PathLike[str] | None = None, *, packaged: bo
         candidates = [*_own(), *([_packaged()] if packaged else [])]
     found: dict[Path, Path] = {}
     for folder in candidates:
-        if folder.is_dir():
+        if os.path.isdir(folder):
             found.setdefault(folder.resolve(), folder)
     return list(found.values())
 
@@ -63,7 +63,7 @@ def find_files(
             files += [p for p in logs if "." not in p.name.removeprefix(prefix).removesuffix(".jsonl")]
         else:
             path = default_path(workload, target_kind, folder)
-            files += [path] if path.is_file() else []
+            files += [path] if os.path.isfile(path) else []
     return files
 
 
@@ -104,7 +104,7 @@ def _own() -> list[Path]:
 
 def _is_packaged(folder: Path) -> bool:
     packaged = _packaged()
-    return folder.is_dir() and packaged.is_dir() and os.path.samefile(folder, packaged)
+    return os.path.isdir(folder) and packaged.is_dir() and os.path.samefile(folder, packaged)
 
 
 def _packaged() -> Path:

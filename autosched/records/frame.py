@@ -131,10 +131,10 @@ def _logs_in(folder: Path) -> list[Path]:
 
 def _files_of(source: Source) -> list[Path]:
     path = Path(source).expanduser()
-    if path.is_dir():
+    if os.path.isdir(path):
         return _logs_in(path)
     name = os.fspath(source)
-    if path.exists() or path.suffix == ".jsonl" or os.sep in name:
+    if os.path.exists(path) or path.suffix == ".jsonl" or os.sep in name:
         return [path]
     files = find_files(name)
     if not files:

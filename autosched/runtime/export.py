@@ -68,7 +68,7 @@ def export_library(
     asked = f"export_library({path!r:.200})"
     to = check_path(path, asked)
     with named_file(asked):
-        if not to.parent.is_dir():  # before the compiler is asked
+        if not os.path.isdir(to.parent):  # before the compiler is asked
             raise FileNotFoundError(errno.ENOENT, "there is no such folder")
         _export(module, to, fcompile, options)
 
@@ -114,7 +114,7 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     from autosched.runtime.module import Module
 
     of, name = check_path(path, "load_module(path)"), os.fspath(path)
-    if not of.is_file():
+    if not os.path.isfile(of):
         raise BuildError("there is no such file", asked=f"load_module({name!r})", legal=_LEGAL)
     if of.suffix in (".o", ".a"):
         raise BuildError(

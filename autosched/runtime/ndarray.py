@@ -201,8 +201,9 @@ def empty(
     is_whole = is_list_of(given, (int, np.integer))
     expect(shape, "whole numbers, the lengths of the dimensions", is_whole, "nd.empty(shape)")
     lengths = tuple(int(n) for n in given)
-    if any(n < 0 for n in lengths):
-        raise UsageError(f"a length of {shape!r} is negative", asked="nd.empty(shape)", legal="lengths of 0 or more")
+    if any(not 0 <= n < 2**63 for n in lengths):
+        why = f"a length of {shape!r} is {'negative' if min(lengths) < 0 else 'too large'}"
+        raise UsageError(why, asked="nd.empty(shape)", legal="lengths of 0 or more, in 63 bits")
     of = str(dtype_of(dtype))
     if not place.exist:
         place.info()

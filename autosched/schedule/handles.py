@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import UsageError
@@ -16,12 +17,13 @@ from autosched.ir.simplify import simplify
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.stage import SCOPES, Loop, Stage
 from autosched.te.extern import ExternOp
-from autosched.te.tensor import IterVar
+from autosched.te.tensor import IterVar, Operation, Tensor
+from autosched.te.tensor_intrin import TensorIntrin
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["MAX_FACTOR", "computed", "factor_of", "leaf", "outside_intrinsic", "scope_of", "unmarked"]
+__all__ = ["MAX_FACTOR", "call_text", "computed", "factor_of", "leaf", "outside_intrinsic", "scope_of", "unmarked"]
 
 #: The largest factor or nparts: loops count in 32 bits.
 MAX_FACTOR = 2**31 - 1
@@ -121,3 +123,14 @@ def scope_of(scope: Any) -> str:
     if found not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
     return str(found)
+
+
+def call_text(args: Sequence[Any], options: Mapping[str, Any]) -> str:
+    """The arguments of a call as a message quotes them."""
+
+    def text(a: Any) -> str:
+        if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation, TensorIntrin)):
+            return a.name
+        return getattr(a, "__name__", "function") if callable(a) else repr(a)
+
+    return ", ".join([*map(text, args), *(f"{k}={text(v)}" for k, v in options.items())])

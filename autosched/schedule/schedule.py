@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +17,7 @@ from autosched.schedule import entities, lints, meaning
 from autosched.schedule.copying import copied
 from autosched.schedule.entities import Filter, SplitBy
 from autosched.schedule.groups import Group
-from autosched.schedule.handles import MAX_FACTOR
+from autosched.schedule.handles import MAX_FACTOR, call_text
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.layouts import Layout
 from autosched.schedule.lints import Lint
@@ -32,6 +33,7 @@ from autosched.schedule.trace import (
     Instruction,
     Trace,
     argument_kinds,
+    check_types,
     constraint_from_json,
     constraint_to_json,
     factor_from_json,
@@ -240,7 +242,7 @@ class Schedule:
     def apply(self, kind: str, stage: Stage, *args: Any, **options: Any) -> Any:
         """Call a primitive and record it. Errors come out as ScheduleError with the caller's line."""
         options = {k: v for k, v in options.items() if v is not None}
-        options = {k: v for k, v in options.items() if isinstance(v, Expr) or (k, v) not in DEFAULTS}
+        options = {k: v for k, v in options.items() if not (type(v) in (str, int, bool) and (k, v) in DEFAULTS)}
         try:
             owner = self.stage(args[0]) if kind in AT_LOOPS else stage  # of the loops that are named
             kinds = argument_kinds(SHAPES[kind][0], len(args))
@@ -250,9 +252,10 @@ class Schedule:
                 for a, k in zip(args, kinds, strict=True)
             )
             encoded_options = {k: self._encode(v) for k, v in options.items()}
+            check_types(kind, encoded, encoded_options)
             result = PRIMITIVES[kind](self, stage, *args, **options)
         except (Illegal, RecordError) as error:
-            text = self._call_text(args, options)
+            text = call_text(args, options)
             call = f"s.{kind}({stage.name}, {text})" if kind in ON_TENSORS else f"{stage.name}.{kind}({text})"
             raise ScheduleError(error.why, asked=with_line(call), legal=error.legal) from None
         self.trace.append(Instruction(kind, stage.name, encoded, encoded_options))
@@ -297,15 +300,9 @@ class Schedule:
             return value if loop is None else loop.name
         if owner is not None and (callable(value) or isinstance(value, Layout)):
             return Layout.of(value, owner.tensor.ndim).to_json()
+        if isinstance(value, numbers.Integral):
+            return value if isinstance(value, bool) else int(value)
         return getattr(value, "thread_tag", value)
-
-    def _call_text(self, args: Sequence[Any], options: dict[str, Any]) -> str:
-        def text(a: Any) -> str:
-            if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation, TensorIntrin)):
-                return a.name
-            return getattr(a, "__name__", "function") if callable(a) else repr(a)
-
-        return ", ".join([*map(text, args), *(f"{k}={text(v)}" for k, v in options.items())])
 
     def cache_write(self, tensor: Any, scope: str = "global", keep_loops: bool = False) -> Any:
         """See `primitives.cache_write`. Of tensors that are computed together, give the list of all."""
@@ -371,7 +368,9 @@ class Schedule:
         integers (strings, booleans) make it a `choose`. Raises ScheduleError for an empty set, integers
         that do not fit 32 bits, or a name in use.
         """
-        expect(values, "a list of values", isinstance(values, Iterable), with_line(f"define_knob({name!r}, ..)"))
+        asked = with_line(f"define_knob({name!r:.60}, ..)")
+        expect(name, "the name of a knob", isinstance(name, str), asked)
+        expect(values, "a list of values", isinstance(values, Iterable), asked)
         listed = tuple(values)
         asked = with_line(f"define_knob({name!r}, {list(listed)!r})")
         if not listed:

@@ -180,6 +180,24 @@ _ON_SCHEDULE = {
 _WITH_REASON = ("constrain", "among")
 
 
+#: kinds of arguments that are of one Python type, whatever the schedule
+_PLAIN = {
+    "name": "text",
+    "names": "a list of names",
+    "flag": "True or False",
+    "value": "a number, text, True, False or None",
+}
+
+
+def check_types(kind: str, args: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raise RecordError for an argument of a primitive, as a trace keeps it, that is of another type."""
+    shape, named = SHAPES[kind]
+    listed = [*zip(args, argument_kinds(shape, len(args)), strict=True), *((v, named[k]) for k, v in options.items())]
+    for value, of in listed:
+        if of in _PLAIN and not _IS_A[of](value):
+            raise RecordError(f"{value!r:.60} is not {_PLAIN[of]}", legal=_PLAIN[of])
+
+
 def argument_kinds(wanted: tuple[str, ...], count: int) -> tuple[str, ...]:
     """A row of SHAPES with its `*` written out for so many arguments."""
     return wanted[:-2] + wanted[-2:-1] * (count - len(wanted) + 2) if wanted[-1:] == ("*",) else wanted

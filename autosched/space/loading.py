@@ -33,7 +33,7 @@ def search_space_folders(explicit: str | Path | None = None) -> list[Path]:
     ]
     found: list[Path] = []
     for folder in candidates:
-        if folder.is_dir() and folder.resolve() not in [f.resolve() for f in found]:
+        if os.path.isdir(folder) and folder.resolve() not in [f.resolve() for f in found]:
             found.append(folder)
     return found
 
@@ -93,7 +93,7 @@ def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunc
     folders = search_space_folders(explicit)
     for folder in folders:
         path = folder / f"{spec}.py"
-        if path.is_file():
+        if os.path.isfile(path):
             found = _workloads_in(path)
             if spec in found:
                 return found[spec]
@@ -111,7 +111,7 @@ def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunc
 
 
 def _from_file(path: Path, function: str, asked: str) -> WorkloadFunction[...]:
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise WorkloadError("no such file", asked=str(path), legal="file.py:function, or the name of a workload")
     module = _load(path)
     found = _workloads_of(module)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,7 +77,7 @@ def const(value: Any, dtype: object = None) -> Expr:
     literal = ir.const(value, dtype)
     of = literal.dtype.scalar
     is_number = of.is_integer and not of.is_bool and not isinstance(value, ir.Expr)
-    if is_number and not of.min <= math.trunc(value) <= of.max:
+    if is_number and not of.min <= int(value) <= of.max:
         raise UsageError(
             f"{value!r} is not in {of.min}..{of.max}, what {of} holds",
             asked=f"const({value!r}, {str(of)!r})  at {asked_at()}",

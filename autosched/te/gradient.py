@@ -64,8 +64,9 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
     [array([ 2.,  4., 10.])]
     """
     expect(output, "a tensor", isinstance(output, Tensor), "te.gradient(output, ..)")
-    wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    wanted = [inputs] if isinstance(inputs, Tensor) else inputs
     expect(inputs, "a tensor, or a list of them", is_list_of(wanted, Tensor), "te.gradient(.., inputs)")
+    expect(head, "a tensor, or None", head is None or isinstance(head, Tensor), "te.gradient(.., head=..)")
     _check(output, wanted, head)
     prefix = output.shape if head is None else head.shape[: head.ndim - output.ndim]
     tape = _Tape(tuple(prefix), _active(output, wanted))

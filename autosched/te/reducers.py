@@ -11,6 +11,7 @@ from autosched.ir import expr as ir
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, as_expr, variables
 from autosched.ir.functions_of import FunctionOf
+from autosched.ir.names import checked_name
 from autosched.ir.visit import post_order
 from autosched.te.reduction import BUILT_IN, Combiner, Reduction
 from autosched.te.tensor import Element, IterVar
@@ -71,6 +72,7 @@ def comm_reducer(
     >>> te.reference([A, B], [np.array([3, -1, 5, 0], "int32")])
     [array(15, dtype=int32)]
     """
+    checked_name(name, "comm_reducer(.., name=..)")
 
     def reducer(expr: object, *more: object, axis: object = None, where: object = None, init: object = None) -> Any:
         over, where, init = _over(name, more, axis, where, init)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autosched.errors import UsageError, UsageTypeError
+from autosched.errors import UsageError, UsageTypeError, expect
 from autosched.ir.expr import Expr, compare, const, make, var
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, substitute
@@ -305,6 +305,8 @@ def scan(
     [array([ 1,  1,  2,  3,  5,  8, 13, 21], dtype=int32)]
     """
     inits, updates, states = map(_listed, (init, update, state_placeholder))
+    is_list = inputs is None or isinstance(inputs, (list, tuple))
+    expect(inputs, "a list of tensors", is_list, f"scan {name}, inputs=..")
     for t in (*inits, *updates, *states, *(inputs or ())):
         if not isinstance(t, Tensor):
             raise UsageTypeError(f"{t!r} is not a tensor", asked=f"scan {name}", legal="tensors, or lists of tensors")

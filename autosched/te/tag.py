@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, TypeVar
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, expect
 
 __all__ = ["TagScope", "tag_of", "tag_scope"]
 
@@ -58,6 +58,7 @@ def tag_scope(tag: str) -> TagScope:
 
 def tag_of(tag: str, asked: str) -> str:
     """The tag that an operation gets: the one given, or that of the scope around it; not both."""
+    expect(tag, "text", isinstance(tag, str), f"{asked}, tag=..")
     scope = _current.get()
     if tag and scope:
         raise UsageError(

@@ -12,7 +12,7 @@ import pytest
 
 import autosched
 from autosched import build, create_schedule, device, lower, nd, records, te, tvm
-from autosched.errors import AutoschedError, FileError, UsageError, UsageTypeError
+from autosched.errors import AutoschedError, FileError, ScheduleError, UsageError, UsageTypeError
 from autosched.measure.protocol import MeasureOptions
 from autosched.runtime.evaluator import TimeEvaluator
 from autosched.runtime.module import Module
@@ -51,6 +51,11 @@ WRONG_TYPE: dict[str, Callable[[], object]] = {
     "None beside a tensor": lambda: A[0, 0] + None,
     "extern without a function": lambda: te.extern((4,), [A], None),  # type: ignore[arg-type]
     "extern of a tensor": lambda: te.extern((4,), A, lambda i, o: 5),  # type: ignore[arg-type]
+    "tag=5": lambda: te.compute((4,), lambda i: A[i, i], tag=5),  # type: ignore[arg-type]
+    "comm_reducer(name=5)": lambda: te.comm_reducer(lambda x, y: x, lambda t: te.const(0, t), name=5),  # type: ignore[arg-type]
+    "scan(inputs=5)": lambda: te.scan(B, B, A, inputs=5),  # type: ignore[arg-type]
+    "gradient by None": lambda: te.gradient(B, None),  # type: ignore[arg-type]
+    "gradient with a head of 5": lambda: te.gradient(B, [A], 5),  # type: ignore[arg-type]
     "gradient of 5": lambda: te.gradient(5, [A]),  # type: ignore[arg-type]
     "gradient by 5": lambda: te.gradient(B, [5]),  # type: ignore[list-item]
     "reference(None)": lambda: te.reference(None, []),  # type: ignore[arg-type]
@@ -58,6 +63,7 @@ WRONG_TYPE: dict[str, Callable[[], object]] = {
     "reference inputs": lambda: te.reference([A, B], None),  # type: ignore[arg-type]
     "reference dtype": lambda: te.reference([A, B], [np.zeros((4, 4), "int8")]),
     "define_knob(None)": lambda: s().define_knob("k", None),  # type: ignore[arg-type]
+    "define_knob([])": lambda: s().define_knob([], [1]),  # type: ignore[arg-type]
     "choose(5)": lambda: s().choose(5, [1]),  # type: ignore[arg-type]
     "constrain(5)": lambda: s().constrain(5),  # type: ignore[arg-type]
     "check(args=5)": lambda: s().check(args=5),  # type: ignore[arg-type]
@@ -73,6 +79,10 @@ WRONG_TYPE: dict[str, Callable[[], object]] = {
     "build(bounds_check=1)": lambda: build(s(), "llvm", args=[A, B], bounds_check=1),  # type: ignore[arg-type]
     "plan(None)": lambda: autosched.plan(None),  # type: ignore[arg-type]
     "search_space(5)": lambda: autosched.search_space(5),  # type: ignore[arg-type]
+    "search_space(rules=5)": lambda: autosched.search_space(doubled, rules=5),  # type: ignore[arg-type]
+    "search_space(space=[])": lambda: autosched.search_space(doubled, space=[]),  # type: ignore[arg-type]
+    "plan(name=5)": lambda: autosched.plan(s(), name=5),  # type: ignore[arg-type]
+    "Target(strict=5)": lambda: autosched.Target("llvm", strict=5),  # type: ignore[arg-type]
     "sanitize(None)": lambda: autosched.sanitize(None),  # type: ignore[arg-type]
     "load_module(5)": lambda: autosched.load_module(5),  # type: ignore[arg-type]
     "tune(None)": lambda: autosched.tune(None),  # type: ignore[arg-type]
@@ -124,6 +134,8 @@ WRONG_VALUE: dict[str, Callable[[], object]] = {
     "tasks nan": lambda: autosched.tune_tasks([doubled], budget_s=NAN),
     "strange sizes": lambda: autosched.tune(doubled, sizes={"zz": 3}),
     "negative size": lambda: doubled().sample_inputs({"n": -3}),
+    "a length of 2**70": lambda: nd.empty((2**70,)),
+    "a name too long for a file": lambda: autosched.search_space("a" * 3000),
     "a negative length": lambda: nd.empty((-1,)),
     "timeout nan": lambda: MeasureOptions(timeout_s=NAN),
     "not a device": lambda: device("zz"),
@@ -136,6 +148,36 @@ def test_wrong_types_are_type_errors(case: str) -> None:
         WRONG_TYPE[case]()
     assert isinstance(caught.value, TypeError)
     assert caught.value.why and caught.value.asked
+
+
+@pytest.mark.parametrize("wrong", [[], {}, 5, None, np.zeros(3)], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda wrong: s()["B"].pragma("i", wrong),
+        lambda wrong: s()["B"].bind("i", wrong),
+        lambda wrong: s()["B"].set_scope(wrong),
+        lambda wrong: s()["B"].split("i", factor=2, tail=wrong if wrong is not None else 5),
+        lambda wrong: s().cache_read("A", wrong, ["B"]),
+        lambda wrong: s().cache_write("B", wrong),
+        lambda wrong: s().cache_write("B", "local", keep_loops=wrong if wrong is not None else 5),
+    ],
+)
+def test_what_is_no_text_or_flag_is_a_schedule_error(call: Callable[[object], object], wrong: object) -> None:
+    with pytest.raises(ScheduleError, match="is not (text|True or False)") as caught:
+        call(wrong)
+    assert caught.value.legal
+
+
+def test_numbers_of_numpy_are_constants() -> None:
+    assert te.const(np.float32(3), "int32").value == 3
+    s()["B"].split("i", factor=np.int64(2))
+
+
+def test_paths_too_long_are_told() -> None:
+    assert list(records.read_workload("w", "llvm", "a" * 3000).records) == []
+    with pytest.raises(AutoschedError, match="no such file"):
+        autosched.load_module("a" * 3000)
 
 
 @pytest.mark.parametrize("case", WRONG_VALUE)
