@@ -20,6 +20,7 @@ from autosched.errors import UsageError, check_seed, expect
 from autosched.lower.pipeline import lower_structure
 from autosched.model import make_model, prior_for
 from autosched.records import PREDICTED, Record, RecordLog, Task, new_id
+from autosched.records.record import of_records
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import replay
@@ -89,6 +90,9 @@ def ask_and_tell(
     expect(warm_start, "a RecordLog, or records", is_log, "ask_and_tell(warm_start=..)")
     is_path = records is None or isinstance(records, (str, Path))
     expect(records, "the path of a file", is_path, "ask_and_tell(records=..)")
+    options: Any = {} if strategy_options is None else strategy_options
+    is_named = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
+    expect(options, "a dictionary of options", is_named, "ask_and_tell(strategy_options=..)")
     workload, log = as_workload(what), None if records is None else Path(records)
     study = Study(
         workload, resolve_target(target), sizes, seed, log, partial(workload.search_space, space=space, rules=rules)
@@ -97,8 +101,9 @@ def ask_and_tell(
     prior = prior_for(names, is_gpu_style=to.is_gpu_style, units=to.num_threads, limits=to.limits)
     made = make_model(model, names, seed=seed, prior=prior)
     study.strategy_name = strategy
-    study.strategy = make_strategy(strategy, study.space, seed=seed, model=made, **(strategy_options or {}))
-    study.learn(warm_start.read().records if isinstance(warm_start, RecordLog) else warm_start)
+    study.strategy = make_strategy(strategy, study.space, seed=seed, model=made, **options)
+    known = warm_start.read().records if isinstance(warm_start, RecordLog) else warm_start
+    study.learn(of_records(known, "ask_and_tell(warm_start=..)"))
     return study
 
 

@@ -138,8 +138,6 @@ def search_space(
     """
     workload = as_workload(what)
     expect(what, "a workload", hasattr(workload, "sizes_at"), "search_space")
-    expect(rules, "a list of rules", isinstance(rules, (list, tuple)), "search_space(.., rules=..)")
-    expect(space, "the name of a space", isinstance(space, str), "search_space(.., space=..)")
     asked = workload.sizes_at(sizes)
     to = with_machine(workload.compiled_for(resolve_target(target)))
     found: SearchSpace = workload.search_space(to, asked, space, rules)

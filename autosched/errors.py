@@ -110,7 +110,7 @@ def expect(value: object, what: str, holds: bool, asked: str) -> None:
 
 def check_seed(seed: object) -> None:
     """Raise UsageTypeError or UsageError for what no random numbers begin with."""
-    is_whole = hasattr(seed, "__index__") and not isinstance(seed, bool)
+    is_whole = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
     expect(seed, "a whole number, 0 or more", is_whole, f"seed={seed!r:.40}")
     if seed < 0:  # type: ignore[operator]
         raise UsageError("seeds are not negative", asked=f"seed={seed}", legal="a whole number, 0 or more")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.records.likeness import unlikeness
-from autosched.records.record import PREDICTED, Record
+from autosched.records.record import PREDICTED, Record, of_records
 
 __all__ = ["Choice", "best", "latest", "predicted", "ranked", "trials"]
 
@@ -74,7 +74,7 @@ def ranked(
     """
     kind = (str(target).split() or [""])[0]
     groups: dict[tuple[str, _Sizes], list[Record]] = defaultdict(list)
-    for record in _usable(r for r in records if r.key == key and r.target_kind == kind):
+    for record in _usable(r for r in of_records(records, "ranked") if r.key == key and r.target_kind == kind):
         groups[record.device_name, tuple(sorted(record.sizes.items()))].append(record)
 
     def rank(group: tuple[str, _Sizes]) -> tuple[object, ...]:
@@ -111,7 +111,7 @@ def predicted(
     """What a model chose for a workload and nobody timed, verified all the same: for `device` first, then for the
     nearest sizes, then the latest. To be used where `ranked` finds nothing."""
     kind = (str(target).split() or [""])[0]
-    current = latest(r for r in records if r.key == key and r.target_kind == kind)
+    current = latest(r for r in of_records(records, "predicted") if r.key == key and r.target_kind == kind)
     wrong = {_schedule(r) for r in current if r.status == "correctness"}
     found = [r for r in current if r.status == PREDICTED and r.verified in VERIFIED and _schedule(r) not in wrong]
     found.sort(key=lambda r: (r.device_name != device, _distance(r.sizes, sizes or {}), -r.moment, r.id))
@@ -125,7 +125,7 @@ def predicted(
 def latest(records: Iterable[Record]) -> list[Record]:
     """One record per `id`, its latest line, in the order in which the ids first occur."""
     found: dict[str, Record] = {}
-    for record in records:
+    for record in of_records(records, "latest"):
         known = found.get(record.id)
         if known is None or _age(record) > _age(known):
             found[record.id] = record
@@ -135,7 +135,7 @@ def latest(records: Iterable[Record]) -> list[Record]:
 def trials(records: Iterable[Record]) -> list[Record]:
     """One record per `id`, its first line: what a resumed search has already seen. Predictions are none."""
     found: dict[str, Record] = {}
-    for record in records:
+    for record in of_records(records, "trials"):
         if record.status == PREDICTED:
             continue
         known = found.get(record.id)

@@ -10,10 +10,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import RecordError
+from autosched.errors import RecordError, expect
 from autosched.records.folders import find_files, find_folders
 from autosched.records.log import LogContents, Place, Problem, read_files
-from autosched.records.record import Record
+from autosched.records.record import Record, of_records
 from autosched.records.slim import Slimmer
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def load(source: Source | Iterable[Source] | None = None) -> pd.DataFrame:
     elif isinstance(source, (str, os.PathLike)):
         files = _files_of(source)
     else:
+        what = "a path, the name of a workload, or a list of them"
+        expect(source, what, isinstance(source, Iterable), "records.load")
         files = [file for one in source for file in _files_of(one)]
     contents = read_files(dict.fromkeys(files), keep=Slimmer())
     _warn(contents.problems)
@@ -56,7 +58,7 @@ def to_frame(contents: LogContents | Sequence[Record]) -> pd.DataFrame:
     import pandas as pd
 
     if not isinstance(contents, LogContents):
-        contents = LogContents(tuple(contents))
+        contents = LogContents(tuple(of_records(contents, "to_frame")))
     pairs = list(zip_longest(contents.records, contents.places))
     parts = [_part(pairs[at : at + _CHUNK]) for at in range(0, max(len(pairs), 1), _CHUNK)]
     table = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
@@ -130,6 +132,7 @@ def _logs_in(folder: Path) -> list[Path]:
 
 
 def _files_of(source: Source) -> list[Path]:
+    expect(source, "a path, or the name of a workload", isinstance(source, (str, os.PathLike)), "records.load")
     path = Path(source).expanduser()
     if os.path.isdir(path):
         return _logs_in(path)

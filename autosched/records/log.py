@@ -338,6 +338,7 @@ def default_path(workload: str, target_kind: str, folder: str | os.PathLike[str]
                 asked=f"{name!r:.100}",
                 legal="letters, digits, _ . + -, beginning with a letter or digit",
             )
+    expect(folder, "a path", isinstance(folder, (str, os.PathLike)), "the folder of records")
     return Path(folder) / f"{workload}.{target_kind}.jsonl"
 
 

@@ -17,12 +17,12 @@ import operator
 import re
 import secrets
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from autosched.errors import RecordError
+from autosched.errors import RecordError, expect
 from autosched.noise import typical
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "decode",
     "encode",
     "new_id",
+    "of_records",
     "timestamp",
 ]
 
@@ -534,3 +535,11 @@ def _check_table(prefix: str, table: Mapping[str, Check], values: Mapping[str, A
         wanted = check(values[name])
         if wanted:
             raise _BadRecord(f"{prefix}{name} is not {wanted}")
+
+
+def of_records(given: object, asked: str) -> Iterator[Record]:
+    """The records of a list or another iterable, each looked at. Raises UsageTypeError for anything else."""
+    expect(given, "a list of records", isinstance(given, Iterable) and not isinstance(given, str), asked)
+    for r in given:  # type: ignore[attr-defined]
+        expect(r, "a Record", isinstance(r, Record), asked)
+        yield r

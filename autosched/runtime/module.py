@@ -99,7 +99,7 @@ class Module(CompiledFunction):
         return self[name]
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
-        return name in self.functions or name in _ENTRY_NAMES
+        return isinstance(name, str) and (name in self.functions or name in _ENTRY_NAMES)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.functions)
@@ -158,6 +158,7 @@ class Module(CompiledFunction):
         `source` (also ""): what was handed to the compiler; `llvm` (`ll`): optimised LLVM IR; `asm` (`s`):
         assembly; `c`, `cl`, `cuda`: the source, of such a module. Raises BuildError for another.
         """
+        expect(fmt, "the name of a form", isinstance(fmt, str), "get_source")
         kind = _FORMATS.get(fmt, fmt)
         if _KIND_OF_FORMAT.get(fmt, self.artifact.kind) != self.artifact.kind:
             kind = fmt  # which the artifact does not have, and says so

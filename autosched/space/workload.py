@@ -198,6 +198,11 @@ class Workload:
         """The symbolic sizes that these input arrays stand for, where one dimension tells a size: `h`, or `h + 2`."""
         sizes: dict[str, int] = {}
         derived: dict[str, int] = {}
+        if [t.ndim for t in self.inputs] != [np.ndim(x) for x in inputs]:
+            given = ", ".join(f"{np.ndim(x)}-D" for x in inputs) or "none"
+            wanted = ", ".join(map(repr, self.inputs)) or "none"
+            why = f"its inputs are {wanted}; given are arrays: {given}"
+            raise WorkloadError(why, asked=repr(self), legal="one array for each")
         for t, array in zip(self.inputs, inputs, strict=True):
             for d, n in zip(t.shape, array.shape, strict=True):
                 found = solved(d, int(n))
@@ -293,6 +298,8 @@ class Workload:
         from autosched.space.rules import generated
         from autosched.space.space import SearchSpace, template_space, with_default
 
+        expect(space, "the name of a space", isinstance(space, str), f"the space of {self.name}")
+        expect(rules, "a list of rules", isinstance(rules, (list, tuple)), f"the rules of {self.name}")
         if space and space not in SPACES:
             raise WorkloadError(f"there is no space {space!r}", asked=f"tune {self.name}", legal=", ".join(SPACES))
         own = [t for t in self.templates if t.fits(target)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import numbers
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autosched.errors import MeasureError, RecordError, UsageTypeError, check_seed, expect
+from autosched.errors import MeasureError, RecordError, UsageError, UsageTypeError, check_seed, expect, is_list_of
 from autosched.measure.protocol import MeasureOptions
 from autosched.space.tunable import Tunable
 from autosched.tuning.events import Event
 
-__all__ = ["check_options", "check_writable", "listener", "plain", "too_large"]
+__all__ = ["check_options", "check_weights", "check_writable", "listener", "plain", "too_large"]
 
 
 def listener(progress: Callable[[Event], None] | bool | None) -> Callable[[Event], None]:
@@ -20,24 +22,51 @@ def listener(progress: Callable[[Event], None] | bool | None) -> Callable[[Event
 
 
 def check_options(
-    workload: object, seed: object, options: object, rules: object, inputs: object, measure: object, progress: object
+    function: str,
+    workloads: Sequence[object],
+    *,
+    seed: object,
+    options: object,
+    rules: object,
+    inputs: Sequence[object],
+    measure: object,
+    progress: object,
+    watch: object = None,
 ) -> None:
-    """Raise UsageError for arguments of `tune` that are of another type."""
-    if not hasattr(workload, "search_space"):
-        raise UsageTypeError(
-            f"{plain(workload)!r:.80} cannot be tuned",
-            asked=f"tune({type(workload).__name__})",
-            legal='a workload, a function decorated with @autosched.workload, or a name: tune("box_blur")',
-        )
+    """Raise UsageError for arguments of `tune` and its like that are of another type; `inputs` of each workload."""
+    for workload in workloads:
+        if not hasattr(workload, "search_space"):
+            raise UsageTypeError(
+                f"{plain(workload)!r:.80} cannot be tuned",
+                asked=f"{function}({type(workload).__name__})",
+                legal='a workload, a function decorated with @autosched.workload, or a name: tune("box_blur")',
+            )
     check_seed(seed)
-    is_options = options is None or isinstance(options, dict)
-    expect(options, "a dictionary of options", is_options, "tune(strategy_options=..)")
-    expect(rules, "a list of rules", isinstance(rules, (list, tuple)), "tune(rules=..)")
-    is_arrays = inputs is None or (isinstance(inputs, (list, tuple)) and all(hasattr(x, "shape") for x in inputs))
-    expect(inputs, "a list of arrays", is_arrays, "tune(inputs=..)")
-    expect(measure, "MeasureOptions", measure is None or isinstance(measure, MeasureOptions), "tune(measure=..)")
+    is_options = options is None or (isinstance(options, Mapping) and all(isinstance(name, str) for name in options))
+    expect(options, "a dictionary of options", is_options, f"{function}(strategy_options=..)")
+    expect(rules, "a list of rules", isinstance(rules, (list, tuple)), f"{function}(rules=..)")
+    for x in inputs:
+        is_arrays = x is None or (isinstance(x, (list, tuple)) and all(hasattr(array, "shape") for array in x))
+        expect(x, "a list of arrays", is_arrays, f"{function}(inputs=..)")
+    is_measure = measure is None or isinstance(measure, MeasureOptions)
+    expect(measure, "MeasureOptions", is_measure, f"{function}(measure=..)")
     is_listener = progress is None or isinstance(progress, bool) or callable(progress)
-    expect(progress, "a function of events, True or False", is_listener, "tune(progress=..)")
+    expect(progress, "a function of events, True or False", is_listener, f"{function}(progress=..)")
+    expect(watch, "a function of a number and an event", watch is None or callable(watch), f"{function}(watch=..)")
+
+
+def check_weights(weights: object, count: int, function: str) -> list[float]:
+    """A weight for each of so many, 1 where none are given. Raises UsageError."""
+    if weights is None:
+        return [1.0] * count
+    asked = f"{function}(weights=..)"
+    expect(weights, "a list of numbers", is_list_of(weights, numbers.Real), asked)
+    listed = [float(x) for x in weights]  # type: ignore[attr-defined]
+    if len(listed) != count or not all(math.isfinite(x) and x > 0 for x in listed):
+        raise UsageError(
+            f"{listed} are not weights for {count}", asked=asked, legal=f"a number above 0 for each of {count}"
+        )
+    return listed
 
 
 def plain(value: Any) -> Any:
@@ -60,9 +89,9 @@ def check_writable(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab"):
             pass
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise RecordError(
-            f"it cannot be written: {error.strerror}",
+            f"it cannot be written: {getattr(error, 'strerror', error)}",
             asked=f"records {path}",
             legal="give a folder you may write to: --records DIR, or AUTOSCHED_RECORDS",
         ) from None

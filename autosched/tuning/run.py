@@ -115,7 +115,10 @@ def tune(
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
     workload = as_workload(what)
-    check_options(workload, seed, strategy_options, rules, inputs, measure, progress)
+    check_options(
+        "tune", [workload], seed=seed, options=strategy_options, rules=rules, inputs=[inputs], measure=measure,
+        progress=progress,
+    )  # fmt: skip
     run = Run(workload, resolve_target(target), trials, budget_s, listener(progress))
     run.space_of = partial(run.workload.search_space, space=space, rules=rules)
     with run.early_workers(measure or MeasureOptions()):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from autosched.building import as_workload
-from autosched.errors import UsageError, check_positive
+from autosched.errors import UsageError, check_positive, expect, is_list_of
 from autosched.measure.protocol import MeasureOptions
 from autosched.records import Member, Record, describe, latest, new_id, regions, timestamp
 from autosched.runtime.device import resolve_target
@@ -28,7 +29,7 @@ from autosched.search import DEFAULT as STRATEGY
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import TargetLike
 from autosched.tuning import playoff
-from autosched.tuning.arguments import listener
+from autosched.tuning.arguments import check_options, check_weights, listener
 from autosched.tuning.events import Event, Note, TuneResult
 from autosched.tuning.portfolio import Portfolio, choose
 from autosched.tuning.run import Run
@@ -140,9 +141,14 @@ def tune_sizes(
     asked = f"tune_sizes({getattr(w, 'name', w)})"
     if not isinstance(w, Workload):
         raise UsageError("it has no sizes to tune over", asked=asked, legal="a workload, with symbolic shapes")
-    inputs, weights = _checked(w, sizes, weights, kernels, tolerance, asked)
+    check_options(
+        "tune_sizes", [w], seed=seed, options=strategy_options, rules=rules, inputs=(), measure=measure,
+        progress=progress, watch=watch,
+    )  # fmt: skip
+    check_positive("tune_sizes", or_none=False, kernels=kernels, round_trials=round_trials)
+    inputs, weights = _checked(w, sizes, weights, tolerance, asked)
     limit = TRIALS * len(sizes) if trials is None and budget_s is None else trials
-    check_positive("tune_sizes", trials=limit, budget_s=budget_s, round_trials=round_trials, patience=patience)
+    check_positive("tune_sizes", trials=limit, budget_s=budget_s, patience=patience)
     tell = listener(progress)
     search = Search(
         resolve_target(target), round_trials, patience, space, rules, strategy, strategy_options or {}, model, transfer,
@@ -173,7 +179,6 @@ def _checked(
     w: Workload,
     sizes: Sequence[Mapping[str, int]],
     weights: Sequence[float] | None,
-    kernels: int,
     tolerance: float,
     asked: str,
 ) -> tuple[list[list[np.ndarray]], list[float]]:
@@ -181,6 +186,7 @@ def _checked(
     names = w.size_names()
     if not names:
         raise UsageError("its shapes are fixed", asked=asked, legal="a workload with a `te.var` in its shapes")
+    expect(sizes, "a list of dictionaries", is_list_of(sizes, Mapping), f"{asked}, sizes")
     if not sizes:
         raise UsageError("there are no sizes", asked=asked, legal=f"values for {', '.join(names)}, once or more")
     for at in sizes:
@@ -192,13 +198,11 @@ def _checked(
         raise UsageError(
             "the same sizes are given twice", asked=asked, legal="each once; weights=.. says which count more"
         )
-    if kernels < 1 or not tolerance >= 0:
-        raise UsageError(f"kernels={kernels}, tolerance={tolerance}", asked=asked, legal="kernels >= 1, tolerance >= 0")
-    weights = [1.0] * len(sizes) if weights is None else [float(x) for x in weights]
-    if len(weights) != len(sizes) or not all(math.isfinite(x) and x > 0 for x in weights):
-        raise UsageError(
-            f"{weights} are not weights for {len(sizes)} sizes", asked=asked, legal="a number above 0 for each"
-        )
+    is_number = isinstance(tolerance, numbers.Real) and not isinstance(tolerance, bool)
+    expect(tolerance, "a number, 0 or more", is_number, f"{asked}, tolerance={tolerance!r:.40}")
+    if not tolerance >= 0:
+        raise UsageError("it is less than 0", asked=f"{asked}, tolerance={tolerance}", legal="0 or more")
+    listed = check_weights(weights, len(sizes), "tune_sizes")
     inputs = [w.sample_inputs(dict(at)) for at in sizes]
     for at, arrays in zip(sizes, inputs, strict=True):
         if (made := w.sizes_of(arrays)) != dict(at):
@@ -207,7 +211,7 @@ def _checked(
                 asked=asked,
                 legal="inputs(..) that follow the sizes",
             )
-    return inputs, weights
+    return inputs, listed
 
 
 def _spell(sizes: Mapping[str, int]) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from autosched.building import as_workload
-from autosched.errors import UsageError, check_positive, expect, is_list_of
+from autosched.errors import UsageError, check_positive, expect
 from autosched.measure.protocol import MeasureOptions
 from autosched.runtime.device import resolve_target
 from autosched.search import DEFAULT as STRATEGY
@@ -30,7 +30,7 @@ from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.work import work_of
-from autosched.tuning.arguments import listener
+from autosched.tuning.arguments import check_options, check_weights, listener
 from autosched.tuning.budget import PLAYOFF_SHARE
 from autosched.tuning.events import Event, Note, TasksProgress, TaskStanding, TuneResult
 from autosched.tuning.run import Run
@@ -164,7 +164,12 @@ def tune_tasks(
     expect(objective, "a function of seconds", objective is None or callable(objective), "tune_tasks(objective=..)")
     is_inputs = inputs is None or (isinstance(inputs, (list, tuple)) and len(inputs) == len(tasks))
     expect(inputs, "a list of arrays, or None, for each task", is_inputs, "tune_tasks(inputs=..)")
-    check_positive("tune_tasks", trials=trials, budget_s=budget_s, round_trials=round_trials, patience=patience)
+    check_options(
+        "tune_tasks", [as_workload(what) for what in tasks], seed=seed, options=strategy_options, rules=rules,
+        inputs=inputs or (), measure=measure, progress=progress, watch=watch,
+    )  # fmt: skip
+    check_positive("tune_tasks", or_none=False, round_trials=round_trials)
+    check_positive("tune_tasks", trials=trials, budget_s=budget_s, patience=patience)
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune_tasks", legal="give at least one")
     tell = listener(progress)
@@ -212,22 +217,11 @@ class Search:
 def _checked(tasks: Sequence[Any], weights: Sequence[float] | None, policy: str) -> Sequence[float]:
     """The weights. Raises UsageError."""
     expect(tasks, "a list of workloads", isinstance(tasks, (list, tuple)), "tune_tasks(tasks)")
-    for task in tasks:
-        expect(task, "a workload", hasattr(as_workload(task), "search_space"), "tune_tasks(tasks)")
-    is_numbers = weights is None or is_list_of(weights, (int, float))
-    expect(weights, "a list of numbers", is_numbers, "tune_tasks(weights=..)")
     if not tasks:
         raise UsageError("there are no tasks", asked="tune_tasks([])", legal="workloads to tune")
-    if policy not in POLICIES:
+    if not isinstance(policy, str) or policy not in POLICIES:
         raise UsageError("no such policy", asked=f"tune_tasks(policy={policy!r})", legal=", ".join(POLICIES))
-    weights = [1.0] * len(tasks) if weights is None else weights
-    if len(weights) != len(tasks) or not all(math.isfinite(w) and w > 0 for w in weights):
-        raise UsageError(
-            f"{list(weights)} are not the weights of {len(tasks)} tasks",
-            asked="tune_tasks(weights=..)",
-            legal="a number above 0 for each task",
-        )
-    return weights
+    return check_weights(weights, len(tasks), "tune_tasks")
 
 
 def pass_on(tell: Callable[[Event], None], name: str, watch: Callable[[Event], None] | None, event: Event) -> None:

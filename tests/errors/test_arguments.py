@@ -31,6 +31,11 @@ def doubled(n: int = 4):
     return x, te.compute((n,), lambda i: x[i] * 2, name="y")
 
 
+def sized() -> Workload:
+    x = te.placeholder((te.var("n"),), name="x")
+    return Workload("sized", (x, te.compute(x.shape, lambda i: x[i] * 2, name="y")))
+
+
 def s() -> autosched.Schedule:
     return create_schedule(B)
 
@@ -98,9 +103,38 @@ WRONG_TYPE: dict[str, Callable[[], object]] = {
     "tune(inputs=5)": lambda: autosched.tune(doubled, inputs=5),  # type: ignore[arg-type]
     "tune(measure=5)": lambda: autosched.tune(doubled, measure=5),  # type: ignore[arg-type]
     "tune(sizes=5)": lambda: autosched.tune(doubled, sizes=5),  # type: ignore[arg-type]
+    "tune(strategy_options={5: 1})": lambda: autosched.tune(doubled, trials=1, strategy_options={5: 1}),  # type: ignore[dict-item]
+    "tune(space=[])": lambda: autosched.tune(doubled, trials=1, space=[], progress=False),  # type: ignore[arg-type]
+    "tune(seed=array)": lambda: autosched.tune(doubled, trials=1, seed=np.zeros(3)),  # type: ignore[arg-type]
+    "tune_sizes(5)": lambda: autosched.tune_sizes(sized(), 5),  # type: ignore[arg-type]
+    "tune_sizes([5])": lambda: autosched.tune_sizes(sized(), [5]),  # type: ignore[list-item]
+    "tune_sizes(kernels='x')": lambda: autosched.tune_sizes(sized(), [{"n": 4}], kernels="x"),  # type: ignore[arg-type]
+    "tune_sizes(tolerance='x')": lambda: autosched.tune_sizes(sized(), [{"n": 4}], tolerance="x"),  # type: ignore[arg-type]
+    "tune_sizes(weights=5)": lambda: autosched.tune_sizes(sized(), [{"n": 4}], weights=5),  # type: ignore[arg-type]
+    "tune_sizes(round_trials=None)": lambda: autosched.tune_sizes(sized(), [{"n": 4}], round_trials=None),  # type: ignore[arg-type]
+    "tune_sizes(measure=5)": lambda: autosched.tune_sizes(sized(), [{"n": 4}], measure=5),  # type: ignore[arg-type]
+    "tune_sizes(strategy_options=5)": lambda: autosched.tune_sizes(sized(), [{"n": 4}], strategy_options=5),  # type: ignore[arg-type]
+    "tune_sizes(watch=5)": lambda: autosched.tune_sizes(sized(), [{"n": 4}], watch=5),  # type: ignore[arg-type]
+    "tune_tasks(measure=5)": lambda: autosched.tune_tasks([doubled], trials=1, measure=5),  # type: ignore[arg-type]
+    "tune_tasks(rules=5)": lambda: autosched.tune_tasks([doubled], trials=1, rules=5),  # type: ignore[arg-type]
+    "tune_tasks(watch=5)": lambda: autosched.tune_tasks([doubled], trials=1, watch=5),  # type: ignore[arg-type]
+    "tune_tasks(inputs=[5])": lambda: autosched.tune_tasks([doubled], trials=1, inputs=[5]),  # type: ignore[list-item]
+    "tune_tasks(strategy_options=5)": lambda: autosched.tune_tasks([doubled], trials=1, strategy_options=5),  # type: ignore[arg-type]
     "tune_tasks(5)": lambda: autosched.tune_tasks(5),  # type: ignore[arg-type]
     "tune_tasks([5])": lambda: autosched.tune_tasks([5]),  # type: ignore[list-item]
     "ask_and_tell(None)": lambda: autosched.ask_and_tell(None),  # type: ignore[arg-type]
+    "ask_and_tell(rules=5)": lambda: autosched.ask_and_tell(doubled, rules=5),  # type: ignore[arg-type]
+    "ask_and_tell(strategy_options=5)": lambda: autosched.ask_and_tell(doubled, strategy_options=5),  # type: ignore[arg-type]
+    "ask_and_tell(warm_start=[5])": lambda: autosched.ask_and_tell(doubled, warm_start=[5]),  # type: ignore[list-item]
+    "records.best(5)": lambda: records.best(5, key="k", target="llvm"),  # type: ignore[arg-type]
+    "records.ranked([5])": lambda: records.ranked([5], key="k", target="llvm"),  # type: ignore[list-item]
+    "records.latest(None)": lambda: records.latest(None),  # type: ignore[arg-type]
+    "records.trials('x')": lambda: records.trials("x"),  # type: ignore[arg-type]
+    "records.load(5)": lambda: records.load(5),  # type: ignore[arg-type]
+    "records.load([5])": lambda: records.load([5]),  # type: ignore[list-item]
+    "records.to_frame([5])": lambda: records.to_frame([5]),  # type: ignore[list-item]
+    "records.default_path(5)": lambda: records.default_path("w", "llvm", 5),  # type: ignore[arg-type]
+    "get_source([])": lambda: build(s(), "llvm", args=[A, B]).get_source([]),  # type: ignore[arg-type]
     "RecordLog(None)": lambda: records.RecordLog(None),  # type: ignore[arg-type]
     "nd.empty(None)": lambda: nd.empty(None),  # type: ignore[arg-type]
     "nd.empty((2.5,))": lambda: nd.empty((2.5,)),  # type: ignore[arg-type]
@@ -130,6 +164,9 @@ WRONG_VALUE: dict[str, Callable[[], object]] = {
     "budget nan": lambda: autosched.tune(doubled, budget_s=NAN),
     "budget -1": lambda: autosched.tune(doubled, budget_s=-1),
     "no patience": lambda: autosched.tune(doubled, patience=0),
+    "no inputs": lambda: autosched.tune(doubled, trials=1, inputs=[], progress=False),
+    "weights of nothing": lambda: autosched.tune_tasks([doubled], trials=1, weights=[]),
+    "a weight of 0": lambda: autosched.tune_sizes(sized(), [{"n": 4}], weights=[0]),
     "seed -1": lambda: autosched.tune(doubled, seed=-1),
     "tasks nan": lambda: autosched.tune_tasks([doubled], budget_s=NAN),
     "strange sizes": lambda: autosched.tune(doubled, sizes={"zz": 3}),
