@@ -144,10 +144,10 @@ _RESERVED = (
     "bool true false NULL NAN INFINITY HUGE_VAL index_t size_t ptrdiff_t wchar_t int32_t errno inline restrict asm "
     "malloc free memcpy memset linux unix"
 )
-#: standard functions of a width, macros of the headers, and the emitter's own helpers
+#: standard functions of a width, macros of the headers, functions of OpenMP, and this library's symbols and helpers
 _PATTERN = (
     r"_\w*|\w+_t|(U?INT|SIZE|PTRDIFF|FP|FLT|DBL|LDBL|MATH|M)_?\w*_\w*|"
-    r"U?INT\w*_C|omp_\w+|" + HELPER_NAMES
+    r"U?INT\w*_C|g?omp_\w+|GOMP_\w+|autosched_\w+|" + HELPER_NAMES
 )
 
 C = Dialect(

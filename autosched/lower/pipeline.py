@@ -39,7 +39,7 @@ from autosched.schedule.prim_func import PrimFunc, as_prim_func
 from autosched.schedule.schedule import Constraint, Knob, Schedule
 from autosched.schedule.stage import Split, Stage
 from autosched.target import Target, TargetLike
-from autosched.te.tensor import Tensor
+from autosched.te.tensor import PlaceholderOp, Tensor
 
 __all__ = ["CONCRETE", "PASSES", "Lowered", "Program", "Structure", "lower", "lower_structure"]
 
@@ -402,9 +402,12 @@ def _parameters(
             )
     params = []
     for t in args:
-        if t in s.scans.storage:
+        why = f"{t.name} is part of a scan: it has no memory of its own" if t in s.scans.storage else ""
+        if t not in s and not isinstance(t.op, PlaceholderOp):
+            why = f"{t.name} is computed, and no stage of this schedule computes it"
+        if why:
             raise LowerError(
-                f"{t.name} is part of a scan: it has no memory of its own",
+                why,
                 asked=f"lower(s, [{', '.join(a.name for a in args)}])",
                 legal=f"arguments needed: {', '.join(x.name for x in needed)}",
             )

@@ -85,6 +85,7 @@ def _export(module: Module, to: Path, fcompile: Packer | None, options: Sequence
             asked=f"export_library({os.fspath(to)!r})",
             legal="x.tar, or x.so for load_module",
         )
+    _refuse_one_name(artifacts, to)
     text = header(_header_name(to), [a.signature for a in artifacts])
     with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
         if to.suffix == ".tar":
@@ -164,6 +165,18 @@ def _refuse_call_backs(artifacts: Sequence[Artifact], path: Path) -> None:
                 f"it calls the Python function {a.meta['packed'][0]!r}, which a library cannot take along",
                 asked=f"{a.signature.name}: export_library({str(path)!r})",
                 legal="call_extern of a C function, which the program links",
+            )
+
+
+def _refuse_one_name(artifacts: Sequence[Artifact], path: Path) -> None:
+    called: dict[str, str] = {}
+    for name in (a.signature.name for a in artifacts):
+        other = called.setdefault(c_name(name), name)
+        if other != name:
+            raise BuildError(
+                f"{other!r} and {name!r} are both {c_name(name)} in C",
+                asked=f"export_library({str(path)!r})",
+                legal="names of functions that differ in letters and digits",
             )
 
 

@@ -51,6 +51,12 @@ def the_arguments_of_another_program() -> None:
     lower_structure(s, args, "llvm")
 
 
+def an_argument_that_no_stage_computes() -> None:
+    (a, c), s = program()
+    stranger = te.compute(c.shape, lambda i, j: c[i, j] + 1, name="stranger")
+    lower_structure(s, [a, stranger, c], "llvm")
+
+
 def an_output_is_missing() -> None:
     (a, _), s = program()
     lower_structure(s, [a], "llvm")
@@ -482,7 +488,7 @@ def versions_of_which_none_takes_all_sizes() -> None:
 
 CASES: dict[str, list[Callable[[], None]]] = {
     "arguments": [
-        an_input_is_missing, the_arguments_of_another_program, an_output_is_missing, an_argument_is_computed_by_each_work_item,
+        an_input_is_missing, the_arguments_of_another_program, an_argument_that_no_stage_computes, an_output_is_missing, an_argument_is_computed_by_each_work_item,
         an_argument_with_no_room_for_whole_tiles, an_argument_is_given_twice,
         a_size_is_in_no_argument, a_number_is_given_twice, a_number_that_is_computed, a_length_as_a_number, an_update_of_a_scan_among_the_arguments, iterations_that_sum_up_one_argument,
     ],

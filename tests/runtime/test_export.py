@@ -206,6 +206,35 @@ def test_what_cannot_be_exported_or_loaded(tmp_path: Path) -> None:
         both("llvm").export_library(tmp_path / "x.exe")
 
 
+#: what the C library, OpenMP, the languages or this library call something of their own
+TAKEN = ["malloc", "memset", "exp", "main", "int", "kernel", "barrier", "GOMP_parallel", "omp_get_thread_num", "GOMP_x"]
+
+
+@pytest.mark.parametrize("name", [*TAKEN, "autosched_module", "autosched_module_bytes", "_init", "éa", "a b", "1"])
+@pytest.mark.parametrize("target", ["llvm -threads=2", pytest.param("c -threads=2", marks=needs_compiler), "opencl"])
+def test_a_function_may_have_any_name(target: str, name: str, tmp_path: Path) -> None:
+    x = te.placeholder((40,), "float64", name="x")
+    e = te.compute((40,), lambda i: te.exp(x[i]) + te.atanh(x[i]), name="e")
+    y = te.compute((40,), lambda i: e[i] + e[39 - i], name="y")
+    s = default_schedule([y], Target.parse(target)) if target == "opencl" else autosched.create_schedule(y)
+    if target != "opencl":
+        s[y].parallel(y.op.axis[0])
+    module = autosched.build(s, target, args=[x, y], name=name)
+    given = np.linspace(0.1, 0.9, 40)
+    wanted = np.exp(given) + np.arctanh(given)
+    np.testing.assert_allclose(module(given), wanted + wanted[::-1], 1e-12)
+    if target != "opencl" and c_compiler.find_compiler() is not None:
+        module.export_library(tmp_path / "x.so")
+        np.testing.assert_array_equal(load_module(tmp_path / "x.so")[name](given), module(given))
+
+
+def test_two_functions_that_are_one_in_c_are_refused(tmp_path: Path) -> None:
+    module = autosched.build({"a b": turned(), "a_b": second()}, "llvm")
+    for name in ("x.so", "x.tar", "x.o"):
+        with pytest.raises(BuildError, match="'a b' and 'a_b' are both a_b in C"):
+            module.export_library(tmp_path / name)
+
+
 @needs_compiler
 @pytest.mark.parametrize("target", ["c -strict", "llvm -strict"])
 def test_a_strict_module_is_strict_when_it_comes_back(tmp_path: Path, target: str) -> None:
