@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
@@ -94,7 +94,9 @@ class BuiltKernel:
             raise BuildError(f"it takes {names}; {len(given)} arguments are given", asked=self.kernel.name)
         for a, value in zip(expected, given, strict=True):
             nan = isinstance(a.value, float) and isinstance(value, (float, np.floating))
-            if not a.is_array and not (np.ndim(value) == 0 and np.array_equal(value, a.value, equal_nan=nan)):
+            if not a.is_array and not (
+                np.ndim(value) == 0 and np.array_equal(value, cast(Any, a.value), equal_nan=nan)
+            ):
                 raise BuildError(
                     f"{a.name} is {value!r}, and it was built for {a.value!r}", asked=self.kernel.name,
                     legal="build it again with these arguments",

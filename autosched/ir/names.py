@@ -6,7 +6,7 @@ import re
 
 from autosched.errors import UsageError, UsageTypeError
 
-__all__ = ["checked_name", "file_name", "is_name"]
+__all__ = ["MOST_CHARACTERS", "checked_name", "file_name", "is_name"]
 
 MOST_CHARACTERS = 200
 

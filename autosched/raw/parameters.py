@@ -19,6 +19,7 @@ import numpy as np
 from autosched.errors import UsageError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, var
+from autosched.ir.names import MOST_CHARACTERS
 from autosched.raw.formula import Coded, formula
 from autosched.schedule.schedule import Knob
 
@@ -26,7 +27,7 @@ __all__ = ["Parameters", "Quantity"]
 
 #: Values that a function of the user's is asked for in advance, where workers need its results.
 MAX_TABLE = 20_000
-_C_NAME = re.compile(r"[A-Za-z_]\w*")
+_C_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,9 @@ class Parameters:
 
 def _checked(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     asked = f"tune_params[{name!r}]"
-    if not _C_NAME.fullmatch(name):
-        raise UsageError("it is no name that C knows", asked=asked, legal="letters, digits, _")
+    if not _C_NAME.fullmatch(name) or len(name) > MOST_CHARACTERS:
+        legal = f"letters, digits and _, {MOST_CHARACTERS} at most"
+        raise UsageError("it is no name that C knows", asked=asked[:80], legal=legal)
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise UsageError("its values are no list", asked=asked, legal="[32, 64, 128]")
     plain = tuple(_plain(v, asked) for v in values)

@@ -166,6 +166,8 @@ def test_other_values_leave_records_comparable():
         ({"restrictions": [te.var("zzz") > 1]}, "no integer parameter"),
         ({"compiler_options": [1]}, "no list of options"),
         ({"tune_params": {"block_size_x": [1.5]}}, "no integers"),
+        ({"tune_params": {"a" * 300: [1]}}, "no name that C knows"),
+        ({"tune_params": {"aé": [1]}}, "no name that C knows"),
         ({"kernel_source": "a\0b"}, "cannot be read"),
         ({"answer": lambda *a: a[9]}, "raised IndexError"),
     ],
