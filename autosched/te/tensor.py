@@ -313,7 +313,7 @@ class Tensor(Unique, Arithmetic[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         raise UsageTypeError(
-            "a tensor has no elements before it runs", asked=f"iterate over {self.name}", legal="te axes as indices"
+            "a tensor cannot be iterated; index it", asked=f"iterate over {self.name}", legal="te axes as indices"
         )
 
     def __repr__(self) -> str:

@@ -93,6 +93,16 @@ def test_source_that_is_no_text(index: int) -> None:
         Artifact.from_bytes(sealed(header, b"\xff" + code[1:]), "here")
 
 
+@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("text", [5, None, ["x"], {}], ids=repr)
+def test_texts_are_text(index: int, text: object) -> None:
+    line, _, code = artifacts()[index].to_bytes().partition(b"\n")
+    header = json.loads(line)
+    del header["sha256"]
+    with pytest.raises(BuildError, match="one of its texts is none"):
+        Artifact.from_bytes(sealed({**header, "texts": {**header["texts"], "source": text}}, code), "here")
+
+
 def test_untouched_artifacts_are_read() -> None:
     for a in artifacts():
         assert Artifact.from_bytes(a.to_bytes(), "here") == [a]

@@ -86,6 +86,16 @@ def test_sample_inputs_are_small_integers_of_the_sizes_asked_for() -> None:
     assert np.array_equal(w.reference([array])[0], array * 2)
 
 
+def test_sizes_are_found_in_dimensions_that_follow_from_them() -> None:
+    h, w = te.var("h"), te.var("w")
+    padded = te.placeholder((h + 2, 2 * w), name="padded")
+    inner = te.compute((h, w), lambda y, x: padded[y, x] + padded[y + 2, 2 * x], name="inner")
+    workload = Workload("inner", (padded, inner))
+    assert [x.shape for x in workload.sample_inputs({"h": 5, "w": 7})] == [(7, 14)]
+    assert workload.sizes_of([np.zeros((7, 14), "float32")]) == {"h": 5, "w": 7}
+    assert autosched.search_space(workload, "llvm", sizes={"h": 5, "w": 7}).sketches[0].sizes == {"h": 5, "w": 7}
+
+
 def test_sample_inputs_of_a_tensor_without_dimensions() -> None:
     @workload
     def shifted() -> object:
