@@ -32,6 +32,10 @@ def test_what_comes_once_is_no_cost_of_a_trial() -> None:
         budget.measured(trial(0.2, 0.1))
     assert budget.trial_s == pytest.approx(0.1 + 0.1)
     assert budget.left(12.0) > 25.0 - 12.0 - 0.3 * 25.0
+    budget.proposed(6.0)  # sketches were lowered for the first time: the next batch lowers fewer
+    assert budget.trial_s == pytest.approx(0.1 + 0.1)
+    assert 0 < budget.propose_s < 6.0
+    assert not budget.is_over(12.0, is_first=False)
 
 
 def test_the_reserve_for_the_play_off_is_bounded() -> None:
