@@ -50,9 +50,11 @@ def test_a_quiet_machine_is_not_spoken_of() -> None:
 
 
 @pytest.fixture
-def busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine on which the default schedule takes 2.48 ms alone on a core, and candidates 0.11 ms on all cores, which
+def busy(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Who took part in play-offs, on a machine on which the default schedule takes 2.48 ms alone on a core, and candidates 0.11 ms on all cores, which
     they have in one round of three. The median of theirs is that of those that waited."""
+
+    played: list[str] = []
 
     def measure(self: Measurer, jobs: list[Job], quiet: Any = None) -> Any:
         if quiet is not None:
@@ -65,10 +67,12 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def playoff(self: Measurer, jobs: list[Job], rounds: int = 15) -> Any:
         self.playoff_errors, self.playoff_strains = {}, {job.id: 0.5 for job in jobs}
+        played.extend(job.sketch for job in jobs)
         return [(job, samples_of(job, i, rounds)) for i, job in enumerate(jobs)]
 
     monkeypatch.setattr(Measurer, "measure", measure)
     monkeypatch.setattr(Measurer, "playoff", playoff)
+    return played
 
 
 def samples_of(job: Job, place: int, rounds: int) -> list[float]:
@@ -79,7 +83,7 @@ def samples_of(job: Job, place: int, rounds: int) -> list[float]:
 
 @pytest.mark.parametrize("doubt", [20.0, 1000.0])
 def test_a_hopeless_default_schedule_never_wins(
-    busy: None, doubt: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    busy: list[str], doubt: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether it stays away from the play-off, or takes part in it."""
     monkeypatch.setattr("autosched.tuning.playoff.BEYOND_DOUBT", doubt)
@@ -91,6 +95,7 @@ def test_a_hopeless_default_schedule_never_wins(
     assert result.best is not None
     assert result.seconds < 2 * CLEAN and result.speedup > 10 and result.interval[0] > 10
     assert "default" not in result.tied
+    assert ("default" in busy) == (doubt > 2.48e-3 / CLEAN)
     # and it is said, live and in the result, and written down
     assert any("other programs are using" in e.text for e in events if isinstance(e, Note))
     assert result.strain > 0.3 and result.to_json()["strain"] == result.strain

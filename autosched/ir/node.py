@@ -133,7 +133,11 @@ class Expr(Unique):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        raise UsageTypeError("it is a scalar expression and cannot be iterated", asked=f"iterate over {self!r}", legal="a list, or a tuple")
+        raise UsageTypeError(
+            "it is a scalar expression and cannot be iterated",
+            asked=f"iterate over {self!r}",
+            legal="a list, or a tuple",
+        )
 
     # -- attributes that read like TVM's ------------------------------------------------------
     @property
