@@ -182,7 +182,7 @@ def fixed():
         (scaled, [{"n": 3}, {"n": 3}], {}, "given twice"),
         (scaled, [{"n": 3}], {"kernels": 0}, "kernels=0"),
         (scaled, [{"n": 3}], {"tolerance": math.nan}, "tolerance=nan"),
-        (scaled, [{"n": 3}], {"weights": [1, 2]}, "are not weights"),
+        (scaled, [{"n": 3}], {"weights": [1, 2]}, "is not 1 weight"),
         (scaled, [{"n": 3}], {"trials": 0}, "not more than 0"),
     ],
 )

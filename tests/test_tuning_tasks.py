@@ -110,8 +110,8 @@ def test_round_robin_and_the_end() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"trials": 1, "weights": [1, 2]}, "are not the weights of 1 tasks"),
-        ({"trials": 1, "weights": [0]}, "are not the weights"),
+        ({"trials": 1, "weights": [1, 2]}, "is not 1 weight"),
+        ({"trials": 1, "weights": [0]}, "is not 1 weight"),
         ({"trials": 1, "policy": "fair"}, "no such policy"),
         ({}, "neither trials nor budget_s"),
         ({"trials": 0}, "not more than 0"),

@@ -63,9 +63,8 @@ def check_weights(weights: object, count: int, function: str) -> list[float]:
     expect(weights, "a list of numbers", is_list_of(weights, numbers.Real), asked)
     listed = [float(x) for x in weights]  # type: ignore[attr-defined]
     if len(listed) != count or not all(math.isfinite(x) and x > 0 for x in listed):
-        raise UsageError(
-            f"{listed} are not weights for {count}", asked=asked, legal=f"a number above 0 for each of {count}"
-        )
+        why = f"{listed} {'is' if count == 1 else 'are'} not {count} weight{'s' * (count != 1)}"
+        raise UsageError(why, asked=asked, legal="a number above 0 for each")
     return listed
 
 

@@ -161,5 +161,5 @@ def test_a_function_is_timed(module: Module) -> None:
     result = timer(X, out)
     assert len(result.results) == 4 and result.min >= 0
     np.testing.assert_array_equal(out, X + 2)
-    with pytest.raises(UsageError, match="repeat starts at 1"):
+    with pytest.raises(UsageError, match=r"time_evaluator\(repeat=0\): 0 is not more than 0"):
         module.time_evaluator("one", repeat=0)
