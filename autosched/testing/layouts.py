@@ -105,6 +105,8 @@ def random_memory(
     passed = rng.sample(passed, min(len(passed), rng.choice((0, 1, 1, 2))))
     passed = [t for t in passed if _fits(s, args, t, None, to, values)]
     usable = [t for t in [*args, *between] if t.ndim and t in own and not s[t].alignments]
+    if to.is_gpu_style:  # memory inside a kernel has a constant size
+        usable = [t for t in usable if t in args or s[t].attach.kind == "root" or not any(map(variables, t.shape))]
     found: dict[str, Any] = {}
     for t in rng.sample(usable, min(len(usable), rng.choice((0, 1, 2, 3)))):
         made = _random_layout(t, args, passed, rng)
