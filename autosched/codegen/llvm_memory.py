@@ -132,6 +132,8 @@ class Memory:
     def _shuffled(self, buffer: Buffer, base: Value, distances: Sequence[int], register: int) -> Value:
         """Lanes from one or two overlapping vectors that cover the distances."""
         first, last = min(distances), max(distances)
+        if first == last:
+            return self.w.splat(self.load(buffer, self._moved(base, first)), len(distances))
         width = min(register, 1 << ((last - first + 1).bit_length() - 1))
         second = last + 1 - width
         low = self.load(buffer, self._moved(base, first), width)

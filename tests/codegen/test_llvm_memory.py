@@ -121,6 +121,16 @@ def test_spacing_is_found_through_arithmetic() -> None:
     np.testing.assert_array_equal(out[:64], [a[3 * i + k] for i in range(8) for k in range(8)])
 
 
+@pytest.mark.parametrize("lanes", [8, 32])
+@pytest.mark.parametrize("divide", ["floordiv", "truncdiv"])
+def test_lanes_that_read_one_element(divide: str, lanes: int) -> None:
+    """Each register's worth of lanes divides to one number: an element is repeated, not shuffled out of a vector."""
+    whole = ramp(const(0), const(1), lanes)
+    index = make(divide, whole.dtype, (whole, broadcast(const(16), lanes)))
+    a, out = copy_with(index, whole, "float32", 64)
+    np.testing.assert_array_equal(out[:lanes], a[np.arange(lanes) // 16])
+
+
 def test_gather_by_loaded_indices() -> None:
     """A look-up table: the index is a value that was read."""
     table, index, result = (
