@@ -8,8 +8,7 @@ loads) branches on a scalar condition and masks the loads under a vector one.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from autosched.codegen.llvm_calls import call_outside, packed_call
@@ -21,7 +20,7 @@ from autosched.codegen.llvm_range import Ranges
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, register_type
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, HANDLE, INT64, dtype
-from autosched.ir.expr import Expr, const, is_index, variables
+from autosched.ir.expr import OPS, Expr, const, is_index, variables
 from autosched.ir.visit import post_order
 
 __all__ = ["Expressions", "has_load", "line_of"]
@@ -427,17 +426,6 @@ def pattern_of(e: Expr) -> tuple[Expr, list[int]] | None:
     return None if distances is None else (const(0, e.dtype.scalar), distances)
 
 
-_ON_NUMBERS: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "min": min,
-    "max": max,
-    "floordiv": operator.floordiv,
-    "floormod": operator.mod,
-}
-
-
 def _numbers(e: Expr) -> list[int] | None:
     """The lanes of a vector of integers that mentions no variables."""
     lanes = e.dtype.lanes
@@ -449,12 +437,10 @@ def _numbers(e: Expr) -> list[int] | None:
         return [int(e.args[0].value)] * lanes
     if e.op == "ramp" and all(a.op == "const" for a in e.args):
         return [int(e.args[0].value) + i * int(e.args[1].value) for i in range(lanes)]
-    if e.op not in _ON_NUMBERS or not is_index(e):
+    exact, args = OPS[e.op].exact, [_numbers(a) for a in e.args]
+    if exact is None or not is_index(e) or None in args:
         return None
-    a, b = (_numbers(x) for x in e.args)
-    if a is None or b is None or (e.op in ("floordiv", "floormod") and 0 in b):
-        return None
-    return [_ON_NUMBERS[e.op](x, y) for x, y in zip(a, b, strict=True)]
+    return [exact(*lane) for lane in zip(*args, strict=True)]
 
 
 def _spacing(e: Expr) -> tuple[Expr, Expr] | None:

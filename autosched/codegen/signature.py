@@ -97,10 +97,10 @@ class Requirement:
         return Requirement(condition.op, left, right, reason)
 
     def __str__(self) -> str:
-        return f"{format_dim(self.left)} {COMPARE[self.op][1]} {format_dim(self.right)}"
+        return f"{format_dim(self.left)} {COMPARE[self.op]} {format_dim(self.right)}"
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
-        return COMPARE[self.op][0](evaluate_dim(self.left, sizes), evaluate_dim(self.right, sizes))
+        return bool(evaluate_dim([self.op, self.left, self.right], sizes))
 
     def to_json(self) -> list[Any]:
         return [self.op, self.left, self.right, self.reason]

@@ -6,48 +6,36 @@ A dimension is an int, or a prefix expression over the names of size variables:
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autosched.errors import BuildError
-from autosched.ir.expr import Expr
+from autosched.ir.expr import OPS, Expr
 
 __all__ = ["COMPARE", "Dim", "check_dim", "dim_of", "evaluate_dim", "format_dim", "solve", "solve_dim", "solved"]
 
 Dim = int | list[Any]
 
 
-def _truncdiv(a: int, b: int) -> int:
-    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+#: what a call's sizes may have to satisfy -> how it is printed
+COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
-
-#: what a call's sizes may have to satisfy
-COMPARE: dict[str, tuple[Callable[[int, int], bool], str]] = {
-    "eq": (operator.eq, "=="),
-    "ne": (operator.ne, "!="),
-    "lt": (operator.lt, "<"),
-    "le": (operator.le, "<="),
-    "gt": (operator.gt, ">"),
-    "ge": (operator.ge, ">="),
-}
-
-#: operator -> (arity, how Python computes it, how it is printed)
-_DIM_OPS: dict[str, tuple[int, Callable[..., int], str]] = {
-    "add": (2, operator.add, "{} + {}"),
-    "sub": (2, operator.sub, "{} - {}"),
-    "mul": (2, operator.mul, "{} * {}"),
-    "floordiv": (2, lambda a, b: a // b if b else 0, "{} // {}"),
-    "floormod": (2, lambda a, b: a % b if b else 0, "{} % {}"),
-    "truncdiv": (2, _truncdiv, "div({}, {})"),
-    "truncmod": (2, lambda a, b: a - b * _truncdiv(a, b) if b else 0, "mod({}, {})"),
-    "min": (2, min, "min({}, {})"),
-    "max": (2, max, "max({}, {})"),
-    "neg": (1, operator.neg, "-{}"),
-    **{op: (2, holds, f"{{}} {sign} {{}}") for op, (holds, sign) in COMPARE.items()},
-    "and": (2, operator.and_, "{} and {}"),
-    "or": (2, operator.or_, "{} or {}"),
-    "not": (1, operator.not_, "not {}"),
+#: operator -> how it is printed; `OpInfo.exact` computes it
+_DIM_OPS = {
+    "add": "{} + {}",
+    "sub": "{} - {}",
+    "mul": "{} * {}",
+    "floordiv": "{} // {}",
+    "floormod": "{} % {}",
+    "truncdiv": "div({}, {})",
+    "truncmod": "mod({}, {})",
+    "min": "min({}, {})",
+    "max": "max({}, {})",
+    "neg": "-{}",
+    **{op: f"{{}} {sign} {{}}" for op, sign in COMPARE.items()},
+    "and": "{} and {}",
+    "or": "{} or {}",
+    "not": "not {}",
 }
 
 
@@ -74,7 +62,9 @@ def evaluate_dim(dim: Dim, sizes: Mapping[str, int]) -> int:
         return dim
     if dim[0] == "size":
         return sizes[dim[1]]
-    return int(_DIM_OPS[dim[0]][1](*(evaluate_dim(d, sizes) for d in dim[1:])))
+    compute = OPS[dim[0]].exact
+    assert compute is not None, dim
+    return int(compute(*(evaluate_dim(d, sizes) for d in dim[1:])))
 
 
 def format_dim(dim: Dim) -> str:
@@ -83,7 +73,7 @@ def format_dim(dim: Dim) -> str:
         return str(dim)
     if dim[0] == "size":
         return str(dim[1])
-    template = _DIM_OPS[dim[0]][2]
+    template = _DIM_OPS[dim[0]]
     parts = [format_dim(d) for d in dim[1:]]
     if "(" not in template:
         parts = [f"({p})" if isinstance(d, list) and d[0] != "size" else p for d, p in zip(dim[1:], parts, strict=True)]
@@ -99,7 +89,7 @@ def check_dim(dim: object, sizes: Sequence[str]) -> Dim:
     if dim[0] == "size":
         if len(dim) != 2 or dim[1] not in sizes:
             raise ValueError(f"{dim!r} names no size")
-    elif dim[0] not in _DIM_OPS or len(dim) != _DIM_OPS[dim[0]][0] + 1:
+    elif dim[0] not in _DIM_OPS or len(dim) != OPS[dim[0]].arity + 1:
         raise ValueError(f"{dim!r} is not a dimension")
     else:
         for part in dim[1:]:

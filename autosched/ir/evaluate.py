@@ -7,7 +7,6 @@ evaluated in float64 by `evaluate_float`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from autosched.errors import LowerError
 from autosched.ir.expr import OPS, Expr
+from autosched.ir.ops import ON_WHOLE_FLOATS
 from autosched.ir.visit import post_order
 
 __all__ = ["Plan", "evaluate", "evaluate_float"]
@@ -70,8 +70,8 @@ class Plan:
         if e.op in ("cast", "likely", "broadcast"):
             is_number = e.op == "cast" and e.args[0].dtype.is_bool  # True + True is True in NumPy
             return self._as_number if is_number else _same
-        if e.op in ("truncdiv", "floordiv", "floormod", "truncmod") and self.number is np.float64:
-            return functools.partial(_float_division, e.op)
+        if e.op in ON_WHOLE_FLOATS and self.number is np.float64:
+            return ON_WHOLE_FLOATS[e.op]
         function = OPS[e.op].numpy
         if function is None:
             raise LowerError(f"{e!r} cannot be evaluated over knobs", asked="evaluate")
@@ -83,10 +83,3 @@ class Plan:
 
 def _same(x: Any) -> Any:
     return x
-
-
-def _float_division(op: str, a: Any, b: Any) -> Any:
-    """The integer divisions on whole floats; by zero they give 0, as everywhere."""
-    rounded = (np.trunc if op.startswith("trunc") else np.floor)(a / b)
-    quotient = np.where(b == 0, 0.0, rounded)
-    return quotient if op.endswith("div") else np.where(b == 0, 0.0, a - b * quotient)

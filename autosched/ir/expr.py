@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -240,24 +239,6 @@ def is_const(x: Expr, value: object = None) -> bool:
     return x.op == "const" and (value is None or x.value == value)
 
 
-#: NumPy's arithmetic on integers of any size: a constant wraps around to its type when it is made
-_EXACT: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "floordiv": lambda a, b: a // b if b else 0,
-    "floormod": lambda a, b: a % b if b else 0,
-    "min": min,
-    "max": max,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "eq": operator.eq,
-    "ne": operator.ne,
-}
-
-
 def fold(op: str, of: DType, args: tuple[Expr, ...]) -> Expr:
     """`make`, evaluated at once when every argument is a constant (with NumPy's arithmetic).
 
@@ -267,12 +248,11 @@ def fold(op: str, of: DType, args: tuple[Expr, ...]) -> Expr:
     for a in args:
         if a.op != "const":
             return make(op, of, args)
-    exact = _EXACT.get(op)
-    if exact is not None and type(args[0].value) is int and type(args[1].value) is int:
-        number = exact(args[0].value, args[1].value)
+    ufunc, exact = OPS[op].numpy, OPS[op].exact
+    if exact is not None and all(type(a.value) is int for a in args):  # a constant wraps when it is made
+        number = exact(*(a.value for a in args))
         fits = of is not INT32 or -(2**31) <= number < 2**31
         return const(number, of) if fits else make(op, of, args)
-    ufunc = OPS[op].numpy
     if ufunc is None:
         return make(op, of, args)
     with np.errstate(all="ignore"):

@@ -7,13 +7,14 @@ says which.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-__all__ = ["ACCESSES", "FIELDS", "OPS", "REDUCE_FIELDS", "OpInfo"]
+__all__ = ["ACCESSES", "FIELDS", "ON_WHOLE_FLOATS", "OPS", "REDUCE_FIELDS", "OpInfo"]
 
 #: operators whose value is a buffer that they read, or hand to a function
 ACCESSES = frozenset(("load", "address", "view"))
@@ -24,46 +25,68 @@ class OpInfo:
     """What every consumer may want to know of an operator.
 
     `kind`: leaf, arith, bits, compare, logic, choice, cast, math, memory, call, vector, reduce.
-    `flops`: cost in units of one add. `numpy`: the ufunc (or function) that evaluates it.
+    `flops`: cost in units of one add. `numpy`: the ufunc (or function) that evaluates it on values, which
+    wrap and round as their types do. `exact`: the function that evaluates it on Python's integers, which
+    do neither, as index arithmetic is evaluated; conditions are 0 and 1.
     """
 
     kind: str
     arity: int
     flops: float = 0.0
     numpy: Callable[..., Any] | None = None
+    exact: Callable[..., int] | None = None
+
+
+def _exact_truncdiv(a: int, b: int) -> int:
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _exact_truncmod(a: int, b: int) -> int:
+    return a - b * _exact_truncdiv(a, b) if b else 0
+
+
+def _exact_floordiv(a: int, b: int) -> int:
+    return a // b if b else 0
+
+
+def _exact_floormod(a: int, b: int) -> int:
+    return a % b if b else 0
+
+
+def _total(divide: Callable[..., Any], on_float: Callable[..., Any]) -> Callable[..., Any]:
+    """A division that gives 0 for a divisor of 0, if it is one of integers."""
+
+    def division(a: Any, b: Any) -> Any:
+        a, b = np.asarray(a), np.asarray(b)
+        of = np.result_type(a, b)
+        if of.kind == "f":
+            return on_float(a, b)
+        result = divide(a, np.where(b == 0, np.ones_like(b), b))
+        return np.where(b == 0, np.zeros_like(result), result).astype(of)
+
+    return division
 
 
 def _np_truncdiv(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    safe = np.where(b == 0, np.ones_like(b), b)
-    quotient = np.floor_divide(a, safe)
+    quotient = np.floor_divide(a, b)
     if a.dtype.kind == "i":
-        quotient = quotient + ((np.remainder(a, safe) != 0) & ((a < 0) != (safe < 0)))
-    return np.where(b == 0, np.zeros_like(quotient), quotient).astype(np.result_type(a, b))
+        quotient = quotient + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
+    return quotient
 
 
-def _np_truncmod(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    if np.result_type(a, b).kind == "f":
-        return np.fmod(a, b)
-    safe = np.where(b == 0, np.ones_like(b), b)
-    return np.where(b == 0, np.zeros_like(a), np.fmod(a, safe)).astype(np.result_type(a, b))
+def _on_whole_floats(op: str) -> Callable[..., Any]:
+    """An integer division of numbers that are kept as floats; by zero it gives 0 as well."""
+    rounding = np.trunc if op.startswith("trunc") else np.floor
+
+    def division(a: Any, b: Any) -> Any:
+        quotient = np.where(b == 0, 0.0, rounding(a / b))
+        return quotient if op.endswith("div") else np.where(b == 0, 0.0, a - b * quotient)
+
+    return division
 
 
-def _np_floordiv(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    if np.result_type(a, b).kind == "f":
-        return np.floor_divide(a, b)
-    safe = np.where(b == 0, np.ones_like(b), b)
-    return np.where(b == 0, np.zeros_like(a), np.floor_divide(a, safe)).astype(np.result_type(a, b))
-
-
-def _np_floormod(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    if np.result_type(a, b).kind == "f":
-        return np.remainder(a, b)
-    safe = np.where(b == 0, np.ones_like(b), b)
-    return np.where(b == 0, np.zeros_like(a), np.remainder(a, safe)).astype(np.result_type(a, b))
+#: how integer divisions are evaluated on numbers that are kept as floats
+ON_WHOLE_FLOATS = {op: _on_whole_floats(op) for op in ("truncdiv", "truncmod", "floordiv", "floormod")}
 
 
 _erf_of_each = np.vectorize(math.erf, otypes=[float])
@@ -135,17 +158,17 @@ OPS: dict[str, OpInfo] = {
     "const": OpInfo("leaf", 0),
     "var": OpInfo("leaf", 0),
     # arithmetic; `div` is float division, the integer divisions are named for how they round
-    "add": OpInfo("arith", 2, 1, np.add),
-    "sub": OpInfo("arith", 2, 1, np.subtract),
-    "mul": OpInfo("arith", 2, 1, np.multiply),
+    "add": OpInfo("arith", 2, 1, np.add, operator.add),
+    "sub": OpInfo("arith", 2, 1, np.subtract, operator.sub),
+    "mul": OpInfo("arith", 2, 1, np.multiply, operator.mul),
     "div": OpInfo("arith", 2, 4, np.divide),
-    "truncdiv": OpInfo("arith", 2, 8, _np_truncdiv),
-    "truncmod": OpInfo("arith", 2, 8, _np_truncmod),
-    "floordiv": OpInfo("arith", 2, 8, _np_floordiv),
-    "floormod": OpInfo("arith", 2, 8, _np_floormod),
-    "min": OpInfo("arith", 2, 1, np.minimum),
-    "max": OpInfo("arith", 2, 1, np.maximum),
-    "neg": OpInfo("arith", 1, 1, np.negative),
+    "truncdiv": OpInfo("arith", 2, 8, _total(_np_truncdiv, lambda a, b: np.trunc(a / b)), _exact_truncdiv),
+    "truncmod": OpInfo("arith", 2, 8, _total(np.fmod, np.fmod), _exact_truncmod),
+    "floordiv": OpInfo("arith", 2, 8, _total(np.floor_divide, np.floor_divide), _exact_floordiv),
+    "floormod": OpInfo("arith", 2, 8, _total(np.remainder, np.remainder), _exact_floormod),
+    "min": OpInfo("arith", 2, 1, np.minimum, min),
+    "max": OpInfo("arith", 2, 1, np.maximum, max),
+    "neg": OpInfo("arith", 1, 1, np.negative, operator.neg),
     "abs": OpInfo("arith", 1, 1, np.abs),
     # bits
     "bitand": OpInfo("bits", 2, 1, np.bitwise_and),
@@ -157,17 +180,17 @@ OPS: dict[str, OpInfo] = {
     "popcount": OpInfo("bits", 1, 2, _np_popcount),  # of negative numbers: in two's complement
     "clz": OpInfo("bits", 1, 2, _np_clz),  # zeros above the highest one; of 0, all
     # comparisons and logic
-    "eq": OpInfo("compare", 2, 1, np.equal),
-    "ne": OpInfo("compare", 2, 1, np.not_equal),
-    "lt": OpInfo("compare", 2, 1, np.less),
-    "le": OpInfo("compare", 2, 1, np.less_equal),
-    "gt": OpInfo("compare", 2, 1, np.greater),
-    "ge": OpInfo("compare", 2, 1, np.greater_equal),
-    "and": OpInfo("logic", 2, 1, np.logical_and),
-    "or": OpInfo("logic", 2, 1, np.logical_or),
-    "not": OpInfo("logic", 1, 1, np.logical_not),
+    "eq": OpInfo("compare", 2, 1, np.equal, operator.eq),
+    "ne": OpInfo("compare", 2, 1, np.not_equal, operator.ne),
+    "lt": OpInfo("compare", 2, 1, np.less, operator.lt),
+    "le": OpInfo("compare", 2, 1, np.less_equal, operator.le),
+    "gt": OpInfo("compare", 2, 1, np.greater, operator.gt),
+    "ge": OpInfo("compare", 2, 1, np.greater_equal, operator.ge),
+    "and": OpInfo("logic", 2, 1, np.logical_and, operator.and_),
+    "or": OpInfo("logic", 2, 1, np.logical_or, operator.or_),
+    "not": OpInfo("logic", 1, 1, np.logical_not, operator.not_),
     #: a condition that holds nearly always: loops are partitioned on it
-    "likely": OpInfo("logic", 1, 0, lambda x: x),
+    "likely": OpInfo("logic", 1, 0, lambda x: x, lambda x: x),
     # choice: `select` evaluates both sides, `if_then_else` only the one it needs
     "select": OpInfo("choice", 3, 1, np.where),
     "if_then_else": OpInfo("choice", 3, 1, np.where),

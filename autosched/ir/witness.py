@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from zlib import crc32
 
-from autosched.ir.expr import Expr
+from autosched.ir.expr import OPS, Expr
 from autosched.ir.poly import Poly
 
 __all__ = ["Range", "Witness", "witnesses"]
@@ -69,7 +69,7 @@ class Witness:
             return _UNKNOWN if condition != condition else self._value(e.args[1 if condition else 2])
         if e.op == "cast":
             return self._value(e.args[0]) if e.index else _UNKNOWN
-        function = _FUNCTIONS.get(e.op)
+        function = OPS[e.op].exact
         if function is None or not e.index:
             return _UNKNOWN
         args = [self._value(a) for a in e.args]
@@ -90,33 +90,3 @@ class Witness:
         if place in ("low", "high"):
             return low if place == "low" else high
         return low + some % (high - low + 1)
-
-
-def _floordiv(a: Number, b: Number) -> Number:
-    return a // b if b else 0
-
-
-def _floormod(a: Number, b: Number) -> Number:
-    return a % b if b else 0
-
-
-_FUNCTIONS: dict[str, Callable[..., Number]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "neg": lambda a: -a,
-    "min": min,
-    "max": max,
-    "floordiv": _floordiv,
-    "floormod": _floormod,
-    "lt": lambda a, b: int(a < b),
-    "le": lambda a, b: int(a <= b),
-    "gt": lambda a, b: int(a > b),
-    "ge": lambda a, b: int(a >= b),
-    "eq": lambda a, b: int(a == b),
-    "ne": lambda a, b: int(a != b),
-    "and": lambda a, b: int(bool(a) and bool(b)),
-    "or": lambda a, b: int(bool(a) or bool(b)),
-    "not": lambda a: int(not a),
-    "likely": lambda a: a,
-}

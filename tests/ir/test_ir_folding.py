@@ -31,7 +31,6 @@ from edges import (
 )
 from index_fuzz import values
 
-from autosched.ir.dims import _DIM_OPS
 from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype, promote
 from autosched.ir.evaluate import evaluate, evaluate_float
 from autosched.ir.expr import (
@@ -52,7 +51,7 @@ from autosched.ir.expr import (
     var,
 )
 from autosched.ir.node import INDEX_OPS
-from autosched.ir.witness import _FUNCTIONS as WITNESSED
+from autosched.ir.ops import OPS
 from autosched.runtime.interpreter import _EXACT as INTERPRETED
 
 INTEGERS = [t for t in SCALAR_DTYPES if "int" in t]
@@ -307,7 +306,7 @@ def test_casts_fold_to_what_exact_arithmetic_gives(of: str, to: str) -> None:
 
 
 def test_whatever_evaluates_index_arithmetic_agrees() -> None:
-    """Batches, witnesses, the interpreter and the dimensions of signatures each have a table of their own."""
+    """Batches, the interpreter, and the table that folding, witnesses and the dimensions of signatures share."""
     a, b = pairs("int32")
     x, y = var("x"), var("y")
     given = {x: a.astype("int64"), y: b.astype("int64")}
@@ -317,9 +316,9 @@ def test_whatever_evaluates_index_arithmetic_agrees() -> None:
             continue
         expected = [exact(int(p), int(q), 64) for p, q in zip(a, b, strict=True)]
         assert evaluate([e], given)[0].tolist() == expected, op
-        assert [INTERPRETED[op](int(p), int(q)) for p, q in zip(a, b, strict=True)] == expected, op
-        for table in (WITNESSED, {k: f for k, (_, f, _) in _DIM_OPS.items()}):
-            if op in table:
-                assert [table[op](int(p), int(q)) for p, q in zip(a, b, strict=True)] == expected, op
+        shared = OPS[op].exact
+        assert shared is not None
+        for table in (INTERPRETED[op], shared):
+            assert [table(int(p), int(q)) for p, q in zip(a, b, strict=True)] == expected, op
         within = np.abs(np.array(expected, float)) < 2**53
         assert evaluate_float([e], given)[0][within].tolist() == np.array(expected, float)[within].tolist(), op
