@@ -165,8 +165,8 @@ class Expressions:
             return infix(SYMBOLS[e.op], a, b, "int32").bounded(0, 1)
         if e.op in ("min", "max"):
             return self.function(self.helpers.name(e.op, INDEX), INDEX, a, b)
-        first, divisor = (self.ranges(x) for x in e.args)
-        if divisor.positive and (first.nonneg or e.op.startswith("trunc")):
+        first, divisor = map(self.ranges.numbers.of, e.args)
+        if divisor.low > 0 and (first.non_negative or e.op.startswith("trunc")):
             return infix("/" if e.op.endswith("div") else "%", a, b, INDEX)
         return self.function(self.helpers.name(e.op, INDEX), INDEX, a, b)
 

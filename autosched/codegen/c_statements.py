@@ -176,7 +176,7 @@ class Statements:
         with self._expressions(s.value):
             if is_index(s.value) and not s.value.dtype.is_bool:
                 ctype, code = INDEX, self.x.index(s.value)
-                self.x.ranges.bind(s.var, self.x.ranges(s.value))
+                self.x.ranges.bind_let(s.var, s.value)
             else:
                 ctype, code = self.x.type_name(s.value.dtype), self.x.value(s.value)
         name = self.names.declare(s.var.name)

@@ -16,11 +16,11 @@ from autosched.codegen.llvm_cast import convert, extend
 from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
 from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
-from autosched.codegen.llvm_range import Ranges
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, register_type
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, HANDLE, INT64, dtype
 from autosched.ir.expr import OPS, Expr, const, is_index, variables
+from autosched.ir.ranges import Ranges
 from autosched.ir.visit import post_order
 
 __all__ = ["Expressions", "has_load", "line_of"]
@@ -334,7 +334,7 @@ class Expressions:
                 return self.w.select(self.value(e.args[0]), self.index(e.args[1]), self.index(e.args[2]))
         args = [self.index(a) for a in e.args]
         if e.op in _DIVISIONS:
-            return _DIVISIONS[e.op](self.w, *args, non_negative=all(map(self.ranges.non_negative, e.args)))
+            return _DIVISIONS[e.op](self.w, *args, non_negative=all(self.ranges.of(a).non_negative for a in e.args))
         return LLVM_OPS[e.op](self.w, of, args)
 
     def _index_condition(self, e: Expr) -> Value:

@@ -22,7 +22,6 @@ from autosched.codegen.llvm_calls import leave_if_failed
 from autosched.codegen.llvm_expr import Expressions
 from autosched.codegen.llvm_libm import VectorLibrary
 from autosched.codegen.llvm_memory import Memory
-from autosched.codegen.llvm_range import Ranges
 from autosched.codegen.llvm_stmt import Statements
 from autosched.codegen.llvm_storage import alias_scopes, plus, thread_area, workspace_need
 from autosched.codegen.llvm_text import (
@@ -40,6 +39,7 @@ from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_s
 from autosched.ir.dtype import BOOL, INT64, dtype
 from autosched.ir.expr import Expr
 from autosched.ir.ops import ACCESSES
+from autosched.ir.ranges import Ranges
 from autosched.ir.stmt import (
     Allocate,
     Buffer,

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from autosched.codegen.llvm_expr import Expressions, line_of
 from autosched.codegen.llvm_interleave import Interleaved, interleaved
 from autosched.codegen.llvm_memory import CACHE_LINE, MOSTLY_TRUE, Memory
-from autosched.codegen.llvm_range import Interval, Ranges
 from autosched.codegen.llvm_storage import buffer_bytes, plus
 from autosched.codegen.llvm_text import Value, Writer, constant, memory_type
 from autosched.codegen.llvm_transpose import Transposed, transpose, transposed
@@ -16,6 +15,7 @@ from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_index
+from autosched.ir.ranges import Ranges, loop_range
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
@@ -204,7 +204,7 @@ class Statements:
     # -- control flow -------------------------------------------------------------------------
     def _for(self, s: For, used: Value) -> None:
         self.exprs.begin_statement(s.start, s.extent)
-        self.ranges.bind(s.var, self._loop_bounds(s))
+        self.ranges.widen(s.var, loop_range(self.ranges.of(s.start), self.ranges.of(s.extent)))
         # a mask belongs to this function: under one, the loop runs here
         if s.kind == "parallel" and self._launch is not None and self.exprs.mask is None:
             self._launch(self, s, used)
@@ -217,11 +217,6 @@ class Statements:
                 self.emit(s.body, used)
             return
         self.loop(s, start, plus(self.w, start, extent), used, runs=extent.const is not None)
-
-    def _loop_bounds(self, s: For) -> Interval:
-        start, extent = self.ranges.of(s.start), self.ranges.of(s.extent)
-        known = start[1] is not None and extent[1] is not None
-        return start[0], (start[1] or 0) + (extent[1] or 0) - 1 if known else None
 
     def loop(self, s: For, begin: Value, end: Value, used: Value, runs: bool = False) -> None:
         """`for s.var in [begin, end)`, tested before the first round unless it surely `runs`.
@@ -341,7 +336,7 @@ class Statements:
             )
         e = self.exprs
         e.begin_statement(s.value)
-        self.ranges.bind(s.var, self.ranges.of(s.value))
+        self.ranges.widen(s.var, self.ranges.of(s.value))
         exact = is_index(s.value) and not s.value.dtype.is_bool
         if exact and (s.value.dtype.lanes == 1 or not self.ranges.fits(s.value)):
             value = e.index(s.value)

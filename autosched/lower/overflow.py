@@ -2,7 +2,7 @@
 
 Arithmetic wraps around in the type of its operands, as NumPy's does, and a literal takes that type: a
 `uint8` plus a `uint8` is a `uint8`. That is the commonest mistake in image code. What is looked at are the
-definitions, not the loops: the bounds of elements follow from what computes them (`ir.arith.bounds`).
+definitions, not the loops: the bounds of elements follow from what computes them (`ir.ranges`).
 
 Nothing is said where wrapping is meant: where the result is masked (`& 255`, `% 256`) or converted to an
 integer type that is no wider, directly or by way of other sums and products.
@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf, prod
 
-from autosched.ir.arith.bounds import EVERYTHING, Bound, bound_of, of_type
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import Expr, binary, cast, var
+from autosched.ir.ranges import EVERYTHING, Interval, bounds_of, of_type
 from autosched.ir.visit import post_order, rewrite
 from autosched.te.reduction import REDUCTIONS
 from autosched.te.tensor import ComputeOp, Graph, Tensor
@@ -32,7 +32,7 @@ _RING = frozenset(("add", "sub", "mul", "neg", "bitnot", "select", "if_then_else
 
 def overflows(outputs: tuple[Tensor, ...]) -> Iterator[Overflow]:
     """The first operation of each tensor that the outputs depend on whose result may not fit."""
-    elements: dict[Tensor, Bound] = {}
+    elements: dict[Tensor, Interval] = {}
     for op in Graph.of(outputs).ops:
         if isinstance(op, ComputeOp):
             yield from _Definition(op, elements).found()
@@ -41,7 +41,7 @@ def overflows(outputs: tuple[Tensor, ...]) -> Iterator[Overflow]:
 class _Definition:
     """One operation, with bounds for what it reads; those of its outputs are added to `elements`."""
 
-    def __init__(self, op: ComputeOp, elements: dict[Tensor, Bound]) -> None:
+    def __init__(self, op: ComputeOp, elements: dict[Tensor, Interval]) -> None:
         self.op, self.elements = op, elements
         self.ranges = {a.var: _range(a.min, a.extent) for a in (*op.axis, *op.reduce_axis)}
         self.reads: dict[Expr, Expr] = {}  # what stands for an element -> its read
@@ -54,7 +54,7 @@ class _Definition:
             source = parts[body.value.value_index] if is_reduction else body
             e = rewrite(source, self._element)
             first = first or self._arithmetic(e)
-            bound = bound_of(e, self._variable)
+            bound = bounds_of(e, self._variable)
             if is_reduction:
                 bound, found = self._reduced(body, bound, source)
                 first = first or found
@@ -71,13 +71,13 @@ class _Definition:
         self.ranges[element] = self.elements.get(e.value, of_type(e.dtype))
         return element
 
-    def _variable(self, v: Expr) -> Bound:
+    def _variable(self, v: Expr) -> Interval:
         found = self.ranges.get(v)
         if found is not None:
             return found
         low, high = v.value.lower, v.value.upper
         own = of_type(v.dtype)
-        return Bound(own.low if low is None else low, own.high if high is None else high)
+        return Interval(own.low if low is None else low, own.high if high is None else high)
 
     def _arithmetic(self, e: Expr) -> Overflow | None:
         nodes = post_order(e)
@@ -89,7 +89,7 @@ class _Definition:
             a, b = node.args
             if node.op == "sub" and ((a, b) in compared or (b, a) in compared or _ordered(a, b)):
                 continue  # the difference of the greater and the smaller one
-            exact = bound_of(binary(node.op, cast("int64", a), cast("int64", b)), self._variable)
+            exact = bounds_of(binary(node.op, cast("int64", a), cast("int64", b)), self._variable)
             if not exact.within(of_type(node.dtype)):
                 what = f"the {node.dtype} {self._text(node)}"
                 mask = f"& {(1 << node.dtype.bits) - 1}"
@@ -97,7 +97,7 @@ class _Definition:
                 return self.op.name, _why(what, exact, node.dtype), better
         return None
 
-    def _reduced(self, body: Expr, source: Bound, expr: Expr) -> tuple[Bound, Overflow | None]:
+    def _reduced(self, body: Expr, source: Interval, expr: Expr) -> tuple[Interval, Overflow | None]:
         """The bounds of a reduction of elements between those of `source`, and what is wrong with it."""
         name, of = body.value.name, body.dtype
         if name in ("min", "max"):
@@ -108,9 +108,9 @@ class _Definition:
         terms = prod(s.high - s.low + 1 for s in spans) if all(s.high < inf for s in spans) else inf
         if name == "sum":
             ends = [0 if x == 0 else x * terms for x in (source.low, source.high)]
-            exact = Bound(min(0, *ends), max(0, *ends))
+            exact = Interval(min(0, *ends), max(0, *ends))
         else:
-            exact = source | Bound(-1, 1) if terms <= 1 or source.within(Bound(-1, 1)) else EVERYTHING
+            exact = source | Interval(-1, 1) if terms <= 1 or source.within(Interval(-1, 1)) else EVERYTHING
         if exact.within(of_type(of)):
             return exact, None
         what = f"the {of} {name} of {self._text(expr)}"
@@ -127,11 +127,11 @@ def _is_narrow(of: DType) -> bool:
     return of.is_integer and of.bits <= 16
 
 
-def _range(start: Expr, extent: Expr) -> Bound:
+def _range(start: Expr, extent: Expr) -> Interval:
     if start.op != "const":
         return EVERYTHING
     last = start.value + max(extent.value, 1) - 1 if extent.op == "const" else inf
-    return Bound(start.value, last)
+    return Interval(start.value, last)
 
 
 def _modular(root: Expr, nodes: list[Expr]) -> set[Expr]:
@@ -168,13 +168,13 @@ def _ordered(a: Expr, b: Expr) -> bool:
     return a.op == "max" and b.op == "min" and set(a.args) == set(b.args)
 
 
-def _why(what: str, exact: Bound, of: DType) -> str:
+def _why(what: str, exact: Interval, of: DType) -> str:
     own = of_type(of)
     reaches, ends = (exact.high, own.high) if exact.high > own.high else (exact.low, own.low)
     how = f"can reach {reaches}" if abs(reaches) != inf else "can grow without a bound"
     return f"{what} {how}, and {of} {'ends' if ends == own.high else 'begins'} at {ends}: it wraps around"
 
 
-def _wider(exact: Bound) -> str:
+def _wider(exact: Interval) -> str:
     names = ("uint16", "int16", "uint32", "int32", "int64")
     return next((n for n in names if exact.within(of_type(dtype(n)))), "int32" if exact.high == inf else "int64")

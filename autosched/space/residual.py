@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import (
@@ -27,6 +28,7 @@ from autosched.ir.expr import (
     minimum,
     var,
 )
+from autosched.ir.ranges import RULES, Interval
 from autosched.ir.visit import post_order
 
 __all__ = ["Residual", "Span", "Step", "conjuncts", "normal"]
@@ -234,7 +236,7 @@ class Residual:
         spans = [self._span(f) for f in factors]
         whole = self._span(product)
         open_spans = [s for s in spans if s is None or s.low is not s.high]
-        if whole is None or len(open_spans) == len(factors) or any(s is None or s.least <= 0 for s in open_spans):
+        if whole is None or len(open_spans) == len(factors) or any(s is None or s.numbers.low <= 0 for s in open_spans):
             return []
         p: Expr = const(1, "int64")
         for s in spans:
@@ -245,26 +247,19 @@ class Residual:
     def _span(self, e: Expr) -> Span | None:
         """Bounds of a number over all values of the open knobs; None if they are not known."""
         if e.op == "const":
-            return None if e.dtype.is_float else Span(e, e, int(e.value), int(e.value))
+            return None if e.dtype.is_float else Span(e, e, Interval(int(e.value), int(e.value)))
         if e.op == "var":
             if e in self._spans:  # a knob that is open
                 low, high = self._spans[e]
-                return Span(const(low, "int64"), const(high, "int64"), low, high)
-            least, most = self._range_of_state(e)
-            return None if least is None or most is None else Span(e, e, least, most)
+                return Span(const(low, "int64"), const(high, "int64"), Interval(low, high))
+            source = self._sources[e]
+            span = _TRUTH if source.dtype.is_bool else self._span(source)
+            return None if span is None else Span(e, e, span.numbers)
         spans = [self._span(a) for a in e.args]
         if any(s is None for s in spans):
-            return Span(const(0), const(1), 0, 1) if e.dtype.is_bool else None
+            return _TRUTH if e.dtype.is_bool else None
         found = _span_of(e, [s for s in spans if s is not None])
-        return found if found is None or max(-found.least, found.most) < _FAR else None
-
-    def _range_of_state(self, name: Expr) -> tuple[int | None, int | None]:
-        """Least and greatest value of a number of the state, whatever the knobs are."""
-        source = self._sources[name]
-        if source.dtype.is_bool:
-            return 0, 1
-        span = self._span(source)
-        return (None, None) if span is None else (span.least, span.most)
+        return found if found is None or max(-found.numbers.low, found.numbers.high) < _FAR else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,46 +268,49 @@ class Span:
 
     low: Expr
     high: Expr
-    least: int
-    most: int
+    numbers: Interval
+
+
+_TRUTH = Span(const(0), const(1), Interval(0, 1))
 
 
 def _span_of(e: Expr, args: list[Span]) -> Span | None:
     """The bounds of an operator's result, from those of its arguments."""
     if e.dtype.is_bool:
-        return Span(const(0), const(1), 0, 1)
-    a, b = args[0], args[-1]
-    if e.op == "add":
-        return Span(a.low + b.low, a.high + b.high, a.least + b.least, a.most + b.most)
-    if e.op == "neg":
-        return Span(-a.high, -a.low, -a.most, -a.least)
-    if e.op == "mul":
-        return _product(a, b)
-    if e.op in ("min", "max"):
-        pick, choose = (minimum, min) if e.op == "min" else (maximum, max)
-        return Span(pick(a.low, b.low), pick(a.high, b.high), choose(a.least, b.least), choose(a.most, b.most))
-    if e.op in ("select", "if_then_else"):
-        a = args[1]
-        return Span(minimum(a.low, b.low), maximum(a.high, b.high), min(a.least, b.least), max(a.most, b.most))
-    if e.op in ("floordiv", "truncdiv") and a.least >= 0 and b.least > 0:
-        quotient = (make(e.op, e.dtype, (a.low, b.high)), make(e.op, e.dtype, (a.high, b.low)))
-        return Span(*quotient, a.least // b.most, a.most // b.least)
-    if e.op in ("floormod", "truncmod") and a.least >= 0 and b.least > 0:
-        if a.low is a.high and b.low is b.high:
-            value = make(e.op, e.dtype, (a.low, b.low))
-            return Span(value, value, 0, min(a.most, b.most - 1))
-        return Span(const(0), minimum(a.high, b.high - 1), 0, min(a.most, b.most - 1))
+        return _TRUTH
     if e.op == "cast":
-        return Span(a.low, a.high, a.least, a.most)
+        return args[0]
+    a, b = args[-2 if len(args) > 1 else -1], args[-1]
+    ends = _ends(e, a, b)
+    if ends is None:
+        return None
+    chosen = e.op in ("select", "if_then_else")
+    return Span(*ends, a.numbers | b.numbers if chosen else RULES[e.op](*(s.numbers for s in args)))
+
+
+def _ends(e: Expr, a: Span, b: Span) -> tuple[Expr, Expr] | None:
+    """The bounds that are expressions, of the last two arguments; both the only one where there is one."""
+    positive = a.numbers.low >= 0 and b.numbers.low > 0
+    match e.op:
+        case "add":
+            return a.low + b.low, a.high + b.high
+        case "neg":
+            return -a.high, -a.low
+        case "mul":
+            if a.numbers.non_negative and b.numbers.non_negative:
+                return a.low * b.low, a.high * b.high
+            products = [p * q for p in (a.low, a.high) for q in (b.low, b.high)]
+            return reduce(minimum, products), reduce(maximum, products)
+        case "min" | "max":
+            pick = minimum if e.op == "min" else maximum
+            return pick(a.low, b.low), pick(a.high, b.high)
+        case "select" | "if_then_else":
+            return minimum(a.low, b.low), maximum(a.high, b.high)
+        case "floordiv" | "truncdiv" if positive:
+            return make(e.op, e.dtype, (a.low, b.high)), make(e.op, e.dtype, (a.high, b.low))
+        case "floormod" | "truncmod" if positive:
+            if a.low is a.high and b.low is b.high:
+                value = make(e.op, e.dtype, (a.low, b.low))
+                return value, value
+            return const(0), minimum(a.high, b.high - 1)
     return None
-
-
-def _product(a: Span, b: Span) -> Span:
-    corners = [p * q for p in (a.least, a.most) for q in (b.least, b.most)]
-    if a.least >= 0 and b.least >= 0:
-        return Span(a.low * b.low, a.high * b.high, min(corners), max(corners))
-    products = [p * q for p in (a.low, a.high) for q in (b.low, b.high)]
-    low = high = products[0]
-    for p in products[1:]:
-        low, high = minimum(low, p), maximum(high, p)
-    return Span(low, high, min(corners), max(corners))

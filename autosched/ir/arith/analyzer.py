@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from math import inf
 
 from autosched.errors import UsageError
-from autosched.ir.arith import bounds
-from autosched.ir.arith.bounds import EVERYTHING, Bound, of_type
 from autosched.ir.arith.modular import ANY, ModularSet, modular_of
 from autosched.ir.arith.rewrite import rewrite
 from autosched.ir.arith.sets import NEG_INF, POS_INF, IntervalSet, Range, as_interval, interval_of
 from autosched.ir.expr import Expr, as_expr, compare, const, floordiv, var, variables
 from autosched.ir.poly import Poly
 from autosched.ir.prove import conjuncts, is_integer_index
+from autosched.ir.ranges import EVERYTHING, Interval, bounds_of, of_type
 from autosched.ir.simplify import Analyzer as Prover
 from autosched.ir.visit import substitute
 
@@ -62,7 +61,7 @@ class Analyzer:
 
     def __init__(self) -> None:
         self.prover = Prover()
-        self._bounds: dict[Expr, Bound] = {}
+        self._bounds: dict[Expr, Interval] = {}
         self._modular: dict[Expr, ModularSet] = {}
         self._facts: tuple[Poly, ...] = ()  # each of them >= 0
 
@@ -143,7 +142,7 @@ class Analyzer:
                 continue
             most = self.bound_of(self.prover.expr(linear[1])).high
             if most != inf:
-                end = Bound(-(most // slope), inf) if slope > 0 else Bound(-inf, most // -slope)
+                end = Interval(-(most // slope), inf) if slope > 0 else Interval(-inf, most // -slope)
                 self._bounds[v] = self._bounds.get(v, EVERYTHING) & end
 
     # -- questions ----------------------------------------------------------------------------
@@ -159,29 +158,29 @@ class Analyzer:
                 end = self.prover.extreme(p, ranged, largest)
                 value = None if end is None else end.constant
                 if value is not None:
-                    found = found & (Bound(-inf, value) if largest else Bound(value, inf))
+                    found = found & (Interval(-inf, value) if largest else Interval(value, inf))
             for f in self._facts:
                 below, above = (p - f).constant, (p + f).constant
                 if below is not None:
-                    found = found & Bound(below, inf)
+                    found = found & Interval(below, inf)
                 if above is not None:
-                    found = found & Bound(-inf, above)
+                    found = found & Interval(-inf, above)
         low, high = (max(min(end, ConstIntBound.POS_INF), ConstIntBound.NEG_INF) for end in (found.low, found.high))
         return ConstIntBound(int(low), int(high))
 
-    def bound_of(self, e: Expr) -> Bound:
+    def bound_of(self, e: Expr) -> Interval:
         """The bound of an expression as it stands."""
-        return bounds.bound_of(e, self._variable_bound)
+        return bounds_of(e, self._variable_bound)
 
-    def _variable_bound(self, v: Expr) -> Bound:
+    def _variable_bound(self, v: Expr) -> Interval:
         found = self._bounds.get(v, EVERYTHING)
         if v.dtype.bits < 32 and v.dtype.is_integer or v.dtype.is_bool:
             found = found & of_type(v.dtype)
         low, high = self.prover.range(v)
         if low is not None and v not in low.variables:
-            found = found & Bound(self.bound_of(low.expr()).low, inf)
+            found = found & Interval(self.bound_of(low.expr()).low, inf)
         if high is not None and v not in high.variables:
-            found = found & Bound(-inf, self.bound_of(high.expr()).high)
+            found = found & Interval(-inf, self.bound_of(high.expr()).high)
         return found
 
     def modular_set(self, expr: Expr) -> ModularSet:
