@@ -22,6 +22,7 @@ from autosched.ir.expr import (
     ramp,
     var,
 )
+from autosched.ir.ranges import of_type
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
@@ -142,7 +143,7 @@ class Statements:
         """The condition may need temporaries, so it is asked inside."""
         with self.block("while (true)"):
             with self._expressions(s.condition):
-                self.line(f"if (!({self.x.condition(s.condition).text})) break;")
+                self.line(f"if (!({self.x.value(s.condition).text})) break;")
             self.emit(s.body)
 
     def loop_block(self, s: For, head: str) -> AbstractContextManager[None]:
@@ -153,7 +154,7 @@ class Statements:
         if s.condition.dtype.lanes != 1:
             raise BuildError("a vector cannot decide a branch", asked=f"if ({s.condition!r})")
         with self._expressions(s.condition):
-            condition = self.x.condition(s.condition).text
+            condition = self.x.value(s.condition).text
         with self.block(f"if ({condition})"):
             self.emit(s.then)
         if s.otherwise is not None:
@@ -300,7 +301,7 @@ class Statements:
         code, declared = self._code(e)
         name = self.names.declare("t")
         self.line(f"const {declared} {name} = {code.text};")
-        self.x.temporaries[e] = Code(name, ATOM, code.ctype, code.low, code.high, code.mask)
+        self.x.temporaries[e] = Code(name, ATOM, code.ctype, code.range, code.mask)
 
     def _code(self, e: Expr) -> tuple[Code, str]:
         """The text of `e` and the C type of a variable that holds it."""
@@ -312,7 +313,7 @@ class Statements:
         code = self.x.value(e)
         if not e.dtype.is_float and not e.dtype.is_bool:
             code = self.x.exact(code, e.dtype)
-            code = Code(code.text, code.prec, promoted(e.dtype), code.low, code.high)
+            code = Code(code.text, code.prec, promoted(e.dtype), code.range)
         return code, self.x.type_name(e.dtype)
 
     def _branch(self, e: Expr) -> None:
@@ -324,7 +325,7 @@ class Statements:
         declared = self._declared(of)
         name = self.names.declare("t")
         self.line(f"{declared} {name};")
-        test = self.x.condition(condition).text
+        test = self.x.value(condition).text
         if e.op == "if_then_else":
             sides: tuple[Expr, ...] = e.args[1:]
         else:
@@ -351,7 +352,7 @@ class Statements:
         ctype = str(register) if of.lanes > 1 else promoted(register)
         if of.is_float:
             return Code(name, ATOM, ctype)
-        return Code(name, ATOM, ctype, int(of.min), int(of.max))
+        return Code(name, ATOM, ctype, of_type(of))
 
 
 def _end(start: Expr, extent: Expr) -> Expr:

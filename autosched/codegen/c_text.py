@@ -6,10 +6,11 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autosched.codegen.dialects import Dialect
-from autosched.ir.dtype import DType
+from autosched.ir.dtype import INT32, INT64, DType
+from autosched.ir.ranges import RULES, Interval, of_type
 
 __all__ = [
     "ADD",
@@ -19,14 +20,13 @@ __all__ = [
     "CONDITIONAL",
     "EQUALITY",
     "INDEX",
-    "INT32_RANGE",
-    "INT64_RANGE",
     "MUL",
     "OR",
     "PRECEDENCE",
     "RELATION",
     "SHIFT",
     "SYMBOLS",
+    "TRUTH",
     "UNARY",
     "Code",
     "Names",
@@ -81,8 +81,9 @@ SYMBOLS = {
 }
 #: C's type of index arithmetic: `int` or `long`, decided when the program is built
 INDEX = "index_t"
-INT32_RANGE = (-(2**31), 2**31 - 1)
-INT64_RANGE = (-(2**63), 2**63 - 1)
+TRUTH = Interval(0, 1)
+_ZERO = Interval(0, 0)
+_INT32_RANGE, _INT64_RANGE = of_type(INT32), of_type(INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +91,19 @@ class Code:
     """C text, the precedence of its outermost operator and the type C gives it.
 
     `ctype` is a type after integer promotion (`int32`, `uint32`, `int64`, `uint64`, a float, or a
-    vector), or INDEX. `low` and `high` bound the value of a scalar integer. `mask` marks a vector
-    condition: integers whose lanes are 0 or -1.
+    vector), or INDEX. The value of a scalar integer lies in `range`. `mask` marks a vector condition:
+    integers whose lanes are 0 or -1.
     """
 
     text: str
     prec: int
     ctype: str
-    low: int = 0
-    high: int = 0
+    range: Interval = _ZERO
     mask: bool = False
 
     def at(self, level: int) -> str:
         """The text as an operand of an operator that binds as tightly as `level`."""
         return self.text if self.prec >= level else f"({self.text})"
-
-    def bounded(self, low: int, high: int) -> Code:
-        return replace(self, low=low, high=high)
-
-    def within(self, low: int, high: int) -> bool:
-        return low <= self.low and self.high <= high
 
 
 def promoted(of: DType) -> str:
@@ -117,12 +111,12 @@ def promoted(of: DType) -> str:
     return "int32" if of.is_bool or (of.is_integer and of.bits < 32) else str(of)
 
 
-def infix(symbol: str, a: Code, b: Code, ctype: str) -> Code:
+def infix(symbol: str, a: Code, b: Code, ctype: str, range: Interval = _ZERO) -> Code:
     """`a symbol b`, grouping to the left; mixtures that compilers warn about get parentheses."""
     level = PRECEDENCE[symbol]
     left = a.at(ATOM if _is_confusing(symbol, a) else level)
     right = b.at(ATOM if _is_confusing(symbol, b) else level + 1)
-    return Code(f"{left} {symbol} {right}", level, ctype)
+    return Code(f"{left} {symbol} {right}", level, ctype, range)
 
 
 def _is_confusing(symbol: str, operand: Code) -> bool:
@@ -137,20 +131,20 @@ def _is_confusing(symbol: str, operand: Code) -> bool:
 def literal(value: int | float | bool, of: DType, dialect: Dialect) -> Code:
     """A constant of the scalar type `of`, printed so that a compiler reads back the same value."""
     if of.is_bool:
-        return Code("true" if value else "false", ATOM, "int32", int(value), int(value))
+        return Code("true" if value else "false", ATOM, "int32", Interval(int(value), int(value)))
     if of.is_float:
         return _float_literal(float(value), of, dialect)
     number = int(value)
-    if INT32_RANGE[0] <= number <= INT32_RANGE[1]:
+    if _INT32_RANGE.low <= number <= _INT32_RANGE.high:
         ctype = "int32"
     else:
-        ctype = "uint32" if of == "uint32" else "uint64" if number > INT64_RANGE[1] else "int64"
+        ctype = "uint32" if of == "uint32" else "uint64" if number > _INT64_RANGE.high else "int64"
     suffix = dialect.suffixes.get(ctype, "")
-    if number in (INT32_RANGE[0], INT64_RANGE[0]):  # C reads -2147483648 as minus a number too large for int
+    if number in (_INT32_RANGE.low, _INT64_RANGE.low):  # C reads -2147483648 as minus a number too large for int
         text, prec = f"(-{-(number + 1)}{suffix} - 1)", ATOM
     else:
         text, prec = f"{number}{suffix}", UNARY if number < 0 else ATOM
-    return Code(text, prec, ctype, number, number)
+    return Code(text, prec, ctype, Interval(number, number))
 
 
 def _float_literal(value: float, of: DType, dialect: Dialect) -> Code:
@@ -167,22 +161,22 @@ def _float_literal(value: float, of: DType, dialect: Dialect) -> Code:
 
 
 def is_literal(x: Code) -> bool:
-    return x.low == x.high and x.text[-1:].isalnum() and x.text.lstrip("-")[:1].isdigit()
+    return x.range.constant is not None and x.text[-1:].isalnum() and x.text.lstrip("-")[:1].isdigit()
 
 
 def negate(x: Code, ctype: str) -> Code:
     inner = f"({x.text})" if x.text.startswith("-") else x.at(UNARY)
-    return Code(f"-{inner}", UNARY, ctype, -x.high, -x.low)
+    return Code(f"-{inner}", UNARY, ctype, RULES["neg"](x.range))
 
 
 def conditional(condition: Code, a: Code, b: Code, ctype: str) -> Code:
     text = f"{condition.at(OR)} ? {a.at(CONDITIONAL)} : {b.at(CONDITIONAL)}"
-    return Code(text, CONDITIONAL, ctype, min(a.low, b.low), max(a.high, b.high))
+    return Code(text, CONDITIONAL, ctype, a.range | b.range)
 
 
 def chain(symbol: str, a: Code, b: Code) -> Code:
     """Exact arithmetic is associative: `a + (b - c)` needs no parentheses."""
-    if symbol == "+" and b.high < 0 and is_literal(b):
+    if symbol == "+" and b.range.high < 0 and is_literal(b):
         return infix("-", a, Code(b.text.removeprefix("-"), ATOM, b.ctype), INDEX)
     product = b.prec == MUL and "/" not in b.text and "%" not in b.text
     if (symbol == "+" and b.prec == ADD) or (symbol == "*" and product):

@@ -239,10 +239,6 @@ def _arithmetic(v: Vectors, e: Expr) -> Code:
     return infix(SYMBOLS[e.op], a, b, a.ctype)
 
 
-def _float_div(v: Vectors, e: Expr) -> Code:
-    return _arithmetic(v, e) if e.dtype.is_float else _division(v, e)
-
-
 def _division(v: Vectors, e: Expr) -> Code:
     divisor = _constant_lane(e.args[1])
     floors = e.op.startswith("floor") and e.dtype.kind == "int"
@@ -334,8 +330,8 @@ def _if_then_else(v: Vectors, e: Expr) -> Code:
 
 def _scalar_condition(v: Vectors, e: Expr) -> Code | None:
     if e.dtype.lanes == 1:
-        return v.x.condition(e)
-    return v.x.condition(e.args[0]) if e.op == "broadcast" else None
+        return v.x.value(e)
+    return v.x.value(e.args[0]) if e.op == "broadcast" else None
 
 
 def _cast(v: Vectors, e: Expr) -> Code:
@@ -398,8 +394,7 @@ def _has_load(e: Expr) -> bool:
 
 _MATH = [op for op, info in OPS.items() if info.kind == "math"]
 _VECTOR: dict[str, Callable[[Vectors, Expr], Code]] = {
-    **dict.fromkeys(("add", "sub", "mul"), _arithmetic),
-    "div": _float_div,
+    **dict.fromkeys(("add", "sub", "mul", "div"), _arithmetic),
     **dict.fromkeys(("truncdiv", "truncmod", "floordiv", "floormod"), _division),
     **dict.fromkeys(("min", "max"), _min_max),
     "neg": _neg,

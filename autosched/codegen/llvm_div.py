@@ -22,8 +22,6 @@ _FLOAT32, _FLOAT64, _INT32 = map(dtype, ("float32", "float64", "int32"))
 
 def trunc_div(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
     """Quotient rounded toward zero. `non_negative` promises that neither operand is below 0."""
-    if a.dtype.is_float:
-        return w.intrinsic("trunc", a.dtype, [w.binary("fdiv", a, b)])
     if b.const == 0:
         return constant(0, a.dtype)
     if b.const is not None:

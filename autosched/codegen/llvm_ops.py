@@ -46,10 +46,6 @@ def _arith(on_int: str, on_float: str) -> Row:
     return row
 
 
-def _div(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-    return w.binary("fdiv", *args) if of.is_float else trunc_div(w, *args)
-
-
 def _extreme(name: str, on_bool: str, ordered: str) -> Row:
     """NumPy's minimum / maximum: a NaN wins. Which of two zeros wins is left open, as it is there."""
 
@@ -237,7 +233,7 @@ LLVM_OPS: dict[str, Row] = {
     "add": _arith("add", "fadd"),
     "sub": _arith("sub", "fsub"),
     "mul": _arith("mul", "fmul"),
-    "div": _div,
+    "div": lambda w, of, args: w.binary("fdiv", *args),
     "truncdiv": lambda w, of, args: trunc_div(w, *args),
     "truncmod": _trunc_mod,
     "floordiv": lambda w, of, args: floor_div(w, *args),

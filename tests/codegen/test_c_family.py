@@ -10,8 +10,8 @@ import pytest
 from autosched.codegen.artifact import Artifact, Signature, evaluate_dim
 from autosched.codegen.c_family import compile_opencl, emit_kernels, emit_program
 from autosched.codegen.c_lanes import as_ramp
+from autosched.codegen.c_scalar import SCALAR
 from autosched.codegen.c_text import Names
-from autosched.codegen.c_values import SCALAR
 from autosched.codegen.dialects import OPENCL
 from autosched.codegen.index_range import IndexRanges
 from autosched.errors import BuildError

@@ -230,7 +230,6 @@ def test_floats(name: str, lanes: int) -> None:
         ("round", lambda a, b: call("round", a), lambda a, b: np.copysign(np.floor(np.abs(a) + of.numpy.type(0.5)), a)),
         ("(a+b)/b-a", lambda a, b: (a + b) / b - a, lambda a, b: (a + b) / b - a),
         ("a<b?a:-b", lambda a, b: select(a < b, a, -b), lambda a, b: np.where(a < b, a, -b)),
-        ("truncdiv", lambda a, b: make("truncdiv", a.dtype, (a, b)), lambda a, b: np.trunc(a / b)),
         ("ldexp", lambda a, b: call("ldexp", a, cast("int32", b)), _ldexp),
         ("bits", lambda a, b: reinterpret(f"int{of.bits}", _number(a)) & 0x7FF, _low_bits),
         ("from bits", lambda a, b: _halved(a, of), lambda a, b: _halved_by_numpy(a)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched.codegen.c_values import SCALAR
+from autosched.codegen.c_scalar import SCALAR
 from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import OPS, Expr, const, make, var
