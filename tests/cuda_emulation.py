@@ -120,8 +120,8 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def compile_with_gcc(source: str, arch: str, *, to: str = "cubin", options: Sequence[str] = ()) -> bytes:
     """In place of `compile_cuda_source`: the path of a shared library."""
-    host = source.replace(CUDA.packed_half_preamble, _HALVES)
-    host = host.replace(CUDA.shared_preamble, "alignas(16) static unsigned char dynamic_shared[1 << 16];")
+    host = source.replace(CUDA.half.preamble, _HALVES)
+    host = host.replace(CUDA.of_kernels.shared_preamble, "alignas(16) static unsigned char dynamic_shared[1 << 16];")
     name = hashlib.sha256(" ".join([host, *options]).encode()).hexdigest()[:16]
     text, library = Path(_folder().name, f"{name}.cpp"), Path(_folder().name, f"{name}.so")
     kernels = [line.split("(")[0].split()[-1] for line in source.splitlines() if line.startswith("void ")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from autosched.codegen.c_library import C_LIBRARY
-from autosched.codegen.dialects import C_KEYWORDS, HELPER_NAMES, Dialect
+from autosched.codegen.dialects import C_KEYWORDS, HELPER_NAMES, Dialect, Half
 from autosched.codegen.storage import ALIGNMENT
 from autosched.ir.expr import OPS
 
@@ -152,28 +152,15 @@ _PATTERN = (
 
 C = Dialect(
     name="c",
-    contract="",
     strict="""\
 // Compile with -ffp-contract=off: a*b+c rounds twice.
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #endif""",
     preamble="#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>",
-    float64_preamble="",
-    float16_preamble="",
-    packed_half_preamble="",
-    kernel="",
-    block_attribute="",
+    half=Half(load="half_value(*({pointer}))", store="*({pointer}) = half_bits({x})"),
     function="static inline",
-    global_scope="",
-    shared_scope="",
-    private_scope="",
     restrict="restrict",
-    shared_parameter="",
-    shared_declaration="",
-    shared_preamble="",
-    barriers={},
-    thread_index={},
     types=_TYPES,
     storage={"bool": "uint8_t"},
     suffixes={"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"},
@@ -183,23 +170,6 @@ C = Dialect(
     popcount="bit_count",
     clz="leading_zeros({x}) - (64 - {bits})",
     saturate="a != a ? 0 : a < {low} ? {low} : a >= {end} ? {high} : ({type})a",
-    half_load="half_value(*({pointer}))",
-    half_store="*({pointer}) = half_bits({x})",
-    lanes=(),
-    vector_type="",
-    vector_load="",
-    vector_store="",
-    vector_aligned="",
-    alignment_attribute="",
-    widest_access=16,
-    vector_half_load="",
-    vector_half_store="",
-    vector_splat="",
-    vector_convert="",
-    vector_bits="",
-    vector_choose="",
-    vector_lane="",
-    vector_preamble="",
     reserved=frozenset(
         [
             *C_KEYWORDS.split(),

@@ -226,9 +226,9 @@ class _Emitter:
             body.emit(launch.body)
         head = f"void {name}({', '.join(params)}) {{"
         block = [dim_of(e) for e in launch.block]
-        qualifiers = [self.dialect.kernel]
+        qualifiers = [self.dialect.of_kernels.qualifier]
         if all(isinstance(b, int) for b in block):
-            qualifiers.append(self.dialect.block_attribute.format(**dict(zip("xyz", block, strict=True))))
+            qualifiers.append(self.dialect.of_kernels.block_attribute.format(**dict(zip("xyz", block, strict=True))))
         self.kernels.append("\n".join([" ".join(qualifiers), head, *body.lines, "}"]))
         for grid_extent, block_extent in zip(launch.grid, launch.block, strict=True):
             self.ranges.note_product((grid_extent, block_extent))
@@ -270,18 +270,18 @@ class _Emitter:
 
     def _shared(self, launch: Launch, names: Names, body: Statements, args: list[list[Any]]) -> list[str]:
         """Declare shared memory at the top of the kernel; where its size is symbolic, as an argument."""
-        texts = []
+        texts, kernels = [], self.dialect.of_kernels
         for buffer in _shared_buffers(launch):
             name = self.x.buffers[buffer] = names.declare(buffer.name)
-            elements, scope = _elements(buffer), self.dialect.shared_scope
+            elements, scope = _elements(buffer), kernels.shared_scope
             self.ranges.note_product(buffer.shape)
             if isinstance(elements, int):
                 body.line(f"{scope} {body.array(buffer, name, elements)};")
             else:
                 words = {"type": self.dialect.storage_name(buffer.dtype), "name": name}
-                texts.append(self.dialect.shared_parameter.format(**words))
-                if self.dialect.shared_declaration:
-                    body.line(self.dialect.shared_declaration.format(**words))
+                texts.append(kernels.shared_parameter.format(**words))
+                if kernels.shared_declaration:
+                    body.line(kernels.shared_declaration.format(**words))
                 args.append(["shared", _bytes(buffer)])
         return texts
 
@@ -292,7 +292,7 @@ class _Emitter:
             variables = [v for v in used if v.value.name == tag]
             if variables:
                 name = names.declare(tag)
-                body.line(f"const {INDEX} {name} = {self.dialect.thread_index[tag]};")
+                body.line(f"const {INDEX} {name} = {self.dialect.of_kernels.thread_index[tag]};")
                 for v in variables:
                     self.x.variables[v] = name, INDEX
                     self.ranges.bind_index(v, extents[tag])
@@ -308,11 +308,11 @@ class _Emitter:
         if _HALF in types and self.native_half:
             head.append(d.float16_preamble)
         elif _HALF in types:
-            head.append(d.packed_half_preamble)
-        if any(e.dtype.lanes > 1 for e in exprs):
-            head.append(d.vector_preamble)
+            head.append(d.half.preamble)
+        if d.vectors and any(e.dtype.lanes > 1 for e in exprs):
+            head.append(d.vectors.preamble)
         if any(kind == "shared" for launch in self.launches for kind, _ in launch["args"]):
-            head.append(d.shared_preamble)
+            head.append(d.of_kernels.shared_preamble)
         index = [
             "#ifndef INDEX_T  // the host defines it as long when an offset might not fit in an int",
             f"#define INDEX_T {d.types['int32']}",

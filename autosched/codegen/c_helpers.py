@@ -129,6 +129,7 @@ class Helpers:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
+        self._lane = dialect.vectors.lane if dialect.vectors else ""
         self._texts: dict[str, str] = {}
 
     def definitions(self) -> list[str]:
@@ -148,12 +149,12 @@ class Helpers:
         """
         d = self._dialect
         operands = ["a", "b", "c"][:count]
-        taken = [d.vector_lane.format(x=x, i="i") for x in operands]
+        taken = [self._lane.format(x=x, i="i") for x in operands]
         words = {
             "r": d.type_name(to),
             "parameters": ", ".join(f"{d.type_name(of)} {x}" for x in operands),
             "lanes": str(of.lanes),
-            "to": d.vector_lane.format(x="r", i="i"),
+            "to": self._lane.format(x="r", i="i"),
             "value": lane.format(x=f"{function}({', '.join(taken)})"),
         }
         return self._define(function, f"{d.types[of.scalar]}{of.lanes}", _LANEWISE, words)
@@ -163,7 +164,7 @@ class Helpers:
         if op == "sigmoid":
             return self.name(op, str(of))
         function = self._dialect.math[op]
-        if of.lanes == 1 or not self._dialect.vector_lane:
+        if of.lanes == 1 or not self._lane:
             return function
         if op in _PREDICATES:
             return self.lanewise(function, dtype(f"int{of.bits}x{of.lanes}"), of, count, "-(bool){x}")
@@ -174,7 +175,7 @@ class Helpers:
         if ctype == INDEX:
             return self._define(op, INDEX, {**_INTEGER, **_SIGNED}[op], {"t": INDEX, "u": INDEX, "bits": "64"})
         of = dtype(ctype)
-        if of.lanes > 1 and self._dialect.vector_lane:
+        if of.lanes > 1 and self._lane:
             return self.lanewise(self.name(op, of.scalar), of, of, 1 if op in _UNARY else 2)
         table = _FLOAT if of.is_float else _INTEGER | (_SIGNED if of.kind == "int" else _UNSIGNED)
         if of.kind == "uint" and op in ("floordiv", "floormod"):  # all roundings agree
@@ -187,7 +188,7 @@ class Helpers:
 
     def saturate(self, to: DType, source: DType) -> str:
         """The function that converts a float to the integer type `to`, cut off at its ends."""
-        if to.lanes > 1 and self._dialect.vector_lane:
+        if to.lanes > 1 and self._lane:
             return self.lanewise(self.saturate(dtype(to.scalar), dtype(source.scalar)), to, source, 1)
         t, s = self._dialect.type_name(to), self._dialect.type_name(source)
         low, high = (literal(int(end), dtype(to.scalar), self._dialect).text for end in (to.min, to.max))
@@ -201,7 +202,9 @@ class Helpers:
         t, lanes = self._dialect.type_name(of), of.lanes
         d = self._dialect
         pointer = f"({d.pointer_type(d.private_scope, d.types['float16'])})" + ("&bits" if lanes == 1 else "bits")
-        load, store = (d.half_load, d.half_store) if lanes == 1 else (d.vector_half_load, d.vector_half_store)
+        load, store = d.half.load, d.half.store
+        if lanes > 1 and d.vectors:
+            load, store = d.vectors.half_load, d.vectors.half_store
         words = {
             "t": t,
             "r": d.type_name(dtype("float32").with_lanes(lanes)),
@@ -230,8 +233,8 @@ class Helpers:
         pointer = f"({d.pointer_type(d.private_scope, d.types['float16'])})&bits"
         return {
             "bits_type": d.types["uint16"],
-            "store": d.half_store.format(x="a", pointer=pointer),
-            "load": d.half_load.format(pointer=pointer),
+            "store": d.half.store.format(x="a", pointer=pointer),
+            "load": d.half.load.format(pointer=pointer),
         }
 
     def _define(self, op: str, suffix: str, template: str, words: dict[str, str]) -> str:

@@ -223,7 +223,7 @@ class Expressions:
         name = self.buffers[buffer]
         d = self.dialect
         if self.is_packed_half(buffer) and buffer.scope != "global" and d.types["float16"] != d.types["uint16"]:
-            scope = d.shared_scope if buffer.scope == "shared" else d.private_scope
+            scope = d.kernels.shared_scope if d.kernels and buffer.scope == "shared" else d.private_scope
             name = f"({d.pointer_type(scope, d.types['float16'])}){name}"
         index = self.index(offset)
         return name if index.text == "0" else f"{name} + {index.at(ADD)}"
@@ -319,7 +319,7 @@ def _var(x: Expressions, e: Expr) -> Code:
 def _load(x: Expressions, e: Expr) -> Code:
     buffer: Buffer = e.value
     if x.is_packed_half(buffer):
-        return Code(x.dialect.half_load.format(pointer=x.pointer(buffer, e.args[0])), ATOM, "float32")
+        return Code(x.dialect.half.load.format(pointer=x.pointer(buffer, e.args[0])), ATOM, "float32")
     code = x.typed(Code(x.element(buffer, e.args[0]), ATOM, ""), e.dtype)
     return _is_nonzero(x, code, INT32) if e.dtype.is_bool else code
 

@@ -9,7 +9,7 @@ from autosched.codegen.c_lanes import as_ramp, lane_of
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_temporaries import guarded_arguments, has_load, planned
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
-from autosched.codegen.c_vector import NotVector, Vectors, array_alignment
+from autosched.codegen.c_vector import NotVector, VectorExpressions, array_alignment
 from autosched.errors import BuildError
 from autosched.ir.dtype import INT64, DType
 from autosched.ir.expr import (
@@ -56,7 +56,7 @@ class Statements:
 
     def __init__(self, expressions: Expressions, names: Names) -> None:
         self.x = expressions
-        self.v = Vectors(expressions)
+        self.v = VectorExpressions(expressions)
         self.names = names
         self.lines: list[str] = []
         self.depth = 0
@@ -85,10 +85,11 @@ class Statements:
 
         It is aligned, unless no `vectors` are read or written there.
         """
-        d = self.x.dialect
-        packed = self.x.is_packed_half(buffer)
-        aligned = d.alignment_attribute.format(bytes=array_alignment(buffer, d)) if vectors else ""
-        return f"{d.types['uint16'] if packed else d.storage_name(buffer.dtype)} {name}[{max(elements, 1)}]{aligned}"
+        d, aligned = self.x.dialect, ""
+        if vectors and d.vectors:
+            aligned = d.vectors.alignment_attribute.format(bytes=array_alignment(buffer, d.vectors))
+        of = d.types["uint16"] if self.x.is_packed_half(buffer) else d.storage_name(buffer.dtype)
+        return f"{of} {name}[{max(elements, 1)}]{aligned}"
 
     # -- statements ---------------------------------------------------------------------------
     def emit(self, s: Stmt) -> None:
@@ -117,7 +118,7 @@ class Statements:
             case Prefetch():
                 pass  # a hint, and devices hide latency by other work-items
             case Barrier(scope=scope):
-                self.line(f"{self.x.dialect.barriers[scope]};")
+                self.line(f"{self.x.dialect.of_kernels.barriers[scope]};")
             case Launch(name=name):
                 raise BuildError("a kernel cannot launch a kernel", asked=f"launch {name!r}")
 
@@ -218,7 +219,7 @@ class Statements:
     def _store_scalar(self, s: Store) -> None:
         if self.x.is_packed_half(s.buffer):
             pointer = self.x.pointer(s.buffer, s.indices[0])
-            self.line(f"{self.x.dialect.half_store.format(x=self.x.raw(s.value).text, pointer=pointer)};")
+            self.line(f"{self.x.dialect.half.store.format(x=self.x.raw(s.value).text, pointer=pointer)};")
         else:
             self.line(f"{self.x.element(s.buffer, s.indices[0])} = {self.x.value(s.value).text};")
 

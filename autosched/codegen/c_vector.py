@@ -16,7 +16,7 @@ from autosched.codegen.c_helpers import unsigned
 from autosched.codegen.c_lanes import as_ramp
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, SYMBOLS, UNARY, Code, infix, literal
-from autosched.codegen.dialects import Dialect
+from autosched.codegen.dialects import Vectors
 from autosched.codegen.storage import constant_bytes
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, is_const, is_index
@@ -24,17 +24,17 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Store, load
 from autosched.ir.visit import post_order
 
-__all__ = ["NotVector", "Vectors"]
+__all__ = ["NotVector", "VectorExpressions"]
 
 
 #: Bytes to whose multiple shared arrays are aligned at least: four floats.
 SHARED_ALIGNMENT = 16
 
 
-def array_alignment(buffer: Buffer, dialect: Dialect) -> int:
+def array_alignment(buffer: Buffer, vectors: Vectors) -> int:
     """Bytes that the memory of a shared or private array begins at a multiple of: never more than it would waste."""
     size = constant_bytes(buffer)
-    whole = min(dialect.widest_access, size & -size) if size else 1
+    whole = min(vectors.widest_access, size & -size) if size else 1
     return max(whole, SHARED_ALIGNMENT) if buffer.scope == "shared" else whole
 
 
@@ -42,12 +42,19 @@ class NotVector(Exception):
     """This statement has no form in whole vectors."""
 
 
-class Vectors:
+class VectorExpressions:
     """Turns vector expressions into C, using the scalar `Expressions` for what is not a vector."""
 
     def __init__(self, scalars: Expressions) -> None:
         self.x = scalars
-        self.d = scalars.dialect
+        self.dialect = scalars.dialect
+
+    @property
+    def d(self) -> Vectors:
+        """How the language writes vectors. Raises NotVector where it has none."""
+        if self.dialect.vectors is None:
+            raise NotVector
+        return self.dialect.vectors
 
     # -- statements ---------------------------------------------------------------------------
     def store(self, s: Store) -> str:
@@ -56,14 +63,14 @@ class Vectors:
         pointer = self.pointer(s.buffer, s.indices[0], lanes)
         if self.x.is_packed_half(s.buffer):
             value = self.raw(s.value, lanes)
-            return self.d.vector_half_store.format(x=value.text, pointer=pointer, lanes=lanes)
+            return self.d.half_store.format(x=value.text, pointer=pointer, lanes=lanes)
         value = self.value(s.value, lanes)
         if s.buffer.dtype.is_bool:
             value = self._zero_or_one(value, dtype("uint8").with_lanes(lanes))
         aligned = self.aligned(s.buffer, s.indices[0], lanes)
         if aligned:
             return f"{aligned.format(pointer=pointer)} = {value.text}"
-        return self.d.vector_store.format(x=value.text, pointer=pointer, lanes=lanes)
+        return self.d.store.format(x=value.text, pointer=pointer, lanes=lanes)
 
     def aligned(self, buffer: Buffer, index: Expr, lanes: int) -> str:
         """A template for the whole vector as one access of memory, or nothing where its address may not be a
@@ -83,8 +90,11 @@ class Vectors:
         if buffer.scope == "shared" and any(d.op != "const" for d in buffer.shape):
             return ""  # an argument of the kernel: the host says where it lies
         of = dtype("uint8" if buffer.dtype.is_bool else buffer.dtype).with_lanes(lanes)
-        scope = {"shared": f"{self.d.shared_scope} ", "local": ""}.get(buffer.scope, f"{self.d.global_scope} ")
-        return self.d.vector_aligned.replace("{scope} ", scope).replace("{type}", self.d.type_name(of))
+        scope = {"local": "", "shared": self.dialect.of_kernels.shared_scope}.get(
+            buffer.scope, self.dialect.global_scope
+        )
+        qualified = self.d.aligned.replace("{scope} ", f"{scope} " if scope else "")
+        return qualified.replace("{type}", self.dialect.type_name(of))
 
     def pointer(self, buffer: Buffer, index: Expr, lanes: int) -> str:
         ramp = as_ramp(index)
@@ -120,7 +130,7 @@ class Vectors:
         return rule(self, e)
 
     def type_name(self, ctype: str) -> str:
-        return self.d.type_name(dtype(ctype))
+        return self.dialect.type_name(dtype(ctype))
 
     def _float(self, lanes: int) -> str:
         return f"float32x{lanes}"
@@ -130,14 +140,14 @@ class Vectors:
         if e.dtype.is_bool:
             ctype = f"int32x{lanes}"
             text = {"true": "-1", "false": "0"}.get(code.text, f"-{code.at(ATOM)}")
-            return Code(self.d.vector_splat.format(type=self.type_name(ctype), x=text), UNARY, ctype, mask=True)
+            return Code(self.d.splat.format(type=self.type_name(ctype), x=text), UNARY, ctype, mask=True)
         of = self.x.register(e.dtype).with_lanes(lanes)
-        return Code(self.d.vector_splat.format(type=self.d.type_name(of), x=code.text), UNARY, of)
+        return Code(self.d.splat.format(type=self.dialect.type_name(of), x=code.text), UNARY, of)
 
     def constant(self, value: int | float, ctype: str) -> Code:
         of = dtype(ctype)
-        text = literal(value, of.scalar, self.d).text
-        return Code(self.d.vector_splat.format(type=self.d.type_name(of), x=text), UNARY, ctype)
+        text = literal(value, of.scalar, self.dialect).text
+        return Code(self.d.splat.format(type=self.dialect.type_name(of), x=text), UNARY, ctype)
 
     def _ramp(self, e: Expr) -> Code:
         """An index vector as a value: only ramps with constant strides."""
@@ -147,9 +157,9 @@ class Vectors:
         if is_const(ramp[1], 0):
             return self._splat(ramp[0], lanes)
         wide = unsigned(e.dtype)
-        steps = [literal((k * ramp[1].value) & int(wide.max), wide.scalar, self.d).text for k in range(lanes)]
-        type_name = self.d.type_name(wide)
-        offsets = Code(self.d.vector_splat.format(type=type_name, x=", ".join(steps)), UNARY, wide)
+        steps = [literal((k * ramp[1].value) & int(wide.max), wide.scalar, self.dialect).text for k in range(lanes)]
+        type_name = self.dialect.type_name(wide)
+        offsets = Code(self.d.splat.format(type=type_name, x=", ".join(steps)), UNARY, wide)
         total = infix("+", self.bits(self._splat(ramp[0], lanes), wide), offsets, wide)
         return self.bits(total, e.dtype)
 
@@ -158,13 +168,13 @@ class Vectors:
         """The same bits as another type of the same width."""
         if a.ctype == to:
             return a
-        return Code(self.d.vector_bits.format(type=self.type_name(to), x=a.text), ATOM, to)
+        return Code(self.d.bits.format(type=self.type_name(to), x=a.text), ATOM, to)
 
     def convert(self, a: Code, to: DType | str) -> Code:
         """The same numbers as another type; integers wrap."""
         if a.ctype == to:
             return a
-        return replace(a, text=self.d.vector_convert.format(type=self.type_name(to), x=a.text), prec=ATOM, ctype=to)
+        return replace(a, text=self.d.convert.format(type=self.type_name(to), x=a.text), prec=ATOM, ctype=to)
 
     def widen_mask(self, mask: Code, like: str) -> Code:
         """The mask with lanes as wide as those of the type `like`."""
@@ -180,8 +190,8 @@ class Vectors:
         return infix("&", number, self.constant(1, to), to)
 
     def choose(self, condition: Code, a: Code, b: Code) -> Code:
-        if condition.mask and self.d.vector_choose:
-            text = self.d.vector_choose.format(c=condition.text, a=a.text, b=b.text)
+        if condition.mask and self.d.choose:
+            text = self.d.choose.format(c=condition.text, a=a.text, b=b.text)
             return Code(text, ATOM, a.ctype)
         text = f"{condition.at(OR)} ? {a.at(OR)} : {b.at(CONDITIONAL)}"
         return Code(text, CONDITIONAL, a.ctype)
@@ -202,17 +212,17 @@ class Vectors:
         return self.bits(self.ring(e, e.dtype.lanes), e.dtype)
 
 
-def _ring_binary(v: Vectors, e: Expr, to: DType) -> Code:
+def _ring_binary(v: VectorExpressions, e: Expr, to: DType) -> Code:
     a, b = (v.ring(arg, e.dtype.lanes) for arg in e.args)
     return infix(SYMBOLS[e.op], a, b, to)
 
 
-def _ring_unary(v: Vectors, e: Expr, to: DType) -> Code:
+def _ring_unary(v: VectorExpressions, e: Expr, to: DType) -> Code:
     a = v.ring(e.args[0], e.dtype.lanes)
     return Code(f"{'-' if e.op == 'neg' else '~'}{a.at(ATOM)}", UNARY, to)
 
 
-def _ring_shl(v: Vectors, e: Expr, to: DType) -> Code:
+def _ring_shl(v: VectorExpressions, e: Expr, to: DType) -> Code:
     amount = _constant_lane(e.args[1])
     if amount is None or not 0 <= amount < to.bits:
         raise NotVector
@@ -225,21 +235,21 @@ def _constant_lane(e: Expr) -> int | None:
     return int(inner.value) if inner.op == "const" and not inner.dtype.is_float else None
 
 
-_RING: dict[str, Callable[[Vectors, Expr, DType], Code]] = {
+_RING: dict[str, Callable[[VectorExpressions, Expr, DType], Code]] = {
     **dict.fromkeys(("add", "sub", "mul", "bitand", "bitor", "bitxor"), _ring_binary),
     **dict.fromkeys(("neg", "bitnot"), _ring_unary),
     "shl": _ring_shl,
 }
 
 
-def _arithmetic(v: Vectors, e: Expr) -> Code:
+def _arithmetic(v: VectorExpressions, e: Expr) -> Code:
     if not e.dtype.is_float:
         return v.wrapped(e)
     a, b = v.operands(e)
     return infix(SYMBOLS[e.op], a, b, a.ctype)
 
 
-def _division(v: Vectors, e: Expr) -> Code:
+def _division(v: VectorExpressions, e: Expr) -> Code:
     divisor = _constant_lane(e.args[1])
     floors = e.op.startswith("floor") and e.dtype.kind == "int"
     if e.dtype.is_float or divisor is None or divisor <= 0 or floors:
@@ -248,7 +258,7 @@ def _division(v: Vectors, e: Expr) -> Code:
     return infix("%" if e.op.endswith("mod") else "/", a, b, a.ctype)
 
 
-def _min_max(v: Vectors, e: Expr) -> Code:
+def _min_max(v: VectorExpressions, e: Expr) -> Code:
     a, b = v.operands(e)
     if e.dtype.is_bool:
         a, b = v.masks(a, b)
@@ -256,14 +266,14 @@ def _min_max(v: Vectors, e: Expr) -> Code:
     return Code(f"{v.x.helpers.name(e.op, a.ctype)}({a.text}, {b.text})", ATOM, a.ctype)
 
 
-def _neg(v: Vectors, e: Expr) -> Code:
+def _neg(v: VectorExpressions, e: Expr) -> Code:
     if not e.dtype.is_float:
         return v.wrapped(e)
     (a,) = v.operands(e)
     return Code(f"-{a.at(ATOM)}", UNARY, a.ctype)
 
 
-def _abs(v: Vectors, e: Expr) -> Code:
+def _abs(v: VectorExpressions, e: Expr) -> Code:
     (a,) = v.operands(e)
     if e.dtype.is_float:
         return Code(f"{v.x.helpers.math('abs', dtype(a.ctype), 1)}({a.text})", ATOM, a.ctype)
@@ -272,12 +282,12 @@ def _abs(v: Vectors, e: Expr) -> Code:
     raise NotVector
 
 
-def _bitwise(v: Vectors, e: Expr) -> Code:
+def _bitwise(v: VectorExpressions, e: Expr) -> Code:
     a, b = v.operands(e)
     return infix(SYMBOLS[e.op], a, b, a.ctype)
 
 
-def _shr(v: Vectors, e: Expr) -> Code:
+def _shr(v: VectorExpressions, e: Expr) -> Code:
     amount = _constant_lane(e.args[1])
     if amount is None or not 0 <= amount < e.dtype.bits:
         raise NotVector
@@ -285,7 +295,7 @@ def _shr(v: Vectors, e: Expr) -> Code:
     return infix(">>", a, v.constant(amount, a.ctype), a.ctype)
 
 
-def _compare(v: Vectors, e: Expr) -> Code:
+def _compare(v: VectorExpressions, e: Expr) -> Code:
     a, b = v.operands(e)
     if e.args[0].dtype.is_bool:
         if e.op not in ("eq", "ne"):
@@ -295,23 +305,23 @@ def _compare(v: Vectors, e: Expr) -> Code:
     return replace(infix(SYMBOLS[e.op], a, b, f"int{of.bits}x{of.lanes}"), mask=True)
 
 
-def _logic(v: Vectors, e: Expr) -> Code:
+def _logic(v: VectorExpressions, e: Expr) -> Code:
     if _has_load(e.args[1]):
         raise NotVector  # the second side may be guarded by the first, lane by lane
     a, b = v.masks(*v.operands(e))
     return replace(infix("&" if e.op == "and" else "|", a, b, a.ctype), mask=True)
 
 
-def _not(v: Vectors, e: Expr) -> Code:
+def _not(v: VectorExpressions, e: Expr) -> Code:
     (a,) = v.operands(e)
     return replace(a, text=f"~{a.at(ATOM)}", prec=UNARY)
 
 
-def _likely(v: Vectors, e: Expr) -> Code:
+def _likely(v: VectorExpressions, e: Expr) -> Code:
     return v.operands(e)[0]
 
 
-def _select(v: Vectors, e: Expr) -> Code:
+def _select(v: VectorExpressions, e: Expr) -> Code:
     lanes = e.dtype.lanes
     a, b = (v.value(arg, lanes) for arg in e.args[1:])
     if e.dtype.is_bool:
@@ -322,19 +332,19 @@ def _select(v: Vectors, e: Expr) -> Code:
     return replace(v.choose(condition, a, b), mask=e.dtype.is_bool)
 
 
-def _if_then_else(v: Vectors, e: Expr) -> Code:
+def _if_then_else(v: VectorExpressions, e: Expr) -> Code:
     if _scalar_condition(v, e.args[0]) is None:
         raise NotVector  # each lane takes its own side
     return _select(v, e)
 
 
-def _scalar_condition(v: Vectors, e: Expr) -> Code | None:
+def _scalar_condition(v: VectorExpressions, e: Expr) -> Code | None:
     if e.dtype.lanes == 1:
         return v.x.value(e)
     return v.x.value(e.args[0]) if e.op == "broadcast" else None
 
 
-def _cast(v: Vectors, e: Expr) -> Code:
+def _cast(v: VectorExpressions, e: Expr) -> Code:
     (arg,) = e.args
     (a,) = v.operands(e)
     to = v.x.register(e.dtype)
@@ -352,7 +362,7 @@ def _cast(v: Vectors, e: Expr) -> Code:
     return v.convert(a, to)
 
 
-def _load(v: Vectors, e: Expr) -> Code:
+def _load(v: VectorExpressions, e: Expr) -> Code:
     buffer: Buffer = e.value
     lanes = e.dtype.lanes
     ramp = as_ramp(e.args[0])
@@ -360,8 +370,8 @@ def _load(v: Vectors, e: Expr) -> Code:
         return v._splat(load(buffer, ramp[0]), lanes)
     pointer = v.pointer(buffer, e.args[0], lanes)
     if v.x.is_packed_half(buffer):
-        return Code(v.d.vector_half_load.format(lanes=lanes, pointer=pointer), ATOM, v._float(lanes))
-    template = v.aligned(buffer, e.args[0], lanes) or v.d.vector_load
+        return Code(v.d.half_load.format(lanes=lanes, pointer=pointer), ATOM, v._float(lanes))
+    template = v.aligned(buffer, e.args[0], lanes) or v.d.load
     text = template.format(lanes=lanes, pointer=pointer)
     if not buffer.dtype.is_bool:
         return Code(text, UNARY, buffer.dtype.with_lanes(lanes))
@@ -369,15 +379,15 @@ def _load(v: Vectors, e: Expr) -> Code:
     return replace(infix("!=", Code(text, UNARY, ctype), v.constant(0, ctype), f"int8x{lanes}"), mask=True)
 
 
-def _reinterpret(v: Vectors, e: Expr) -> Code:
+def _reinterpret(v: VectorExpressions, e: Expr) -> Code:
     halves = "float16" in (e.dtype.scalar, e.args[0].dtype.scalar)
-    if v.d.vector_lane or (halves and not v.x.native_half):
+    if v.d.lane or (halves and not v.x.native_half):
         raise NotVector
     return v.bits(v.operands(e)[0], e.dtype)
 
 
-def _math(v: Vectors, e: Expr) -> Code:
-    if e.op == "ldexp" and v.d.vector_lane:
+def _math(v: VectorExpressions, e: Expr) -> Code:
+    if e.op == "ldexp" and v.d.lane:
         raise NotVector  # a function for each lane takes operands of one type
     if e.op == "nextafter" and e.dtype.scalar == "float16" and not v.x.native_half:
         raise NotVector
@@ -393,14 +403,14 @@ def _has_load(e: Expr) -> bool:
 
 
 _MATH = [op for op, info in OPS.items() if info.kind == "math"]
-_VECTOR: dict[str, Callable[[Vectors, Expr], Code]] = {
+_VECTOR: dict[str, Callable[[VectorExpressions, Expr], Code]] = {
     **dict.fromkeys(("add", "sub", "mul", "div"), _arithmetic),
     **dict.fromkeys(("truncdiv", "truncmod", "floordiv", "floormod"), _division),
     **dict.fromkeys(("min", "max"), _min_max),
     "neg": _neg,
     "abs": _abs,
     **dict.fromkeys(("bitand", "bitor", "bitxor"), _bitwise),
-    **dict.fromkeys(("bitnot", "shl"), Vectors.wrapped),
+    **dict.fromkeys(("bitnot", "shl"), VectorExpressions.wrapped),
     "shr": _shr,
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _compare),
     **dict.fromkeys(("and", "or"), _logic),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from autosched.codegen.dialects import C_KEYWORDS, HELPER_NAMES, Dialect
+from autosched.codegen.dialects import C_KEYWORDS, HELPER_NAMES, Dialect, Half, Kernels, Vectors
 from autosched.ir.expr import OPS
 
 __all__ = ["CUDA"]
@@ -140,24 +140,25 @@ _PATTERN = (
 
 CUDA = Dialect(
     name="cuda",
-    contract="",
     strict="// Compile with --fmad=false: a*b+c rounds twice.",
     preamble=_PREAMBLE,
-    float64_preamble="",
-    float16_preamble="",
-    packed_half_preamble=_HALF_PREAMBLE,
-    kernel='extern "C" __global__',
-    block_attribute="__launch_bounds__({x} * {y} * {z})",
+    half=Half(
+        load="load_half({pointer})",
+        store="store_half({x}, {pointer})",
+        preamble=_HALF_PREAMBLE,
+    ),
+    kernels=Kernels(
+        qualifier='extern "C" __global__',
+        block_attribute="__launch_bounds__({x} * {y} * {z})",
+        barriers={"shared": "__syncthreads()", "global": "__syncthreads()"},
+        thread_index={f"{level}Idx.{axis}": f"{level}Idx.{axis}" for level in ("block", "thread") for axis in "xyz"},
+        shared_scope="__shared__",
+        shared_parameter="const index_t {name}_at",
+        shared_declaration="{type}* const {name} = ({type}*)(dynamic_shared + {name}_at);",
+        shared_preamble="extern __shared__ __align__(16) unsigned char dynamic_shared[];",
+    ),
     function="static __device__ __forceinline__",
-    global_scope="",
-    shared_scope="__shared__",
-    private_scope="",
     restrict="__restrict__",
-    shared_parameter="const index_t {name}_at",
-    shared_declaration="{type}* const {name} = ({type}*)(dynamic_shared + {name}_at);",
-    shared_preamble="extern __shared__ __align__(16) unsigned char dynamic_shared[];",
-    barriers={"shared": "__syncthreads()", "global": "__syncthreads()"},
-    thread_index={f"{level}Idx.{axis}": f"{level}Idx.{axis}" for level in ("block", "thread") for axis in "xyz"},
     types=_TYPES,
     storage={"bool": "uint8"},
     suffixes={"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"},
@@ -167,23 +168,23 @@ CUDA = Dialect(
     popcount="__popcll",
     clz="__clzll({x}) - (64 - {bits})",
     saturate="a != a ? 0 : a <= {low} ? {low} : a >= {end} ? {high} : ({type})a",
-    half_load="load_half({pointer})",
-    half_store="store_half({x}, {pointer})",
-    lanes=(2, 3, 4, 8, 16),
-    vector_type="vec<{type}, {lanes}>",
-    vector_load="load_vector<{lanes}>({pointer})",
-    vector_store="store_vector({x}, {pointer})",
-    vector_aligned="*({type}*)({pointer})",
-    alignment_attribute=" __attribute__((aligned({bytes})))",
-    widest_access=16,
-    vector_half_load="load_half_vector<{lanes}, vec<float, {lanes}>>({pointer})",
-    vector_half_store="store_half_vector<{lanes}>({x}, {pointer})",
-    vector_splat="{type}({x})",
-    vector_convert="convert<{type}>({x})",
-    vector_bits="convert<{type}>({x})",
-    vector_choose="choose({c}, {a}, {b})",
-    vector_lane="{x}.s[{i}]",
-    vector_preamble=_VECTOR_PREAMBLE,
+    vectors=Vectors(
+        lanes=(2, 3, 4, 8, 16),
+        type="vec<{type}, {lanes}>",
+        load="load_vector<{lanes}>({pointer})",
+        store="store_vector({x}, {pointer})",
+        aligned="*({type}*)({pointer})",
+        alignment_attribute=" __attribute__((aligned({bytes})))",
+        widest_access=16,
+        half_load="load_half_vector<{lanes}, vec<float, {lanes}>>({pointer})",
+        half_store="store_half_vector<{lanes}>({x}, {pointer})",
+        splat="{type}({x})",
+        convert="convert<{type}>({x})",
+        bits="convert<{type}>({x})",
+        choose="choose({c}, {a}, {b})",
+        lane="{x}.s[{i}]",
+        preamble=_VECTOR_PREAMBLE,
+    ),
     reserved=frozenset(
         word + suffix
         for words, suffixes in (

@@ -11,47 +11,83 @@ address of the first element, `{lanes}` a lane count.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS
 
-__all__ = ["C_KEYWORDS", "HELPER_NAMES", "OPENCL", "Dialect"]
+__all__ = ["C_KEYWORDS", "HELPER_NAMES", "OPENCL", "Dialect", "Half", "Kernels", "Vectors"]
 
 #: a name that is called, or defined with parameters
 _CALLED = re.compile(r"\b[A-Za-z_]\w*(?=\()")
 
 
 @dataclass(frozen=True)
+class Kernels:
+    """What a language of kernels has: threads, and memory that a work-group shares."""
+
+    qualifier: str
+    block_attribute: str  #: `{x}`, `{y}`, `{z}`: the constant size of a work-group
+    #: barrier by scope, and the index of a work-item by thread tag
+    barriers: dict[str, str]
+    thread_index: dict[str, str]
+    shared_scope: str
+    #: shared memory of a symbolic size: the kernel's parameter {name}, and the declaration that it needs besides;
+    #: and what the file needs
+    shared_parameter: str
+    shared_declaration: str = ""
+    shared_preamble: str = ""
+
+
+@dataclass(frozen=True)
+class Half:
+    """Half precision without native support: kept as 16 bits, computed in float."""
+
+    load: str
+    store: str
+    preamble: str = ""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Types of several lanes."""
+
+    lanes: tuple[int, ...]
+    type: str
+    load: str
+    store: str
+    #: where the address is a multiple of the vector's width, which the attribute gives an array
+    aligned: str  #: the vector at {pointer} in memory qualified {scope}, to read or assign
+    alignment_attribute: str
+    widest_access: int  #: bytes of the widest such vector; memory of arguments begins at a multiple of it
+    half_load: str
+    half_store: str
+    splat: str
+    convert: str
+    bits: str
+    choose: str = ""  #: lane by lane {a} where the mask {c} is set, {b} elsewhere; empty: C's conditional does that
+    lane: str = ""  #: lane {i} of {x}, for a language whose functions take scalars only; empty: they take vectors
+    preamble: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dialect:
     """One language of the C family."""
 
     name: str
-    #: lines at the top of every source: whether a*b+c may round once; then the same for all; then what else
-    #: doubles and native halves need
-    contract: str
+    #: lines at the top of every source: whether a*b+c may round once, then the same where it may not; what all need,
+    #: and what else doubles and native halves do
+    contract: str = ""
     strict: str
-    preamble: str
-    float64_preamble: str
-    float16_preamble: str
-    packed_half_preamble: str  #: for halves that are computed in float
-    #: kernels and helper functions
-    kernel: str
-    block_attribute: str  #: `{x}`, `{y}`, `{z}`: the constant size of a work-group
-    function: str
-    #: memory: qualifiers of the scopes, and of a pointer that nothing else aliases
-    global_scope: str
-    shared_scope: str
-    private_scope: str
+    preamble: str = ""
+    float64_preamble: str = ""
+    float16_preamble: str = ""
+    function: str  #: qualifiers of a helper function
+    #: qualifiers of memory, and of a pointer that nothing else aliases
+    global_scope: str = ""
+    private_scope: str = ""
     restrict: str
-    #: shared memory of a symbolic size: the kernel's parameter {name}, and the declaration that it needs besides;
-    #: and what the file needs
-    shared_parameter: str
-    shared_declaration: str
-    shared_preamble: str
-    #: threads: barrier by scope, and the index of a work-item by thread tag
-    barriers: dict[str, str]
-    thread_index: dict[str, str]
     #: scalar types in registers; `storage` overrides how a type lies in memory
     types: dict[str, str]
     storage: dict[str, str]
@@ -66,26 +102,9 @@ class Dialect:
     #: the float `a` to integer, cut off at the ends {low} and {high} of the type, NaN to 0; {end} is the float
     #: high + 1, and {x} is `a` with 0 for NaN
     saturate: str
-    #: half precision without native support: kept as 16 bits, computed in float
-    half_load: str
-    half_store: str
-    #: vectors; `lanes` empty means that the language has none
-    lanes: tuple[int, ...]
-    vector_type: str
-    vector_load: str
-    vector_store: str
-    #: where the address is a multiple of the vector's width, which this attribute gives an array
-    vector_aligned: str  #: the vector at {pointer} in memory qualified {scope}, to read or assign
-    alignment_attribute: str
-    widest_access: int  #: bytes of the widest such vector; memory of arguments begins at a multiple of it
-    vector_half_load: str
-    vector_half_store: str
-    vector_splat: str
-    vector_convert: str
-    vector_bits: str
-    vector_choose: str  #: lane by lane {a} where the mask {c} is set, {b} elsewhere; empty: C's conditional does that
-    vector_lane: str  #: lane {i} of {x}, for a language whose functions take scalars only; empty: they take vectors
-    vector_preamble: str
+    half: Half
+    kernels: Kernels | None = None
+    vectors: Vectors | None = None
     #: names a loop or buffer must not take: words of the language, and what the emitter calls
     reserved: frozenset[str]
     reserved_pattern: re.Pattern[str]
@@ -96,24 +115,24 @@ class Dialect:
 
     def __post_init__(self) -> None:
         """Whatever the dialect's own text calls or defines is reserved, so that no field can forget to say so."""
-        object.__setattr__(self, "reserved", self.reserved | self._called())
-
-    def _called(self) -> frozenset[str]:
-        texts: list[str] = []
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, str):
-                texts.append(value)
-            elif isinstance(value, dict):
-                texts += value.values()
-        texts += [f"{name}(" for name in self.math.values()]
+        texts = [*_texts(self), *(f"{name}(" for name in self.math.values())]
         texts += [f"{name}( {text}" for name, text in self.definitions]
-        return frozenset(name for text in texts for name in _CALLED.findall(text))
+        called = {name for text in texts for name in _CALLED.findall(text)}
+        object.__setattr__(self, "reserved", self.reserved | called)
+
+    @property
+    def of_kernels(self) -> Kernels:
+        """What it has as a language of kernels, which it must be."""
+        assert self.kernels is not None, self.name
+        return self.kernels
 
     def type_name(self, of: DType) -> str:
         """The type of a value in a register."""
         base = self.types[of.scalar]
-        return base if of.lanes == 1 else self.vector_type.format(type=base, lanes=of.lanes)
+        if of.lanes == 1:
+            return base
+        assert self.vectors is not None
+        return self.vectors.type.format(type=base, lanes=of.lanes)
 
     def storage_name(self, of: DType) -> str:
         """The type of an element in memory."""
@@ -130,6 +149,17 @@ class Dialect:
 
     def is_reserved(self, name: str) -> bool:
         return name in self.reserved or self.reserved_pattern.fullmatch(name) is not None
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts of a dialect, of what is in it and in that."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value.values()
+    elif is_dataclass(value):
+        for f in fields(value):
+            yield from _texts(getattr(value, f.name))
 
 
 #: operators that are macros in C: one name for every width
@@ -179,29 +209,28 @@ OPENCL = Dialect(
     name="opencl",
     contract="#pragma OPENCL FP_CONTRACT ON",
     strict="#pragma OPENCL FP_CONTRACT OFF",
-    preamble="",
     float64_preamble="#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
     float16_preamble="#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
-    packed_half_preamble="",
-    kernel="__kernel",
-    block_attribute="__attribute__((reqd_work_group_size({x}, {y}, {z})))",
+    half=Half(load="vload_half(0, {pointer})", store="vstore_half_rte({x}, 0, {pointer})"),
+    kernels=Kernels(
+        qualifier="__kernel",
+        block_attribute="__attribute__((reqd_work_group_size({x}, {y}, {z})))",
+        barriers={
+            "shared": "barrier(CLK_LOCAL_MEM_FENCE)",
+            "global": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
+        },
+        thread_index={
+            f"{level}Idx.{axis}": f"{function}({number})"
+            for level, function in (("block", "get_group_id"), ("thread", "get_local_id"))
+            for number, axis in enumerate("xyz")
+        },
+        shared_scope="__local",
+        shared_parameter="__local {type}* restrict {name}",
+    ),
     function="static inline",
     global_scope="__global",
-    shared_scope="__local",
     private_scope="__private",
     restrict="restrict",
-    shared_parameter="__local {type}* restrict {name}",
-    shared_declaration="",
-    shared_preamble="",
-    barriers={
-        "shared": "barrier(CLK_LOCAL_MEM_FENCE)",
-        "global": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
-    },
-    thread_index={
-        f"{level}Idx.{axis}": f"{function}({number})"
-        for level, function in (("block", "get_group_id"), ("thread", "get_local_id"))
-        for number, axis in enumerate("xyz")
-    },
     types=_OPENCL_TYPES,
     storage={"bool": "uchar"},  # a kernel argument must not point to bool
     suffixes={"int64": "l", "uint32": "u", "uint64": "ul", "float16": "h", "float32": "f"},
@@ -211,23 +240,20 @@ OPENCL = Dialect(
     popcount="popcount",
     clz="clz({x})",
     saturate="convert_{type}_sat({x})",
-    half_load="vload_half(0, {pointer})",
-    half_store="vstore_half_rte({x}, 0, {pointer})",
-    lanes=(2, 3, 4, 8, 16),
-    vector_type="{type}{lanes}",
-    vector_load="vload{lanes}(0, {pointer})",
-    vector_store="vstore{lanes}({x}, 0, {pointer})",
-    vector_aligned="*({scope} {type}*)({pointer})",
-    alignment_attribute=" __attribute__((aligned({bytes})))",
-    widest_access=128,  # CL_DEVICE_MEM_BASE_ADDR_ALIGN is that of long16 at least
-    vector_half_load="vload_half{lanes}(0, {pointer})",
-    vector_half_store="vstore_half{lanes}_rte({x}, 0, {pointer})",
-    vector_splat="({type})({x})",
-    vector_convert="convert_{type}({x})",
-    vector_bits="as_{type}({x})",
-    vector_choose="",
-    vector_lane="",
-    vector_preamble="",
+    vectors=Vectors(
+        lanes=(2, 3, 4, 8, 16),
+        type="{type}{lanes}",
+        load="vload{lanes}(0, {pointer})",
+        store="vstore{lanes}({x}, 0, {pointer})",
+        aligned="*({scope} {type}*)({pointer})",
+        alignment_attribute=" __attribute__((aligned({bytes})))",
+        widest_access=128,  # CL_DEVICE_MEM_BASE_ADDR_ALIGN is that of long16 at least
+        half_load="vload_half{lanes}(0, {pointer})",
+        half_store="vstore_half{lanes}_rte({x}, 0, {pointer})",
+        splat="({type})({x})",
+        convert="convert_{type}({x})",
+        bits="as_{type}({x})",
+    ),
     reserved=frozenset(
         [*C_KEYWORDS.split(), *_OPENCL_KEYWORDS.split(), *_OPENCL_TYPES.values(), *_OPENCL_MATH.values()]
     ),
