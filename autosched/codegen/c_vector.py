@@ -90,9 +90,8 @@ class VectorExpressions:
         if buffer.scope == "shared" and any(d.op != "const" for d in buffer.shape):
             return ""  # an argument of the kernel: the host says where it lies
         of = dtype("uint8" if buffer.dtype.is_bool else buffer.dtype).with_lanes(lanes)
-        scope = {"local": "", "shared": self.dialect.of_kernels.shared_scope}.get(
-            buffer.scope, self.dialect.global_scope
-        )
+        scopes = {"local": "", "shared": self.dialect.of_kernels.shared_scope}
+        scope = scopes.get(buffer.scope, self.dialect.global_scope)
         qualified = self.d.aligned.replace("{scope} ", f"{scope} " if scope else "")
         return qualified.replace("{type}", self.dialect.type_name(of))
 

@@ -118,7 +118,7 @@ def packed_call(w: Writer, e: Expr, args: Sequence[Value | tuple[str, Expr, Sequ
     kind = _FLOAT64 if e.dtype.is_float else INT64
     raw = w.fresh(f"load {memory_type(kind)}, ptr {memory}, align 8", kind)
     if e.dtype.is_bool:
-        return w.op(f"icmp ne {typed(raw)}, 0", BOOL)
+        return w.compare("ne", raw, 0)
     return convert(w, raw, e.dtype) if e.dtype.is_float or e.dtype.bits < 64 else Value(raw.ref, e.dtype)
 
 

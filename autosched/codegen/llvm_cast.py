@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from autosched.codegen.llvm_text import Value, Writer, constant, register_type
-from autosched.ir.dtype import BOOL, DType, dtype
+from autosched.codegen.llvm_text import Value, Writer, constant
+from autosched.ir.dtype import DType, dtype
 
 __all__ = ["convert", "extend"]
 
@@ -37,16 +37,12 @@ def convert(w: Writer, a: Value, to: DType) -> Value:
     if source.is_float and to.is_float:
         return _resize_float(w, a, to)
     if source.is_float:
-        return _float_to_bool(w, a, to) if to.is_bool else _float_to_int(w, a, to)
+        return w.compare("une", a, 0.0) if to.is_bool else _float_to_int(w, a, to)
     if to.is_float:
         return w.convert("sitofp" if source.kind == "int" else "uitofp", a, to)
     if to.is_bool:
-        return w.op(f"icmp ne {register_type(source)} {a.ref}, {constant(0, source).ref}", to)
+        return w.compare("ne", a, 0)
     return extend(w, a, to)
-
-
-def _float_to_bool(w: Writer, a: Value, to: DType) -> Value:
-    return w.op(f"fcmp une {register_type(a.dtype)} {a.ref}, {constant(0.0, a.dtype).ref}", to)
 
 
 def _resize_float(w: Writer, a: Value, to: DType) -> Value:
@@ -67,17 +63,14 @@ def _round_to_odd(w: Writer, a: Value) -> Value:
     float64 to float16, and the library function for it is not always there.
     """
     lanes = a.dtype.lanes
-    single, bits, truth = _FLOAT32.with_lanes(lanes), _INT32.with_lanes(lanes), BOOL.with_lanes(lanes)
+    single, bits = _FLOAT32.with_lanes(lanes), _INT32.with_lanes(lanes)
     near = w.convert("fptrunc", a, single)
     back = w.convert("fpext", near, a.dtype)
-    double = register_type(a.dtype)
-    inexact = w.op(f"fcmp one {double} {back.ref}, {a.ref}", truth)
-    above = w.op(
-        f"fcmp ogt {double} {w.intrinsic('fabs', a.dtype, [back]).ref}, {w.intrinsic('fabs', a.dtype, [a]).ref}", truth
-    )
+    inexact = w.compare("one", back, a)
+    above = w.compare("ogt", w.intrinsic("fabs", a.dtype, [back]), w.intrinsic("fabs", a.dtype, [a]))
     pattern = w.convert("bitcast", near, bits)
     toward_zero = w.binary("sub", pattern, w.convert("zext", above, bits))
-    odd = w.binary("or", toward_zero, constant(1, bits))
+    odd = w.binary("or", toward_zero, 1)
     return w.convert("bitcast", w.select(inexact, odd, pattern), single)
 
 
@@ -93,22 +86,19 @@ def _largest_below(limit: int, of: DType) -> float:
 def _float_to_int(w: Writer, a: Value, to: DType) -> Value:
     if a.dtype.bits == 16:
         a = w.convert("fpext", a, _FLOAT32.with_lanes(a.dtype.lanes))
-    kind, truth = register_type(a.dtype), BOOL.with_lanes(a.dtype.lanes)
     low, high = int(to.min), int(to.max)
     top = _largest_below(high, a.dtype)
     lower, upper = constant(float(low), a.dtype), constant(top, a.dtype)
     # each comparison is false for NaN, so a NaN becomes the lower bound: 0 when unsigned
-    clamped = w.select(w.op(f"fcmp ogt {kind} {a.ref}, {lower.ref}", truth), a, lower)
-    clamped = w.select(w.op(f"fcmp olt {kind} {clamped.ref}, {upper.ref}", truth), clamped, upper)
+    clamped = w.select(w.compare("ogt", a, lower), a, lower)
+    clamped = w.select(w.compare("olt", clamped, upper), clamped, upper)
     if to.bits < 32:  # vectors convert to 32 bits and then narrow
         wide = w.convert("fptosi", clamped, _INT32.with_lanes(to.lanes))
         result = w.convert("trunc", wide, to)
     else:
         result = w.convert("fptosi" if to.kind == "int" else "fptoui", clamped, to)
     if math.trunc(top) != high:
-        beyond = w.op(f"fcmp ogt {kind} {a.ref}, {upper.ref}", truth)
-        result = w.select(beyond, constant(high, to), result)
+        result = w.select(w.compare("ogt", a, upper), constant(high, to), result)
     if to.kind == "int":
-        nan = w.op(f"fcmp uno {kind} {a.ref}, {constant(0.0, a.dtype).ref}", truth)
-        result = w.select(nan, constant(0, to), result)
+        result = w.select(w.compare("uno", a, 0.0), constant(0, to), result)
     return result

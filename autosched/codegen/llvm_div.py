@@ -12,7 +12,7 @@ zero that the select was there to avoid. 64-bit lanes are divided one by one.
 
 from __future__ import annotations
 
-from autosched.codegen.llvm_text import Value, Writer, constant, register_type
+from autosched.codegen.llvm_text import Value, Writer, constant
 from autosched.ir.dtype import BOOL, DType, dtype
 
 __all__ = ["floor_div", "floor_mod", "trunc_div", "trunc_mod"]
@@ -34,7 +34,7 @@ def trunc_div(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> V
     else:
         size = w.binary("udiv", _magnitude(w, a), _at_least_one(w, _magnitude(w, b)))
         quotient = _with_sign(w, size, _sign(w, w.binary("xor", a, b)))
-    return w.select(_equals(w, b, 0), constant(0, a.dtype), quotient)
+    return w.select(w.compare("eq", b, 0), constant(0, a.dtype), quotient)
 
 
 def trunc_mod(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
@@ -47,7 +47,7 @@ def trunc_mod(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> V
         return w.binary("urem" if _unsigned(a, non_negative) else "srem", a, b)
     if a.dtype.lanes > 1:
         remainder = w.binary("sub", a, w.binary("mul", _vector_quotient(w, a, b, non_negative), b))
-        return w.select(_equals(w, b, 0), constant(0, a.dtype), remainder)
+        return w.select(w.compare("eq", b, 0), constant(0, a.dtype), remainder)
     w.divisions += 1
     if _unsigned(a, non_negative):  # x % 1 is the 0 that x % 0 shall be
         return w.binary("urem", a, _at_least_one(w, b))
@@ -73,7 +73,7 @@ def floor_mod(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> V
     if a.dtype.is_float:
         return _float_floor_mod(w, a, b)
     if b.const is not None and b.const > 0 and not int(b.const) & (int(b.const) - 1):
-        return w.binary("and", a, constant(b.const - 1, a.dtype))
+        return w.binary("and", a, b.const - 1)
     remainder = trunc_mod(w, a, b, non_negative=non_negative)
     if b.const == 0 or _unsigned(a, non_negative):
         return remainder
@@ -89,14 +89,6 @@ def _unsigned(a: Value, non_negative: bool) -> bool:
     return non_negative or a.dtype.kind != "int"
 
 
-def _bool_like(of: DType) -> DType:
-    return BOOL.with_lanes(of.lanes)
-
-
-def _equals(w: Writer, a: Value, value: int) -> Value:
-    return w.op(f"icmp eq {register_type(a.dtype)} {a.ref}, {constant(value, a.dtype).ref}", _bool_like(a.dtype))
-
-
 def _at_least_one(w: Writer, b: Value) -> Value:
     return w.intrinsic("umax", b.dtype, [b, constant(1, b.dtype)])
 
@@ -108,7 +100,7 @@ def _magnitude(w: Writer, a: Value) -> Value:
 
 def _sign(w: Writer, a: Value) -> Value:
     """All ones where `a` is negative, else 0."""
-    return w.binary("ashr", a, constant(a.dtype.bits - 1, a.dtype))
+    return w.binary("ashr", a, a.dtype.bits - 1)
 
 
 def _with_sign(w: Writer, size: Value, sign: Value) -> Value:
@@ -127,7 +119,7 @@ def _floor_div_by_positive(w: Writer, a: Value, b: Value) -> Value:
     """An arithmetic shift, or floor(a / b) = ~(~a / b) for a < 0, where both quotients are unsigned."""
     divisor = int(b.const or 1)
     if not divisor & (divisor - 1):
-        return w.binary("ashr", a, constant(divisor.bit_length() - 1, a.dtype)) if divisor > 1 else a
+        return w.binary("ashr", a, divisor.bit_length() - 1) if divisor > 1 else a
     sign = _sign(w, a)
     return w.binary("xor", w.binary("udiv", w.binary("xor", a, sign), b), sign)
 
@@ -140,12 +132,12 @@ def _vector_quotient(w: Writer, a: Value, b: Value, non_negative: bool) -> Value
     signed = not _unsigned(a, non_negative)
     wide = (_FLOAT32 if of.bits <= 16 else _FLOAT64).with_lanes(of.lanes)
     x, y = (w.convert("sitofp" if signed else "uitofp", v, wide) for v in (a, b))
-    ratio = w.select(_equals(w, b, 0), constant(0.0, wide), w.binary("fdiv", x, y))
+    ratio = w.select(w.compare("eq", b, 0), constant(0.0, wide), w.binary("fdiv", x, y))
     if of.bits < 32:
         return w.convert("trunc", w.convert("fptosi", ratio, _INT32.with_lanes(of.lanes)), of)
     if not signed:
         return w.convert("fptoui", ratio, of)
-    beyond = _compare(w, "oge", ratio, constant(2.0**31, wide))  # INT_MIN / -1
+    beyond = w.compare("oge", ratio, constant(2.0**31, wide))  # INT_MIN / -1
     return w.convert("fptosi", w.select(beyond, constant(-(2.0**31), wide), ratio), of)
 
 
@@ -154,22 +146,13 @@ def _needs_step(w: Writer, remainder: Value, b: Value) -> Value:
 
     A zero divisor leaves quotient 0 and remainder `a`; it must not step.
     """
-    kind = register_type(b.dtype)
-    nonzero = w.op(f"icmp ne {kind} {remainder.ref}, {constant(0, b.dtype).ref}", _bool_like(b.dtype))
-    signs = w.binary("xor", remainder, b)
-    differ = w.op(f"icmp slt {kind} {signs.ref}, {constant(0, b.dtype).ref}", _bool_like(b.dtype))
+    nonzero = w.compare("ne", remainder, 0)
+    differ = w.compare("slt", w.binary("xor", remainder, b), 0)
     step = w.binary("and", nonzero, differ)
-    if b.const is not None:
-        return step
-    divides = w.op(f"icmp ne {kind} {b.ref}, {constant(0, b.dtype).ref}", _bool_like(b.dtype))
-    return w.binary("and", step, divides)
+    return step if b.const is not None else w.binary("and", step, w.compare("ne", b, 0))
 
 
 # -- floats: NumPy's npy_divmod -------------------------------------------------------------------
-
-
-def _compare(w: Writer, predicate: str, a: Value, b: Value) -> Value:
-    return w.op(f"fcmp {predicate} {register_type(a.dtype)} {a.ref}, {b.ref}", _bool_like(a.dtype))
 
 
 def _widened(w: Writer, a: Value) -> Value:
@@ -189,8 +172,8 @@ def _signed_remainder(w: Writer, a: Value, b: Value) -> tuple[Value, Value, Valu
     """NumPy's remainder for b != 0, whether it was moved by `b`, and the plain C remainder."""
     zero = constant(0.0, a.dtype)
     plain = w.binary("frem", a, b)
-    nonzero = _compare(w, "une", plain, zero)
-    below = w.binary("xor", _compare(w, "olt", b, zero), _compare(w, "olt", plain, zero))
+    nonzero = w.compare("une", plain, zero)
+    below = w.binary("xor", w.compare("olt", b, zero), w.compare("olt", plain, zero))
     moved = w.binary("and", nonzero, below)
     signed_zero = w.intrinsic("copysign", a.dtype, [zero, b])
     fixed = w.select(moved, w.binary("fadd", plain, b), w.select(nonzero, plain, signed_zero))
@@ -200,7 +183,7 @@ def _signed_remainder(w: Writer, a: Value, b: Value) -> tuple[Value, Value, Valu
 def _float_floor_mod(w: Writer, a: Value, b: Value) -> Value:
     x, y = _widened(w, a), _widened(w, b)
     fixed, _, plain = _signed_remainder(w, x, y)
-    by_zero = _compare(w, "oeq", y, constant(0.0, y.dtype))
+    by_zero = w.compare("oeq", y, 0.0)
     return _narrowed(w, w.select(by_zero, plain, fixed), a.dtype)
 
 
@@ -212,8 +195,8 @@ def _float_floor_div(w: Writer, a: Value, b: Value) -> Value:
     quotient = w.select(moved, w.binary("fsub", quotient, constant(1.0, x.dtype)), quotient)
     ratio = w.binary("fdiv", x, y)
     floor = w.intrinsic("floor", x.dtype, [quotient])
-    excess = _compare(w, "ogt", w.binary("fsub", quotient, floor), constant(0.5, x.dtype))
+    excess = w.compare("ogt", w.binary("fsub", quotient, floor), constant(0.5, x.dtype))
     rounded = w.select(excess, w.binary("fadd", floor, constant(1.0, x.dtype)), floor)
     signed_zero = w.intrinsic("copysign", x.dtype, [zero, ratio])
-    result = w.select(_compare(w, "une", quotient, zero), rounded, signed_zero)
-    return _narrowed(w, w.select(_compare(w, "oeq", y, zero), ratio, result), a.dtype)
+    result = w.select(w.compare("une", quotient, zero), rounded, signed_zero)
+    return _narrowed(w, w.select(w.compare("oeq", y, zero), ratio, result), a.dtype)

@@ -244,7 +244,7 @@ class Expressions:
             return self._branch(holds, e, then, otherwise)
         with self.masked(holds):
             a = self.value(then)
-        inverse = self.w.binary("xor", holds, constant(1, holds.dtype))
+        inverse = self.w.binary("xor", holds, 1)
         with self.masked(inverse):
             b = self.value(otherwise)
         return self.w.select(holds, a, b)

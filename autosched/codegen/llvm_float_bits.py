@@ -6,15 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autosched.codegen.llvm_text import Value, Writer, constant, register_type
-from autosched.ir.dtype import BOOL, DType, dtype
+from autosched.codegen.llvm_text import Value, Writer, constant
+from autosched.ir.dtype import DType, dtype
 
 __all__ = ["next_after", "scale_by_power"]
-
-
-def _compare(w: Writer, predicate: str, a: Value, b: Value) -> Value:
-    opcode = "fcmp" if a.dtype.is_float else "icmp"
-    return w.op(f"{opcode} {predicate} {register_type(a.dtype)} {a.ref}, {b.ref}", BOOL.with_lanes(a.dtype.lanes))
 
 
 def next_after(w: Writer, of: DType, args: Sequence[Value]) -> Value:
@@ -25,18 +20,14 @@ def next_after(w: Writer, of: DType, args: Sequence[Value]) -> Value:
     a, b = args
     ints = dtype(f"int{of.bits}").with_lanes(of.lanes)
     zero = constant(0.0, of)
-    outward = w.op(
-        f"xor {register_type(BOOL.with_lanes(of.lanes))} "
-        f"{_compare(w, 'ogt', b, a).ref}, {_compare(w, 'ogt', a, zero).ref}",
-        BOOL.with_lanes(of.lanes),
-    )
+    outward = w.binary("xor", w.compare("ogt", b, a), w.compare("ogt", a, zero))
     step = w.select(outward, constant(-1, ints), constant(1, ints))
     moved = w.convert("bitcast", w.binary("add", w.convert("bitcast", a, ints), step), of)
     sign = w.binary("and", w.convert("bitcast", b, ints), constant(-1 << (of.bits - 1), ints))
     smallest = w.convert("bitcast", w.binary("or", sign, constant(1, ints)), of)
-    result = w.select(_compare(w, "oeq", a, zero), smallest, moved)
-    result = w.select(_compare(w, "oeq", a, b), b, result)
-    return w.select(_compare(w, "uno", a, b), w.binary("fadd", a, b), result)
+    result = w.select(w.compare("oeq", a, zero), smallest, moved)
+    result = w.select(w.compare("oeq", a, b), b, result)
+    return w.select(w.compare("uno", a, b), w.binary("fadd", a, b), result)
 
 
 def scale_by_power(w: Writer, of: DType, args: Sequence[Value]) -> Value:
@@ -56,7 +47,7 @@ def scale_by_power(w: Writer, of: DType, args: Sequence[Value]) -> Value:
     n = w.intrinsic("smax", ints, [n, constant(bottom + 2 * down, ints)])
     n = w.intrinsic("smin", ints, [n, constant(3 * top, ints)])
     for _ in range(2):
-        high, low = _compare(w, "sgt", n, constant(top, ints)), _compare(w, "slt", n, constant(bottom, ints))
+        high, low = w.compare("sgt", n, constant(top, ints)), w.compare("slt", n, constant(bottom, ints))
         factor = w.select(low, constant(2.0**down, of), constant(1.0, of))
         x = w.binary("fmul", x, w.select(high, constant(2.0**top, of), factor))
         taken = w.select(low, constant(down, ints), constant(0, ints))

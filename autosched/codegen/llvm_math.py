@@ -104,7 +104,7 @@ class _Formula:
         return result
 
     def compare(self, predicate: str, a: Value, b: Value | float) -> Value:
-        return self.w.op(f"fcmp {predicate} {typed(a)}, {self._value(b).ref}", self.truth)
+        return self.w.compare(predicate, a, b)
 
     def select(self, condition: Value, a: Value | float, b: Value | float) -> Value:
         return self.w.select(condition, self._value(a), self._value(b))

@@ -91,7 +91,7 @@ class Memory:
         """Any non-zero byte is true."""
         if not of.is_bool:
             return raw
-        return self.w.op(f"icmp ne {typed(raw)}, {constant(0, raw.dtype).ref}", of)
+        return self.w.compare("ne", raw, 0)
 
     def load_line(self, buffer: Buffer, base: Value, stride: int, lanes: int, mask: Value | None) -> Value:
         """Lanes at base, base + stride, ...; all elements between the first and the last are in bounds."""

@@ -7,13 +7,14 @@ operators that decide *whether* something is evaluated, or that name memory or v
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from autosched.codegen.llvm_cast import convert
 from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
 from autosched.codegen.llvm_float_bits import next_after, scale_by_power
 from autosched.codegen.llvm_math import by_lanes, call, inlined
-from autosched.codegen.llvm_text import Value, Writer, constant, register_type, typed
+from autosched.codegen.llvm_text import Value, Writer, constant, typed
 from autosched.ir.dtype import BOOL, DType, dtype
 
 __all__ = ["LLVM_OPS", "STRUCTURAL", "Row"]
@@ -26,10 +27,6 @@ STRUCTURAL = frozenset(
 )
 
 _FLOAT32 = dtype("float32")
-
-
-def _bool_of(of: DType) -> DType:
-    return BOOL.with_lanes(of.lanes)
 
 
 # -- arithmetic -----------------------------------------------------------------------------------
@@ -58,7 +55,7 @@ def _extreme(name: str, on_bool: str, ordered: str) -> Row:
         if b.const is not None:
             a, b = b, a
         if a.const is not None and a.const == a.const:  # only one may be NaN: one instruction
-            return w.select(w.op(f"fcmp {ordered} {register_type(of)} {a.ref}, {b.ref}", _bool_of(of)), a, b)
+            return w.select(w.compare(ordered, a, b), a, b)
         return w.intrinsic(f"{name}imum", of, args, flags="nsz")
 
     return row
@@ -91,8 +88,7 @@ def _bitnot(w: Writer, of: DType, args: Sequence[Value]) -> Value:
 
 def _in_width(w: Writer, amount: Value) -> Value:
     """Whether a shift amount is below the width; a negative one is not."""
-    bits = constant(amount.dtype.bits, amount.dtype)
-    return w.op(f"icmp ult {register_type(amount.dtype)} {amount.ref}, {bits.ref}", _bool_of(amount.dtype))
+    return w.compare("ult", amount, amount.dtype.bits)
 
 
 def _shl(w: Writer, of: DType, args: Sequence[Value]) -> Value:
@@ -128,12 +124,8 @@ def _reinterpret(w: Writer, of: DType, args: Sequence[Value]) -> Value:
 
 def _compare(signed: str, unsigned: str, on_float: str) -> Row:
     def row(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-        a, b = args
-        if a.dtype.is_float:
-            opcode = f"fcmp {on_float}"
-        else:
-            opcode = f"icmp {signed if a.dtype.kind == 'int' else unsigned}"
-        return w.op(f"{opcode} {register_type(a.dtype)} {a.ref}, {b.ref}", of)
+        kind = args[0].dtype.kind
+        return w.compare(on_float if kind == "float" else signed if kind == "int" else unsigned, *args)
 
     return row
 
@@ -142,15 +134,9 @@ def _classify(predicate: str) -> Row:
     """Compare |x| with infinity."""
 
     def row(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-        x = w.intrinsic("fabs", args[0].dtype, args)
-        infinity = constant(float("inf"), x.dtype)
-        return w.op(f"fcmp {predicate} {register_type(x.dtype)} {x.ref}, {infinity.ref}", of)
+        return w.compare(predicate, w.intrinsic("fabs", args[0].dtype, args), math.inf)
 
     return row
-
-
-def _isnan(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-    return w.op(f"fcmp uno {register_type(args[0].dtype)} {args[0].ref}, {args[0].ref}", of)
 
 
 # -- math -----------------------------------------------------------------------------------------
@@ -209,8 +195,7 @@ def _sigmoid(w: Writer, of: DType, args: Sequence[Value]) -> Value:
     x = args[0]
     one = constant(1.0, of)
     small = _EXP(w, of, [w.op(f"fneg {typed(w.intrinsic('fabs', of, [x]))}", of)])
-    negative = w.op(f"fcmp olt {register_type(of)} {x.ref}, {constant(0.0, of).ref}", _bool_of(of))
-    return w.binary("fdiv", w.select(negative, small, one), w.binary("fadd", one, small))
+    return w.binary("fdiv", w.select(w.compare("olt", x, 0.0), small, one), w.binary("fadd", one, small))
 
 
 def _rsqrt(w: Writer, of: DType, args: Sequence[Value]) -> Value:
@@ -265,7 +250,7 @@ LLVM_OPS: dict[str, Row] = {
     "nearbyint": _intrinsic("roundeven"),
     "sigmoid": _in_single(_sigmoid),
     "rsqrt": _in_single(_rsqrt),
-    "isnan": _isnan,
+    "isnan": lambda w, of, args: w.compare("uno", args[0], args[0]),
     "isinf": _classify("oeq"),
     "isfinite": _classify("olt"),
     "fmod": _trunc_mod,

@@ -191,8 +191,8 @@ class _Program:
         workspace = w.fresh(f"getelementptr i8, ptr {outer.workspace}, i64 {used.ref}", INT64).ref
 
         alone, team, joined = (w.label(f"{loop.var.name}.{part}") for part in ("alone", "team", "joined"))
-        one_thread = w.op(f"icmp sle i64 {threads.ref}, 1", BOOL)
-        one_round = w.op(f"icmp sle i64 {extent.ref}, 1", BOOL)
+        one_thread = w.compare("sle", threads, 1)
+        one_round = w.compare("sle", extent, 1)
         w.branch(w.binary("or", one_thread, one_round).ref, alone, team)
         w.start(alone)
         with w.scope():

@@ -234,7 +234,7 @@ class Statements:
         if runs:
             w.jump(body)
         else:
-            enters = w.op(f"icmp slt i64 {begin.ref}, {end.ref}", BOOL)
+            enters = w.compare("slt", begin, end)
             w.branch(enters.ref, body, done)
         w.start(body)
         counter = Value(w.name(name), INT64)
@@ -323,7 +323,7 @@ class Statements:
         with self.exprs.masked(holds):
             self.emit(s.then, used)
         if s.otherwise is not None:
-            inverse = self.w.binary("xor", holds, constant(1, holds.dtype))
+            inverse = self.w.binary("xor", holds, 1)
             with self.exprs.masked(inverse):
                 self.emit(s.otherwise, used)
 

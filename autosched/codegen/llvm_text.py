@@ -19,7 +19,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from autosched.codegen.llvm_libm import VectorLibrary
-from autosched.ir.dtype import INT64, DType
+from autosched.ir.dtype import BOOL, INT64, DType
 
 __all__ = [
     "FEWEST_ABILITIES",
@@ -104,6 +104,10 @@ def constant(value: int | float, of: DType) -> Value:
     """A literal; in a vector type every lane holds it."""
     value = _wrapped(value, of.scalar)
     return Value(_constant_text(_literal(value, of.scalar), of), of, value)
+
+
+def _operand(x: Value | float, of: DType) -> Value:
+    return x if isinstance(x, Value) else constant(x, of)
 
 
 def identifier(name: str) -> str:
@@ -307,15 +311,21 @@ class Writer:
         body = "\n".join([*self._entry, *self._lines])
         self.module.add_function(f"{header} {{\nentry:\n{body}\n}}")
 
-    # -- what every emitter needs -------------------------------------------------------------
-    def binary(self, opcode: str, a: Value, b: Value) -> Value:
-        return self.op(f"{opcode} {register_type(a.dtype)} {a.ref}, {b.ref}", a.dtype)
+    # -- what every emitter needs: a number as the second operand stands for a constant -------
+    def binary(self, opcode: str, a: Value, b: Value | float) -> Value:
+        return self.op(f"{opcode} {typed(a)}, {_operand(b, a.dtype).ref}", a.dtype)
+
+    def compare(self, predicate: str, a: Value, b: Value | float) -> Value:
+        """`icmp` or `fcmp`, lane by lane, as the type of the operands has it."""
+        opcode = "fcmp" if a.dtype.is_float else "icmp"
+        text = f"{opcode} {predicate} {typed(a)}, {_operand(b, a.dtype).ref}"
+        return self.op(text, BOOL.with_lanes(a.dtype.lanes))
 
     def convert(self, opcode: str, a: Value, to: DType) -> Value:
         return self.op(f"{opcode} {typed(a)} to {register_type(to)}", to)
 
-    def select(self, condition: Value, a: Value, b: Value) -> Value:
-        return self.op(f"select {typed(condition)}, {typed(a)}, {typed(b)}", a.dtype)
+    def select(self, condition: Value, a: Value, b: Value | float) -> Value:
+        return self.op(f"select {typed(condition)}, {typed(a)}, {typed(_operand(b, a.dtype))}", a.dtype)
 
     def intrinsic(self, base: str, of: DType, args: Sequence[Value], suffix: str = "", flags: str = "") -> Value:
         """Call `llvm.base.suffix`; the suffix defaults to the first argument's type."""
