@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from autosched.codegen.c_lanes import as_ramp, lane_of
 from autosched.codegen.c_scalar import Expressions
-from autosched.codegen.c_temporaries import guarded_arguments, has_load, planned
+from autosched.codegen.c_temporaries import guarded_arguments, planned
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
 from autosched.codegen.c_vector import NotVector, VectorExpressions, array_alignment
+from autosched.codegen.lanes import as_ramp, lane_of
 from autosched.errors import BuildError
+from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import INT64, DType
 from autosched.ir.expr import (
     Expr,
@@ -128,7 +129,7 @@ class Statements:
         end = _end(s.start, s.extent)
         with self._expressions(s.start, end):
             start, stop = self.x.index(s.start), self.x.index(end)
-            if has_load(end):  # the body may change what the bound was read from
+            if touches_memory(end):  # the body may change what the bound was read from
                 name = self.names.declare(f"{s.var.name}_end")
                 self.line(f"const {INDEX} {name} = {stop.text};")
                 stop = Code(name, ATOM, INDEX)
@@ -387,7 +388,7 @@ def _certain(roots: Iterable[Expr]) -> list[Expr]:
         node, certain, done = stack.pop()
         if done:
             order.append(node)
-        elif node not in seen and (certain or not has_load(node)):
+        elif node not in seen and (certain or not touches_memory(node)):
             seen.add(node)
             stack.append((node, certain, True))
             guarded = set(guarded_arguments(node))

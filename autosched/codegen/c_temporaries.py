@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from autosched.ir.calls import is_opaque
 from autosched.ir.expr import Expr
 from autosched.ir.visit import post_order
 
-__all__ = ["guarded_arguments", "has_load", "planned"]
+__all__ = ["guarded_arguments", "planned"]
 
 #: Size of a part, in operators and operands, from which it is computed only once.
 SHARED_SIZE = 16
@@ -39,11 +38,6 @@ def planned(roots: Collection[Expr]) -> frozenset[Expr]:
             named.add(node)
             size[node] = depth[node] = 1
     return frozenset(named)
-
-
-def has_load(e: Expr) -> bool:
-    """Whether evaluating `e` reads memory or may have an effect: it must not happen behind a false condition."""
-    return is_opaque(e) or any(node.op == "load" for node in post_order(e))
 
 
 def guarded_arguments(e: Expr) -> tuple[Expr, ...]:

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from autosched.codegen.c_helpers import unsigned
-from autosched.codegen.c_lanes import as_ramp
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, SYMBOLS, UNARY, Code, infix, literal
 from autosched.codegen.dialects import Vectors
+from autosched.codegen.lanes import as_ramp
 from autosched.codegen.storage import constant_bytes
+from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, is_const, is_index
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Store, load
-from autosched.ir.visit import post_order
 
 __all__ = ["NotVector", "VectorExpressions"]
 
@@ -305,7 +305,7 @@ def _compare(v: VectorExpressions, e: Expr) -> Code:
 
 
 def _logic(v: VectorExpressions, e: Expr) -> Code:
-    if _has_load(e.args[1]):
+    if touches_memory(e.args[1]):
         raise NotVector  # the second side may be guarded by the first, lane by lane
     a, b = v.masks(*v.operands(e))
     return replace(infix("&" if e.op == "and" else "|", a, b, a.ctype), mask=True)
@@ -395,10 +395,6 @@ def _math(v: VectorExpressions, e: Expr) -> Code:
     name = v.x.helpers.math(e.op, of, len(args))
     text = f"{name}({', '.join(a.text for a in args)})"
     return Code(text, ATOM, f"int{of.bits}x{of.lanes}", mask=True) if e.dtype.is_bool else Code(text, ATOM, of)
-
-
-def _has_load(e: Expr) -> bool:
-    return any(node.op == "load" for node in post_order(e))
 
 
 _MATH = [op for op, info in OPS.items() if info.kind == "math"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from autosched.codegen.lanes import line_of, pattern_of
 from autosched.codegen.llvm_calls import call_outside, packed_call
 from autosched.codegen.llvm_cast import convert, extend
 from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
@@ -18,30 +19,17 @@ from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, register_type
 from autosched.errors import BuildError
+from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import BOOL, HANDLE, INT64, dtype
-from autosched.ir.expr import OPS, Expr, const, is_index, variables
+from autosched.ir.expr import Expr, const, is_index
 from autosched.ir.ranges import Ranges
-from autosched.ir.visit import post_order
 
-__all__ = ["Expressions", "has_load", "line_of"]
+__all__ = ["Expressions"]
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
 _RING = frozenset(("add", "sub", "mul", "neg"))
-_OF_MEMORY = frozenset(("load", "address", "view"))
 _COMPARE = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
-
-
-def has_load(e: Expr) -> bool:
-    """Whether evaluating `e` reads memory, or may have an effect."""
-    cache = e._cache
-    if cache is None:
-        cache = e._cache = {}
-    found = cache.get("load")
-    if found is None:
-        own = e.op in _OF_MEMORY or (e.op == "call" and not e.value.pure)
-        found = cache["load"] = own or any(has_load(a) for a in e.args)
-    return bool(found)
 
 
 class Expressions:
@@ -79,13 +67,9 @@ class Expressions:
             self._values.clear()
             self._indices.clear()
 
-    def begin_statement(self, *roots: Expr) -> None:
-        """Prepare for the expressions of the next statement: memory may have changed since the last."""
+    def begin_statement(self) -> None:
+        """Forget what was loaded: memory may have changed since the last statement."""
         self._loaded.clear()
-        asked = [r for r in roots if r._cache is None or "load" not in r._cache]
-        for node in post_order(asked) if asked else ():  # bottom-up, so that no question recurses deeply
-            is_index(node)
-            has_load(node)
 
     def remember_loaded(self, load: Expr, value: Value) -> None:
         """Let `load` be `value` until the statement ends."""
@@ -127,10 +111,10 @@ class Expressions:
         return e, "" if self._mask is None else self._mask.ref
 
     def _find(self, e: Expr) -> Value | None:
-        return self._loaded.get(self._key(e)) if has_load(e) else self._values.get(e)
+        return self._loaded.get(self._key(e)) if touches_memory(e) else self._values.get(e)
 
     def _remember(self, e: Expr, value: Value) -> None:
-        if has_load(e):
+        if touches_memory(e):
             self._loaded.remember(self._key(e), value)
         else:
             self._values.remember(e, value)
@@ -230,12 +214,12 @@ class Expressions:
     # -- choice -------------------------------------------------------------------------------
     def _shortcut(self, e: Expr, left: Expr, then: Expr, otherwise: Expr) -> Value:
         """`and` / `or`: the right side runs only if needed when it reads memory."""
-        if has_load(e.args[1]):
+        if touches_memory(e.args[1]):
             return self._choose(e, left, then, otherwise)
         return self.w.binary(e.op, self.value(e.args[0]), self.value(e.args[1]))
 
     def _choose(self, e: Expr, condition: Expr, then: Expr, otherwise: Expr) -> Value:
-        if not has_load(then) and not has_load(otherwise):
+        if not touches_memory(then) and not touches_memory(otherwise):
             return self.w.select(self.value(condition), self.value(then), self.value(otherwise))
         if condition.op == "broadcast":
             condition = condition.args[0]
@@ -401,66 +385,3 @@ class Expressions:
         if same_type and (e.op in _RING or exact):
             return LLVM_OPS[e.op](self.w, e.dtype, [self.value(a) for a in e.args])
         return extend(self.w, self.index(e), e.dtype)
-
-
-def line_of(e: Expr) -> tuple[Expr, int] | None:
-    """(base, constant stride) when the lanes of the vector index `e` are equally spaced.
-
-    A program that is in bounds never wraps an address, so 32-bit arithmetic that is not index
-    arithmetic may be taken apart as well.
-    """
-    found = _spacing(e)
-    if found is None or found[1].op != "const":
-        return None
-    return found[0], int(found[1].value)
-
-
-def pattern_of(e: Expr) -> tuple[Expr, list[int]] | None:
-    """(base, distance of each lane from it) when these are known numbers."""
-    if e.op == "add":
-        for base, rest in (e.args, e.args[::-1]):
-            if base.op == "broadcast":
-                distances = _numbers(rest)
-                return None if distances is None else (base.args[0], distances)
-    distances = _numbers(e)
-    return None if distances is None else (const(0, e.dtype.scalar), distances)
-
-
-def _numbers(e: Expr) -> list[int] | None:
-    """The lanes of a vector of integers that mentions no variables."""
-    lanes = e.dtype.lanes
-    if variables(e):
-        return None
-    if e.op == "const":
-        return [int(e.value)] * lanes
-    if e.op == "broadcast" and e.args[0].op == "const":
-        return [int(e.args[0].value)] * lanes
-    if e.op == "ramp" and all(a.op == "const" for a in e.args):
-        return [int(e.args[0].value) + i * int(e.args[1].value) for i in range(lanes)]
-    exact, args = OPS[e.op].exact, [_numbers(a) for a in e.args]
-    if exact is None or not is_index(e) or None in args:
-        return None
-    return [exact(*lane) for lane in zip(*args, strict=True)]
-
-
-def _spacing(e: Expr) -> tuple[Expr, Expr] | None:
-    """(base, stride) of a vector whose lanes are base, base + stride, ..."""
-    if e.op == "broadcast":
-        return e.args[0], const(0, e.args[0].dtype)
-    if e.op == "const":
-        return const(e.value, e.dtype.scalar), const(0, e.dtype.scalar)
-    if e.op == "ramp" and e.args[0].dtype.lanes == 1:
-        return e.args[0], e.args[1]
-    if e.dtype.bits < 32 or e.dtype.kind != "int" or e.op not in ("add", "sub", "mul"):
-        return None
-    left, right = _spacing(e.args[0]), _spacing(e.args[1])
-    if left is None or right is None:
-        return None
-    if e.op == "add":
-        return left[0] + right[0], left[1] + right[1]
-    if e.op == "sub":
-        return left[0] - right[0], left[1] - right[1]
-    for one, other in ((left, right), (right, left)):
-        if other[1].op == "const" and other[1].value == 0:
-            return one[0] * other[0], one[1] * other[0]
-    return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosched.codegen.llvm_expr import line_of
+from autosched.codegen.lanes import line_of
 from autosched.codegen.llvm_memory import WIDEST_STRIDE
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import Buffer, Stmt, Store

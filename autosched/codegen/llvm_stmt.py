@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from autosched.codegen.llvm_expr import Expressions, line_of
+from autosched.codegen.lanes import line_of
+from autosched.codegen.llvm_expr import Expressions
 from autosched.codegen.llvm_interleave import Interleaved, interleaved
 from autosched.codegen.llvm_memory import CACHE_LINE, MOSTLY_TRUE, Memory
 from autosched.codegen.llvm_storage import buffer_bytes, plus
@@ -83,7 +84,7 @@ class Statements:
             case Let():
                 self._let(s, used)
             case Evaluate():
-                self.exprs.begin_statement(s.value)
+                self.exprs.begin_statement()
                 self.exprs.value(s.value)
             case While():
                 self._while(s, used)
@@ -130,13 +131,13 @@ class Statements:
     # -- stores -------------------------------------------------------------------------------
     def _store_group(self, group: Interleaved, streaming: bool) -> None:
         e = self.exprs
-        e.begin_statement(group.base, *group.values)
+        e.begin_statement()
         values = [self.w.splat(e.value(v), group.lanes) for v in group.values]
         self.memory.store_interleaved(group.buffer, e.index(group.base), values, streaming)
 
     def _store_transposed(self, group: Transposed) -> None:
         e = self.exprs
-        e.begin_statement(*(x for s in group.stores for x in (s.indices[0], s.value)))
+        e.begin_statement()
         for c in group.columns:
             base = e.index(c.base)
             rows = [
@@ -151,7 +152,7 @@ class Statements:
     def _prefetch(self, s: Prefetch) -> None:
         """Once for each cache line that the lanes touch; what they gather from anywhere is left alone."""
         index = s.indices[0]
-        self.exprs.begin_statement(index)
+        self.exprs.begin_statement()
         line = (index, 0) if index.dtype.lanes == 1 else line_of(index)
         if line is not None:
             base, stride = line
@@ -167,14 +168,13 @@ class Statements:
                 asked="code generation",
                 legal="flatten the buffers first",
             )
-        index = s.indices[0]
         if s.value.dtype.scalar != s.buffer.dtype:
             raise BuildError(
                 f"a value of type {s.value.dtype} does not fit into {s.buffer.name}, which holds {s.buffer.dtype}",
                 asked="code generation",
                 legal=f"cast it to {s.buffer.dtype}",
             )
-        self.exprs.begin_statement(index, s.value)
+        self.exprs.begin_statement()
         self._store_value(s)
 
     def _store_value(self, s: Store) -> None:
@@ -203,7 +203,7 @@ class Statements:
 
     # -- control flow -------------------------------------------------------------------------
     def _for(self, s: For, used: Value) -> None:
-        self.exprs.begin_statement(s.start, s.extent)
+        self.exprs.begin_statement()
         self.ranges.widen(s.var, loop_range(self.ranges.of(s.start), self.ranges.of(s.extent)))
         # a mask belongs to this function: under one, the loop runs here
         if s.kind == "parallel" and self._launch is not None and self.exprs.mask is None:
@@ -280,7 +280,7 @@ class Statements:
         w.jump(test)
         w.start(test)
         with w.scope():
-            self.exprs.begin_statement(s.condition)
+            self.exprs.begin_statement()
             holds = self.exprs.value(s.condition)
             w.branch(holds.ref, body, done)
             w.start(body)
@@ -292,7 +292,7 @@ class Statements:
         condition = s.condition
         while condition.op == "likely":
             condition = condition.args[0]
-        self.exprs.begin_statement(condition)
+        self.exprs.begin_statement()
         if condition.dtype.lanes > 1:
             self._masked_if(condition, s, used)
             return
@@ -335,7 +335,7 @@ class Statements:
                 legal=f"cast it to {s.var.dtype}",
             )
         e = self.exprs
-        e.begin_statement(s.value)
+        e.begin_statement()
         self.ranges.widen(s.var, self.ranges.of(s.value))
         exact = is_index(s.value) and not s.value.dtype.is_bool
         if exact and (s.value.dtype.lanes == 1 or not self.ranges.fits(s.value)):

@@ -68,7 +68,7 @@ def _rounded(w: Writer, a: Value, alignment: int) -> Value:
 def buffer_bytes(e: Expressions, buffer: Buffer) -> Value:
     """Bytes that `buffer` takes, rounded up; none for a negative length."""
     size = constant(buffer.dtype.bytes, INT64)
-    e.begin_statement(*buffer.shape)
+    e.begin_statement()
     for length in buffer.shape:
         count = e.index(length)
         if count.const is None:

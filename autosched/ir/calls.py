@@ -35,8 +35,8 @@ __all__ = [
     "call_packed",
     "call_pure_extern",
     "callee",
-    "has_effect",
     "is_opaque",
+    "touches_memory",
     "view_of",
 ]
 
@@ -175,14 +175,15 @@ def view_of(
     return make("view", HANDLE, (as_expr(offset), *lengths, *steps), buffer)
 
 
-def has_effect(e: Expr) -> bool:
-    """Whether evaluating `e` calls a function that may have effects."""
-    return _any(e, "effect", lambda n: n.op == "call" and not n.value.pure)
-
-
 def is_opaque(e: Expr) -> bool:
     """Whether evaluating `e` hands memory to a function, or calls one that may have effects."""
     return _any(e, "opaque", lambda n: n.op in ("address", "view") or (n.op == "call" and not n.value.pure))
+
+
+def touches_memory(e: Expr) -> bool:
+    """Whether evaluating `e` reads memory or may have an effect: it must not happen behind a false condition."""
+    found = None if e._cache is None else e._cache.get("memory")
+    return bool(_any(e, "memory", lambda n: n.op == "load" or is_opaque(n)) if found is None else found)
 
 
 def _any(root: Expr, key: str, asked: Any) -> bool:

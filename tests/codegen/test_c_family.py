@@ -9,11 +9,11 @@ import pytest
 
 from autosched.codegen.artifact import Artifact, Signature, evaluate_dim
 from autosched.codegen.c_family import compile_opencl, emit_kernels, emit_program
-from autosched.codegen.c_lanes import as_ramp
 from autosched.codegen.c_scalar import SCALAR
 from autosched.codegen.c_text import Names
 from autosched.codegen.dialects import OPENCL
 from autosched.codegen.index_range import IndexRanges
+from autosched.codegen.lanes import as_ramp
 from autosched.errors import BuildError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import (
@@ -379,6 +379,13 @@ def _python(op: str, args: list[int]) -> int:
     ufunc = OPS[op].numpy
     assert ufunc is not None
     return int(ufunc(*args))
+
+
+def test_a_vector_that_wraps_is_no_ramp() -> None:
+    """In 8 bits, 250 + (0, 1, ... 15) ends at 9: its lanes are not equally spaced."""
+    near = broadcast(const(250, "uint8"), 16)
+    steps = make("ramp", near.dtype, (const(0, "uint8"), const(1, "uint8")))
+    assert as_ramp(make("add", near.dtype, (near, steps))) is None
 
 
 @pytest.mark.parametrize("seed", range(20))
