@@ -36,6 +36,7 @@ from autosched.codegen.c_text import (
 )
 from autosched.codegen.dialects import Dialect
 from autosched.codegen.index_range import IndexRanges
+from autosched.codegen.legalize import HALF_EMULATED, HALF_NATIVE, legal
 from autosched.errors import BuildError
 from autosched.ir.dtype import INT32, DType, dtype
 from autosched.ir.expr import OPS, Expr, is_index
@@ -43,16 +44,6 @@ from autosched.ir.ranges import RULES, Interval, of_type
 from autosched.ir.stmt import Buffer
 
 __all__ = ["SCALAR", "Expressions"]
-
-#: operators on float16 whose result is a half already, whatever they were computed in
-_HALF_EXACT = frozenset(
-    [
-        *("const", "var", "load", "select", "if_then_else", "likely"),
-        *("min", "max", "neg", "abs", "floor", "ceil", "trunc", "round", "nearbyint"),
-        *("nextafter", "reinterpret"),
-    ]
-)
-
 
 #: C type -> the C types whose values it holds after C's conversions, for exact operands
 _HOLDS = {
@@ -76,12 +67,14 @@ class Expressions:
     ranges: IndexRanges
     native_half: bool = False
     helpers: Helpers = field(init=False)
+    in_float: frozenset[str] = field(init=False)  #: see `legalize`
     variables: dict[Expr, tuple[str, str]] = field(default_factory=dict)
     buffers: dict[Buffer, str] = field(default_factory=dict)
     temporaries: dict[Expr, Code] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.helpers = Helpers(self.dialect)
+        self.in_float = HALF_NATIVE if self.native_half else HALF_EMULATED
 
     # -- types --------------------------------------------------------------------------------
     def register(self, of: DType) -> DType:
@@ -101,13 +94,6 @@ class Expressions:
 
     def value(self, e: Expr) -> Code:
         """Text whose C value is the value of the scalar `e`."""
-        code = self.raw(e)
-        if e.dtype == "float16" and not self.native_half and e.op not in _HALF_EXACT and e not in self.temporaries:
-            return self.round_half(code)
-        return code
-
-    def raw(self, e: Expr) -> Code:
-        """Like `value`; an emulated float16 is not yet rounded to half precision."""
         found = self.temporaries.get(e)
         if found is not None:
             return self.cast(found, e.dtype) if found.ctype == INDEX else found
@@ -117,7 +103,13 @@ class Expressions:
             return replace(code, ctype="int32", range=TRUTH) if e.dtype.is_bool else self.cast(code, e.dtype)
         if e.op in RING and e.dtype.is_integer:
             return self.exact(self.ring(e), e.dtype)
-        return SCALAR[e.op](self, e)
+        plain = legal(e, self.in_float)
+        return SCALAR[e.op](self, e) if plain is e else self.value(plain)
+
+    def unrounded(self, e: Expr) -> Expr:
+        """What a store of an emulated half, which rounds by itself, takes in place of `e`."""
+        plain = legal(e, self.in_float)
+        return plain.args[0] if plain.op == "cast" and e not in self.temporaries else e
 
     def ring(self, e: Expr) -> Code:
         """Text that equals the integer `e` modulo 2^bits of its type."""
@@ -199,9 +191,6 @@ class Expressions:
         if ctype not in (a.ctype, b.ctype):
             a, b = (self.cast(a, dtype(ctype)), b) if not is_literal(a) else (a, self.cast(b, dtype(ctype)))
         return a, b, ctype
-
-    def round_half(self, x: Code) -> Code:
-        return self.function(self.helpers.round_half(x.ctype), "float32", x)
 
     def function(self, name: str, ctype: str, *args: Code) -> Code:
         return Code(f"{name}({', '.join(a.text for a in args)})", ATOM, ctype)
@@ -341,17 +330,11 @@ def _neg(x: Expressions, e: Expr) -> Code:
 def _division(x: Expressions, e: Expr) -> Code:
     a, b = x.values(e)
     if e.dtype.is_float:
-        return _float_division(x, e, a, b)
+        return x.function(x.helpers.name(e.op, a.ctype), a.ctype, a, b)
     if b.range.low > 0 and (a.range.low >= 0 or e.op.startswith("trunc")):  # C's own division rounds to zero
         a, b, ctype = x.common(a, b, e.dtype)
         return infix("%" if e.op.endswith("mod") else "/", a, b, ctype, RULES[e.op](a.range, b.range))
     return x.helper(e.op, e.dtype, a, b)
-
-
-def _float_division(x: Expressions, e: Expr, a: Code, b: Code) -> Code:
-    if a.ctype == "float16":  # like NumPy: the quotient is rounded to half precision only in the end
-        return x.cast(x.function(x.helpers.name(e.op, "float32"), "float32", a, b), e.dtype)
-    return x.function(x.helpers.name(e.op, a.ctype), a.ctype, a, b)
 
 
 def _min_max(x: Expressions, e: Expr) -> Code:
@@ -423,11 +406,9 @@ def _cast(x: Expressions, e: Expr) -> Code:
     a = x.value(arg)
     if e.dtype.is_bool:
         return _is_nonzero(x, a, x.register(arg.dtype))
-    if x.register(e.dtype) == x.register(arg.dtype):  # between float32 and an emulated half
-        return a
-    if e.dtype == "float16" and not x.native_half and arg.dtype == "float64":
-        return a  # rounding to float first would round twice
-    return x.cast(a, e.dtype)
+    if e.dtype == "float16" and not x.native_half:
+        return x.function(x.helpers.round_half(a.ctype), "float32", a)
+    return a if e.dtype == x.register(arg.dtype) else x.cast(a, e.dtype)
 
 
 def _reinterpret(x: Expressions, e: Expr) -> Code:

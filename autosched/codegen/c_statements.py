@@ -220,12 +220,15 @@ class Statements:
     def _store_scalar(self, s: Store) -> None:
         if self.x.is_packed_half(s.buffer):
             pointer = self.x.pointer(s.buffer, s.indices[0])
-            self.line(f"{self.x.dialect.half.store.format(x=self.x.raw(s.value).text, pointer=pointer)};")
+            value = self.x.value(self.x.unrounded(s.value)).text
+            self.line(f"{self.x.dialect.half.store.format(x=value, pointer=pointer)};")
         else:
             self.line(f"{self.x.element(s.buffer, s.indices[0])} = {self.x.value(s.value).text};")
 
     def _store_vector(self, s: Store) -> bool:
         """Whole vectors, if the language has them for all of the statement."""
+        if self.x.dialect.vectors is None:
+            return False
         lines, names, helpers = len(self.lines), self.names.state(), self.x.helpers.state()
         try:
             with self._expressions(s.indices[0], s.value):

@@ -17,6 +17,7 @@ from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, SYMBOLS, UNARY, Code, infix, literal
 from autosched.codegen.dialects import Vectors
 from autosched.codegen.lanes import as_ramp
+from autosched.codegen.legalize import legal
 from autosched.codegen.storage import constant_bytes
 from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import DType, dtype
@@ -62,7 +63,7 @@ class VectorExpressions:
         lanes = max(s.indices[0].dtype.lanes, s.value.dtype.lanes)
         pointer = self.pointer(s.buffer, s.indices[0], lanes)
         if self.x.is_packed_half(s.buffer):
-            value = self.raw(s.value, lanes)
+            value = self.value(self.x.unrounded(s.value), lanes)
             return self.d.half_store.format(x=value.text, pointer=pointer, lanes=lanes)
         value = self.value(s.value, lanes)
         if s.buffer.dtype.is_bool:
@@ -104,14 +105,6 @@ class VectorExpressions:
     # -- expressions --------------------------------------------------------------------------
     def value(self, e: Expr, lanes: int) -> Code:
         """`e` as a vector of `lanes` lanes; a mask if it is a condition."""
-        code = self.raw(e, lanes)
-        half = e.dtype.scalar == "float16" and not self.x.native_half
-        if half and e.op in _HALF_ROUNDED and e not in self.x.temporaries:
-            return Code(f"{self.x.helpers.round_half(code.ctype)}({code.text})", ATOM, self._float(lanes))
-        return code
-
-    def raw(self, e: Expr, lanes: int) -> Code:
-        """Like `value`; an emulated float16 is not yet rounded to half precision."""
         found = self.x.temporaries.get(e)
         if e.dtype.lanes == 1:
             return self._splat(e, lanes)
@@ -123,6 +116,9 @@ class VectorExpressions:
             return self._splat(e.args[0], lanes)
         if is_index(e) and e.op != "likely":
             return self._ramp(e)
+        plain = legal(e, self.x.in_float)
+        if plain is not e:
+            return self.value(plain, lanes)
         rule = _VECTOR.get(e.op)
         if rule is None:
             raise NotVector
@@ -344,7 +340,6 @@ def _scalar_condition(v: VectorExpressions, e: Expr) -> Code | None:
 
 
 def _cast(v: VectorExpressions, e: Expr) -> Code:
-    (arg,) = e.args
     (a,) = v.operands(e)
     to = v.x.register(e.dtype)
     if a.mask:
@@ -354,8 +349,8 @@ def _cast(v: VectorExpressions, e: Expr) -> Code:
     if e.dtype.is_bool:
         of = dtype(a.ctype)
         return replace(infix("!=", a, v.constant(0, a.ctype), f"int{of.bits}x{of.lanes}"), mask=True)
-    if e.dtype.scalar == "float16" and not v.x.native_half and arg.dtype.scalar == "float64":
-        return a  # rounding to float first would round twice
+    if e.dtype.scalar == "float16" and not v.x.native_half:
+        return Code(f"{v.x.helpers.round_half(a.ctype)}({a.text})", ATOM, v._float(to.lanes))
     if dtype(a.ctype).is_float and not to.is_float:
         return Code(f"{v.x.helpers.saturate(to, dtype(a.ctype))}({a.text})", ATOM, to)
     return v.convert(a, to)
@@ -417,8 +412,4 @@ _VECTOR: dict[str, Callable[[VectorExpressions, Expr], Code]] = {
     "reinterpret": _reinterpret,
     "load": _load,
     **dict.fromkeys(_MATH, _math),
-}
-#: operators on float16 whose result must be rounded to half precision when computed in float
-_HALF_ROUNDED = frozenset(("add", "sub", "mul", "div", "cast", *_MATH)) - {
-    *("floor", "ceil", "trunc", "round", "nearbyint", "nextafter")
 }

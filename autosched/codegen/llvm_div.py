@@ -13,7 +13,7 @@ zero that the select was there to avoid. 64-bit lanes are divided one by one.
 from __future__ import annotations
 
 from autosched.codegen.llvm_text import Value, Writer, constant
-from autosched.ir.dtype import BOOL, DType, dtype
+from autosched.ir.dtype import BOOL, dtype
 
 __all__ = ["floor_div", "floor_mod", "trunc_div", "trunc_mod"]
 
@@ -39,8 +39,6 @@ def trunc_div(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> V
 
 def trunc_mod(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
     """Remainder with the sign of the dividend."""
-    if a.dtype.is_float:
-        return _float_remainder(w, a, b)
     if b.const in (0, -1):
         return constant(0, a.dtype)
     if b.const is not None:
@@ -155,19 +153,6 @@ def _needs_step(w: Writer, remainder: Value, b: Value) -> Value:
 # -- floats: NumPy's npy_divmod -------------------------------------------------------------------
 
 
-def _widened(w: Writer, a: Value) -> Value:
-    """float16 as float32: NumPy divides halves in single precision."""
-    return w.convert("fpext", a, _FLOAT32.with_lanes(a.dtype.lanes)) if a.dtype.bits == 16 else a
-
-
-def _narrowed(w: Writer, x: Value, of: DType) -> Value:
-    return x if x.dtype == of else w.convert("fptrunc", x, of)
-
-
-def _float_remainder(w: Writer, a: Value, b: Value) -> Value:
-    return _narrowed(w, w.binary("frem", _widened(w, a), _widened(w, b)), a.dtype)
-
-
 def _signed_remainder(w: Writer, a: Value, b: Value) -> tuple[Value, Value, Value]:
     """NumPy's remainder for b != 0, whether it was moved by `b`, and the plain C remainder."""
     zero = constant(0.0, a.dtype)
@@ -181,22 +166,19 @@ def _signed_remainder(w: Writer, a: Value, b: Value) -> tuple[Value, Value, Valu
 
 
 def _float_floor_mod(w: Writer, a: Value, b: Value) -> Value:
-    x, y = _widened(w, a), _widened(w, b)
-    fixed, _, plain = _signed_remainder(w, x, y)
-    by_zero = w.compare("oeq", y, 0.0)
-    return _narrowed(w, w.select(by_zero, plain, fixed), a.dtype)
+    fixed, _, plain = _signed_remainder(w, a, b)
+    return w.select(w.compare("oeq", b, 0.0), plain, fixed)
 
 
 def _float_floor_div(w: Writer, a: Value, b: Value) -> Value:
-    x, y = _widened(w, a), _widened(w, b)
-    zero = constant(0.0, x.dtype)
-    _, moved, plain = _signed_remainder(w, x, y)
-    quotient = w.binary("fdiv", w.binary("fsub", x, plain), y)
-    quotient = w.select(moved, w.binary("fsub", quotient, constant(1.0, x.dtype)), quotient)
-    ratio = w.binary("fdiv", x, y)
-    floor = w.intrinsic("floor", x.dtype, [quotient])
-    excess = w.compare("ogt", w.binary("fsub", quotient, floor), constant(0.5, x.dtype))
-    rounded = w.select(excess, w.binary("fadd", floor, constant(1.0, x.dtype)), floor)
-    signed_zero = w.intrinsic("copysign", x.dtype, [zero, ratio])
-    result = w.select(w.compare("une", quotient, zero), rounded, signed_zero)
-    return _narrowed(w, w.select(w.compare("oeq", y, zero), ratio, result), a.dtype)
+    of = a.dtype
+    _, moved, plain = _signed_remainder(w, a, b)
+    quotient = w.binary("fdiv", w.binary("fsub", a, plain), b)
+    quotient = w.select(moved, w.binary("fsub", quotient, 1.0), quotient)
+    ratio = w.binary("fdiv", a, b)
+    floor = w.intrinsic("floor", of, [quotient])
+    excess = w.compare("ogt", w.binary("fsub", quotient, floor), 0.5)
+    rounded = w.select(excess, w.binary("fadd", floor, 1.0), floor)
+    signed_zero = w.intrinsic("copysign", of, [constant(0.0, of), ratio])
+    result = w.select(w.compare("une", quotient, 0.0), rounded, signed_zero)
+    return w.select(w.compare("oeq", b, 0.0), ratio, result)

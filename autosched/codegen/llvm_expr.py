@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from autosched.codegen.lanes import line_of, pattern_of
+from autosched.codegen.legalize import HALF_ARITHMETIC, legal
 from autosched.codegen.llvm_calls import call_outside, packed_call
 from autosched.codegen.llvm_cast import convert, extend
 from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
@@ -132,6 +133,9 @@ class Expressions:
         if is_index(e):
             return self._index_condition(e) if e.dtype.is_bool else self._narrow(e)
         if e.op in LLVM_OPS:
+            plain = legal(e, HALF_ARITHMETIC)
+            if plain is not e:
+                return self.value(plain)
             return LLVM_OPS[e.op](self.w, e.dtype, [self.value(a) for a in e.args])
         if e.op not in STRUCTURAL:
             raise BuildError(

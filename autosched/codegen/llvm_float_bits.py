@@ -37,9 +37,6 @@ def scale_by_power(w: Writer, of: DType, args: Sequence[Value]) -> Value:
     numbers, so that only the last product is rounded (as in musl's `scalbn`).
     """
     x, n = args
-    if of.bits == 16:  # exact in float32, and rounded to half precision in the end
-        wide = dtype("float32").with_lanes(of.lanes)
-        return w.convert("fptrunc", scale_by_power(w, wide, [w.convert("fpext", x, wide), n]), of)
     info = np.finfo(of.scalar.numpy)
     top, bottom, mantissa = int(info.maxexp) - 1, int(info.minexp), int(info.nmant)
     down = bottom + mantissa + 1

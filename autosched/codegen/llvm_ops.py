@@ -15,7 +15,7 @@ from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mo
 from autosched.codegen.llvm_float_bits import next_after, scale_by_power
 from autosched.codegen.llvm_math import by_lanes, call, inlined
 from autosched.codegen.llvm_text import Value, Writer, constant, typed
-from autosched.ir.dtype import BOOL, DType, dtype
+from autosched.ir.dtype import BOOL, DType
 
 __all__ = ["LLVM_OPS", "STRUCTURAL", "Row"]
 
@@ -25,8 +25,6 @@ Row = Callable[[Writer, DType, Sequence[Value]], Value]
 STRUCTURAL = frozenset(
     "const var load address view call to_line ramp broadcast combine_lanes select if_then_else and or".split()
 )
-
-_FLOAT32 = dtype("float32")
 
 
 # -- arithmetic -----------------------------------------------------------------------------------
@@ -142,29 +140,18 @@ def _classify(predicate: str) -> Row:
 # -- math -----------------------------------------------------------------------------------------
 
 
-def _in_single(row: Row) -> Row:
-    """float16 goes through float32 and is rounded once at the end."""
-
-    def wrapped(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-        if of.bits != 16:
-            return row(w, of, args)
-        wide = _FLOAT32.with_lanes(of.lanes)
-        return w.convert("fptrunc", row(w, wide, [w.convert("fpext", a, wide) for a in args]), of)
-
-    return wrapped
-
-
 def _intrinsic(name: str) -> Row:
-    return _in_single(
-        lambda w, of, args: inlined(w, name, of, args) or _by_vectors(w, name, of, args) or w.intrinsic(name, of, args)
-    )
+    return _ours_or(name, lambda w, of, args: w.intrinsic(name, of, args))
 
 
 def _library(name: str) -> Row:
     """A function of the C mathematics library that LLVM knows nothing about."""
-    return _in_single(
-        lambda w, of, args: inlined(w, name, of, args) or _by_vectors(w, name, of, args) or by_lanes(w, name, of, args)
-    )
+    return _ours_or(name, lambda w, of, args: by_lanes(w, name, of, args))
+
+
+def _ours_or(name: str, row: Row) -> Row:
+    """Our own code for a function, else whole vectors of the library, else `row`."""
+    return lambda w, of, args: inlined(w, name, of, args) or _by_vectors(w, name, of, args) or row(w, of, args)
 
 
 def _by_vectors(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value | None:
@@ -202,10 +189,6 @@ def _rsqrt(w: Writer, of: DType, args: Sequence[Value]) -> Value:
     return w.binary("fdiv", constant(1.0, of), w.intrinsic("sqrt", of, args))
 
 
-def _trunc_mod(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-    return trunc_mod(w, *args)
-
-
 _INTRINSICS = (
     *("exp", "exp2", "exp10", "log", "log2", "log10", "pow", "sqrt"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
@@ -220,7 +203,7 @@ LLVM_OPS: dict[str, Row] = {
     "mul": _arith("mul", "fmul"),
     "div": lambda w, of, args: w.binary("fdiv", *args),
     "truncdiv": lambda w, of, args: trunc_div(w, *args),
-    "truncmod": _trunc_mod,
+    "truncmod": lambda w, of, args: trunc_mod(w, *args),
     "floordiv": lambda w, of, args: floor_div(w, *args),
     "floormod": lambda w, of, args: floor_mod(w, *args),
     "min": _extreme("min", "and", "olt"),
@@ -248,12 +231,12 @@ LLVM_OPS: dict[str, Row] = {
     **{name: _intrinsic(name) for name in _INTRINSICS},
     **{name: _library(name) for name in _LIBRARY},
     "nearbyint": _intrinsic("roundeven"),
-    "sigmoid": _in_single(_sigmoid),
-    "rsqrt": _in_single(_rsqrt),
+    "sigmoid": _sigmoid,
+    "rsqrt": _rsqrt,
     "isnan": lambda w, of, args: w.compare("uno", args[0], args[0]),
     "isinf": _classify("oeq"),
     "isfinite": _classify("olt"),
-    "fmod": _trunc_mod,
+    "fmod": lambda w, of, args: w.binary("frem", *args),
     "nextafter": next_after,
     "ldexp": scale_by_power,
 }
