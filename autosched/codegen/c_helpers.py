@@ -56,7 +56,6 @@ _FLOAT = {
   const {t} s = {exp}(a < 0 ? a : -a);
   return (a < 0 ? s : ({t})1) / (({t})1 + s);
 }}""",
-    "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return {fmod}(a, b); }}",
     # NumPy's definitions: the remainder is exact and has the divisor's sign, the quotient follows from it
     "floormod": """\
 {f} {t} floormod_{n}({t} a, {t} b) {{
@@ -199,21 +198,12 @@ class Helpers:
     def round_half(self, ctype: str) -> str:
         """The function that rounds a float (or double) to the nearest half precision number."""
         of = dtype(ctype)
-        t, lanes = self._dialect.type_name(of), of.lanes
-        d = self._dialect
-        pointer = f"({d.pointer_type(d.private_scope, d.types['float16'])})" + ("&bits" if lanes == 1 else "bits")
-        load, store = d.half.load, d.half.store
-        if lanes > 1 and d.vectors:
-            load, store = d.vectors.half_load, d.vectors.half_store
         words = {
-            "t": t,
-            "r": d.type_name(dtype("float32").with_lanes(lanes)),
-            "bits_type": d.types["uint16"],
-            "dimension": "" if lanes == 1 else f"[{lanes}]",
-            "store": store.format(x="a", pointer=pointer, lanes=lanes),
-            "load": load.format(pointer=pointer, lanes=lanes),
+            "t": self._dialect.type_name(of),
+            "r": self._dialect.type_name(dtype("float32").with_lanes(of.lanes)),
+            "dimension": "" if of.lanes == 1 else f"[{of.lanes}]",
         }
-        return self._define("round_half", t, _ROUND_HALF, words)
+        return self._define("round_half", words["t"], _ROUND_HALF, words | self._half_words(of.lanes))
 
     def reinterpret(self, to: DType, source: DType, native_half: bool) -> str:
         """The function that takes the bits of one scalar type for a number of another of the same width."""
@@ -227,14 +217,17 @@ class Helpers:
         """`nextafter` of halves that are computed in float."""
         return self._define("nextafter", "half", _NEXT_HALF, self._half_words())
 
-    def _half_words(self) -> dict[str, str]:
-        """How the float `a` is stored as the bits of a half in `bits`, and loaded from there."""
+    def _half_words(self, lanes: int = 1) -> dict[str, str]:
+        """How the floats `a` are stored as the bits of halves in `bits`, and loaded from there."""
         d = self._dialect
-        pointer = f"({d.pointer_type(d.private_scope, d.types['float16'])})&bits"
+        load, store = d.half.load, d.half.store
+        if lanes > 1 and d.vectors:
+            load, store = d.vectors.half_load, d.vectors.half_store
+        pointer = f"({d.pointer_type(d.private_scope, d.types['float16'])}){'&' if lanes == 1 else ''}bits"
         return {
             "bits_type": d.types["uint16"],
-            "store": d.half.store.format(x="a", pointer=pointer),
-            "load": d.half.load.format(pointer=pointer),
+            "store": store.format(x="a", pointer=pointer, lanes=lanes),
+            "load": load.format(pointer=pointer, lanes=lanes),
         }
 
     def _define(self, op: str, suffix: str, template: str, words: dict[str, str]) -> str:

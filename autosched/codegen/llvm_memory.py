@@ -153,34 +153,27 @@ class Memory:
         of = buffer.dtype.with_lanes(indices.dtype.lanes)
         if mask is None:
             return self.w.concat([self.load(buffer, self.w.extract(indices, i)) for i in range(of.lanes)], of)
-        stored = _stored(of)
-        kind, addresses = register_type(stored), self._addresses(buffer, indices)
-        pointers, bits = f"<{of.lanes} x ptr>", register_type(mask.dtype)
-        callee = self.w.module.declare(
-            f"llvm.masked.gather.{mangled(stored)}.v{of.lanes}p0", kind, [pointers, bits, kind]
-        )
-        zero = constant(0, stored).ref
-        raw = self.w.fresh(
-            f"call {kind} {callee}({pointers} align {buffer.dtype.bytes} {addresses}, {typed(mask)}, {kind} {zero})"
-            f"{self.scopes.get(buffer, '')}",
-            stored,
-        )
-        return self._as_register(raw, of)
+        text = self._masked("gather", buffer, self._addresses(buffer, indices), mask, constant(0, _stored(of)))
+        return self._as_register(self.w.fresh(text, _stored(of)), of)
+
+    def _masked(self, access: str, buffer: Buffer, places: str, mask: Value, value: Value) -> str:
+        """A call of LLVM's masked load, store, gather or scatter; a lane that is not read is that of `value`."""
+        of, several = value.dtype, f"v{value.dtype.lanes}" if access in ("gather", "scatter") else ""
+        kind, bits, pointers = register_type(of), register_type(mask.dtype), f"<{of.lanes} x ptr>" if several else "ptr"
+        result, kinds = "void", [kind, pointers, bits]
+        operands = [typed(value), f"{pointers} align {buffer.dtype.bytes} {places}", typed(mask)]
+        if access in ("load", "gather"):
+            result, kinds, operands = kind, [*kinds[1:], kind], [*operands[1:], operands[0]]
+        callee = self.w.module.declare(f"llvm.masked.{access}.{mangled(of)}.{several}p0", result, kinds)
+        return f"call {result} {callee}({', '.join(operands)}){self.scopes.get(buffer, '')}"
 
     def _addresses(self, buffer: Buffer, indices: Value) -> str:
         base = self.pointer(buffer)
         return self.w.pointer(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {typed(indices)}")
 
     def _masked_load(self, buffer: Buffer, base: Value, of: DType, mask: Value) -> Value:
-        stored = _stored(of)
-        kind, bits = register_type(stored), register_type(mask.dtype)
-        callee = self.w.module.declare(f"llvm.masked.load.{mangled(stored)}.p0", kind, ["ptr", bits, kind])
-        raw = self.w.fresh(
-            f"call {kind} {callee}(ptr align {buffer.dtype.bytes} {self.address(buffer, base)}, {typed(mask)}, "
-            f"{kind} {constant(0, stored).ref}){self.scopes.get(buffer, '')}",
-            stored,
-        )
-        return self._as_register(raw, of)
+        text = self._masked("load", buffer, self.address(buffer, base), mask, constant(0, _stored(of)))
+        return self._as_register(self.w.fresh(text, _stored(of)), of)
 
     # -- stores -------------------------------------------------------------------------------
     def _as_memory(self, value: Value) -> Value:
@@ -279,12 +272,7 @@ class Memory:
 
     def _masked_store(self, buffer: Buffer, base: Value, value: Value, mask: Value) -> None:
         raw = self._as_memory(value)
-        kind, bits = register_type(raw.dtype), register_type(mask.dtype)
-        callee = self.w.module.declare(f"llvm.masked.store.{mangled(raw.dtype)}.p0", "void", [kind, "ptr", bits])
-        self.w.do(
-            f"call void {callee}({typed(raw)}, ptr align {buffer.dtype.bytes} {self.address(buffer, base)}, "
-            f"{typed(mask)}){self.scopes.get(buffer, '')}"
-        )
+        self.w.do(self._masked("store", buffer, self.address(buffer, base), mask, raw))
 
     def scatter(self, buffer: Buffer, indices: Value, value: Value, mask: Value | None) -> None:
         """One element per lane, anywhere, in lane order."""
@@ -294,15 +282,7 @@ class Memory:
                 self.store(buffer, self.w.extract(indices, i), self.w.extract(value, i))
             return
         raw = self._as_memory(value)
-        pointers, kind = f"<{lanes} x ptr>", register_type(raw.dtype)
-        addresses, bits = self._addresses(buffer, indices), register_type(mask.dtype)
-        callee = self.w.module.declare(
-            f"llvm.masked.scatter.{mangled(raw.dtype)}.v{lanes}p0", "void", [kind, pointers, bits]
-        )
-        self.w.do(
-            f"call void {callee}({typed(raw)}, {pointers} align {buffer.dtype.bytes} {addresses}, {typed(mask)})"
-            f"{self.scopes.get(buffer, '')}"
-        )
+        self.w.do(self._masked("scatter", buffer, self._addresses(buffer, indices), mask, raw))
 
     def store_where(self, buffer: Buffer, index: Value, value: Value, mask: Value) -> None:
         """One element, if any lane runs: all lanes agree on it."""
