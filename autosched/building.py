@@ -35,7 +35,7 @@ from autosched.records import (
     read_workload,
 )
 from autosched.runtime.device import describe_device, resolve_target, with_machine
-from autosched.schedule import meaning
+from autosched.schedule import primitive
 from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.trace import Trace
@@ -405,7 +405,7 @@ def _replayed(w: Workload, target: Target, called: str, r: Record) -> Plan | Non
 def _is_of_a_template(w: Workload, target: Target, r: Record) -> bool:
     """Whether the workload's own templates make this trace, with something in it that a record may not bring: its
     promise is their author's, then, and the record only chooses values."""
-    if not any(meaning.doubt(i) for i in Trace.from_json(r.trace)):
+    if not any(primitive.doubt(i) for i in Trace.from_json(r.trace)):
         return False
     own = [t for t in w.templates if t.fits(target)]
     try:

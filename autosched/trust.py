@@ -2,7 +2,7 @@
 
 * A time that no machine can reach is not believed (`unbelievable`): the least work of the program over the roofline,
   where this machine's was measured, and over rates that no machine has, elsewhere.
-* A trace may hold only what leaves results as they are: `schedule.meaning` says which primitives do.
+* A trace may hold only what leaves results as they are: each primitive says whether it does, see `schedule.primitive`.
 * What this machine's own run did not verify (`records.origin`) is compared with the reference once, on a small
   input, before it is used (`Verdicts`). The verdict is remembered in the user's cache folder.
 """

@@ -11,9 +11,9 @@ from typing import Any
 
 from autosched import te
 from autosched.records import Record, encode
-from autosched.schedule.pragmas import PRAGMAS
+from autosched.schedule.primitive import PRIMITIVES
+from autosched.schedule.primitives.marks import PRAGMAS
 from autosched.schedule.schedule import create_schedule
-from autosched.schedule.trace import ON_TENSORS, SHAPES
 from autosched.space.workload import Workload
 
 
@@ -135,7 +135,7 @@ def _change(instruction: list[Any], trace: list[Any], rng: random.Random) -> Non
     at = rng.randrange(len(instruction))
     old = instruction[at]
     if at == 0:
-        instruction[0] = rng.choice(list(SHAPES))
+        instruction[0] = rng.choice(list(PRIMITIVES))
     elif isinstance(old, int):
         instruction[at] = rng.choice([0, 1, 2, 3, 5, 7, 16, -1, 2**31])
     elif isinstance(old, str):
@@ -150,12 +150,15 @@ def _value(option: str, rng: random.Random) -> Any:
 
 def _instruction(trace: list[Any], rng: random.Random) -> list[Any]:
     """One of any primitive, with arguments of the right kinds."""
-    kind = rng.choice(list(SHAPES))
-    shape, options = SHAPES[kind]
+    kind = rng.choice(list(PRIMITIVES))
     made = [kind, rng.choice(_STAGES)]
-    for wanted in (x for x in shape if x != "*"):
+    for wanted in (k.name for k in PRIMITIVES[kind].kinds):
         made.append(_argument(kind, wanted, trace, rng))
-    given = {name: _value(name, rng) for name in options if name in ("factor", "tail") and rng.random() < 0.6}
+    given = {
+        name: _value(name, rng)
+        for name in PRIMITIVES[kind].options
+        if name in ("factor", "tail") and rng.random() < 0.6
+    }
     return [*made, given] if given else made
 
 
@@ -187,7 +190,7 @@ def _argument(kind: str, wanted: str, trace: list[Any], rng: random.Random) -> A
     match wanted:
         case "name" if kind == "pragma":
             return rng.choice(list(PRAGMAS))
-        case "name" if kind in ON_TENSORS or kind == "set_scope":
+        case "name" if PRIMITIVES[kind].of_schedule or kind == "set_scope":
             return rng.choice(["local", "global"])
         case "name":
             return rng.choice(_STAGES)

@@ -16,7 +16,7 @@ from roundtrip import assert_roundtrip
 from autosched import te
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
-from autosched.schedule.primitives import PRIMITIVES
+from autosched.schedule.primitive import PRIMITIVES
 from autosched.testing.case import Case
 from autosched.testing.oracle import check_against_reference
 from autosched.testing.programs import RandomProgram

@@ -17,7 +17,7 @@ from autosched.errors import AutoschedError
 from autosched.measure import roofline
 from autosched.records import RecordLog, default_path, sealed
 from autosched.runtime.device import describe_device, resolve_target
-from autosched.schedule import meaning
+from autosched.schedule import primitive
 from autosched.space.workload import Workload
 
 LLVM = resolve_target("llvm")
@@ -68,7 +68,7 @@ def test_a_record_that_leaves_something_out_is_passed_over(tmp_path, trace):
 
 @pytest.mark.parametrize("trace", [SKIPPED, SOME])
 def test_should_one_get_through_its_output_is_compared(tmp_path, monkeypatch, trace):
-    monkeypatch.setattr(meaning, "doubt", lambda i: "")
+    monkeypatch.setattr(primitive, "doubt", lambda i: "")
     folder = written(tmp_path, record(trace))
     for _ in range(2):  # the second time it is known
         with pytest.warns(RuntimeWarning, match="its output is wrong: b: "):

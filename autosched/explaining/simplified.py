@@ -17,8 +17,7 @@ from autosched.records import Record, RecordLog, default_path, find_folder, new_
 from autosched.report.text import plural
 from autosched.report.text import seconds as seconds_text
 from autosched.runtime.device import describe_device, versions
-from autosched.schedule.surgery import FOR_TUNING
-from autosched.schedule.trace import Trace
+from autosched.schedule.trace import FOR_TUNING, Trace
 from autosched.target import TargetLike
 from autosched.te.tensor import Tensor
 

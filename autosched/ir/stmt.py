@@ -148,7 +148,7 @@ class For:
     `thread` is the hardware index a `thread` loop is bound to (one of `THREAD_TAGS`, or `VTHREAD`).
     `ragged` marks a piece that partitioning cut off: rarely run, so not worth vector code.
     `lanes` marks a serial loop that was part of a vector loop: it may be run this many iterations
-    at a time, in vectors that overlap if they must. `pragmas` are those of `schedule.pragmas` that
+    at a time, in vectors that overlap if they must. `pragmas` are those of `schedule.primitives.marks` that
     lowering looks at. A `masked` vector loop stays whole where a guard holds for some of its lanes only.
     """
 

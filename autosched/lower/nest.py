@@ -49,10 +49,10 @@ from autosched.lower.scan import check_private_state, check_work_items
 from autosched.lower.special import named, specialized
 from autosched.lower.stores import at_once, fetching
 from autosched.lower.tensorize import Tile
-from autosched.schedule.double_buffer import doubled_at
+from autosched.schedule.primitives.loops import predicated
+from autosched.schedule.primitives.storage import doubled_at
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
-from autosched.schedule.tails import predicated
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.reduction import REDUCTIONS, Reduction

@@ -29,11 +29,12 @@ from typing import Any
 
 from autosched.errors import ScheduleError, UsageError
 from autosched.ir.module import IRModule
-from autosched.schedule import pragmas, sampling
+from autosched.schedule import sampling
 from autosched.schedule.block_names import block_names
 from autosched.schedule.block_refusals import REFUSED
 from autosched.schedule.prim_func import PrimFunc
-from autosched.schedule.reverse import exchange
+from autosched.schedule.primitives import marks as pragmas
+from autosched.schedule.primitives.place import exchange
 from autosched.schedule.schedule import Schedule, with_line
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace

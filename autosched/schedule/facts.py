@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autosched.schedule.groups import Group
+    from autosched.schedule.primitives.place import Group
     from autosched.schedule.schedule import Schedule
     from autosched.schedule.stage import Attach, Loop, Stage
     from autosched.te.tensor import IterType, IterVar, Operation, Tensor

@@ -1,32 +1,31 @@
-"""What a primitive is called with: loops by handle, axis or name, factors, and what they must be."""
+"""What a primitive is called with: loops by handle, axis or name, factors, conditions, and what they must be."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import UsageError
-from autosched.ir.expr import (
-    Expr,
-    as_expr,
-    maximum,
-    variables,
-)
+from autosched.ir.expr import Expr, as_expr, compare, maximum, variables
 from autosched.ir.simplify import simplify
+from autosched.schedule import formulas
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.stage import SCOPES, Loop, Stage
+from autosched.schedule.loop import SCOPES, Loop
 from autosched.te.extern import ExternOp
-from autosched.te.tensor import IterVar, Operation, Tensor
-from autosched.te.tensor_intrin import TensorIntrin
+from autosched.te.tensor import IterVar
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
-
-__all__ = ["MAX_FACTOR", "call_text", "computed", "factor_of", "leaf", "outside_intrinsic", "scope_of", "unmarked"]
+    from autosched.schedule.stage import Stage
 
 #: The largest factor or nparts: loops count in 32 bits.
 MAX_FACTOR = 2**31 - 1
+
+
+def flat(items: Sequence[Any]) -> Sequence[Any]:
+    """What was given one by one, or as one list."""
+    return items[0] if len(items) == 1 and isinstance(items[0], (list, tuple)) else items
 
 
 def leaf(stage: Stage, handle: Any, init: bool = False) -> Loop:
@@ -125,12 +124,47 @@ def scope_of(scope: Any) -> str:
     return str(found)
 
 
-def call_text(args: Sequence[Any], options: Mapping[str, Any]) -> str:
-    """The arguments of a call as a message quotes them."""
+def at_least(s: Schedule, e: Expr, least: int) -> Expr:
+    """A number that depends on knobs, which may be too small: those candidates are infeasible."""
+    if any(v in {k.var for k in s.knobs.values() if k.values and min(k.values) < 1} for v in variables(e)):
+        s.require(compare("ge", e, least), f"{e!r} is less than {least}")
+    return e
 
-    def text(a: Any) -> str:
-        if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation, TensorIntrin)):
-            return a.name
-        return getattr(a, "__name__", "function") if callable(a) else repr(a)
 
-    return ", ".join([*map(text, args), *(f"{k}={text(v)}" for k, v in options.items())])
+# -- conditions on loops --------------------------------------------------------------------------
+def condition_to_json(e: Any, stage: Stage) -> Any:
+    """A condition as a trace keeps it. Raises Illegal for what no loop, axis or size decides."""
+    if isinstance(e, list):
+        return e
+    legal = f"comparisons of sizes, axes and loops of {stage.name}: {stage.describe()}"
+
+    def variable(v: Expr) -> list[str]:
+        if v.value.role in ("size", "knob"):
+            return [v.value.role, v.value.name]
+        loop = next((x for x in stage.loops if v is x.var or v is x.thread_var), None)
+        axis = next((i for i, a in enumerate(stage.axis) if v is a.var), None)
+        if loop is None and axis is None:
+            raise Illegal(f"{v.value.name} is no loop or axis of {stage.name}", legal)
+        return ["axis", str(axis)] if loop is None else ["loop", loop.name]
+
+    return formulas.encode(
+        as_expr(e), variable, formulas.CONDITIONS, lambda e: Illegal(f"{e!r} is no condition on loops", legal)
+    )
+
+
+def condition_of(given: Any, s: Schedule, stage: Stage) -> Expr:
+    """A condition, or the data of one, over the variables of the stage's loops and axes."""
+
+    def variable(role: str, name: str) -> Expr | None:
+        if role == "loop":
+            return leaf(stage, name).var
+        if role == "axis" and name.isdecimal() and int(name) < len(stage.axis):
+            return stage.axis[int(name)].var
+        return s.variables().get((role, name))
+
+    def strange(data: Any) -> Illegal:
+        if isinstance(data, list) and len(data) == 3 and isinstance(data[0], str):
+            return Illegal(f"no operator {data[0]!r}", f"legal: {', '.join(formulas.CONDITIONS)}")
+        return Illegal(f"{data!r} is no condition", 'e.g. ["eq", ["loop", "i.inner"], 0]')
+
+    return formulas.decode(condition_to_json(given, stage), variable, formulas.CONDITIONS, strange)

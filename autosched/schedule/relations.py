@@ -7,24 +7,15 @@ values (from leaves to axes). Both are expressions, so factors and sizes may be 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from autosched.ir.expr import Expr, ceildiv, compare, floordiv, floormod, is_const, likely, maximum, minimum
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.schedule.stage import Fuse, Loop, Split, Stage
+from autosched.schedule.loop import Fuse, Loop, Split
 from autosched.te.tensor import IterVar
 
-__all__ = [
-    "axis_values",
-    "covered_extents",
-    "fuse_values",
-    "leaf_extents",
-    "leaf_positions",
-    "leaf_predicates",
-    "loop_extents",
-    "split_factor",
-    "split_value",
-    "values_of_leaves",
-]
+if TYPE_CHECKING:
+    from autosched.schedule.stage import Stage
 
 
 def loop_extents(

@@ -14,12 +14,13 @@ from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr, variables
 from autosched.ir.visit import post_order
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.stage import Attach, Fuse, Loop, Split, Stage
+from autosched.schedule.loop import Attach, Loop
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
+    from autosched.schedule.stage import Stage
 
 __all__ = ["Scans", "check", "forbid", "forbid_on_time", "forbid_outside"]
 
@@ -141,11 +142,8 @@ def _axes_of(stage: Stage) -> dict[Loop, set[IterVar]]:
     for a, loop in stage.roots.items():
         axes.setdefault(loop, set()).add(a)
     for r in stage.relations:
-        match r:
-            case Split():
-                axes[r.outer] = axes[r.inner] = axes[r.parent]
-            case Fuse():
-                axes[r.fused] = axes[r.outer] | axes[r.inner]
+        of = set().union(*(axes[p] for p in r.parents))
+        axes.update((x, of) for x in r.made)
     return axes
 
 

@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 import difflib
-import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from autosched.errors import RecordError, ScheduleError, UsageError, UsageTypeError, asked_at, expect
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.node import Unique
-from autosched.schedule import entities, lints, meaning
-from autosched.schedule.copying import copied
+from autosched.schedule import entities, lints
+from autosched.schedule import kinds as K
 from autosched.schedule.entities import Filter, SplitBy
-from autosched.schedule.groups import Group
-from autosched.schedule.handles import MAX_FACTOR, call_text
+from autosched.schedule.formulas import constraint_from_json, constraint_to_json, is_knob_name
+from autosched.schedule.handles import MAX_FACTOR
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.layouts import Layout
 from autosched.schedule.lints import Lint
-from autosched.schedule.predicates import predicate_to_json
-from autosched.schedule.primitives import PRIMITIVES
+from autosched.schedule.primitive import PRIMITIVES, refuse_doubtful
+from autosched.schedule.primitives import new_stages
+from autosched.schedule.primitives.place import Group
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Loop, Stage
-from autosched.schedule.trace import (
-    AT_LOOPS,
-    DEFAULTS,
-    ON_TENSORS,
-    SHAPES,
-    Instruction,
-    Trace,
-    argument_kinds,
-    check_types,
-    constraint_from_json,
-    constraint_to_json,
-    factor_from_json,
-    factor_to_json,
-    is_knob_name,
-)
+from autosched.schedule.trace import Instruction, Trace
 from autosched.schedule.verify import verify
 from autosched.te.tensor import Graph, IterVar, Operation, PlaceholderOp, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
@@ -113,6 +99,8 @@ class Schedule:
         self._choices: dict[str, Any] = {}
         self.choices_seen: dict[str, tuple[Any, ...]] = {}
         self.remarks: list[tuple[str, str, str]] = []  #: stage, sketch rule, why; where rules made it
+        self._calls: list[Instruction] | None = None  #: the primitives that the one being applied has called
+        self.parts: list[Instruction] = []  #: those that the last one called
         for op in Graph.of(outputs).ops:
             self._add(op.output_tensor, len(self.stages), any(t in self.outputs for t in op.outputs))
         self.scans = Scans(self)
@@ -120,7 +108,16 @@ class Schedule:
             stage.attach = self.scans.home(stage)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Schedule:
-        return copied(self, memo)
+        """A schedule of its own with the same tensors. Stages come first: they refer to one another in chains that
+        recursion should not follow."""
+        made = memo[id(self)] = object.__new__(Schedule)
+        stages = [(x, object.__new__(Stage)) for x in self.stages]
+        memo.update((id(x), other) for x, other in stages)
+        memo[id(self._lines)] = dict(self._lines)  # names and places, of which there are most
+        for x, other in stages:
+            other.__dict__.update(deepcopy(x.__dict__, memo))
+        made.__dict__.update(deepcopy(self.__dict__, memo))
+        return made
 
     def _add(self, tensor: Tensor, at: int, is_output: bool) -> Stage:
         name, count = tensor.op.name, 0
@@ -238,31 +235,50 @@ class Schedule:
                 sizes.update({v.name: v for v in sorted(found, key=lambda v: v.serial)})
         return sizes
 
+    def variables(self) -> dict[tuple[str, str], Expr]:
+        """The variables that factors and conditions may have, by role and name."""
+        sizes = {("size", name): v for name, v in self.sizes().items()}
+        return {**{("knob", k.name): k.var for k in self.knobs.values()}, **sizes}
+
     # -- primitives -----------------------------------------------------------------------------
     def apply(self, kind: str, stage: Stage, *args: Any, **options: Any) -> Any:
-        """Call a primitive and record it. Errors come out as ScheduleError with the caller's line."""
-        options = {k: v for k, v in options.items() if v is not None}
-        options = {k: v for k, v in options.items() if not (type(v) in (str, int, bool) and (k, v) in DEFAULTS)}
+        """Call a primitive and record it. Errors come out as ScheduleError with the caller's line.
+
+        What a primitive calls is part of it, and not recorded: see `parts`.
+        """
+        called, options = PRIMITIVES[kind], PRIMITIVES[kind].said(options)
+        outer, self._calls = self._calls, []
         try:
-            owner = self.stage(args[0]) if kind in AT_LOOPS else stage  # of the loops that are named
-            kinds = argument_kinds(SHAPES[kind][0], len(args))
-            owners = {"loop": owner, "mapping": stage}
-            encoded = tuple(
-                predicate_to_json(a, stage) if k == "predicate" else self._encode(a, owners.get(k))
-                for a, k in zip(args, kinds, strict=True)
-            )
-            encoded_options = {k: self._encode(v) for k, v in options.items()}
-            check_types(kind, encoded, encoded_options)
-            result = PRIMITIVES[kind](self, stage, *args, **options)
+            made = self._instruction(kind, stage, args, options)
+            result = called.function(self, stage, *args, **options)
         except (Illegal, RecordError) as error:
-            text = call_text(args, options)
-            call = f"s.{kind}({stage.name}, {text})" if kind in ON_TENSORS else f"{stage.name}.{kind}({text})"
+            if outer is not None:
+                raise
+            text = self._call_text(args, options)
+            call = f"s.{kind}({stage.name}, {text})" if called.of_schedule else f"{stage.name}.{kind}({text})"
             raise ScheduleError(error.why, asked=with_line(call), legal=error.legal) from None
-        self.trace.append(Instruction(kind, stage.name, encoded, encoded_options))
+        finally:
+            self.parts, self._calls = self._calls, outer
+        if outer is not None:
+            outer.append(made)
+            return result
+        self.trace.append(made)
         self._lines[kind, stage.name] = where = asked_at()
-        if encoded and isinstance(encoded[0], str):
-            self._lines[kind, stage.name, encoded[0]] = where
+        if made.args and isinstance(made.args[0], str):
+            self._lines[kind, stage.name, made.args[0]] = where
         return result
+
+    def _instruction(self, kind: str, stage: Stage, args: Sequence[Any], options: dict[str, Any]) -> Instruction:
+        """A call as a trace keeps it."""
+        called = PRIMITIVES[kind]
+        kinds = called.kinds_of(len(args))
+        owner = self.stage(args[0]) if K.HOST_LOOP in kinds else stage  # of the loops that are named
+        encoded = tuple(k.encode(a, owner if k is K.HOST_LOOP else stage) for k, a in zip(kinds, args, strict=True))
+        made = Instruction(
+            kind, stage.name, encoded, {k: called.options[k].encode(v, stage) for k, v in options.items()}
+        )
+        made.mapped(lambda data, kind: kind.check(data))
+        return made
 
     def earlier(self, kind: str, stage: Stage, arguments: str = "", first: str = "") -> str:
         """A call that was made before, and the line it was made in: for what shows later only. With `first`,
@@ -281,39 +297,22 @@ class Schedule:
                     found[loop.var] = self.earlier(kind, stage, loop.name + tag, loop.name)
         return found
 
-    def _encode(self, value: Any, owner: Stage | None = None) -> Any:
-        """An argument as a trace keeps it; one that names a loop of `owner` by the name it has there."""
-        if isinstance(value, Loop):
-            return value.name
-        if isinstance(value, (Stage, Tensor, Operation)):
-            return self.stage(value).name
-        if isinstance(value, TensorIntrin):
-            return value.name
-        if isinstance(value, IterVar):
-            return next((loop.name for x in self.stages for a, loop in x.roots.items() if a is value), value.name)
-        if isinstance(value, Expr):
-            return factor_to_json(value)
-        if isinstance(value, (list, tuple)):
-            return [self._encode(v) for v in value]
-        if isinstance(value, str) and owner is not None:
-            loop = owner.loop_named(value)
-            return value if loop is None else loop.name
-        if owner is not None and (callable(value) or isinstance(value, Layout)):
-            return Layout.of(value, owner.tensor.ndim).to_json()
-        if isinstance(value, numbers.Integral):
-            return value if isinstance(value, bool) else int(value)
-        return getattr(value, "thread_tag", value)
+    def _call_text(self, args: Sequence[Any], options: dict[str, Any]) -> str:
+        def text(a: Any) -> str:
+            if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation, TensorIntrin)):
+                return a.name
+            return getattr(a, "__name__", "function") if callable(a) else repr(a)
+
+        return ", ".join([*map(text, args), *(f"{k}={text(v)}" for k, v in options.items())])
 
     def cache_write(self, tensor: Any, scope: str = "global", keep_loops: bool = False) -> Any:
-        """See `primitives.cache_write`. Of tensors that are computed together, give the list of all."""
-        if isinstance(tensor, (list, tuple)):
-            stage = self._stage_of_all(tensor, "cache_write")
-            made = self.apply("cache_write", stage, scope, keep_loops=keep_loops)
-            return made if isinstance(made, list) else [made]
-        stage = self[tensor]
+        """See `new_stages.cache_write`. Of tensors that are computed together, give the list of all."""
+        several = isinstance(tensor, (list, tuple))
+        stage = self._stage_of_all(tensor, "cache_write") if several else self[tensor]
         if isinstance(tensor, Tensor) and stage.op.num_outputs > 1:
             self._stage_of_all([tensor], "cache_write")
-        return self.apply("cache_write", stage, scope, keep_loops=keep_loops)
+        made = new_stages.cache_write(stage, scope, keep_loops)
+        return [made] if several and not isinstance(made, list) else made
 
     def _stage_of_all(self, tensors: Sequence[Any], primitive: str) -> Stage:
         """The stage whose outputs these are, all of them."""
@@ -329,20 +328,20 @@ class Schedule:
         return stage
 
     def cache_read(self, tensor: Any, scope: str = "global", readers: Any = (), output: int | None = None) -> Tensor:
-        """See `primitives.cache_read`. Without readers, all of them."""
+        """See `new_stages.cache_read`. Without readers, all of them."""
         stage = self[tensor]
         if output is None:
             output = tensor.value_index if isinstance(tensor, Tensor) else 0
         source = stage.op.outputs[output] if 0 <= output < stage.op.num_outputs else stage.tensor
         chosen = list(readers) if isinstance(readers, (list, tuple)) else [readers]
-        return self.apply("cache_read", stage, scope, chosen or self.readers(source), output=output)
+        return new_stages.cache_read(stage, scope, chosen or self.readers(source), output)
 
     def rfactor(self, tensor: Any, axis: Any, factor_axis: int = 0) -> Any:
-        """See `primitives.rfactor`."""
-        return self.apply("rfactor", self[tensor], axis, factor_axis=factor_axis)
+        """See `new_stages.rfactor`."""
+        return new_stages.rfactor(self[tensor], axis, factor_axis)
 
     def create_group(self, outputs: Any, inputs: Any = (), include_inputs: bool = False) -> Group:
-        """The stages that compute `outputs` from `inputs`, to be moved together; see `groups.Group`."""
+        """The stages that compute `outputs` from `inputs`, to be moved together; see `place.Group`."""
         ends, begins = (
             [self[x] for x in (given if isinstance(given, (list, tuple)) else [given])] for given in (outputs, inputs)
         )
@@ -558,42 +557,30 @@ def create_schedule(ops: Any) -> Schedule:
 def replay(trace: Any, args: Sequence[Tensor], *, trusted: bool = True) -> Schedule:
     """A fresh schedule for the graph of `args`, with a stored trace (a Trace, or its JSON) applied.
 
-    Unless `trusted`, which the trace of a record is not, what may change results is refused: see `meaning`.
+    Unless `trusted`, which the trace of a record is not, what may change results is refused: see `keeps_meaning`.
     Raises RecordError if it is not a trace, ScheduleError if it does not fit the graph.
     """
     s = create_schedule(list(args))
     parsed = trace if isinstance(trace, Trace) else Trace.from_json(trace)
     if not trusted:
-        meaning.check(parsed)
+        refuse_doubtful(parsed)
     for i in parsed:
         perform(s, i)
     return s
 
 
-def _decoded(data: Any, kind: str, names: dict[tuple[str, str], Expr], rank: int) -> Any:
-    """An argument as a primitive takes it."""
-    if kind == "mapping":
-        return Layout.from_json(data, names, rank)
-    return factor_from_json(data, names) if kind in ("factor", "part") and data is not None else data
-
-
 def perform(s: Schedule, i: Instruction) -> None:
     """One instruction of a trace."""
-    names = {("knob", k.name): k.var for k in s.knobs.values()}
-    names.update({("size", n): v for n, v in s.sizes().items()})
     match i.kind:
         case "define_knob":
             s.define_knob(i.args[0], i.args[1])
         case "constrain":
-            s.constrain(constraint_from_json(i.args[0], names), *i.args[1:])
+            s.constrain(constraint_from_json(i.args[0], s.variables()), *i.args[1:])
         case "among":
             s.among(*i.args)
         case "choose":
             s.with_choices({**s._choices, i.args[0]: i.args[1]}).choose(i.args[0], [i.args[1]])
         case _:
-            shape, options = SHAPES[i.kind]
-            kinds = zip(i.args, argument_kinds(shape, len(i.args)), strict=True)
-            rank = s[i.stage].tensor.ndim
-            args = [_decoded(a, kind, names, rank) for a, kind in kinds]
-            factors = {k: factor_from_json(v, names) for k, v in i.options.items() if options[k] == "factor"}
-            s.apply(i.kind, s[i.stage], *args, **{**i.options, **factors})
+            stage = s[i.stage]
+            values = i.mapped(lambda data, kind: kind.decode(data, stage))
+            s.apply(i.kind, stage, *values.args, **values.options)

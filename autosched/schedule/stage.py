@@ -1,26 +1,29 @@
 """A stage: one tensor's loops, how they came about, and where they are computed.
 
-Loops are a list of leaves, outermost first, and relations that made them: a `Split` replaces one
-leaf by two, a `Fuse` two by one. Nothing is rewritten: `lower` derives extents and index
-expressions from the relations, so factors may be numbers, sizes or open knobs.
+Loops are a list of leaves, outermost first, and relations that made them: see `loop`.
 """
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import ScheduleError, asked_at
-from autosched.ir.expr import Expr, as_expr, var
+from autosched.ir.expr import Expr, as_expr
 from autosched.ir.node import remembered
-from autosched.ir.range import Range
 from autosched.ir.stmt import THREAD_TAGS
 from autosched.ir.visit import reads
 from autosched.schedule.facts import StageFacts
+from autosched.schedule.loop import SCOPES, TAILS, Attach, Fetch, Fuse, InitNest, Loop, Split
+from autosched.schedule.primitive import PRIMITIVES
+from autosched.schedule.primitives.loops import LoopPrimitives
+from autosched.schedule.primitives.marks import MarkPrimitives
+from autosched.schedule.primitives.new_stages import ReductionPrimitives
+from autosched.schedule.primitives.place import PlacePrimitives
+from autosched.schedule.primitives.storage import StoragePrimitives
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
-from autosched.te.tensor import ComputeOp, IterType, IterVar, Operation, PlaceholderOp, Tensor
+from autosched.te.tensor import ComputeOp, IterVar, Operation, PlaceholderOp, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
 if TYPE_CHECKING:
@@ -28,149 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SCOPES", "TAILS", "Attach", "Fetch", "Fuse", "InitNest", "Loop", "Split", "Stage"]
 
-#: storage scope -> where it lives
-SCOPES = {
-    "global": "main memory",
-    "shared": "one copy for each work-group of a GPU-style target",
-    "local": "one copy for each thread or work-item",
-}
 
-#: tail strategy -> what happens to the last, partial block of a split
-TAILS = {
-    "auto": "shift_inwards for an axis of an output that can be computed twice, guard for other loops",
-    "guard": "a condition around the body; loop partitioning confines it to the last block",
-    "shift_inwards": "the last block moves back to end at the edge, computing some elements twice",
-    "predicate": "the last block of a vector loop runs whole, its loads and stores under a mask, where the target "
-    "has masks; a guard elsewhere",
-    "round_up": "whole blocks, for which an intermediate is padded; an output or reduction must divide into them",
-}
-
-
-_ITER_TYPES = {
-    "parallel": IterType.Parallelized,
-    "vectorize": IterType.Vectorized,
-    "unroll": IterType.Unrolled,
-    "thread": IterType.ThreadIndex,
-}
-
-
-class Loop:
-    """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`; `thread` what it is bound to;
-    `pragmas` are some of `pragmas.PRAGMAS`,
-    with `=value` behind those that have one."""
-
-    __slots__ = ("is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "thread_var", "var")
-
-    def __init__(self, stage: Stage, name: str, is_reduce: bool, root: IterVar | None = None) -> None:
-        self.stage = stage
-        self.name = name
-        self.is_reduce = is_reduce
-        self.root = root
-        self.kind = "serial"
-        self.thread = ""
-        self.thread_var: Expr | None = None  #: of the `te.thread_axis` that it is bound to
-        self.pragmas: tuple[str, ...] = ()
-        self.var: Expr = var(name, role="loop")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Loop:
-        """The same for another stage: but for that, all of it is data."""
-        made = memo[id(self)] = object.__new__(Loop)
-        for name in Loop.__slots__:
-            setattr(made, name, getattr(self, name))
-        made.stage = deepcopy(self.stage, memo)
-        return made
-
-    @property
-    def full_name(self) -> str:
-        """`stage.loop`, as errors and traces print it."""
-        prefix = f"{self.stage.name}."  # which the axes of a scan have already
-        return self.name if self.name.startswith(prefix) else prefix + self.name
-
-    @property
-    def mark(self) -> str:
-        marks = [*([] if self.kind == "serial" else [self.thread or self.kind]), *self.pragmas]
-        return f" ({', '.join(marks)})" if marks else ""
-
-    @property
-    def dom(self) -> Range | None:
-        """The values of an axis of the operation; of loops that primitives made, lowering knows."""
-        return None if self.root is None else self.root.dom
-
-    @property
-    def iter_type(self) -> IterType:
-        """What TVM calls its kind, in the form in which schedules tell it."""
-        if self.stage.intrinsic is not None and self.stage.intrinsic[0] is self:
-            return IterType.Tensorized
-        marked = _ITER_TYPES.get(self.kind)
-        return marked if marked is not None else IterType.CommReduce if self.is_reduce else IterType.DataPar
-
-    @property
-    def thread_tag(self) -> str:
-        """`thread`, as TVM calls it."""
-        return self.thread
-
-    def same_as(self, other: object) -> bool:
-        return self is other
-
-    def __repr__(self) -> str:
-        return self.full_name + self.mark
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Split:
-    """`parent = outer*factor + inner`; with `nparts`, the factor is `ceil(extent / nparts)`.
-
-    `tail` is one of `TAILS`, or `exact`: see `tails.choose_tail`.
-    """
-
-    parent: Loop
-    outer: Loop
-    inner: Loop
-    factor: Expr | None
-    nparts: Expr | None
-    tail: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fuse:
-    """`fused = outer*extent(inner) + inner`."""
-
-    outer: Loop
-    inner: Loop
-    fused: Loop
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Attach:
-    """Where a stage is computed: `root`, `inline`, `at` a loop of a consumer, or as `init` of a scan,
-    just outside its loop over time. Also where it is stored, if `at` another loop than that."""
-
-    kind: str = "root"
-    stage: Stage | None = None
-    loop: Loop | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InitNest:
-    """Where a reduction sets its elements to the identity: just outside a loop, in loops of its own,
-    one for each spatial loop inside. `around` are the loops outside."""
-
-    outside: Loop
-    around: frozenset[Loop]
-    loops: dict[Loop, Loop]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fetch:
-    """What iteration `loop + offset` reads of `tensor` is to be in the cache by then."""
-
-    tensor: Tensor
-    loop: Loop
-    offset: Expr
-
-
-class Stage(StageFacts):
-    """One tensor of a schedule. Its methods are the schedule primitives on it."""
+class Stage(StageFacts, LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, ReductionPrimitives):
+    """One tensor of a schedule. Its methods are the schedule primitives on it, declared in `schedule.primitives`."""
 
     def __init__(self, schedule: Schedule, tensor: Tensor, name: str, is_output: bool) -> None:
         self.schedule = schedule
@@ -234,7 +97,7 @@ class Stage(StageFacts):
             del self.roots[old]
         self.former |= dict.fromkeys((*self.former, *self.reduce_axis), axis)
         self.reduce_axis, self.body = (axis,), body
-        self.relations = [r for r in self.relations if not (r.inner if isinstance(r, Split) else r.fused).is_reduce]
+        self.relations = [r for r in self.relations if not r.made[-1].is_reduce]
         loop = self.new_loop(axis.name, True, axis)
         self.roots[axis] = loop
         self.loops = [x for x in self.loops if not x.is_reduce]
@@ -264,7 +127,7 @@ class Stage(StageFacts):
         to.roots, to._names = {axes[a]: loop for a, loop in self.roots.items()}, self._names
         for a, loop in to.roots.items():
             loop.root = a
-        made = [x for r in to.relations for x in ((r.outer, r.inner) if isinstance(r, Split) else (r.fused,))]
+        made = [x for r in to.relations for x in r.made]
         for loop in (*to.roots.values(), *made, *(to.init.loops.values() if to.init else ())):
             loop.stage = to
         to.factored, self.factored = self.factored, []
@@ -326,11 +189,7 @@ class Stage(StageFacts):
         """The loops over `scatter_axes`. They run when the elements are set to the combiner's identity."""
         found = {self.roots[a] for a in self.scatter_axes}
         for r in self.relations:
-            match r:
-                case Split() if r.parent in found:
-                    found |= {r.outer, r.inner}
-                case Fuse() if r.outer in found:
-                    found.add(r.fused)
+            found.update(r.made if found.intersection(r.parents) else ())
         return [loop for loop in self.loops if loop in found]
 
     @property
@@ -375,107 +234,13 @@ class Stage(StageFacts):
     def __repr__(self) -> str:
         return f"Stage({self.name}: {self.describe()})"
 
-    # -- the primitives, as methods -----------------------------------------------------------
-    def _call(self, primitive: str, *args: Any, **kwargs: Any) -> Any:
-        return self.schedule.apply(primitive, self, *args, **kwargs)
+    if not TYPE_CHECKING:  # which sees the methods of `schedule.primitives` alone
 
-    def split(
-        self,
-        parent: Any,
-        factor: Any = None,
-        nparts: Any = None,
-        *,
-        tail: str = "guard",
-        disable_predication: bool = False,
-    ) -> tuple[Loop, Loop]:
-        """See `primitives.split`."""
-        options = {"tail": tail, "disable_predication": disable_predication}
-        return self._call("split", parent, factor=factor, nparts=nparts, **options)
-
-    def tile(
-        self, x_parent: Any, y_parent: Any, x_factor: Any, y_factor: Any, tail: str = "guard"
-    ) -> tuple[Loop, Loop, Loop, Loop]:
-        """See `primitives.tile`."""
-        return self._call("tile", x_parent, y_parent, x_factor, y_factor, tail=tail)
-
-    def split_into(self, loop: Any, *parts: Any, disable_predication: bool = False) -> tuple[Loop, ...]:
-        """See `split_into.split_into`."""
-        return self._call("split_into", loop, *_flat(parts), disable_predication=disable_predication)
-
-    def fuse(self, *loops: Any) -> Loop:
-        """See `primitives.fuse`."""
-        return self._call("fuse", *_flat(loops))
-
-    def reorder(self, *loops: Any) -> None:
-        """See `primitives.reorder`."""
-        self._call("reorder", *_flat(loops))
-
-    def parallel(self, var: Any) -> None:
-        """See `primitives.parallel`."""
-        self._call("parallel", var)
-
-    def vectorize(self, var: Any) -> None:
-        """See `primitives.vectorize`."""
-        self._call("vectorize", var)
-
-    def unroll(self, var: Any) -> None:
-        """See `primitives.unroll`."""
-        self._call("unroll", var)
-
-    def prefetch(self, tensor: Any, var: Any, offset: Any) -> None:
-        """See `primitives.prefetch`."""
-        self._call("prefetch", tensor, var, offset)
-
-    def tensorize(self, var: Any, tensor_intrin: Any) -> None:
-        """See `tensorize.tensorize`."""
-        self._call("tensorize", var, tensor_intrin)
-
-    def bind(self, ivar: Any, thread_ivar: Any) -> None:
-        """See `primitives.bind`."""
-        self._call("bind", ivar, thread_ivar)
-
-    def pragma(self, var: Any, pragma_type: str, pragma_value: Any = None) -> None:
-        """See `pragmas.pragma`."""
-        self._call("pragma", var, pragma_type, pragma_value=pragma_value)
-
-    def compute_at(self, parent: Any, scope: Any) -> Stage:
-        """See `primitives.compute_at`."""
-        self._call("compute_at", parent, scope)
-        return self
-
-    def store_at(self, parent: Any, scope: Any) -> Stage:
-        """See `primitives.store_at`."""
-        self._call("store_at", parent, scope)
-        return self
-
-    def reverse_compute_at(self, parent: Any, scope: Any) -> Stage:
-        """See `reverse.reverse_compute_at`."""
-        self._call("reverse_compute_at", parent, scope)
-        return self
-
-    def reverse_compute_inline(self) -> Stage:
-        """See `reverse.reverse_compute_inline`."""
-        self._call("reverse_compute_inline")
-        return self
-
-    def decompose_reduction(self, loop: Any) -> tuple[Loop, ...]:
-        """See `decompose.decompose_reduction`."""
-        return self._call("decompose_reduction", loop)
-
-    def compute_inline(self) -> Stage:
-        """See `primitives.compute_inline`."""
-        self._call("compute_inline")
-        return self
-
-    def compute_root(self) -> Stage:
-        """See `primitives.compute_root`."""
-        self._call("compute_root")
-        return self
-
-    def double_buffer(self) -> Stage:
-        """See `double_buffer.double_buffer`."""
-        self._call("double_buffer")
-        return self
+        def __getattr__(self, name: str) -> Any:
+            """A primitive that was declared elsewhere."""
+            if name not in PRIMITIVES or PRIMITIVES[name].of_schedule:
+                raise AttributeError(f"a stage has no {name!r}")
+            return PRIMITIVES[name].method.__get__(self)
 
     def env_threads(self, threads: Any) -> Stage:
         """Name the hardware axes of the kernels that a scan is computed by, as TVM's programs do.
@@ -489,35 +254,6 @@ class Stage(StageFacts):
             raise ScheduleError(f"{self.name} is no scan", asked=asked, legal="bind loops of other stages")
         if not set(tags) <= set(THREAD_TAGS):
             raise ScheduleError("not all are hardware axes", asked=asked, legal=f"legal: {', '.join(THREAD_TAGS)}")
-        return self
-
-    def storage_align(self, axis: Any, factor: Any, offset: Any = 0) -> Stage:
-        """See `primitives.storage_align`."""
-        self._call("storage_align", axis, factor, offset)
-        return self
-
-    def specialize(self, condition: Any) -> Stage:
-        """See `specialize.specialize`."""
-        self._call("specialize", condition)
-        return self
-
-    def rolling_buffer(self) -> Stage:
-        """See `rolling.rolling_buffer`."""
-        self._call("rolling_buffer")
-        return self
-
-    def set_store_predicate(self, predicate: Any) -> Stage:
-        """See `predicates.set_store_predicate`."""
-        self._call("set_store_predicate", predicate)
-        return self
-
-    def transform_layout(self, mapping: Any) -> list[Loop]:
-        """See `layouts.transform_layout`."""
-        return self._call("transform_layout", mapping)
-
-    def set_scope(self, scope: str) -> Stage:
-        """See `primitives.set_scope`."""
-        self._call("set_scope", scope)
         return self
 
 
@@ -535,7 +271,3 @@ def _outermost(loops: list[Loop], inner: Loop) -> Loop:
             break
         chosen = loop
     return chosen
-
-
-def _flat(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(items[0]) if len(items) == 1 and isinstance(items[0], (list, tuple)) else items

@@ -15,38 +15,65 @@ rewritten to name those:
 What an instruction is about may be gone (here the loop `y.inner`; all of a cache). Then it goes along, and
 `lost` says so. What is computed at a loop that is gone is computed at the next one outside it. An
 instruction whose loops are all there but that has become illegal is no part of what was undone: then
-nothing is, and `refused` says which one needs it. Only a `compute_at` takes those of its producers along,
-where it cannot go alone. Whatever comes out computes the same tensors, as every
-schedule does.
+nothing is, and `refused` says which one needs it. Only what places a stage takes those of its producers along,
+where it cannot go alone. Whatever comes out computes the same tensors, as every schedule does.
+
+Nothing here knows a primitive. What its arguments name follows from their kinds, and what it did from the first
+schedule, before and after (`_Seen`): the loops it took apart, joined or started anew, the stages it made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from autosched.errors import RecordError, ScheduleError
-from autosched.ir.expr import Expr
+from autosched.errors import AutoschedError, RecordError, ScheduleError
+from autosched.ir.expr import Expr, const
+from autosched.ir.simplify import simplify
+from autosched.ir.visit import substitute
+from autosched.schedule import formulas
+from autosched.schedule import kinds as K
+from autosched.schedule.primitive import PRIMITIVES
 from autosched.schedule.relations import leaf_extents
-from autosched.schedule.schedule import Schedule, replay
-from autosched.schedule.stage import Loop
-from autosched.schedule.surgery import FOR_TUNING, Extents, RefusedError, Surgeon, Undone, named_knobs
-from autosched.schedule.trace import DEFAULTS, SHAPES, Trace
+from autosched.schedule.schedule import Schedule, create_schedule, perform
+from autosched.schedule.stage import Loop, Stage
+from autosched.schedule.trace import FOR_TUNING, Instruction, Trace
 from autosched.te.tensor import Tensor
 
-__all__ = ["Extents", "Undone", "knobs_of", "undo_knob", "undoable", "ways_to_undo"]
+#: the loops of a schedule -> how many iterations each has
+Extents = Callable[[Schedule], Mapping[Any, Expr]]
+#: Iterations that may be written out, or run side by side, where a loop has become longer.
+_LONGEST_WRITTEN_OUT = 64
 
-#: options that can be undone by themselves, to what is so without them
-_OPTIONS = tuple(name for name, _ in DEFAULTS if name in ("tail", "disable_predication"))
+
+@dataclass(frozen=True)
+class Undone:
+    """A trace without one of its instructions.
+
+    at, option, way: what was undone: the instruction of that position, or one option of it; where there
+                     are two ways, which of the loops it made stands for the whole (`outer`, `inner`)
+    trace:           what is left; None where `refused` says why there is nothing
+    origin:          for each instruction of `trace`, the position of the one that it comes from
+    lost:            positions of other instructions that went along
+    """
+
+    at: int
+    option: str = ""
+    way: str = ""
+    trace: Trace | None = None
+    origin: tuple[int, ...] = ()
+    lost: tuple[int, ...] = ()
+    refused: str = ""
 
 
 def undoable(trace: Trace) -> list[tuple[int, str]]:
     """What can be asked to be undone: (position, "") for an instruction, (position, option) for an option of it."""
     found = []
     for at, i in enumerate(trace):
-        if i.kind in SHAPES:
-            found += [(at, ""), *((at, option) for option in _OPTIONS if option in i.options)]
+        if i.kind in PRIMITIVES:
+            alone = (name for name, kind in PRIMITIVES[i.kind].options.items() if kind.neutral and name in i.options)
+            found += [(at, ""), *((at, option) for option in alone)]
     return found
 
 
@@ -69,60 +96,25 @@ def ways_to_undo(
     Constraints and choices are left out of what comes out. Raises IndexError for a position that the
     trace does not have, RecordError and ScheduleError for a trace that does not replay.
     """
-    i = trace[at]
-    both = not option and (i.kind in ("split", "split_into", "tile") or (i.kind == "fuse" and len(i.args) > 1))
-    for way in ("outer", "inner") if both else ("",):
-        once = _Operation(trace, at, args, option, way, knobs or {}, extents or _whole_extents)
-        try:
-            yield once.run()
-        except RefusedError as no:
-            yield _with_producers(once) or Undone(at, option, way, refused=str(no))
-
-
-@dataclass(frozen=True)
-class _Operation:
-    """One way of undoing something, with what it takes to see how long loops become."""
-
-    trace: Trace
-    at: int
-    args: Sequence[Tensor]
-    option: str
-    way: str
-    knobs: Mapping[str, int]
-    extents: Extents
-
-    def run(self, also: frozenset[int] = frozenset()) -> Undone:
-        """Let these positions go, too; then the marks on loops that have become too long. Raises RefusedError."""
-        surgeon = Surgeon(self.trace, self.at, self.args, self.option, self.way, also)
-        found = surgeon.run()
-        if not (too_long := surgeon.too_long(self.knobs, self.extents)):
-            return found
-        return Surgeon(self.trace, self.at, self.args, self.option, self.way, also | too_long).run()
-
-
-def _with_producers(once: _Operation) -> Undone | None:
-    """A stage that is computed at the root needs others there, which were at its consumer, and so perhaps all
-    that read what is prefetched."""
-    trace, i = once.trace, once.trace[once.at]
-    if i.kind != "compute_at":
-        return None
-    s = replay(Trace([x for x in trace if x.kind not in FOR_TUNING]), once.args)
-    needed = {x.name for x in s.stages if s.depends_on(s.stage(i.stage), x)}
-    placed = frozenset(p for p, x in enumerate(trace) if x.kind in ("compute_at", "store_at") and x.stage in needed)
-    fetched = frozenset(p for p, x in enumerate(trace) if x.kind == "prefetch" and x.args[0] in needed)
-    try:
-        return once.run(placed | fetched)
-    except RefusedError:
-        return None
+    asked = _Question(trace, at, option, tuple(args), knobs or {}, extents or _whole_extents)
+    for way in ("outer", "inner") if asked.has_ways else ("",):
+        refused = ""
+        for others in (frozenset, asked.producers):
+            try:
+                yield replace(_Undoing(asked, way, others()).settled(), way=way)
+                break
+            except _RefusedError as no:
+                refused = refused or str(no)
+        else:
+            yield Undone(at, option, way, refused=refused)
 
 
 def knobs_of(trace: Trace) -> dict[str, list[int]]:
     """The knobs that a trace defines, each with the positions of the instructions that use it."""
     found: dict[str, list[int]] = {i.args[0]: [] for i in trace if i.kind == "define_knob"}
     for at, i in enumerate(trace):
-        if i.kind in SHAPES:
-            for name in dict.fromkeys(named_knobs(i.to_json())):
-                found.get(name, []).append(at)
+        for name in i.knobs:
+            found.get(name, []).append(at)
     return found
 
 
@@ -130,19 +122,403 @@ def undo_knob(trace: Trace, name: str, args: Sequence[Tensor], value: int = 1) -
     """The trace with a number in place of a knob; 1 makes whatever is as long as the knob says one long."""
     at = next(p for p, i in enumerate(trace) if i.kind == "define_knob" and i.args[0] == name)
     kept = [(p, i) for p, i in enumerate(trace) if p != at and i.kind not in FOR_TUNING]
+    others = {k: ["knob", k] for k in knobs_of(trace)}
     try:
-        changed = Trace.from_json([_with_number(i.to_json(), name, value) for _, i in kept])
-        replay(changed, args).verify()
+        changed = Trace.from_json([i.at({**others, name: value}).to_json() for _, i in kept])
+        s = create_schedule(list(args))
+        for i in changed:
+            perform(s, i)
+        s.verify()
     except (RecordError, ScheduleError) as error:
         return Undone(at, refused=error.why)
     return Undone(at, trace=changed, origin=tuple(p for p, _ in kept))
 
 
-def _with_number(data: Any, name: str, value: int) -> Any:
-    if isinstance(data, list):
-        return value if data == ["knob", name] else [_with_number(x, name, value) for x in data]
-    return {k: _with_number(v, name, value) for k, v in data.items()} if isinstance(data, dict) else data
-
-
 def _whole_extents(s: Schedule) -> dict[Loop, Expr]:
     return {loop: e for x in s.stages for loop, e in leaf_extents(x).items()}
+
+
+class _RefusedError(Exception):
+    """Why an instruction cannot be undone."""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The loops of the new schedule, outermost first, that stand for one of the old; `main` is the one
+    that splits and marks go to. Without loops, it is gone."""
+
+    loops: tuple[str, ...] = ()
+    main: int = 0
+
+    @staticmethod
+    def joined(groups: Sequence[_Group], inner: bool) -> _Group:
+        """All of these in one; of several, the innermost is meant, or the outermost."""
+        alive = [g for g in groups if g.loops]
+        loops = tuple(x for g in alive for x in g.loops)
+        return alive[0] if len(alive) == 1 else _Group(loops, max(0, len(loops) - 1) if inner else 0)
+
+
+_GONE = _Group()
+
+
+class _Seen:
+    """What an instruction did to a schedule.
+
+    loops:     those of its stage, before
+    made:      the loops that the stage has got: each with those before that it came of
+    stages:    the stages it made; `heir`, the one that has taken over the loops
+    restarted: the stages whose loops started anew
+    """
+
+    def __init__(self, s: Schedule, i: Instruction) -> None:
+        stage, before = s.stage(i.stage), list(s.stages)
+        self.loops = [x.name for x in stage.loops]
+        leaves = {x: list(x.loops) for x in before}
+        roots, known = {x: (x.axis, dict(x.roots)) for x in before}, list(stage.relations)
+        perform(s, i)
+        new = [x for x in s.stages if x not in before]
+        self.stages = [x.name for x in new]
+        self.heir = next((x.name for x in new if set(x.loops) & set(leaves[stage])), None)
+        moved = [x for x in before if x is not stage and x.loops != leaves[x]]
+        self.restarted = [x.name for x in before if x in moved or _is_restarted(x, *roots[x])]
+        came_of: dict[Loop, list[str]] = {x: [x.name] for x in leaves[stage]}
+        for r in stage.relations:
+            if r not in known:
+                of = [name for p in r.parents for name in came_of.get(p, ())]
+                came_of.update((x, of) for x in r.made)
+        again = stage.name in self.restarted
+        self.made = {x.name: came_of.get(x, []) for x in stage.loops if x.name not in self.loops and not again}
+        self.is_structure = not new and not again and leaves[stage] != stage.loops
+
+
+def _is_restarted(stage: Stage, axis: Any, roots: Mapping[Any, Loop]) -> bool:
+    return stage.axis != axis or any(roots[a] is not stage.roots[a] for a in roots if a in stage.roots)
+
+
+class _Question:
+    """What is to be undone, and the old schedule when all is done.
+
+    parts:    of each position, the primitives that its instruction called
+    has_ways: whether it matters which of the loops made stands for the whole
+    """
+
+    def __init__(
+        self, trace: Trace, at: int, option: str, args: tuple[Tensor, ...], knobs: Mapping[str, int], extents: Extents
+    ) -> None:
+        self.trace, self.at, self.option, self.args, self.knobs, self.extents = trace, at, option, args, knobs, extents
+        self.stage = trace[at].stage
+        self.schedule, self.has_ways = create_schedule(args), False
+        self.parts: dict[int, list[Instruction]] = {}
+        for p, i in enumerate(trace):
+            if i.kind in PRIMITIVES:
+                seen, self.parts[p] = _Seen(self.schedule, i), self.schedule.parts
+                self.has_ways |= p == at and not option and any(seen.made.values())
+            elif i.kind not in FOR_TUNING:
+                perform(self.schedule, i)
+
+    def places(self, position: int) -> bool:
+        """Whether an instruction says where a stage is computed or stored."""
+        i = self.trace[position]
+        return i.kind in PRIMITIVES and K.HOST_LOOP in i.kinds
+
+    def producers(self) -> frozenset[int]:
+        """A stage that is computed at the root needs others there, which were at its consumer, and so perhaps all
+        that read what is prefetched. Raises _RefusedError for what places no stage."""
+        trace, s = self.trace, self.schedule
+        if not self.places(self.at):
+            raise _RefusedError
+        needed = {x.name for x in s.stages if s.depends_on(s.stage(self.stage), x)}
+        more = set()
+        for p in self.parts:
+            read = zip(trace[p].args, trace[p].kinds, strict=True)
+            if any(k is K.TENSOR and a in needed for a, k in read) or (self.places(p) and trace[p].stage in needed):
+                more.add(p)
+        return frozenset(more)
+
+
+class _Undoing:
+    """One way of undoing: the old schedule, the new one, and what stands for what."""
+
+    def __init__(self, asked: _Question, way: str, without: frozenset[int]) -> None:
+        self.asked, self.way = asked, way
+        self.without = without  #: positions of what goes along: marks on loops that become too long, producers
+        self.old, self.new = create_schedule(asked.args), create_schedule(asked.args)
+        self.loops: dict[tuple[str, str], _Group] = {}  #: (stage, loop) -> what stands for it, if not its namesake
+        self.stages: dict[str, str | None] = {}  #: stage -> its counterpart, if not its namesake
+        self.reads_as: dict[str, str | None] = {}  #: a stage that is gone -> where what it held is read now
+        self.readers: dict[str, list[str]] = {}  #: a stage that is gone -> what reads now what it read
+        self.copies: set[str] = set()  #: stages whose loops are gone, because a cache kept theirs
+        self.structure: dict[str, list[int]] = {}  #: stage -> positions of what was done to its loops so far
+        self.layout: frozenset[int] = frozenset()  #: those that only say how the cache is laid out that is undone
+        self.origin: list[int] = []
+        self.lost: list[int] = []
+        self.grown: list[tuple[int, str, str]] = []  #: (position, stage, loop) of marks on loops that may be longer
+        self.position = 0
+        #: stages that may compute more at a time now
+        self.moved = {asked.trace[p].stage for p in (asked.at, *without) if not asked.option and asked.places(p)}
+
+    def settled(self) -> Undone:
+        """Undo it; then what can stay no longer, too: marks on loops that are too long now. Raises _RefusedError."""
+        found = self.run()
+        more = self.layout - self.without or self.too_long()
+        return _Undoing(self.asked, self.way, self.without | more).settled() if more else found
+
+    def run(self) -> Undone:
+        """Replay both. Raises _RefusedError."""
+        for position, i in enumerate(self.asked.trace):
+            self.position = position
+            if i.kind in FOR_TUNING:
+                continue
+            if i.kind == "define_knob":
+                perform(self.old, i)
+                self._do(i)
+                continue
+            if position == self.asked.at:
+                i = replace(i, options={k: v for k, v in i.options.items() if k != self.asked.option})
+            parts = self.asked.parts[position]
+            whole = not parts or self._goes or all(len(g.loops) == 1 for g in self._groups(i))
+            for part in (i,) if whole else parts:
+                self._step(part)
+        try:
+            self.new.verify()
+        except ScheduleError as error:
+            raise _RefusedError(error.why) from None
+        used = {name for i in self.new.trace for name in i.knobs}
+        made = zip(self.new.trace, self.origin, strict=True)
+        kept = [(i, p) for i, p in made if i.kind != "define_knob" or i.args[0] in used]
+        trace, origin = Trace([i for i, _ in kept]), tuple(p for _, p in kept)
+        return Undone(
+            self.asked.at,
+            self.asked.option,
+            "",
+            trace,
+            origin,
+            tuple(p for p in dict.fromkeys(self.lost) if p not in origin),
+        )
+
+    # -- one instruction --------------------------------------------------------------------------
+    @property
+    def _goes(self) -> bool:
+        """Whether the instruction at hand is what is undone, or goes along."""
+        return (self.position == self.asked.at and not self.asked.option) or self.position in self.without
+
+    def _step(self, i: Instruction) -> None:
+        """Do it to the old schedule, and what stands for it to the new one."""
+        changed = None if self._goes else self._translated(i)
+        seen = _Seen(self.old, i)
+        if changed is None:
+            self._without(i, seen, self.position == self.asked.at)
+        else:
+            self._with(i, seen, changed)
+        for name in seen.restarted:  # namesakes stand for one another
+            self.loops = {at: g for at, g in self.loops.items() if at[0] not in seen.restarted}
+            self.structure.pop(name, None)
+        if seen.is_structure:
+            self.structure.setdefault(i.stage, []).append(self.position)
+
+    def _do(self, i: Instruction) -> tuple[list[str], list[str]]:
+        """Do something to the new schedule; the loops of the stage that are new, outermost first, and new stages."""
+        names, stages = _names_of(self.new, i.stage), [x.name for x in self.new.stages]
+        try:
+            perform(self.new, i)
+        except AutoschedError as error:
+            raise _RefusedError(f"{i.as_python()} needs it: {error.why}") from None
+        self.origin.append(self.position)
+        made = [name for name in _names_of(self.new, i.stage) if name not in names]
+        return made, [x.name for x in self.new.stages if x.name not in stages]
+
+    # -- what stands for what ---------------------------------------------------------------------
+    def _stage(self, name: str) -> str | None:
+        """The counterpart of a stage; None if it is gone."""
+        return self.stages.get(name, name)
+
+    def _read(self, name: str) -> str | None:
+        """The stage in which what that one holds is found now."""
+        found = self._stage(name)
+        return self.reads_as.get(name) if found is None else found
+
+    def _readers(self, name: str) -> list[str]:
+        """The stages that read now what that one read."""
+        found = self._stage(name)
+        return self.readers.get(name, []) if found is None else [found]
+
+    def _group(self, stage: str, loop: str) -> _Group:
+        """The loops that stand for one of the old schedule."""
+        if stage in self.copies:
+            return _GONE
+        if (stage, loop) in self.loops:
+            return self.loops[stage, loop]
+        base, _, kind = loop.rpartition(".")
+        if kind == "init" and (stage, base) in self.loops:  # which sets what that one sums
+            return self._renamed(self.loops[stage, base], ".init", self._stage(stage))
+        counterpart = self._stage(stage)
+        found = None if counterpart is None else self.new.stage(counterpart).loop_named(loop, init=True)
+        return _GONE if found is None else _Group((found.name,))
+
+    def _renamed(self, group: _Group, suffix: str, counterpart: str | None) -> _Group:
+        """The loops of a stage that have the names of a group's, with a suffix."""
+        stage = None if counterpart is None else self.new.stage(counterpart)
+        left = [x + suffix for x in group.loops if stage is not None and stage.loop_named(x + suffix, init=True)]
+        return _Group(tuple(left), min(group.main, max(0, len(left) - 1)))
+
+    def _groups(self, i: Instruction) -> list[_Group]:
+        """What stands for each of the loops of its stage that an instruction names."""
+        return [
+            self._group(i.stage, a)
+            for a, k in zip(i.args, i.kinds, strict=True)
+            if k.name == "loop" and k is not K.HOST_LOOP
+        ]
+
+    def _around(self, stage: str, loop: str) -> tuple[str, str] | None:
+        """The innermost loop of the new schedule that stands for this one of the old or one around it."""
+        for s in (self.old, self.asked.schedule):
+            if stage in s:
+                for where, name in _outwards(s.stage(stage), loop):
+                    counterpart = self._stage(where)
+                    group = self._group(where, name)
+                    if group.loops and counterpart is not None:
+                        return counterpart, group.loops[-1]
+        return None
+
+    # -- an instruction in terms of the new schedule ------------------------------------------------
+    def _translated(self, i: Instruction) -> Instruction | None:
+        """What stands for it; None if what it is about is gone."""
+        kinds = i.kinds
+        stage = self._read(i.stage) if K.READERS in kinds else self._stage(i.stage)
+        if stage is None or (i.stage in self.copies and K.READERS not in kinds):
+            return None
+        called = PRIMITIVES[i.kind]
+        if called.any_number and called.kinds[-1].name == "loop":
+            return self._of_many(i, stage)
+        args = []
+        for k, (a, kind) in enumerate(zip(i.args, kinds, strict=True)):
+            made = self._argument(i, k, a, kind, stage)
+            if made is None and a is not None:
+                return None
+            args.append(made)
+        if called.copies(i):
+            at = next(k for k, kind in enumerate(kinds) if kind.name == "loop")
+            if args[at] != i.args[at] or i.stage in self.moved:
+                self.grown.append((self.position, stage, args[at]))
+        return replace(i, stage=stage, args=tuple(args))
+
+    def _argument(self, i: Instruction, k: int, a: Any, kind: K.Kind, stage: str) -> Any:
+        """What an argument is now; None if it is gone."""
+        if kind in (K.HOST, K.HOST_LOOP):
+            at = k if kind is K.HOST else k - 1
+            place = self._around(*i.args[at : at + 2])
+            return None if place is None or place[0] == stage else place[k - at]
+        if kind is K.TENSOR:
+            return self._read(a)
+        if kind is K.READERS:
+            return [x for x in dict.fromkeys(r for name in a for r in self._readers(name)) if x != stage] or None
+        if kind is K.PREDICATE:
+            groups = {name: self._group(i.stage, name) for name in formulas.named(a, "loop")}
+            whole = all(len(g.loops) == 1 for g in groups.values())
+            return formulas.replaced(a, "loop", lambda name: ["loop", groups[name].loops[0]]) if whole else None
+        if kind.name != "loop":
+            return a
+        group = self._group(i.stage, a)
+        if not group.loops and kind is K.LOOP_INSIDE:
+            names = _names_of(self.old, i.stage)
+            inside = (self._group(i.stage, x) for x in names[names.index(a) :])
+            group = next((g for g in inside if g.loops), _GONE)
+        return group.loops[group.main if kind.which is None else kind.which] if group.loops else None
+
+    def _of_many(self, i: Instruction, stage: str) -> Instruction | None:
+        """A call on any number of loops: what is left of them. Of loops to be joined, those stay apart that are now."""
+        groups = [g for g in self._groups(i) if g.loops]
+        names = [x for g in groups for x in g.loops]
+        if PRIMITIVES[i.kind].kinds[-1] is K.JOINED_LOOP:
+            names = [g.loops[-1 if k == 0 < len(groups) - 1 else 0] for k, g in enumerate(groups)]
+            if any(len(g.loops) > 1 for g in groups[1:-1]):
+                return None
+        return replace(i, stage=stage, args=tuple(names)) if len(names) >= min(2, len(i.args)) else None
+
+    # -- what came of it ----------------------------------------------------------------------------
+    def _without(self, i: Instruction, seen: _Seen, undone: bool) -> None:
+        """It was not done: what stands for the loops and stages that it has made."""
+        if not undone:
+            self.lost.append(self.position)
+        groups = self._groups(i)
+        before = {name: self._group(i.stage, name) for name in seen.loops}
+        inner = self.way == "inner"
+        for name, of in seen.made.items():
+            chosen = [x for x in of if name == [m for m, o in seen.made.items() if x in o][-1 if inner else 0]]
+            found = _Group.joined([before[x] for x in chosen], inner)
+            self.loops[i.stage, name] = found if of else groups[0] if groups else _GONE
+        if undone and seen.stages and i.stage in seen.restarted and seen.heir is None:
+            self.layout = frozenset(self.structure.get(i.stage, ()))
+        for made in seen.stages:
+            users = self.old.consumers(self.old.stage(made))
+            self.reads_as[made] = self._read(i.stage)
+            self.readers[made] = list(dict.fromkeys(r for x in users for r in self._readers(x.name)))
+            self.stages[made] = None
+        if seen.heir is not None:
+            self._inherit(i.stage, seen.heir, self._stage(i.stage))
+            self.copies.add(i.stage)
+
+    def _inherit(self, stage: str, heir: str, counterpart: str | None) -> None:
+        """The loops of a stage are those of another one now."""
+        self.loops |= {(heir, loop): g for (x, loop), g in self.loops.items() if x == stage}
+        self.stages[heir] = counterpart
+        self.structure[heir] = self.structure.pop(stage, [])
+
+    def _with(self, i: Instruction, seen: _Seen, changed: Instruction) -> None:
+        """Do what stands for it: what it makes stands for what the other has made."""
+        before = {name: self._group(i.stage, name) for name in seen.loops}
+        made, stages = self._do(changed)
+        self.stages |= dict(zip(seen.stages, stages, strict=True))
+        if seen.heir is not None:
+            self._inherit(i.stage, seen.heir, stages[0])
+        for old in (x for x in seen.stages if x != seen.heir):
+            for name in _names_of(self.old, old):
+                for suffix in ("", ".c"):  # the axes of a new stage have the names of loops
+                    base = name.removesuffix(suffix)
+                    if name.endswith(suffix) and (i.stage, base) in self.loops:
+                        self.loops[old, name] = self._renamed(before[base], suffix, self.stages[old])
+        if len(made) != len(seen.made):
+            self.loops.update(((i.stage, name), _GONE) for name in seen.made)
+            return
+        for (name, of), new in zip(seen.made.items(), made, strict=True):
+            around: list[str] = []  # and inside: loops that also stood for what it came of, and that stay apart
+            inside: list[str] = []
+            for x in of:
+                mine, loops = [m for m, o in seen.made.items() if x in o], before[x].loops
+                at = next((k for k, loop in enumerate(loops) if loop in changed.args), before[x].main)
+                around += loops[:at] if name == mine[0] else ()
+                inside += loops[at + 1 :] if name == mine[-1] else ()
+            self.loops[i.stage, name] = _Group((*around, new, *inside), len(around))
+
+    def too_long(self) -> frozenset[int]:
+        """The marks that are now on loops of too many iterations, or of nobody knows how many."""
+        if not self.grown:
+            return frozenset()
+        values = {k.var: const(self.asked.knobs[k.name]) for k in self.new.knobs.values() if k.name in self.asked.knobs}
+        try:
+            found = self.asked.extents(self.new)
+        except AutoschedError as error:
+            raise _RefusedError(error.why) from None
+        far = []
+        for position, stage, name in self.grown:
+            loop = self.new.stage(stage).loop_named(name)
+            e = None if loop is None else simplify(substitute(found[loop], values))
+            if e is not None and (e.op != "const" or e.value > _LONGEST_WRITTEN_OUT):
+                far.append(position)
+        return frozenset(far)
+
+
+def _names_of(s: Schedule, stage: str) -> list[str]:
+    return [x.name for x in s.stage(stage).loops] if stage in s else []
+
+
+def _outwards(stage: Stage, loop: str) -> Iterator[tuple[str, str]]:
+    """A loop and those around it, as (stage, loop), innermost first; also where the stage is computed."""
+    found = stage.loop_named(loop)
+    loops: list[Loop] = stage.loops[: stage.loops.index(found) + 1] if found is not None else []
+    while True:
+        yield from ((stage.name, x.name) for x in reversed(loops))
+        host, loops = stage.surroundings()
+        if host is None:
+            return
+        stage = host

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from autosched.errors import ScheduleError
+from autosched.ir.expr import variables
 from autosched.ir.visit import post_order
-from autosched.schedule import decompose, predicates, rolling, scans, tails
-from autosched.schedule.stage import Fetch, Loop, Stage
+from autosched.schedule import scans
+from autosched.schedule.loop import Fetch, Loop, Split
+from autosched.schedule.stage import Stage
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
@@ -22,11 +24,67 @@ def verify(s: Schedule) -> None:
         for fetch in stage.fetches:
             _check_fetch(s, stage, fetch)
         _check_storage(s, stage)
-        tails.check(stage)
-        rolling.check(stage)
-        predicates.check(stage)
-        decompose.check(stage)
+        _check_round_up(stage)
+        _check_rolling(stage)
+        _check_predicate(stage)
+        _check_init(stage)
         _check_attachment(s, stage)
+
+
+def _check_round_up(stage: Stage) -> None:
+    """Raise ScheduleError for whole tiles in storage that outlives the region they belong to."""
+    outer = stage.store.loop
+    padded = next((r for r in stage.relations if isinstance(r, Split) and r.tail == "round_up"), None)
+    if padded is not None and outer not in (None, stage.attach.loop):
+        raise ScheduleError(
+            f"{stage.name} is stored at {outer!r}, where the tiles of one region would overwrite those of another",
+            asked=stage.schedule.earlier("split", stage, f"{padded.parent.name}, tail='round_up'"),
+            legal="tail='guard', or leave store_at out",
+        )
+
+
+def _check_rolling(stage: Stage) -> None:
+    """Raise ScheduleError for a rolling buffer that is computed in no loop."""
+    if stage.rolls and stage.attach.kind != "at":
+        where = "is inlined" if stage.attach.kind == "inline" else "is computed at the root"
+        raise ScheduleError(
+            f"{stage.name} {where}: there is no loop for it to roll along",
+            asked=stage.schedule.earlier("rolling_buffer", stage),
+            legal=f"{stage.name}.compute_at a loop of what reads it",
+        )
+
+
+def _check_predicate(stage: Stage) -> None:
+    """Raise ScheduleError where a loop that decides what is stored is gone."""
+    if stage.store_predicate is None:
+        return
+    live = {x.var for x in stage.loops} | {a.var for a in stage.axis}
+    gone = [v for v in variables(stage.store_predicate) if v.value.role == "loop" and v not in live]
+    if gone:
+        raise ScheduleError(
+            f"{gone[0].value.name} was split or fused away after {stage.name} was made to depend on it",
+            asked=stage.schedule.earlier("set_store_predicate", stage, repr(stage.store_predicate)),
+            legal=f"loops of {stage.name}: {stage.describe()}",
+        )
+
+
+def _check_init(stage: Stage) -> None:
+    """Raise ScheduleError if loops have changed since the initial values got loops of their own."""
+    init = stage.init
+    if init is None:
+        return
+    gone = [x for x in (init.outside, *init.loops) if x not in stage.loops]
+    why = f"{gone[0].full_name} was split or fused away afterwards" if gone else ""
+    if not gone:
+        around = stage.loops[: stage.loops.index(init.outside)]
+        moved = [x for x in stage.loops if (x in around) != (x in init.around)]
+        why = f"{moved[0].full_name} was moved across {init.outside.name} afterwards" if moved else ""
+        apart = [(x, y) for x, y in init.loops.items() if x.thread != y.thread]
+        if apart and not why:
+            why = f"{apart[0][0]!r} and {apart[0][1]!r} are not bound alike: others would set what is being summed"
+    if why:
+        asked = stage.schedule.earlier("decompose_reduction", stage, init.outside.name)
+        raise ScheduleError(why, asked=asked, legal=f"decompose_reduction last; loops: {stage.describe()}")
 
 
 def _check_attachment(s: Schedule, stage: Stage) -> None:

@@ -19,9 +19,9 @@ from typing import Any
 from autosched.errors import LowerError, ScheduleError
 from autosched.lower.nest import threads_around
 from autosched.lower.pipeline import lower_structure
+from autosched.schedule.primitives.loops import GUARDED
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Split, Stage
-from autosched.schedule.tails import GUARDED
 from autosched.space.default import default_schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor

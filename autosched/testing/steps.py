@@ -17,13 +17,12 @@ from autosched.errors import ScheduleError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, variables
 from autosched.ir.stmt import VTHREAD
-from autosched.schedule.groups import Group
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.primitives.loops import GUARDED, has_room
+from autosched.schedule.primitives.place import Group, matching_axes
 from autosched.schedule.relations import leaf_extents
-from autosched.schedule.reverse import matching_axes
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import Loop, Split, Stage
-from autosched.schedule.tails import GUARDED, has_room
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import ComputeOp

@@ -13,14 +13,14 @@ import verify_errors
 
 import autosched
 from autosched.errors import AutoschedError
-from autosched.schedule.primitives import PRIMITIVES
+from autosched.schedule.primitive import PRIMITIVES
 
 ROOT = Path(autosched.__file__).parent
 RAISED = ("Illegal", "ScheduleError", "LowerError")
 #: Messages that no call of a schedule causes, with a part of their source: they say that an invariant broke, or are about
 #: a stored trace (`tests/schedule/test_meaning.py`).
 DEFENCES = {
-    "schedule/meaning.py": "a stored schedule may not use it",
+    "schedule/primitive.py": "a stored schedule may not use it",
     "lower/nest.py": "has no reduce loop",
     "lower/verify.py": "a defect of lowering",
     "schedule/scans.py": "it depends on the state of",
@@ -33,7 +33,7 @@ def sites() -> dict[Place, str]:
     """Where such an error is raised: file, first and last line, and its source."""
     found = {}
     for folder in ("schedule", "lower"):
-        for path in sorted((ROOT / folder).glob("*.py")):
+        for path in sorted((ROOT / folder).rglob("*.py")):
             text = path.read_text()
             for node in ast.walk(ast.parse(text)):
                 raised = getattr(node, "exc", None)

@@ -13,7 +13,7 @@ from autosched.ir.expr import combine_lanes
 from autosched.ir.stmt import Buffer, Stmt
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
-from autosched.schedule.primitives import PRIMITIVES
+from autosched.schedule.primitive import PRIMITIVES
 from autosched.te import Tensor
 
 

@@ -1,32 +1,135 @@
-"""Moving a consumer to its producer, `tir.Schedule`'s way: the consumer takes over the producer's loops.
+"""The primitives that say where a stage is computed, and how long it is kept.
 
-A stage is always computed inside its consumer. So `reverse_compute_at(C, P, loop)` gives C the outer
-loops of P down to `loop`, with what they are bound to, and computes P there. Nothing else is needed:
-what one iteration of C reads of P is one point for each element, so the loops that P keeps have one
-iteration where C has taken them over.
+A stage is always computed inside its consumer. So `reverse_compute_at(C, P, loop)`, `tir.Schedule`'s way of moving a
+consumer to its producer, gives C the outer loops of P down to `loop`, with what they are bound to, and computes P
+there. Nothing else is needed: what one iteration of C reads of P is one point for each element, so the loops that P
+keeps have one iteration where C has taken them over.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autosched.ir.visit import post_order
+from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.handles import computed, leaf, outside_intrinsic
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.meaning import keeps_meaning
-from autosched.schedule.stage import Attach, Fuse, Loop, Split, Stage
+from autosched.schedule.loop import Attach, Fuse, Loop, Split
+from autosched.schedule.primitive import keeps_meaning, primitive
+from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
+    from autosched.schedule.stage import Stage
 
-__all__ = ["exchange", "matching_axes", "reverse_compute_at", "reverse_compute_inline"]
 
-
+@primitive(K.HOST, K.HOST_LOOP)
 @keeps_meaning
-def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> None:
+def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
+    """Compute what one iteration of a consumer's loop needs, just before it is needed.
+
+    for y: A[y] = ..                 for y:
+    for y: B[y] = g(A[y])     ->         A[y] = ..
+                                         B[y] = g(A[y])
+    """
+    consumer, loop = _loop_of_a_consumer(s, stage, parent, scope, "compute")
+    if loop.kind == "vectorize":
+        outside = [x.name for x in consumer.loops if x.kind != "vectorize"]
+        raise Illegal(
+            f"{loop.full_name} is vectorized; a producer cannot be computed inside a vector lane",
+            f"legal for {stage.name}: {', '.join(outside) or 'no loop of ' + consumer.name}\n  {consumer!r}",
+        )
+    stage.attach = Attach("at", consumer, loop)
+    return stage
+
+
+@primitive(K.HOST, K.HOST_LOOP)
+@keeps_meaning
+def store_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
+    """Keep what is computed through all iterations of a loop outside the one of `compute_at`.
+
+    for t:                                 for t:
+      for y:                                 allocate A: 3 rows
+        allocate A: 3 rows                   for y:
+        A[y - 1 .. y + 1] = ..       ->        if y == 0: A[y - 1 .. y] = ..
+        B[t, y] = g(A[y - 1 .. y + 1])         A[y + 1] = ..
+                                               B[t, y] = g(A[y - 1 .. y + 1])
+
+    Where the region that is needed moves one way as the loops in between advance, an iteration
+    computes only what earlier ones have not: a sliding window. Rows that are needed no more make
+    room for new ones: the storage is folded to the rows of one window. The innermost dimension is
+    never folded, so that vectors stay whole.
+    """
+    consumer, loop = _loop_of_a_consumer(s, stage, parent, scope, "store")
+    stage.store = Attach("at", consumer, loop)
+    return stage
+
+
+def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb: str) -> tuple[Stage, Loop]:
+    """The loop that `compute_at` or `store_at` names, of a stage that uses this one."""
+    computed(stage)
+    consumer = s.stage(parent)
+    scans.forbid(stage, f"{verb}_at")
+    if stage.is_output:
+        raise Illegal(f"{stage.name} is an output: it is {verb}d at the root", f"{verb}_at is for intermediates")
+    if consumer is stage or s.depends_on(stage, consumer):
+        raise Illegal(
+            f"{consumer.name} does not come after {stage.name}",
+            "legal consumers of " + stage.name + ": " + ", ".join(x.name for x in s.consumers(stage, deep=True)),
+        )
+    loop = leaf(consumer, scope)
+    if loop in consumer.scatter_loops:
+        places = [x.name for x in consumer.loops if x not in consumer.scatter_loops]
+        raise Illegal(
+            f"{loop.full_name} runs before any point is looked at", f"loops of {consumer.name}: {', '.join(places)}"
+        )
+    scans.forbid_outside(stage, consumer, loop)
+    if not s.depends_on(consumer, stage):
+        raise Illegal(
+            f"{consumer.name} does not use {stage.name}",
+            "legal consumers: " + ", ".join(x.name for x in s.consumers(stage, deep=True)),
+        )
+    return consumer, loop
+
+
+@primitive()
+@keeps_meaning
+def compute_inline(s: Schedule, stage: Stage) -> Stage:
+    """Recompute the element wherever it is read; the tensor is never stored.
+
+    A[i] = f(i); B[i] = g(A[i])   ->   B[i] = g(f(i))
+    """
+    computed(stage)
+    scans.forbid(stage, "compute_inline")
+    if stage.is_output:
+        raise Illegal(f"{stage.name} is an output: it must be stored", "compute_inline is for intermediates")
+    if stage.reduce_axis:
+        raise Illegal(f"{stage.name} is a reduction: it cannot be one expression", "compute_at puts it near its use")
+    opaque = next((x for x in s.consumers(stage) if isinstance(x.op, ExternOp)), None)
+    if opaque is not None:
+        raise Illegal(f"{opaque.name} is a te.extern, which reads memory", f"{stage.name} stays at the root")
+    stage.attach, stage.store = Attach("inline"), Attach()
+    return stage
+
+
+@primitive()
+@keeps_meaning
+def compute_root(s: Schedule, stage: Stage) -> Stage:
+    """Compute the whole tensor before anything that needs it: the default."""
+    if not isinstance(stage.op, ExternOp):  # which is nowhere else
+        computed(stage)
+    stage.attach, stage.store = s.scans.home(stage), Attach()
+    return stage
+
+
+# -- a consumer at its producer -------------------------------------------------------------------
+@primitive(K.HOST, K.HOST_LOOP)
+@keeps_meaning
+def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
     """Compute a consumer where its producer is, element by element, inside a loop of the producer.
 
     for i.outer: for i.inner: P[i] = ..      for i.outer:
@@ -58,10 +161,12 @@ def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> No
         )
     _take_over(s, stage, producer, outer, axes)
     producer.attach, producer.store = Attach("at", stage, loop), Attach()
+    return stage
 
 
+@primitive()
 @keeps_meaning
-def reverse_compute_inline(s: Schedule, stage: Stage) -> None:
+def reverse_compute_inline(s: Schedule, stage: Stage) -> Stage:
     """Finish each element where it is computed; the producer's tensor is never stored.
 
     for i.outer: for i.inner: P[i] = f(i)
@@ -85,6 +190,7 @@ def reverse_compute_inline(s: Schedule, stage: Stage) -> None:
     axes = matching_axes(s, stage, producer, "reverse_compute_inline")
     _take_over(s, stage, producer, list(producer.loops), axes)
     producer.attach, producer.store = Attach("inline"), Attach()
+    return stage
 
 
 def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> dict[IterVar, IterVar]:
@@ -139,9 +245,9 @@ def _take_over(s: Schedule, stage: Stage, producer: Stage, outer: list[Loop], ax
     needed = set(outer)
     relations: list[Split | Fuse] = []
     for r in reversed(producer.relations):
-        if ({r.outer, r.inner} if isinstance(r, Split) else {r.fused}) & needed:
+        if needed.intersection(r.made):
             relations.insert(0, r)
-            needed |= {r.parent} if isinstance(r, Split) else {r.outer, r.inner}
+            needed.update(r.parents)
     stage.define(stage.axis, stage.reduce_axis, stage.body)
     same = {producer.roots[a]: stage.roots[b] for a, b in axes.items()}
     for r in relations:
@@ -203,8 +309,8 @@ def _let_go(stage: Stage, taken: set[Loop]) -> None:
         x.root = a
     made, used = dict.fromkeys(stage.roots.values()), set()
     for r in kept:
-        made.update(dict.fromkeys((r.outer, r.inner) if isinstance(r, Split) else (r.fused,)))
-        used |= {r.parent} if isinstance(r, Split) else {r.outer, r.inner}
+        made.update(dict.fromkeys(r.made))
+        used.update(r.parents)
     leaves = [x for x in made if x not in used]
     stage.loops = [*(x for x in leaves if x not in stage.loops), *(x for x in stage.loops if x in leaves)]
 
@@ -219,3 +325,72 @@ def exchange(x: Loop, y: Loop) -> None:
         a, b = getattr(x, what), getattr(y, what)
         setattr(x, what, b)
         setattr(y, what, a)
+
+
+# -- several stages at once -----------------------------------------------------------------------
+class Group:
+    """The stages between some inputs and outputs, those that are made later among them too.
+
+    A trace keeps what is done to each of the stages, so a group needs no place in it.
+    """
+
+    def __init__(self, s: Schedule, outputs: Sequence[Stage], inputs: Sequence[Stage], include_inputs: bool) -> None:
+        self._schedule, self._outputs, self._inputs = s, tuple(outputs), tuple(inputs)
+        self._include_inputs = include_inputs
+        self._moved: set[Stage] = set()
+        self.attach_stage: Stage | None = None  #: that it was moved into
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The members, producers first: what the outputs need, down to the inputs."""
+        s = self._schedule
+        found: set[Stage] = set()
+        pending = list(self._outputs)
+        while pending:
+            stage = pending.pop()
+            if stage in found or (stage in self._inputs and not self._include_inputs):
+                continue
+            found.add(stage)
+            if stage not in self._inputs:
+                pending.extend(s.reads(stage))
+        return [x for x in s.stages if x in found and not x.is_placeholder]
+
+    def compute_at(self, parent: Any, scope: Any) -> Group:
+        """Compute all members at a loop of a consumer: those at the root, and those that the group put
+        elsewhere before. What is computed at a loop of a member, or inlined, stays so. Raises
+        ScheduleError as `primitives.compute_at` does.
+        """
+        for stage in reversed(self._loose()):
+            stage.compute_at(parent, scope)
+            self._moved.add(stage)
+        self.attach_stage = self._schedule[parent]
+        return self
+
+    def compute_root(self) -> Group:
+        """Undo `compute_at`."""
+        for stage in self._loose():
+            stage.compute_root()
+        self._moved.clear()
+        self.attach_stage = None
+        return self
+
+    @property
+    def num_child_stages(self) -> int:
+        return len(self.stages)
+
+    def _loose(self) -> list[Stage]:
+        return [x for x in self.stages if x.attach.kind == "root" or (x in self._moved and x.attach.kind == "at")]
+
+    def __repr__(self) -> str:
+        return f"Group({', '.join(x.name for x in self.stages)})"
+
+
+class PlacePrimitives:
+    """Methods of a stage."""
+
+    compute_at = compute_at
+    store_at = store_at
+    compute_inline = compute_inline
+    compute_root = compute_root
+    reverse_compute_at = reverse_compute_at
+    reverse_compute_inline = reverse_compute_inline

@@ -1,43 +1,33 @@
-"""The primitives that add a stage: caches and factored reductions."""
+"""The primitives that add a stage, caches and factored reductions, and the one that takes a reduction apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from autosched.ir.expr import (
-    Expr,
-    cast,
-    compare,
-    const,
-    if_then_else,
-    logical_and,
-    make,
-    variables,
-)
+from autosched.ir.expr import Expr, cast, compare, const, if_then_else, logical_and, make, variables
 from autosched.ir.simplify import Analyzer
-from autosched.ir.visit import rewrite, substitute
+from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.schedule import kinds as K
 from autosched.schedule import scans
+from autosched.schedule.handles import computed, leaf, scope_of
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.meaning import keeps_meaning
+from autosched.schedule.loop import Attach, Loop, Split
+from autosched.schedule.primitive import keeps_meaning, primitive
+from autosched.schedule.primitives.loops import GUARDED
 from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates, loop_extents
-from autosched.schedule.stage import Attach, Loop, Split, Stage
-from autosched.schedule.tails import GUARDED
 from autosched.te.reduction import Reduction
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
+    from autosched.schedule.stage import Stage
 
-from autosched.schedule.handles import computed, leaf, scope_of
-
-__all__ = ["cache_read", "cache_write", "rfactor"]
 
 # -- caches ---------------------------------------------------------------------------------------
-
-
+@primitive(K.NAME, keep_loops=K.FLAG, of_schedule=True)
 @keeps_meaning
-def cache_write(s: Schedule, stage: Stage, scope: str, *, keep_loops: bool = False) -> Any:
+def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bool = False) -> Any:
     """Compute into a cache; the tensor becomes a copy of it.
 
     for i: for j: B[i, j] = f(i, j)   ->   for j.c: for i.c: B.local[j.c, i.c] = f(i.c, j.c)
@@ -153,8 +143,9 @@ def _guarded(body: Expr, condition: Expr) -> Expr:
     return if_then_else(condition, body, const(0, body.dtype))
 
 
+@primitive(K.NAME, K.READERS, output=K.NUMBER, of_schedule=True)
 @keeps_meaning
-def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], *, output: int = 0) -> Any:
+def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], output: int = 0) -> Any:
     """Copy a tensor before some of its readers read it; they read the copy.
 
     B[i] = f(A[i])   ->   for ax0: A.shared[ax0] = A[ax0]
@@ -201,10 +192,9 @@ def retarget(body: Expr, old: Tensor, new: Tensor) -> Expr:
 
 
 # -- reductions -----------------------------------------------------------------------------------
-
-
+@primitive(K.LOOP, factor_axis=K.NUMBER, of_schedule=True)
 @keeps_meaning
-def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, *, factor_axis: int = 0) -> Any:
+def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, factor_axis: int = 0) -> Any:
     """Factor a reduction: one partial result for each iteration of a reduce loop, then their reduction.
 
     for i: for k.outer: for k.inner: B[i] += f(i, k)   --rfactor(B, k.inner)->
@@ -279,3 +269,55 @@ def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -
                 f"{guests[0].name} is computed at {x.full_name}, and reduce loops start anew",
                 f"rfactor first, then compute {guests[0].name} at a loop of the new stage",
             )
+
+
+@primitive(K.LOOP_INSIDE)
+@keeps_meaning
+def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...]:
+    """Set the elements of a reduction to the identity just outside a loop, in loops of their own.
+
+    for i.outer:                             for i.outer:
+      for k: for i.inner: B[i] += f(i, k)  ->    for i.inner.init: B[i] = 0
+                                                 for k: for i.inner: B[i] += f(i, k)
+
+    Without it that happens just outside the outermost reduce loop, in copies of the spatial loops
+    inside, each with the mark of its original. The loops made here, which are returned outermost
+    first, are marked by themselves: `vectorize`, `unroll` and `parallel` take them; `bind` binds both,
+    because work-items set what they sum. No reduce loop may be outside `loop`, now or later.
+    """
+    computed(stage)
+    at = leaf(stage, loop)
+    scans.forbid(stage, "decompose_reduction")
+    if not stage.reduce_axis:
+        raise Illegal(f"{stage.name} is no reduction", "stages with a reduce axis")
+    if stage.scatter_axes:
+        raise Illegal(f"{stage.name} is a scatter: all its elements are set before the first point", "te.compute")
+    if stage.init is not None:
+        where = stage.init.outside.full_name
+        raise Illegal(f"{stage.name} is decomposed already, outside {where}", "one decompose_reduction for a stage")
+    place = stage.loops.index(at)
+    first = next(i for i, x in enumerate(stage.loops) if x.is_reduce)
+    if place < first and _begins_with_reads(stage):
+        raise Illegal(
+            f"{stage.name} begins with values that are read, and may be computed inside {at.full_name}",
+            f"the outermost reduce loop: {stage.loops[first].name}",
+        )
+    around = [x.name for x in stage.loops[:place] if x.is_reduce]
+    if around:
+        legal = ", ".join(x.name for x in stage.loops[: first + 1])
+        raise Illegal(f"{at.full_name} is inside the reduce loop {around[0]}", f"loops of {stage.name}: {legal}")
+    stage.decompose(at)
+    assert stage.init is not None
+    return tuple(stage.init.loops.values())
+
+
+def _begins_with_reads(stage: Stage) -> bool:
+    body = stage.body[0]
+    _, _, begin = body.value.parts(body.args)
+    return any(e.op == "read" for e in post_order(begin))
+
+
+class ReductionPrimitives:
+    """Methods of a stage."""
+
+    decompose_reduction = decompose_reduction

@@ -1,0 +1,158 @@
+"""What a schedule primitive is: one function, and the kinds of its arguments.
+
+    @primitive(K.LOOP, factor=K.FACTOR, nparts=K.FACTOR, tail=K.TAIL)
+    @keeps_meaning
+    def split(s: Schedule, stage: Stage, parent: Any, factor: Any = None, ...) -> tuple[Loop, Loop]:
+        ...
+
+Kinds by position are arguments of the trace, those by name its options, which a trace leaves out where they say
+what is so anyway: `["split", "B", "i", {"factor": 8}]`. A last kind of `...` stands for any number of the one before.
+From this declaration follow the instruction in the trace and back, the Python text, the method of the stage, what
+undoing other calls makes of this one (`undo`), and a random call of it (`testing.steps`). A primitive checks what is
+illegal as structure and raises `Illegal`; `Schedule.apply` adds the call and the caller's line.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+
+from autosched.errors import ScheduleError
+from autosched.schedule.handles import flat
+from autosched.schedule.kinds import Kind
+
+if TYPE_CHECKING:
+    from autosched.schedule.schedule import Schedule
+    from autosched.schedule.stage import Stage
+    from autosched.schedule.trace import Instruction
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Primitive:
+    """A declared primitive. `copies` says of which instructions all iterations are written out, or run side by side."""
+
+    name: str
+    function: Callable[..., Any]
+    kinds: tuple[Kind, ...]
+    any_number: bool  #: of the last of them
+    options: dict[str, Kind]
+    of_schedule: bool  #: a method of the schedule, with the tensor as its first argument
+    copies: Callable[[Instruction], bool]
+    signature: inspect.Signature
+    method: Callable[..., Any]
+
+    def kinds_of(self, count: int) -> tuple[Kind, ...]:
+        """A kind for each of so many arguments."""
+        return (*self.kinds[:-1], *self.kinds[-1:] * (count - len(self.kinds) + 1)) if self.any_number else self.kinds
+
+    @property
+    def shape(self) -> list[str]:
+        """The names of the kinds, as messages have them."""
+        return [*(k.name for k in self.kinds), *(["*"] if self.any_number else [])]
+
+    def bound(self, args: Sequence[Any], options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments and options of a call of the method. Raises TypeError for what it does not take."""
+        try:
+            found = self.signature.bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"{self.name}: {error}") from None
+        found.apply_defaults()
+        given: list[Any] = []
+        for name, value in found.arguments.items():
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                given += flat(value)
+            elif name not in self.options:
+                given.append(value)
+        return given, {name: found.arguments[name] for name in self.options}
+
+    def said(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the options that say something other than what is so anyway."""
+        parameters = self.signature.parameters
+        known = {k: parameters[k].default for k in options if k in parameters}
+        return {
+            k: v
+            for k, v in options.items()
+            if v is not None and (type(v) not in (str, int, bool) or k not in known or v != known[k])
+        }
+
+
+#: Every primitive a trace may name. A stored trace can call nothing else.
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+def primitive(
+    *kinds: Kind | EllipsisType,
+    of_schedule: bool = False,
+    copies: bool | Callable[[Instruction], bool] = False,
+    **options: Kind,
+) -> Callable[[Callable[Concatenate[Schedule, Stage, P], R]], Callable[Concatenate[Stage, P], R]]:
+    """Declare a primitive: see the top of this file. What it makes of the function is a method of the stage."""
+
+    def declare(f: Callable[Concatenate[Schedule, Stage, P], R]) -> Callable[Concatenate[Stage, P], R]:
+        name = f.__name__
+        signature = inspect.signature(f)
+        own = signature.replace(parameters=list(signature.parameters.values())[2:])
+        listed = tuple(k for k in kinds if isinstance(k, Kind))
+        says = copies if callable(copies) else lambda i: bool(copies)
+
+        @wraps(f)
+        def method(stage: Stage, /, *args: P.args, **given: P.kwargs) -> R:
+            positional, named = known.bound(args, given)
+            return stage.schedule.apply(name, stage, *positional, **named)  # type: ignore[no-any-return]
+
+        known = Primitive(name, f, listed, listed != kinds, options, of_schedule, says, own, method)
+        PRIMITIVES[name] = known
+        vars(method)["__signature__"] = signature.replace(parameters=list(signature.parameters.values())[1:])
+        return method
+
+    return declare
+
+
+# -- what may change results ----------------------------------------------------------------------
+_ATTRIBUTE = "_doubt_about_meaning"
+
+
+@overload
+def keeps_meaning(function: F) -> F: ...
+@overload
+def keeps_meaning(*, unless: Callable[[Instruction], str]) -> Callable[[F], F]: ...
+def keeps_meaning(function: Any = None, *, unless: Callable[[Instruction], str] | None = None) -> Any:
+    """Declare that a primitive leaves results as they are, `unless` that function of the instruction says why not.
+
+    Sums of floats may be added in another order, which their verification allows for. A schedule written by hand may
+    use every primitive: its author knows what holds of the program. A stored trace has no author to ask, so
+    `refuse_doubtful` refuses what may change results, and a primitive that says nothing is refused, too.
+    """
+
+    def declare(f: F) -> F:
+        setattr(f, _ATTRIBUTE, unless or (lambda i: ""))
+        return f
+
+    return declare if function is None else declare(function)
+
+
+def doubt(i: Instruction) -> str:
+    """Why a stored instruction may change what the program computes; empty where it cannot."""
+    if i.kind not in PRIMITIVES:  # `define_knob`, `constrain`, `among`, `choose`: they say which candidates there are
+        return ""
+    found = getattr(PRIMITIVES[i.kind].function, _ATTRIBUTE, None)
+    return "it is not declared to keep what the program computes" if found is None else str(found(i))
+
+
+def refuse_doubtful(trace: Iterable[Instruction]) -> None:
+    """Raise ScheduleError for the first instruction of a stored trace that may change results."""
+    for i in trace:
+        if why := doubt(i):
+            raise ScheduleError(
+                f"a stored schedule may not use it, because {why}",
+                asked=i.as_python(),
+                legal="schedules written by hand may; records hold only what leaves every result as it is",
+            )

@@ -1,0 +1,251 @@
+"""The primitives that say how results are kept: where, in which layout, in how many copies, which elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from autosched.ir.expr import Expr, as_expr, cast, const, is_const, is_index, make, variables
+from autosched.ir.simplify import simplify
+from autosched.ir.visit import rewrite, substitute
+from autosched.schedule import kinds as K
+from autosched.schedule import scans
+from autosched.schedule.formulas import Layout
+from autosched.schedule.handles import at_least, computed, condition_of, factor_of, scope_of
+from autosched.schedule.illegal import Illegal
+from autosched.schedule.loop import Loop
+from autosched.schedule.primitive import keeps_meaning, primitive
+from autosched.te.tensor import ComputeOp, IterVar, Tensor
+
+if TYPE_CHECKING:
+    from autosched.schedule.schedule import Schedule
+    from autosched.schedule.stage import Stage
+
+
+@primitive(K.NAME)
+@keeps_meaning
+def set_scope(s: Schedule, stage: Stage, scope: str) -> Stage:
+    """Say where an intermediate is stored: see `SCOPES`."""
+    scans.forbid(stage, "set_scope")
+    scope = scope_of(scope)
+    if stage.is_placeholder or (stage.is_output and scope != "global"):
+        what = "an input" if stage.is_placeholder else "an output"
+        reader = f"s.cache_{'read' if stage.is_placeholder else 'write'}({stage.name!r}, {scope!r})"
+        raise Illegal(f"{stage.name} is {what}: it is global memory", f"{reader} makes a {scope} copy")
+    stage.scope, stage.scope_given = scope, True
+    return stage
+
+
+@primitive(K.AXIS, K.FACTOR, K.FACTOR)
+@keeps_meaning
+def storage_align(s: Schedule, stage: Stage, axis: Any, factor: Any, offset: Any = 0) -> Stage:
+    """Pad an intermediate so that the stride of a dimension is a multiple of `factor`, plus `offset`.
+
+    allocate B[8, 32]   --storage_align(i, 32, 1)->   allocate B[8, 32] strides [33, 1]
+
+    Elements of one column then lie in different banks of shared memory (or sets of a cache).
+    `axis` is an axis of the operation: its stride is how far apart two elements are whose indices
+    differ by one in that dimension. TVM's primitive of that name.
+    """
+    computed(stage)
+    if stage.is_output:
+        raise Illegal(f"{stage.name} is an output: its layout is the caller's", "storage_align is for intermediates")
+    scans.forbid(stage, "storage_align")
+    name = axis.name if isinstance(axis, (Loop, IterVar)) else axis
+    found = next((a for a, loop in stage.roots.items() if loop.name == name or a is axis), None)
+    legal = f"axes of {stage.name}: {', '.join(stage.roots[a].name for a in stage.axis) or 'none'}"
+    if found is None:
+        raise Illegal(f"{name!r} is not an axis of {stage.name}", legal)
+    if found not in stage.axis:
+        raise Illegal(f"{name} is a reduce axis: {stage.name} has no such dimension", legal)
+    shift = factor_of(s, offset, "offset") if not is_const(as_expr(offset), 0) else const(0)
+    stage.alignments[found] = (at_least(s, factor_of(s, factor, "factor"), 1), at_least(s, shift, 0))
+    return stage
+
+
+@primitive()
+@keeps_meaning
+def double_buffer(s: Schedule, stage: Stage) -> Stage:
+    """Keep two copies of an intermediate, and fill one for the next iteration of the loop it is computed
+    at while this iteration reads the other. TVM's primitive of that name.
+
+    for k: A.shared = tile(k); use(A.shared)
+      ->
+    A0 = tile(0)
+    for k, two at a time: A1 = tile(k + 1); use(A0); A0 = tile(k + 2); use(A1)
+
+    So the loads of a tile are on their way while the one before is worked on, and a work-group meets once
+    for each tile. It takes a serial loop, of which the stage is computed anew in each iteration from what is
+    there already. A stage computed elsewhere, kept through iterations by `store_at`, or that needs
+    another one computed at the same loop, which is not doubled, keeps one copy.
+    """
+    computed(stage)
+    scans.forbid(stage, "double_buffer")
+    if stage.is_output:
+        raise Illegal(f"{stage.name} is an output: there is one of it", "double_buffer is for intermediates")
+    stage.doubled = True
+    return stage
+
+
+def doubled_at(s: Schedule, loop: Loop) -> list[Stage]:
+    """The stages computed at a loop of which there are two copies, in order."""
+    if loop.kind != "serial" or loop is loop.stage.scan_loop:
+        return []
+    guests = s.attached_at(loop)
+    found = [x for x in guests if x.doubled and x.store.loop in (None, loop)]
+    while True:
+        plain = [x for x in guests if x not in found]
+        fit = [x for x in found if not any(s.depends_on(x, y) for y in plain)]
+        if len(fit) == len(found):
+            return found
+        found = fit
+
+
+@primitive()
+@keeps_meaning
+def rolling_buffer(s: Schedule, stage: Stage) -> Stage:
+    """Compute only what iterations before have not, and keep the rest in a circular buffer.
+
+    for y:                                  allocate A: 3 rows
+      allocate A: 3 rows               ->   for y:
+      A[y - 1 .. y + 1] = ..                  if y == 0: A[y - 1 .. y] = ..
+      B[y] = g(A[y - 1 .. y + 1])             A[y + 1] = ..
+                                              B[y] = g(A[y - 1 .. y + 1])
+
+    This is `store_at` the outermost loop of the consumer that `compute_at` names, or where one between
+    runs in parallel, inside that. Which loop that is is seen when lowering, so later calls may still change
+    it. TVM's primitive of that name.
+    """
+    computed(stage)
+    scans.forbid(stage, "rolling_buffer")
+    if stage.is_output:
+        raise Illegal(f"{stage.name} is an output: it is stored whole", "rolling_buffer is for intermediates")
+    if s.scans.step_of(stage) is not None:
+        raise Illegal(f"{stage.name} belongs to a step of a scan, and is gone with it", "stages outside of scans")
+    stage.rolls = True
+    return stage
+
+
+@primitive(K.PREDICATE)
+@keeps_meaning(unless=lambda i: "an element for which the condition holds nowhere is never stored")
+def set_store_predicate(s: Schedule, stage: Stage, predicate: Any) -> Stage:
+    """Store only where a condition on loops holds: where several would store one element, one of them.
+
+    for t in 32: B[i] = f(i)   --set_store_predicate(t == 0)->   for t in 32: if t == 0: B[i] = f(i)
+
+    The condition is over loops, axes and sizes, or a thread axis that a loop is bound to. That each
+    element is stored by somebody is your promise: an element that nobody stores keeps what is there.
+    """
+    computed(stage)
+    if stage.scan_loop is not None or stage.scatter_axes:
+        kind = "scan" if stage.scan_loop is not None else "scatter"
+        raise Illegal(f"{stage.name} is a {kind}: each step goes on from what was stored", "a copy by cache_read")
+    condition = condition_of(predicate, s, stage)
+    if not condition.dtype.is_bool:
+        raise Illegal(f"{condition!r} is no condition", "a comparison, such as loop.var < 1")
+    stage.store_predicate = condition
+    return stage
+
+
+# -- layouts --------------------------------------------------------------------------------------
+@primitive(K.MAPPING)
+@keeps_meaning
+def transform_layout(s: Schedule, stage: Stage, mapping: Any) -> list[Loop]:
+    """Keep the elements of an intermediate elsewhere: element (i, j) at the indices that `mapping` gives.
+
+    for i in N: for j in M: B[i, j] = f(i, j)   --transform_layout(lambda i, j: [j // 8, i, j % 8])->
+
+    for axis0 in ceil(M/8): for axis1 in N: for axis2 in 8: B[axis0, axis1, axis2] = f(axis1, axis0*8 + axis2)
+
+    The map is made of permutations, splits (`i // 8` with `i % 8`) and fusions (`i*M + j`), so that it can
+    be inverted. Where a split does not divide, the layout is padded with copies of the last element.
+    What reads the tensor reads it there. The loops become those of the new indices, which are
+    returned; `reorder` brings them into the order to compute in. `te.AXIS_SEPARATOR` may stand between
+    indices, for memory of several dimensions; here it makes no difference.
+    """
+    computed(stage)
+    _movable(s, stage)
+    layout = Layout.of(mapping, len(stage.axis))
+    known = {k.var for k in s.knobs.values()} | set(s.sizes().values()) | set(layout.placeholders)
+    strange = [v.name for e in layout.formulas for v in variables(e) if v not in known]
+    legal = "each index once, permuted, split as i // f with i % f, or fused as i*extent + j"
+    if strange:
+        raise Illegal(f"the map depends on {strange[0]}, which is no index, knob or size of this schedule", legal)
+    to_axes = {p: a.var for p, a in zip(layout.placeholders, stage.axis, strict=True)}
+    formulas = [substitute(e, to_axes) for e in layout.formulas]
+    axes, old = _inverse(stage.axis, formulas, legal)
+
+    bodies = tuple(substitute(e, {v: simplify(value) for v, value in old.items()}) for e in stage.body)
+    op = ComputeOp(stage.tensor.op.name, [a.extent for a in axes], axes, bodies)
+    places = [a.var for a in stage.axis]
+    before = stage.op.outputs
+    s.retensor(stage, op)
+    stage.define(op.axis, op.reduce_axis, op.body)
+    for user in s.stages:
+        user.body = tuple(_moved(e, before, op.outputs, places, formulas) for e in user.body)
+    return list(stage.loops[: len(axes)])
+
+
+def _inverse(axes: Sequence[IterVar], formulas: Sequence[Expr], legal: str) -> tuple[list[IterVar], dict[Expr, Expr]]:
+    """New axes, and each old one's variable as a formula over them. Raises Illegal where there is none."""
+    from autosched.ir.arith.iter_map import Inversion, NoIterMap  # which few schedules need
+
+    inversion = Inversion({a.var: a.extent for a in axes})
+    made = []
+    try:
+        for k, e in enumerate(formulas):
+            placed, extent = inversion.ordered([(c, inversion.digit(x)) for c, x in inversion.terms(e)], e)
+            made.append(IterVar(f"axis{k}", extent))
+            inversion.record(placed, made[-1].var)
+        inversion.record_sums()
+        return made, {a.var: inversion.value(a.var) for a in axes}
+    except NoIterMap as why:
+        raise Illegal(str(why), legal) from None
+
+
+def _movable(s: Schedule, stage: Stage) -> None:
+    if stage.is_output:
+        raise Illegal(
+            f"{stage.name} is an output: its layout is the caller's",
+            f"s.cache_write({stage.name!r}, 'global'), and the layout of that",
+        )
+    op = stage.op
+    if not isinstance(op, ComputeOp) or stage.scatter_axes or s.scans.part(stage) in ("init", "update"):
+        raise Illegal(
+            f"{stage.name} is no plain computation: its layout is fixed",
+            f"cache_read {stage.name}, and the layout of that",
+        )
+    reader = next((x for x in s.consumers(stage) if not isinstance(x.op, ComputeOp)), None)
+    if reader is not None:
+        raise Illegal(f"{reader.name} reads {stage.name} as it is", f"cache_read {stage.name} for its other readers")
+    guest = next((x for x in s.stages if x.attach.stage is stage), None)
+    if stage.relations or any(x.mark for x in stage.loops) or guest is not None or stage.alignments or stage.fetches:
+        raise Illegal(
+            f"the loops of {stage.name} start anew, and something was done with them: {stage.describe()}",
+            "transform_layout first, then schedule the new loops",
+        )
+
+
+def _moved(body: Expr, old: Sequence[Tensor], new: Sequence[Tensor], places: list[Expr], formulas: list[Expr]) -> Expr:
+    """`body` reading the new tensors at the new indices."""
+
+    def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        if e.op != "read" or e.value not in old:
+            return None
+        exact = (i if is_index(i) else cast("int64", i) for i in args)  # places that the data say
+        at = dict(zip(places, exact, strict=True))
+        places_now = tuple(simplify(substitute(f, at)) for f in formulas)
+        return make("read", e.dtype, places_now, new[old.index(e.value)])
+
+    return rewrite(body, change)
+
+
+class StoragePrimitives:
+    """Methods of a stage."""
+
+    set_scope = set_scope
+    storage_align = storage_align
+    double_buffer = double_buffer
+    rolling_buffer = rolling_buffer
+    set_store_predicate = set_store_predicate
+    transform_layout = transform_layout
