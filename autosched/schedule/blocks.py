@@ -25,7 +25,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autosched.errors import ScheduleError, UsageError
 from autosched.ir.module import IRModule
@@ -33,6 +33,7 @@ from autosched.schedule import sampling
 from autosched.schedule.block_names import block_names
 from autosched.schedule.block_refusals import REFUSED
 from autosched.schedule.prim_func import PrimFunc
+from autosched.schedule.primitive import PRIMITIVES
 from autosched.schedule.primitives import marks as pragmas
 from autosched.schedule.primitives.place import exchange
 from autosched.schedule.schedule import Schedule, with_line
@@ -231,6 +232,21 @@ class BlockSchedule:
         if self._checks:
             self.schedule.check()
         return result
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A primitive that has no spelling of its own here: it takes a block, or a loop of one first."""
+            if name not in PRIMITIVES:
+                raise AttributeError(f"tir.Schedule has no {name!r}")
+
+            def call(block_or_loop: Block | Loop, *args: Any, **options: Any) -> Any:
+                of_block = isinstance(block_or_loop, Block)
+                stage = self._stage(block_or_loop) if of_block else self._owner(name, [block_or_loop])
+                given, named = PRIMITIVES[name].bound(args if of_block else (block_or_loop, *args), options)
+                return self._do(stage, name, *given, **named)
+
+            return call
 
     # -- loops ----------------------------------------------------------------------------------
     def split(

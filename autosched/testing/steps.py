@@ -1,7 +1,8 @@
 """What may be done next to a schedule: one legal call of each primitive on each stage.
 
-A new primitive joins here with a proposer: a function of the schedule, a stage and where chance
-comes from, that returns a `Step` which is legal now, or None.
+Arguments of a new primitive are drawn by their kinds (`_DRAWN`), and an illegal call is not taken. A primitive that
+refuses too much is found out by a proposer of its own: a function of the schedule, a stage and where chance comes from,
+that returns a `Step` which is legal now, or None.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from autosched.errors import ScheduleError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, variables
 from autosched.ir.stmt import VTHREAD
+from autosched.schedule import kinds as K
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.primitive import PRIMITIVES, Primitive
 from autosched.schedule.primitives.loops import GUARDED, has_room
 from autosched.schedule.primitives.place import Group, matching_axes
 from autosched.schedule.relations import leaf_extents
@@ -490,7 +493,7 @@ def _tensorize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     return replace(steps[0], then=tuple(steps[1:]))
 
 
-def _vthread(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
+def _bind(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if sum(x.thread == VTHREAD for y in s.stages for x in y.loops) >= 3:
         return None
     free = alone(stage)
@@ -506,10 +509,40 @@ _ON_STAGES: tuple[Proposer, ...] = (
     _store_at, _store_at, _store_at, _store_at, _store_at,
     _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
     _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
-    _vthread, *(_reverse_compute_at, _reverse_compute_inline) * 4, *(_decompose_reduction,) * 2,
+    _bind, *(_reverse_compute_at, _reverse_compute_inline) * 4, *(_decompose_reduction,) * 2,
     _transform_layout, _double_buffer, _double_buffer, *(_rolling_buffer,) * 5,
     _specialize, _specialize, _set_store_predicate, *(_create_group,) * 2, *(_tensorize,) * 12,
 )  # fmt: skip
+
+
+#: what may stand for an argument, by its kind; None where there is nothing
+_DRAWN: dict[K.Kind, Callable[[Stage, Draw], Any]] = {
+    **dict.fromkeys(
+        (K.LOOP, K.JOINED_LOOP, K.SHARED_LOOP, K.LOOP_AROUND, K.LOOP_INSIDE),
+        lambda stage, draw: getattr(draw.one(_free(stage)), "name", None),
+    ),
+    **dict.fromkeys((K.FACTOR, K.PART), lambda stage, draw: draw.one(FACTORS)),
+    K.AXIS: lambda stage, draw: getattr(draw.one(stage.axis), "name", None),
+    K.FLAG: lambda stage, draw: draw.one((True, False)),
+}
+
+
+def _by_kinds(known: Primitive) -> Proposer:
+    """A proposer of a primitive that has none above: arguments drawn by their kinds, where that is legal."""
+
+    def propose(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
+        if len(stage.loops) > MAX_LOOPS:
+            return None
+        args = tuple(_DRAWN[kind](stage, draw) for kind in known.kinds)
+        drawn = {k: _DRAWN[kind](stage, draw) for k, kind in known.options.items() if kind in _DRAWN}
+        step = Step(known.name, stage.name, args, {k: v for k, v in drawn.items() if draw.rng.random() < 0.5})
+        try:
+            step.apply(replay(s.trace, s.outputs))
+        except ScheduleError:
+            return None
+        return step
+
+    return propose
 
 
 def legal_steps(
@@ -526,7 +559,10 @@ def legal_steps(
     have: what is promised of sizes holds for these.
     """
     draw = Draw(rng, Target.parse(target), knobs, sizes or {})
-    pairs = [(x, p) for x in s.stages for p in (_ON_INPUTS if x.is_placeholder else _ON_STAGES)]
+    known = {f.__name__[1:] for f in (*_ON_INPUTS, *_ON_STAGES)}
+    others = (p for p in PRIMITIVES.values() if p.name not in known and _DRAWN.keys() >= {*p.kinds})
+    on_stages = (*_ON_STAGES, *map(_by_kinds, others))
+    pairs = [(x, p) for x in s.stages for p in (_ON_INPUTS if x.is_placeholder else on_stages)]
     rng.shuffle(pairs)
     for stage, propose in pairs:
         step = propose(s, stage, draw)

@@ -307,7 +307,7 @@ def _let_go(stage: Stage, taken: set[Loop]) -> None:
     stage.roots = {a: whole.get(x, x) for a, x in stage.roots.items()}
     for a, x in stage.roots.items():
         x.root = a
-    made, used = dict.fromkeys(stage.roots.values()), set()
+    made, used = dict.fromkeys(stage.roots.values()), set[Loop]()
     for r in kept:
         made.update(dict.fromkeys(r.made))
         used.update(r.parents)
