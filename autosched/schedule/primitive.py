@@ -60,28 +60,22 @@ class Primitive:
 
     def bound(self, args: Sequence[Any], options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments and options of a call of the method. Raises TypeError for what it does not take."""
+        last = len(self.kinds) - self.any_number
+        if (len(args) == last or (self.any_number and len(args) > last)) and options.keys() <= self.options.keys():
+            return [*args[:last], *flat(args[last:])], {k: options[k] for k in self.options if k in options}
         try:
             found = self.signature.bind(*args, **options)
         except TypeError as error:
             raise TypeError(f"{self.name}: {error}") from None
         found.apply_defaults()
-        given: list[Any] = []
-        for name, value in found.arguments.items():
-            if self.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                given += flat(value)
-            elif name not in self.options:
-                given.append(value)
-        return given, {name: found.arguments[name] for name in self.options}
+        values = found.arguments
+        return [v for k, v in values.items() if k not in self.options], {k: values[k] for k in self.options}
 
     def said(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Those of the options that say something other than what is so anyway."""
-        parameters = self.signature.parameters
-        known = {k: parameters[k].default for k in options if k in parameters}
-        return {
-            k: v
-            for k, v in options.items()
-            if v is not None and (type(v) not in (str, int, bool) or k not in known or v != known[k])
-        }
+        given = {k: v for k, v in options.items() if v is not None}
+        known = {k: self.signature.parameters[k].default for k in given}
+        return {k: v for k, v in given.items() if type(v) not in (str, int, bool) or v != known[k]}
 
 
 #: Every primitive a trace may name. A stored trace can call nothing else.
