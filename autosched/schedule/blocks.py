@@ -256,7 +256,7 @@ class BlockSchedule:
         preserve_unit_iters: bool = True,
         disable_predication: bool = False,
     ) -> list[Loop]:
-        """See `split_into.split_into`."""
+        """See `Stage.split_into`."""
         owner = self._owner("split", [loop])
         if len(factors) == 1:
             return [loop]
@@ -266,7 +266,7 @@ class BlockSchedule:
         return list(made)
 
     def fuse(self, *loops: Loop, preserve_unit_iters: bool = True) -> Loop:
-        """See `primitives.fuse`."""
+        """See `Stage.fuse`."""
         owner = self._owner("fuse", loops)
         for loop in loops[:-1]:
             inside = self.schedule.attached_at(loop)
@@ -292,7 +292,7 @@ class BlockSchedule:
             self.schedule.check()
 
     def reorder(self, *ordered_loops: Loop) -> None:
-        """See `primitives.reorder`."""
+        """See `Stage.reorder`."""
         self._do(self._owner("reorder", ordered_loops), "reorder", *ordered_loops)
 
     def _owner(self, asked: str, loops: Sequence[Loop]) -> Stage:
@@ -317,19 +317,19 @@ class BlockSchedule:
         return outer
 
     def parallel(self, loop: Loop) -> None:
-        """See `primitives.parallel`."""
+        """See `Stage.parallel`."""
         self._do(self._owner("parallel", [loop]), "parallel", loop)
 
     def vectorize(self, loop: Loop) -> None:
-        """See `primitives.vectorize`."""
+        """See `Stage.vectorize`."""
         self._do(self._owner("vectorize", [loop]), "vectorize", loop)
 
     def unroll(self, loop: Loop) -> None:
-        """See `primitives.unroll`."""
+        """See `Stage.unroll`."""
         self._do(self._owner("unroll", [loop]), "unroll", loop)
 
     def bind(self, loop: Loop, thread_axis: Any) -> None:
-        """See `primitives.bind`."""
+        """See `Stage.bind`."""
         self._do(
             self._owner("bind", [loop]),
             "bind",
@@ -339,7 +339,7 @@ class BlockSchedule:
 
     # -- where blocks are computed --------------------------------------------------------------
     def compute_at(self, block: Block, loop: Loop | str, preserve_unit_loops: bool = False, index: int = -1) -> None:
-        """See `primitives.compute_at`. A place that `sample_compute_location` drew is no loop perhaps: it is
+        """See `Stage.compute_at`. A place that `sample_compute_location` drew is no loop perhaps: it is
         "root" or "inline"."""
         if isinstance(loop, str):
             if loop not in sampling.PLACES:
@@ -351,15 +351,15 @@ class BlockSchedule:
         self._do(self._stage(block), "compute_at", loop.stage, loop)
 
     def reverse_compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
-        """See `reverse.reverse_compute_at`."""
+        """See `Stage.reverse_compute_at`."""
         self._do(self._stage(block), "reverse_compute_at", loop.stage, loop)
 
     def compute_inline(self, block: Block) -> None:
-        """See `primitives.compute_inline`."""
+        """See `Stage.compute_inline`."""
         self._do(self._stage(block), "compute_inline")
 
     def reverse_compute_inline(self, block: Block) -> None:
-        """See `reverse.reverse_compute_inline`."""
+        """See `Stage.reverse_compute_inline`."""
         self._do(self._stage(block), "reverse_compute_inline")
 
     # -- caches, storage ------------------------------------------------------------------------
@@ -370,7 +370,7 @@ class BlockSchedule:
         storage_scope: str,
         consumer_blocks: Sequence[Block] | None = None,
     ) -> Block:
-        """Copy what a block reads, for all that read it or the blocks given: `new_stages.cache_read`.
+        """Copy what a block reads, for all that read it or the blocks given: `Schedule.cache_read`.
 
         The buffer goes by its place in the block's `T.reads`, its name or its tensor.
         """
@@ -388,7 +388,7 @@ class BlockSchedule:
         storage_scope: str,
         consumer_blocks: Sequence[Block] | None = None,
     ) -> Block:
-        """Compute a block into a cache, and copy that: `new_stages.cache_write` with `keep_loops`.
+        """Compute a block into a cache, and copy that: `Schedule.cache_write` with `keep_loops`.
 
         The block keeps its loops; the copy's block is returned. Everything that read the result reads
         the copy, so `consumer_blocks` may not be given.
@@ -412,7 +412,7 @@ class BlockSchedule:
         return self._refuse(f"{asked}({stage.name}, {which!r})", f"{stage.name} has no such buffer", legal)
 
     def set_scope(self, block: Block, buffer_index: int | str | Tensor, storage_scope: str) -> None:
-        """See `primitives.set_scope`."""
+        """See `Stage.set_scope`."""
         stage = self._stage(block)
         self._buffer(stage, stage.op.outputs, buffer_index, "set_scope")
         self._do(stage, "set_scope", storage_scope)
@@ -420,7 +420,7 @@ class BlockSchedule:
     def storage_align(
         self, block: Block, buffer_index: int | str | Tensor, axis: int, factor: Any, offset: Any = 0
     ) -> None:
-        """See `primitives.storage_align`; `axis` is a dimension of the buffer."""
+        """See `Stage.storage_align`; `axis` is a dimension of the buffer."""
         stage = self._stage(block)
         self._buffer(stage, stage.op.outputs, buffer_index, "storage_align")
         if not -len(stage.axis) <= axis < len(stage.axis):
@@ -429,7 +429,7 @@ class BlockSchedule:
         self._do(stage, "storage_align", stage.roots[stage.axis[axis]].name, factor, offset)
 
     def rolling_buffer(self, block: Block, write_buffer_index: int | str | Tensor) -> None:
-        """See `rolling.rolling_buffer`."""
+        """See `Stage.rolling_buffer`."""
         stage = self._stage(block)
         self._buffer(stage, stage.op.outputs, write_buffer_index, "rolling_buffer")
         self._do(stage, "rolling_buffer")
@@ -443,7 +443,7 @@ class BlockSchedule:
         *,
         assume_injective_transform: bool = False,
     ) -> None:
-        """Keep what a block writes, or reads, elsewhere in memory: see `layouts.transform_layout`.
+        """Keep what a block writes, or reads, elsewhere in memory: see `Stage.transform_layout`.
 
         The buffer is `("write", 0)`, `("read", 1)`, a name or a tensor; `index_map` a function of the
         indices or a `tir.IndexMap`. The block that computes the buffer gets the loops of the new indices.
@@ -466,7 +466,7 @@ class BlockSchedule:
 
     def tensorize(self, block_or_loop: Block | Loop, tensor_intrin: Any, preserve_unit_iters: bool = True) -> None:
         """An intrinsic, or the name of one, in place of a loop and those inside, or of all loops of a
-        block: see `tensorize.tensorize`."""
+        block: see `Stage.tensorize`."""
         loop = block_or_loop
         if isinstance(block_or_loop, Block):
             loops = self._stage(block_or_loop).loops
@@ -477,8 +477,8 @@ class BlockSchedule:
         self._do(loop.stage, "tensorize", loop, tensor_intrin)
 
     def annotate(self, block_or_loop: Block | Loop, ann_key: str, ann_val: Any = None) -> None:
-        """A pragma of a loop, `pragma_` and its name: see `pragmas.pragma`. Or `double_buffer_scope` of a block:
-        see `double_buffer.double_buffer`."""
+        """A pragma of a loop, `pragma_` and its name: see `Stage.pragma`. Or `double_buffer_scope` of a block:
+        see `Stage.double_buffer`."""
         if isinstance(block_or_loop, Block) and ann_key == "double_buffer_scope":
             stage = self._stage(block_or_loop)
             self._buffer(stage, stage.op.outputs, ann_val or 0, "annotate")
@@ -494,12 +494,12 @@ class BlockSchedule:
 
     # -- reductions -----------------------------------------------------------------------------
     def rfactor(self, loop: Loop, factor_axis: int = 0) -> Block:
-        """See `new_stages.rfactor`. Returns the block of the partial results."""
+        """See `Schedule.rfactor`. Returns the block of the partial results."""
         made = self._do(loop.stage, "rfactor", loop, factor_axis=factor_axis)
         return self._block(self.schedule.stage(made[0] if isinstance(made, (list, tuple)) else made))
 
     def decompose_reduction(self, block: Block, loop: Loop) -> Block:
-        """See `decompose.decompose_reduction`. Returns the block that sets initial values."""
+        """See `Stage.decompose_reduction`. Returns the block that sets initial values."""
         stage = self._stage(block)
         self._do(stage, "decompose_reduction", loop)
         return Block(self._block(stage).name + _INIT)

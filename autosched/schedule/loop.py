@@ -45,7 +45,7 @@ _ITER_TYPES = {
 
 class Loop:
     """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`; `thread` what it is bound to;
-    `pragmas` are some of `pragmas.PRAGMAS`,
+    `pragmas` are some of `marks.PRAGMAS`,
     with `=value` behind those that have one."""
 
     __slots__ = ("is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "thread_var", "var")
@@ -109,7 +109,7 @@ class Loop:
 class Split:
     """`parent = outer*factor + inner`; with `nparts`, the factor is `ceil(extent / nparts)`.
 
-    `tail` is one of `TAILS`, or `exact`: see `tails.choose_tail`.
+    `tail` is one of `TAILS`, or `exact`: see `loops.choose_tail`.
     """
 
     parent: Loop

@@ -358,7 +358,7 @@ class Group:
     def compute_at(self, parent: Any, scope: Any) -> Group:
         """Compute all members at a loop of a consumer: those at the root, and those that the group put
         elsewhere before. What is computed at a loop of a member, or inlined, stays so. Raises
-        ScheduleError as `primitives.compute_at` does.
+        ScheduleError as `Stage.compute_at` does.
         """
         for stage in reversed(self._loose()):
             stage.compute_at(parent, scope)
