@@ -37,7 +37,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, eq=False)
 class Primitive:
-    """A declared primitive. `copies` says of which instructions all iterations are written out, or run side by side."""
+    """A declared primitive.
+
+    check:  raises ScheduleError for what must hold of a stage of a finished schedule, and later calls can repair
+    copies: of which instructions all iterations are written out, or run side by side
+    """
 
     name: str
     function: Callable[..., Any]
@@ -46,6 +50,7 @@ class Primitive:
     options: dict[str, Kind]
     of_schedule: bool  #: a method of the schedule, with the tensor as its first argument
     copies: Callable[[Instruction], bool]
+    check: Callable[[Schedule, Stage], None]
     signature: inspect.Signature
     method: Callable[..., Any]
 
@@ -86,6 +91,7 @@ def primitive(
     *kinds: Kind | EllipsisType,
     of_schedule: bool = False,
     copies: bool | Callable[[Instruction], bool] = False,
+    check: Callable[[Schedule, Stage], None] = lambda s, stage: None,
     **options: Kind,
 ) -> Callable[[Callable[Concatenate[Schedule, Stage, P], R]], Callable[Concatenate[Stage, P], R]]:
     """Declare a primitive: see the top of this file. What it makes of the function is a method of the stage."""
@@ -102,7 +108,7 @@ def primitive(
             positional, named = known.bound(args, given)
             return stage.schedule.apply(name, stage, *positional, **named)  # type: ignore[no-any-return]
 
-        known = Primitive(name, f, listed, listed != kinds, options, of_schedule, says, own, method)
+        known = Primitive(name, f, listed, listed != kinds, options, of_schedule, says, check, own, method)
         PRIMITIVES[name] = known
         vars(method)["__signature__"] = signature.replace(parameters=list(signature.parameters.values())[1:])
         return method

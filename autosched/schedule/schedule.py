@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from autosched.errors import RecordError, ScheduleError, UsageError, UsageTypeError, asked_at, expect
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.node import Unique
-from autosched.schedule import entities, lints
+from autosched.schedule import entities, lints, scans
 from autosched.schedule import kinds as K
 from autosched.schedule.entities import Filter, SplitBy
 from autosched.schedule.formulas import constraint_from_json, constraint_to_json, is_knob_name
@@ -26,7 +26,6 @@ from autosched.schedule.primitives.place import Group
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Instruction, Trace
-from autosched.schedule.verify import verify
 from autosched.te.tensor import Graph, IterVar, Operation, PlaceholderOp, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
@@ -527,7 +526,10 @@ class Schedule:
 
     def verify(self) -> None:
         """Raise ScheduleError for what later calls could have repaired but did not."""
-        verify(self)
+        scans.check(self)
+        for stage in self.stages:
+            for known in PRIMITIVES.values():
+                known.check(self, stage)
 
     def __repr__(self) -> str:
         return "\n".join(repr(x) for x in self.stages if not x.is_placeholder)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr, compare, const, floormod, is_const
 from autosched.ir.simplify import simplify
 from autosched.schedule import kinds as K
@@ -22,7 +23,19 @@ if TYPE_CHECKING:
     from autosched.schedule.stage import Stage
 
 
-@primitive(K.LOOP, factor=K.FACTOR, nparts=K.FACTOR, tail=K.TAIL, disable_predication=K.PROMISE)
+def _check_round_up(s: Schedule, stage: Stage) -> None:
+    """Raise ScheduleError for whole tiles in storage that outlives the region they belong to."""
+    outer = stage.store.loop
+    padded = next((r for r in stage.relations if isinstance(r, Split) and r.tail == "round_up"), None)
+    if padded is not None and outer not in (None, stage.attach.loop):
+        raise ScheduleError(
+            f"{stage.name} is stored at {outer!r}, where the tiles of one region would overwrite those of another",
+            asked=s.earlier("split", stage, f"{padded.parent.name}, tail='round_up'"),
+            legal="tail='guard', or leave store_at out",
+        )
+
+
+@primitive(K.LOOP, factor=K.FACTOR, nparts=K.FACTOR, tail=K.TAIL, disable_predication=K.PROMISE, check=_check_round_up)
 @keeps_meaning
 def split(
     s: Schedule,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import UsageError
+from autosched.errors import ScheduleError, UsageError
 from autosched.ir.expr import as_expr, is_const, variables
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
 from autosched.schedule import kinds as K
@@ -13,6 +13,7 @@ from autosched.schedule.handles import at_least, computed, condition_of, factor_
 from autosched.schedule.illegal import Illegal
 from autosched.schedule.loop import Fetch, Loop
 from autosched.schedule.primitive import keeps_meaning, primitive
+from autosched.schedule.primitives.place import lies_under, users_through_inlining
 from autosched.te.tensor import ComputeOp
 from autosched.te.tensor_intrin import TensorIntrin, find_tensor_intrin
 
@@ -167,7 +168,32 @@ def tensorize(s: Schedule, stage: Stage, var: Any, tensor_intrin: Any) -> None:
     chosen.kind = "tensorize"
 
 
-@primitive(K.TENSOR, K.LOOP_AROUND, K.FACTOR)
+def _check_fetches(s: Schedule, stage: Stage) -> None:
+    for fetch in stage.fetches:
+        _check_fetch(s, stage, fetch)
+
+
+def _check_fetch(s: Schedule, stage: Stage, fetch: Fetch) -> None:
+    source, loop = s.stage(fetch.tensor), fetch.loop
+    why, legal = "", f"loops of {stage.name}: {stage.describe()}"
+    users = users_through_inlining(s, source)
+    if stage.attach.kind == "inline":
+        why, legal = f"{stage.name} is inlined: it has no loops", "prefetch in a stage that is stored"
+    elif loop not in stage.loops:
+        why = f"{loop.full_name} was split or fused away afterwards"
+    elif source.attach.kind == "inline":
+        why, legal = f"{source.name} is inlined: it is nowhere in memory", "prefetch what it is computed from"
+    elif lies_under(source, stage, loop):
+        why, legal = f"{source.name} is computed inside {loop.full_name}", "prefetch what it is computed from"
+    elif not any(lies_under(user, stage, loop) for user in users):
+        why = f"nothing inside {loop.full_name} reads {source.name}"
+        legal = f"loops of the stages that do: {', '.join(x.name for x in users)}"
+    if why:
+        asked = s.earlier("prefetch", stage, f"{source.name}, {loop.name}")
+        raise ScheduleError(why, asked=asked, legal=legal)
+
+
+@primitive(K.TENSOR, K.LOOP_AROUND, K.FACTOR, check=_check_fetches)
 @keeps_meaning
 def prefetch(s: Schedule, stage: Stage, tensor: Any, var: Any, offset: Any) -> None:
     """While one iteration of a loop runs, bring what a later one reads of a tensor into the cache.

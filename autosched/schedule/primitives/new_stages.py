@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr, cast, compare, const, if_then_else, logical_and, make, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, rewrite, substitute
@@ -271,7 +272,26 @@ def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -
             )
 
 
-@primitive(K.LOOP_INSIDE)
+def _check_init(s: Schedule, stage: Stage) -> None:
+    """Raise ScheduleError if loops have changed since the initial values got loops of their own."""
+    init = stage.init
+    if init is None:
+        return
+    gone = [x for x in (init.outside, *init.loops) if x not in stage.loops]
+    why = f"{gone[0].full_name} was split or fused away afterwards" if gone else ""
+    if not gone:
+        around = stage.loops[: stage.loops.index(init.outside)]
+        moved = [x for x in stage.loops if (x in around) != (x in init.around)]
+        why = f"{moved[0].full_name} was moved across {init.outside.name} afterwards" if moved else ""
+        apart = [(x, y) for x, y in init.loops.items() if x.thread != y.thread]
+        if apart and not why:
+            why = f"{apart[0][0]!r} and {apart[0][1]!r} are not bound alike: others would set what is being summed"
+    if why:
+        asked = s.earlier("decompose_reduction", stage, init.outside.name)
+        raise ScheduleError(why, asked=asked, legal=f"decompose_reduction last; loops: {stage.describe()}")
+
+
+@primitive(K.LOOP_INSIDE, check=_check_init)
 @keeps_meaning
 def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...]:
     """Set the elements of a reduction to the identity just outside a loop, in loops of their own.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from autosched.errors import ScheduleError
 from autosched.ir.visit import post_order
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
@@ -27,7 +28,54 @@ if TYPE_CHECKING:
     from autosched.schedule.stage import Stage
 
 
-@primitive(K.HOST, K.HOST_LOOP)
+def _check_attachment(s: Schedule, stage: Stage) -> None:
+    """A stage computed at a loop is there for all that read it, and for nothing that begins before."""
+    loop = stage.attach.loop
+    if loop is None:
+        return
+    consumer = loop.stage
+    legal = f"loops of {consumer.name}: {consumer.describe()}"
+    asked = s.earlier("compute_at", stage, f"{consumer.name}, {loop.name}")
+    if loop not in consumer.loops:
+        raise ScheduleError(
+            f"{loop.full_name} was split or fused away after {stage.name} was put there",
+            asked=asked,
+            legal=legal,
+        )
+    if consumer.attach.kind == "inline":
+        raise ScheduleError(
+            f"{consumer.name} is inlined: it has no loops",
+            asked=asked,
+            legal=f"compute {stage.name} at a stage that is stored, or compute_root {consumer.name}",
+        )
+    at = consumer.loops.index(loop)
+    outside = [x.name for x in consumer.loops[: at + 1] if x.kind == "vectorize"]
+    if outside:
+        raise ScheduleError(
+            f"{consumer.name}.{outside[0]} is vectorized; a producer cannot be computed inside a vector lane",
+            asked=asked,
+            legal=legal,
+        )
+    begins = next((k for k, x in enumerate(consumer.loops) if x.is_reduce), at + 1)
+    if consumer.init is not None and consumer.init.outside in consumer.loops:
+        begins = consumer.loops.index(consumer.init.outside)
+    if at >= begins and stage in _read_first(s, consumer):
+        outside = [x.name for x in consumer.loops[:begins]]
+        raise ScheduleError(
+            f"the reduction {consumer.name} begins with {stage.name}, outside {loop.full_name}",
+            asked=asked,
+            legal=f"loops outside that: {', '.join(outside) or 'none'}; or compute_root",
+        )
+    for user in users_through_inlining(s, stage):
+        if not lies_under(user, consumer, loop):
+            raise ScheduleError(
+                f"{user.name} also uses {stage.name}, and is not computed inside {loop.full_name}",
+                asked=asked,
+                legal=f"compute {stage.name} at the root, or {user.name} inside {loop.full_name}",
+            )
+
+
+@primitive(K.HOST, K.HOST_LOOP, check=_check_attachment)
 @keeps_meaning
 def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
     """Compute what one iteration of a consumer's loop needs, just before it is needed.
@@ -47,7 +95,46 @@ def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
     return stage
 
 
-@primitive(K.HOST, K.HOST_LOOP)
+def _check_storage(s: Schedule, stage: Stage) -> None:
+    """The storage of a stage belongs to a loop around its computation, with no race in between."""
+    outer, inner = stage.store.loop, stage.attach.loop
+    if outer is None:
+        return
+    asked = s.earlier("store_at", stage, f"{outer.stage.name}, {outer.name}")
+    if inner is None or inner.stage is not outer.stage:
+        where = "at the root" if inner is None else f"at {inner.full_name}"
+        raise ScheduleError(
+            f"{stage.name} is computed {where}, not inside {outer.full_name}",
+            asked=asked,
+            legal=f"{stage.name}.compute_at({outer.stage.name}, ..), or store_at a loop of the same stage",
+        )
+    loops = outer.stage.loops
+    described = f"loops of {outer.stage.name}: {outer.stage.describe()}"
+    if outer not in loops:
+        raise ScheduleError(
+            f"{outer.full_name} was split or fused away after {stage.name} was put there",
+            asked=asked,
+            legal=described,
+        )
+    if inner not in loops:
+        return  # the attach point itself is wrong, and `check` says so
+    if loops.index(outer) > loops.index(inner):
+        raise ScheduleError(
+            f"{outer.full_name} is inside {inner.full_name}, where {stage.name} is computed",
+            asked=asked,
+            legal=described,
+        )
+    between = loops[loops.index(outer) + 1 : loops.index(inner) + 1]
+    racing = next((x for x in between if x.kind in ("parallel", "thread")), None)
+    if racing is not None:
+        raise ScheduleError(
+            f"the iterations of {racing!r} run at the same time, and would write one copy of {stage.name}",
+            asked=asked,
+            legal=f"store_at {racing.name} or a loop inside it, or a serial {racing.name}",
+        )
+
+
+@primitive(K.HOST, K.HOST_LOOP, check=_check_storage)
 @keeps_meaning
 def store_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
     """Keep what is computed through all iterations of a loop outside the one of `compute_at`.
@@ -67,6 +154,38 @@ def store_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
     consumer, loop = _loop_of_a_consumer(s, stage, parent, scope, "store")
     stage.store = Attach("at", consumer, loop)
     return stage
+
+
+def _read_first(s: Schedule, stage: Stage) -> set[Stage]:
+    """The stored stages that the first values of a reduction are computed from."""
+    found: set[Stage] = set()
+    waiting = list(stage.first_values)
+    while waiting:
+        for e in post_order(waiting.pop()):
+            read = s.stage(e.value) if e.op == "read" else None
+            if read is not None and read.attach.kind == "inline":
+                waiting.append(read.body[e.value.value_index])
+            elif read is not None:
+                found.add(read)
+    return found
+
+
+def users_through_inlining(s: Schedule, stage: Stage) -> list[Stage]:
+    users: list[Stage] = []
+    for user in s.consumers(stage):
+        users += users_through_inlining(s, user) if user.attach.kind == "inline" else [user]
+    return users
+
+
+def lies_under(user: Stage, consumer: Stage, loop: Loop) -> bool:
+    while user is not consumer:
+        host, around = user.surroundings()
+        if host is None:
+            return False
+        if host is consumer:
+            return loop in around
+        user = host
+    return True
 
 
 def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb: str) -> tuple[Stage, Loop]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr, as_expr, cast, const, is_const, is_index, make, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import rewrite, substitute
@@ -101,7 +102,18 @@ def doubled_at(s: Schedule, loop: Loop) -> list[Stage]:
         found = fit
 
 
-@primitive()
+def _check_rolling(s: Schedule, stage: Stage) -> None:
+    """Raise ScheduleError for a rolling buffer that is computed in no loop."""
+    if stage.rolls and stage.attach.kind != "at":
+        where = "is inlined" if stage.attach.kind == "inline" else "is computed at the root"
+        raise ScheduleError(
+            f"{stage.name} {where}: there is no loop for it to roll along",
+            asked=s.earlier("rolling_buffer", stage),
+            legal=f"{stage.name}.compute_at a loop of what reads it",
+        )
+
+
+@primitive(check=_check_rolling)
 @keeps_meaning
 def rolling_buffer(s: Schedule, stage: Stage) -> Stage:
     """Compute only what iterations before have not, and keep the rest in a circular buffer.
@@ -126,7 +138,21 @@ def rolling_buffer(s: Schedule, stage: Stage) -> Stage:
     return stage
 
 
-@primitive(K.PREDICATE)
+def _check_predicate(s: Schedule, stage: Stage) -> None:
+    """Raise ScheduleError where a loop that decides what is stored is gone."""
+    if stage.store_predicate is None:
+        return
+    live = {x.var for x in stage.loops} | {a.var for a in stage.axis}
+    gone = [v for v in variables(stage.store_predicate) if v.value.role == "loop" and v not in live]
+    if gone:
+        raise ScheduleError(
+            f"{gone[0].value.name} was split or fused away after {stage.name} was made to depend on it",
+            asked=s.earlier("set_store_predicate", stage, repr(stage.store_predicate)),
+            legal=f"loops of {stage.name}: {stage.describe()}",
+        )
+
+
+@primitive(K.PREDICATE, check=_check_predicate)
 @keeps_meaning(unless=lambda i: "an element for which the condition holds nowhere is never stored")
 def set_store_predicate(s: Schedule, stage: Stage, predicate: Any) -> Stage:
     """Store only where a condition on loops holds: where several would store one element, one of them.
