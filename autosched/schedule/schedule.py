@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from autosched.errors import RecordError, ScheduleError, UsageError, UsageTypeError, asked_at, expect
 from autosched.ir.expr import Expr, var, variables
@@ -312,6 +312,14 @@ class Schedule:
             self._stage_of_all([tensor], "cache_write")
         made = new_stages.cache_write(stage, scope, keep_loops)
         return [made] if several and not isinstance(made, list) else made
+
+    if not TYPE_CHECKING:  # which sees the three above and below
+
+        def __getattr__(self, name: str) -> Any:
+            """A primitive on tensors that was declared elsewhere."""
+            if name not in PRIMITIVES or not PRIMITIVES[name].of_schedule:
+                raise AttributeError(f"a schedule has no {name!r}")
+            return lambda tensor, *args, **options: PRIMITIVES[name].method(self[tensor], *args, **options)
 
     def _stage_of_all(self, tensors: Sequence[Any], primitive: str) -> Stage:
         """The stage whose outputs these are, all of them."""

@@ -307,9 +307,9 @@ class _Undoing:
         changed = None if self._goes else self._translated(i)
         seen = _Seen(self.old, i)
         if changed is None:
-            self._without(i, seen, self.position == self.asked.at)
+            self._leave_out(i, seen, self.position == self.asked.at)
         else:
-            self._with(i, seen, changed)
+            self._keep(i, seen, changed)
         for name in seen.restarted:  # namesakes stand for one another
             self.loops = {at: g for at, g in self.loops.items() if at[0] not in seen.restarted}
             self.structure.pop(name, None)
@@ -436,7 +436,7 @@ class _Undoing:
         return replace(i, stage=stage, args=tuple(names)) if len(names) >= min(2, len(i.args)) else None
 
     # -- what came of it ----------------------------------------------------------------------------
-    def _without(self, i: Instruction, seen: _Seen, undone: bool) -> None:
+    def _leave_out(self, i: Instruction, seen: _Seen, undone: bool) -> None:
         """It was not done: what stands for the loops and stages that it has made."""
         if not undone:
             self.lost.append(self.position)
@@ -464,7 +464,7 @@ class _Undoing:
         self.stages[heir] = counterpart
         self.structure[heir] = self.structure.pop(stage, [])
 
-    def _with(self, i: Instruction, seen: _Seen, changed: Instruction) -> None:
+    def _keep(self, i: Instruction, seen: _Seen, changed: Instruction) -> None:
         """Do what stands for it: what it makes stands for what the other has made."""
         before = {name: self._group(i.stage, name) for name in seen.loops}
         made, stages = self._do(changed)

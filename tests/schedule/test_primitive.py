@@ -19,6 +19,7 @@ from autosched.schedule.illegal import Illegal
 from autosched.schedule.primitive import PRIMITIVES, keeps_meaning, primitive
 from autosched.schedule.primitives.loops import reorder, split
 from autosched.schedule.primitives.marks import unroll
+from autosched.schedule.primitives.new_stages import cache_read
 from autosched.schedule.undo import Undone, undoable, ways_to_undo
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
@@ -168,6 +169,32 @@ def test_of_what_lost_a_loop_the_rest_is_done() -> None:
     outer, _ = undone(s, args, 0)
     assert outer.trace is not None and (outer.origin, outer.lost) == ((1, 1), ())
     assert outer.trace.to_json() == [["split", "C", "j", {"factor": 4}], ["reorder", "C", "j.outer", "j.inner"]]
+
+
+def test_one_that_makes_a_stage_is_a_method_of_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRIMITIVES, "staged", PRIMITIVES["split"])
+
+    @primitive(K.READERS, of_schedule=True)
+    @keeps_meaning
+    def staged(s: Schedule, stage: Stage, readers: Any) -> Any:
+        """Copy a tensor row by row for some readers."""
+        copy = cache_read(stage, "local", readers)
+        s.stage(copy).compute_at(s.stage(readers[0]), s.stage(readers[0]).loops[0])
+        return copy
+
+    args = program()
+    s = create_schedule(args)
+    s.staged("A", ["B"])
+    s["A.local"].unroll("ax0")
+    s.cache_read("A.local", "global", ["B"])
+    s["A.local.global"].compute_at(s["B"], "i")
+    assert s.trace.to_json()[0] == ["staged", "A", ["B"]]
+    assert_roundtrip(s, args)
+    (u,) = undone(s, args, 0)
+    assert u.trace is not None and u.lost == (1,)
+    assert u.trace.to_json() == [["cache_read", "A", "global", ["B"]], ["compute_at", "A.global", "B", "i"]]
+    with pytest.raises(AttributeError, match="'unstaged'"):
+        s.unstaged("A", ["B"])
 
 
 def test_it_is_drawn_at_random() -> None:
