@@ -18,6 +18,9 @@ instruction whose loops are all there but that has become illegal is no part of 
 nothing is, and `refused` says which one needs it. Only what places a stage takes those of its producers along,
 where it cannot go alone. Whatever comes out computes the same tensors, as every schedule does.
 
+Neutral instructions (a split by 1 in place of a split) would keep all names alive without any bookkeeping. But nothing
+stands so for a `fuse`, a `cache_write` or an `rfactor`, and the shortest schedule would be full of splits by 1.
+
 Nothing here knows a primitive. What its arguments name follows from their kinds, and what it did from the first
 schedule, before and after (`_Seen`): the loops it took apart, joined or started anew, the stages it made.
 """
