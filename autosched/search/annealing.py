@@ -17,21 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.model.protocol import CostModel, FloatArray, IntArray
-from autosched.search.history import History
+from autosched.search.base import PointStrategy, at_least, within
 from autosched.search.judge import Judge
 from autosched.search.moves import neighbours, pick_best
-from autosched.search.options import at_least, within
 from autosched.search.points import Points, feasible
-from autosched.search.protocol import Candidate, SpaceLike, Trial
-from autosched.search.scatter import Scatter
-
-__all__ = ["AnnealingSearch"]
+from autosched.search.protocol import Candidate, SpaceLike
 
 #: Times as many of the best points met are kept as are asked for, for the diversity filter to choose from.
 KEPT = 4
 
 
-class AnnealingSearch:
+class AnnealingSearch(PointStrategy):
     """Proposes the best points that annealing chains meet on the model's predictions.
 
     `model`         judges points; without it, and until it is ready, the points are random.
@@ -65,11 +61,8 @@ class AnnealingSearch:
         within("annealing", 0, 1, random_share=random_share)
         self._plan, self._count, self._steps, self._patience = plan, chains, steps, patience
         self._temperature, self._random_share, self._diverse = temperature, random_share, diverse
-        self._rng = np.random.default_rng(seed)
-        self._points = Points(space)
-        self._history = History()
+        super().__init__(space, seed)
         self._judge = Judge(space, self._points, self._history, model, name="annealing")
-        self._scatter = Scatter(self._points, self._rng)
         self._chains: list[Candidate] = []  # where the last walk ended, best first
 
     @property
@@ -81,16 +74,10 @@ class AnnealingSearch:
         """Up to `min(n, plan)` candidates."""
         n = min(n, self._plan)
         found: list[Candidate] = []
-        by_chance = int(n * self._random_share + self._rng.random())
+        by_chance = self._by_chance(n, self._random_share)
         if n > by_chance and (self._judge.primed or len(self._history) >= self._plan) and self._judge.learn():
             found = self._points.mark(self._anneal(n - by_chance))
-        return found + self._scatter.take(n - len(found))
-
-    def observe(self, trials: Sequence[Trial]) -> None:
-        """Learn from trials; those that are not points of this space are ignored."""
-        known = [trial for trial in trials if self._points.valid(trial.candidate)]
-        self._points.mark(trial.candidate for trial in known)
-        self._history.add(known)
+        return found + self._scatter(n - len(found))
 
     def _anneal(self, n: int) -> list[Candidate]:
         """Up to `n` points: walk all chains, and choose from the best points they met."""
@@ -168,11 +155,7 @@ class _Best:
     def choose(self, n: int, diverse: bool) -> list[Candidate]:
         """`n` of them, the best; where `diverse`, those that are nearly the same only if need be."""
         found = list(self._found)
-        if not diverse:
-            return found[:n]
-        sketches = np.array([candidate.sketch for candidate in found], dtype=np.int64)
-        scores = np.array(list(self._found.values()))
-        return [found[i] for i in pick_best([candidate.indices for candidate in found], sketches, scores, n)]
+        return pick_best(found, np.array([*self._found.values()]), n) if diverse else found[:n]
 
 
 def _ranked(rows: Sequence[IntArray], scores: FloatArray, above: float = -np.inf) -> list[tuple[float, Candidate]]:

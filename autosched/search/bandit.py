@@ -16,15 +16,10 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-import numpy as np
-
 from autosched.errors import UsageTypeError
 from autosched.model.protocol import CostModel, FloatArray, IntArray, UncertainCostModel
-from autosched.search.options import at_least
-from autosched.search.points import Points
+from autosched.search.base import PointStrategy, at_least
 from autosched.search.protocol import Candidate, SearchStrategy, SpaceLike, Trial
-
-__all__ = ["ARMS", "BanditSearch"]
 
 #: The arms by default: two that learn most from few trials, in different ways, and one that polishes what they found.
 ARMS = "annealing,guided,droplet"
@@ -33,7 +28,7 @@ ARMS = "annealing,guided,droplet"
 ASKED = 3
 
 
-class BanditSearch:
+class BanditSearch(PointStrategy):
     """Shares proposals out over other strategies, by what each has found.
 
     `arms`     their names, with commas between; the first one makes the first `initial` proposals. Of those
@@ -73,9 +68,9 @@ class BanditSearch:
                 f"arms={arms!r} is not a list of other strategies, each once", asked="strategy 'bandit'", legal=ARMS
             )
         self._initial, self._window, self._bonus = initial, window, bonus
-        self._rng = np.random.default_rng(seed)
-        self._points = Points(space)
-        shared = _shared(model)
+        super().__init__(space, seed)
+        once = _FitOnceUncertain if isinstance(model, UncertainCostModel) else _FitOnce
+        shared = None if model is None else once(model)
         self._arms: dict[str, SearchStrategy] = {
             name: make_strategy(name, space, seed=seed + number, model=shared) for number, name in enumerate(names)
         }
@@ -112,13 +107,10 @@ class BanditSearch:
         self.found_by.update(dict.fromkeys(rest, "random"))
         return found + rest
 
-    def observe(self, trials: Sequence[Trial]) -> None:
-        """Tell all arms; those that are not points of this space are ignored."""
-        known = [trial for trial in trials if self._points.valid(trial.candidate)]
-        self._points.mark(trial.candidate for trial in known)
-        self._told += known
+    def _take_in(self, trials: list[Trial]) -> None:
+        self._told += trials
         for arm in self._arms.values():
-            arm.observe(known)
+            arm.observe(trials)
 
     def _ask(self, arm: SearchStrategy, n: int) -> list[Candidate]:
         """Up to `n` candidates of the arm that nobody proposed before."""
@@ -222,9 +214,3 @@ def _by_default(names: list[str], model: CostModel | None) -> list[str]:
     if model is None:
         return others
     return [*others[:1], "annealing", *others[1:]] if primed else names
-
-
-def _shared(model: CostModel | None) -> CostModel | None:
-    if model is None:
-        return None
-    return _FitOnceUncertain(model) if isinstance(model, UncertainCostModel) else _FitOnce(model)

@@ -9,23 +9,19 @@ Source: M. Canesche et al., "The Droplet Search Algorithm for Kernel Scheduling"
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from statistics import mean
 
 import numpy as np
 
 from autosched.model.protocol import CostModel
-from autosched.search.history import History
-from autosched.search.options import at_least, within
-from autosched.search.points import Points
+from autosched.search.base import PointStrategy, at_least, within
+from autosched.search.moves import is_close
 from autosched.search.protocol import Candidate, SpaceLike, Trial
-from autosched.search.scatter import Scatter
-from autosched.search.significance import faster
-
-__all__ = ["DropletSearch"]
 
 
-class DropletSearch:
+class DropletSearch(PointStrategy):
     """Goes to the best neighbour of where it is, as long as that is significantly faster.
 
     `initial`  random points before the first descent, which starts from the best of them. Each
@@ -52,10 +48,7 @@ class DropletSearch:
         at_least("droplet", 1, initial=initial, reach=reach)
         within("droplet", 0, 1, p_value=p_value)
         self._initial, self._p_value, self._reach = initial, p_value, reach
-        self._rng = np.random.default_rng(seed)
-        self._points = Points(space)
-        self._history = History()
-        self._scatter = Scatter(self._points, self._rng)
+        super().__init__(space, seed)
         self._at: Candidate | None = None
         self._ends: list[Candidate] = []  # where descents ended
         self._owed = initial  # random points to try before the next descent
@@ -69,17 +62,14 @@ class DropletSearch:
             found += self._near(n - len(found))
             if len(found) < n and not self._end():
                 break
-        by_chance = self._scatter.take(n - len(found))
+        by_chance = self._scatter(n - len(found))
         self._owed -= len(by_chance)
         found += by_chance
         self._pending.update(found)
         return found
 
-    def observe(self, trials: Sequence[Trial]) -> None:
-        """Learn from trials; those that are not points of this space are ignored."""
-        known = [trial for trial in trials if self._points.valid(trial.candidate)]
-        self._pending.difference_update(self._points.mark(trial.candidate for trial in known))
-        self._history.add(known)
+    def _take_in(self, trials: list[Trial]) -> None:
+        self._pending.difference_update(trial.candidate for trial in trials)
 
     def _choose_start(self) -> bool:
         """Start at the best trial that is away from the ends of earlier descents, if there is one."""
@@ -87,7 +77,7 @@ class DropletSearch:
         if self._owed > 0 and not resumed:
             return False
         for candidate, _ in self._history.ranked():
-            if not any(_is_close(candidate, end) for end in self._ends):
+            if not any(is_close(candidate, end) for end in self._ends):
                 self._at = candidate
                 return True
         return False
@@ -129,6 +119,60 @@ class DropletSearch:
                         yield Candidate(candidate.sketch, (*at[:knob], index, *at[knob + 1 :]))
 
 
-def _is_close(one: Candidate, other: Candidate) -> bool:
-    """Whether they are of one sketch and differ in one knob at most."""
-    return one.sketch == other.sketch and sum(a != b for a, b in zip(one.indices, other.indices, strict=True)) < 2
+#: Terms of the continued fraction below; it converges in a few dozen for any number of samples.
+TERMS = 300
+
+
+def faster(one: Sequence[float], other: Sequence[float], p_value: float) -> bool:
+    """Whether the times `one` are less than the times `other`, in the mean, significantly.
+
+    Welch's t-test, one-sided, on the logarithms of the times: noise is a share of the time. With
+    fewer than two samples of either there is no estimate of the noise, and the means decide alone.
+
+    Source: B. L. Welch, "The Generalization of 'Student's' Problem when Several Different
+    Population Variances are Involved", Biometrika 34, 1947.
+
+    >>> faster([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], 0.05)
+    True
+    >>> faster([1.0, 1.3, 0.8], [1.1, 1.4, 0.9], 0.05)
+    False
+    """
+    a, b = np.log(np.asarray(one, dtype=np.float64)), np.log(np.asarray(other, dtype=np.float64))
+    gap = float(b.mean() - a.mean())
+    if gap <= 0 or len(a) < 2 or len(b) < 2:
+        return gap > 0
+    u, v = float(a.var(ddof=1)) / len(a), float(b.var(ddof=1)) / len(b)
+    if u + v == 0:
+        return True
+    freedom = (u + v) ** 2 / (u**2 / (len(a) - 1) + v**2 / (len(b) - 1))
+    return t_tail(gap / math.sqrt(u + v), freedom) <= p_value
+
+
+def t_tail(t: float, freedom: float) -> float:
+    """P(T > t) for t >= 0 and Student's T with so many degrees of freedom.
+
+    Half the regularised incomplete beta function I_x(freedom / 2, 1 / 2) at x = freedom / (freedom + t^2).
+    """
+    x = freedom / (freedom + t * t)
+    return 0.5 * _incomplete_beta(freedom / 2, 0.5, x)
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """I_x(a, b) by its continued fraction (W. H. Press et al., Numerical Recipes, 3rd ed., section 6.4)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):  # there it converges slowly, and its mirror image fast
+        return 1.0 - _incomplete_beta(b, a, 1 - x)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    c, d = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1))
+    fraction = d
+    for m in range(1, TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d = 1.0 / (1.0 + term * d)
+            c = 1.0 + term / c
+            fraction *= c * d
+        if abs(c * d - 1.0) < 1e-12:
+            break
+    return front * fraction

@@ -10,25 +10,18 @@ Architecture Search", AAAI 2019.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from autosched.model.protocol import CostModel
-from autosched.search.history import History
+from autosched.search.base import PointStrategy, at_least, within
 from autosched.search.moves import neighbours
-from autosched.search.options import at_least, within
-from autosched.search.points import Points
-from autosched.search.protocol import Candidate, SpaceLike, Trial
-from autosched.search.scatter import Scatter
-
-__all__ = ["EvolutionarySearch"]
+from autosched.search.protocol import Candidate, SpaceLike
 
 #: Children that are made for each one wanted: some are infeasible or known.
 BROOD = 4
 
 
-class EvolutionarySearch:
+class EvolutionarySearch(PointStrategy):
     """Mutates winners of tournaments among the youngest trials.
 
     `initial`       random points before the first child.
@@ -55,26 +48,17 @@ class EvolutionarySearch:
         within("evolutionary", 0, 1, random_share=random_share)
         self._initial, self._population, self._tournament = initial, population, tournament
         self._random_share = random_share
-        self._rng = np.random.default_rng(seed)
-        self._points = Points(space)
-        self._history = History()
-        self._scatter = Scatter(self._points, self._rng)
+        super().__init__(space, seed)
         self._births: dict[Candidate, int] = {}  # when each was proposed
 
     def propose(self, n: int) -> list[Candidate]:
         """Up to `n` children of today's population, and random points."""
-        by_chance = int(n * self._random_share + self._rng.random())
+        by_chance = self._by_chance(n, self._random_share)
         found = self._children(n - by_chance) if len(self._history) >= self._initial else []
-        found += self._scatter.take(n - len(found))
+        found += self._scatter(n - len(found))
         birth = len(self._births)  # one birthday for a batch: in it nobody is older
         self._births.update(dict.fromkeys(found, birth))
         return found
-
-    def observe(self, trials: Sequence[Trial]) -> None:
-        """Learn from trials; those that are not points of this space are ignored."""
-        known = [trial for trial in trials if self._points.valid(trial.candidate)]
-        self._points.mark(trial.candidate for trial in known)
-        self._history.add(known)
 
     def _children(self, n: int) -> list[Candidate]:
         """Up to `n` new points, each one move away from a winner."""

@@ -15,19 +15,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from autosched.model.protocol import CostModel, FloatArray, IntArray
-from autosched.search.history import History
-from autosched.search.options import at_least, within
-from autosched.search.points import Points
+from autosched.search.base import PointStrategy, at_least, within
 from autosched.search.protocol import Candidate, SpaceLike, Trial
-from autosched.search.scatter import Scatter
-
-__all__ = ["GeneticSearch"]
 
 #: A generation is bred at most this often to have all its children new; the rest is random.
 LITTERS = 8
 
 
-class GeneticSearch:
+class GeneticSearch(PointStrategy):
     """Generation after generation, each bred from the one before and from the elite.
 
     `population`  points in a generation.
@@ -54,10 +49,7 @@ class GeneticSearch:
         at_least("genetic", 0, elite=elite, pressure=pressure)
         within("genetic", 0, 1, mutation=mutation)
         self._population, self._elite, self._mutation, self._pressure = population, elite, mutation, pressure
-        self._rng = np.random.default_rng(seed)
-        self._points = Points(space)
-        self._history = History()
-        self._scatter = Scatter(self._points, self._rng)
+        super().__init__(space, seed)
         self._generation: list[Candidate] = []  # the youngest, proposed or not
         self._unborn: list[Candidate] = []  # those of it that are still to be proposed
 
@@ -75,12 +67,9 @@ class GeneticSearch:
             del self._unborn[:missing]
         return found
 
-    def observe(self, trials: Sequence[Trial]) -> None:
-        """Learn from trials; those that are not points of this space are ignored."""
-        known = [trial for trial in trials if self._points.valid(trial.candidate)]
-        told = set(self._points.mark(trial.candidate for trial in known))
+    def _take_in(self, trials: list[Trial]) -> None:
+        told = {trial.candidate for trial in trials}
         self._unborn = [child for child in self._unborn if child not in told]
-        self._history.add(known)
 
     def _breed(self) -> list[Candidate]:
         """The next generation, all of it new; random points where the parents have nothing new to give."""
@@ -92,8 +81,8 @@ class GeneticSearch:
                 break
             litter = self._litter(parents, fitness, missing)
             strangers = int(self._rng.binomial(len(litter), self._mutation)) if len(self._points.sketches) > 1 else 0
-            children += self._points.mark(litter[strangers:]) + self._scatter.take(strangers)
-        return children + self._scatter.take(self._population - len(children))
+            children += self._points.mark(litter[strangers:]) + self._scatter(strangers)
+        return children + self._scatter(self._population - len(children))
 
     def _parents(self) -> tuple[list[Candidate], FloatArray]:
         """Those who may breed, with their fitness, best first.

@@ -10,8 +10,6 @@ from autosched.model.protocol import CostModel, IntArray
 from autosched.search.points import feasible
 from autosched.search.protocol import Candidate, SketchLike, SpaceLike, Trial, ValidPointsLike, valid_points_of
 
-__all__ = ["GridSearch", "lexicographic"]
-
 #: Rows masked at first and at most in one go. Starting small keeps the first batch cheap; growing
 #: gets over long stretches of infeasible points.
 FIRST, MOST = 1 << 8, 1 << 16

@@ -14,8 +14,6 @@ import numpy as np
 from autosched.search.points import Points, feasible
 from autosched.search.protocol import Candidate, SearchStrategy, SpaceLike, Trial
 
-__all__ = ["GuardedStrategy"]
-
 #: A strategy that proposed only what had to be dropped is asked so often before the batch is random.
 ASKED = 3
 

@@ -18,18 +18,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from autosched.model.protocol import CostModel, IntArray
-from autosched.search.history import History
+from autosched.search.base import PointStrategy, at_least, within
 from autosched.search.judge import Judge
 from autosched.search.moves import crossover, distinct, neighbours, pick_best
-from autosched.search.options import at_least, within
-from autosched.search.points import Points
-from autosched.search.protocol import Candidate, SpaceLike, Trial
-from autosched.search.scatter import Scatter
-
-__all__ = ["GuidedSearch"]
+from autosched.search.protocol import Candidate, SpaceLike
 
 
-class GuidedSearch:
+class GuidedSearch(PointStrategy):
     """Evolution around the best trials, steered by a cost model.
 
     `model`         judges candidates; None: children of the best ones are tried unjudged.
@@ -63,11 +58,8 @@ class GuidedSearch:
         at_least("guided", 0, explore=explore)
         self._initial, self._batch, self._pool, self._parents = initial, batch, pool, parents
         self._random_share = random_share
-        self._rng = np.random.default_rng(seed)
-        self._points = Points(space)
-        self._history = History()
+        super().__init__(space, seed)
         self._judge = Judge(space, self._points, self._history, model, name="guided", explore=explore)
-        self._scatter = Scatter(self._points, self._rng)
 
     @property
     def model_error(self) -> str:
@@ -82,15 +74,9 @@ class GuidedSearch:
         ranked = [candidate for candidate, _ in self._history.ranked()]
         chosen: list[Candidate] = []
         if self._judge.primed or (ranked and len(self._history) >= self._initial):
-            by_chance = int(n * self._random_share + self._rng.random())
+            by_chance = self._by_chance(n, self._random_share)
             chosen = self._points.mark(self._choose(self._make_pool(ranked), n - by_chance))
-        return chosen + self._scatter.take(n - len(chosen))
-
-    def observe(self, trials: Sequence[Trial]) -> None:
-        """Learn from trials; those that are not points of this space are ignored."""
-        known = [trial for trial in trials if self._points.valid(trial.candidate)]
-        self._points.mark(trial.candidate for trial in known)
-        self._history.add(known)
+        return chosen + self._scatter(n - len(chosen))
 
     def _make_pool(self, ranked: Sequence[Candidate]) -> list[IntArray]:
         """For each sketch, new feasible points [m, k]: some random, most of them children of the best."""
@@ -123,12 +109,10 @@ class GuidedSearch:
         """The `n` best of the pool by the model; without its help, any `n` of the pool."""
         if n < 1 or not any(map(len, pool)):
             return []
-        sketches = np.concatenate([np.full(len(rows), number) for number, rows in enumerate(pool)])
-        rows = [tuple(row) for part in pool for row in part.tolist()]
+        candidates = [Candidate(number, tuple(row)) for number, rows in enumerate(pool) for row in rows.tolist()]
         # Shuffled, so that equal scores favour nothing.
-        order = self._rng.permutation(len(rows))
+        order = self._rng.permutation(len(candidates))
         scores = self._judge.predict(pool) if self._judge.learn() else None
         if scores is None:
-            scores = np.zeros(len(rows))
-        best = pick_best([rows[i] for i in order], sketches[order], scores[order], n)
-        return [Candidate(int(sketches[order[i]]), rows[order[i]]) for i in best]
+            scores = np.zeros(len(candidates))
+        return pick_best([candidates[i] for i in order], scores[order], n)

@@ -13,11 +13,9 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.model.protocol import CostModel, FloatArray, IntArray, UncertainCostModel
-from autosched.search.history import History
+from autosched.search.base import History
 from autosched.search.points import Points
 from autosched.search.protocol import SpaceLike
-
-__all__ = ["Judge"]
 
 log = logging.getLogger("autosched.search")
 

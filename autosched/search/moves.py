@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from autosched.model.protocol import FloatArray, IntArray
-
-__all__ = ["crossover", "distinct", "neighbours", "pick_best", "spread"]
+from autosched.search.protocol import Candidate
 
 #: How many knobs a neighbour differs in -> how often.
 KNOBS_MOVED = ((1, 0.6), (2, 0.3), (3, 0.1))
@@ -75,23 +74,22 @@ def spread(rows: IntArray, n: int, used: Sequence[IntArray]) -> list[int]:
     return chosen
 
 
-def pick_best(rows: Sequence[tuple[int, ...]], groups: IntArray, scores: FloatArray, n: int) -> list[int]:
-    """Positions of `n` rows with high scores, best first, that are not all alike.
+def is_close(one: Candidate, other: Candidate) -> bool:
+    """Whether they are of one sketch and differ in one knob at most."""
+    return one.sketch == other.sketch and sum(a != b for a, b in zip(one.indices, other.indices, strict=True)) < 2
 
-    Of two rows of one group that differ in a single knob only the better one is taken at first:
-    measuring it will say enough about the other. Those passed over fill what then is missing.
-    Equal scores are taken in the order given.
+
+def pick_best(candidates: Sequence[Candidate], scores: FloatArray, n: int) -> list[Candidate]:
+    """`n` with high scores, best first, that are not all alike.
+
+    Of two that are close only the better one is taken at first: measuring it will say enough about the other. Those
+    passed over fill what then is missing. Equal scores are taken in the order given.
     """
-    order = np.argsort(-scores, kind="stable").tolist()
-    chosen: list[int] = []
-    passed: list[int] = []
-    for i in order:
+    chosen: list[Candidate] = []
+    passed: list[Candidate] = []
+    for i in np.argsort(-scores, kind="stable").tolist():
         if len(chosen) == n:
             return chosen
-        alike = any(groups[i] == groups[j] and _distance(rows[i], rows[j]) < 2 for j in chosen)
-        (passed if alike else chosen).append(i)
+        candidate = candidates[i]
+        (passed if any(is_close(candidate, other) for other in chosen) else chosen).append(candidate)
     return chosen + passed[: n - len(chosen)]
-
-
-def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    return sum(a != b for a, b in zip(one, other, strict=True))

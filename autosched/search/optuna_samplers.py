@@ -17,7 +17,7 @@ import inspect
 import logging
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -25,13 +25,10 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.model.protocol import CostModel
-from autosched.search.history import History
+from autosched.search.base import PointStrategy, at_least, within
 from autosched.search.moves import neighbours
-from autosched.search.options import at_least, within
-from autosched.search.points import Points, feasible
-from autosched.search.protocol import Candidate, SketchLike, SpaceLike, Trial
-
-__all__ = ["CMAESSearch", "OptunaSearch", "QMCSearch", "sampler_names"]
+from autosched.search.points import feasible
+from autosched.search.protocol import Candidate, SpaceLike, Trial
 
 log = logging.getLogger("autosched.search")
 
@@ -62,7 +59,7 @@ UNFIT = frozenset({"BruteForceSampler"})
 PARENTS = 4
 
 
-class OptunaSearch:
+class OptunaSearch(PointStrategy):
     """Asks an Optuna sampler for points, and takes those that are feasible and new.
 
     `sampler`  name of a class of `optuna.samplers`, see `sampler_names`.
@@ -98,9 +95,7 @@ class OptunaSearch:
         at_least(self.name, 1, batch=batch, tries=tries)
         within(self.name, 0, 1, refine=refine)
         self._batch, self._tries, self._refine = batch, tries, refine
-        self._history = History()
-        self._points = Points(space)
-        self._rng = np.random.default_rng(seed)
+        super().__init__(space, seed)
         self._numbers = [number for number, points in enumerate(self._points.sketches) if points.size > 0]
         self._told: list[Trial] = []
         self._asked: dict[Candidate, tuple[int, int]] = {}
@@ -110,11 +105,14 @@ class OptunaSearch:
         _check_sampler(optuna, sampler, self.name)
         seeds = np.random.SeedSequence(seed).generate_state(1 + len(self._points.sketches)).tolist()
         with _quiet():
-            self._choice = _Study(optuna, CHOOSERS.get(sampler, sampler), seeds[0], _choice_of(optuna, self._numbers))
-            self._studies = {
-                number: _Study(optuna, sampler, seeds[1 + number], _indices_of(optuna, space.sketches[number]))
-                for number in self._numbers
-            }
+            kinds = optuna.distributions
+            which = {"sketch": kinds.CategoricalDistribution(range(len(self._numbers)))} if self._numbers else {}
+            self._choice = _Study(optuna, CHOOSERS.get(sampler, sampler), seeds[0], which)
+            self._studies: dict[int, _Study] = {}
+            for number in self._numbers:  # a parameter for each knob: the index of its value
+                knobs = space.sketches[number].knobs
+                indices = {knob.name: kinds.IntDistribution(0, len(knob.values) - 1) for knob in knobs}
+                self._studies[number] = _Study(optuna, sampler, seeds[1 + number], indices)
 
     def propose(self, n: int) -> list[Candidate]:
         """Up to `min(n, batch)` candidates."""
@@ -122,7 +120,7 @@ class OptunaSearch:
         n = int(min(n, self._batch, sum(weights)))
         if n < 1:
             return []
-        found = self._near_the_best(int(n * self._refine + self._rng.random()))
+        found = self._near_the_best(self._by_chance(n, self._refine))
         with _quiet():
             self._learn()
             found += self._ask(n - len(found), {number for number, weight in enumerate(weights) if weight > 0})
@@ -138,16 +136,11 @@ class OptunaSearch:
             found += self._points.mark(Candidate(best.sketch, tuple(row)) for row in rows[: n - len(found)].tolist())
         return found
 
-    def observe(self, trials: Sequence[Trial]) -> None:
-        """Learn from trials; those that are not points of this space are ignored.
-
-        The sampler is told before it is next asked, all at once and sorted: the order in which
+    def _take_in(self, trials: list[Trial]) -> None:
+        """The sampler is told before it is next asked, all at once and sorted: the order in which
         trials are told decides what some samplers do, the order of arrival must not.
         """
-        known = [trial for trial in trials if self._points.valid(trial.candidate)]
-        self._points.mark(trial.candidate for trial in known)
-        self._history.add(known)
-        self._told += known
+        self._told += trials
 
     def _ask(self, n: int, live: set[int]) -> list[Candidate]:
         """Up to `n` new feasible points, marked; `live` are the sketches that have points left."""
@@ -164,7 +157,8 @@ class OptunaSearch:
                     continue
                 asked, indices = self._studies[number].ask()
                 candidate = Candidate(number, indices)
-                if self._is_new(candidate):
+                points = self._points.sketches[number]
+                if len(points.fresh(points.as_rows([indices]))):  # it is feasible and new
                     found += self._points.mark([candidate])
                     self._asked[candidate] = chosen, asked
                 else:
@@ -173,10 +167,6 @@ class OptunaSearch:
             with self._watched():
                 study.tell(trial, None)
         return found
-
-    def _is_new(self, candidate: Candidate) -> bool:
-        points = self._points.sketches[candidate.sketch]
-        return len(points.fresh(points.as_rows([candidate.indices]))) > 0
 
     def _learn(self) -> None:
         """Tell the studies what was observed since they were last asked."""
@@ -360,16 +350,6 @@ def _import_optuna(strategy: str) -> ModuleType:
             legal="install it (pip install optuna), or take the strategy 'guided' or 'random'",
         ) from error
     return optuna
-
-
-def _choice_of(optuna: ModuleType, numbers: Sequence[int]) -> dict[str, Any]:
-    """The parameter that chooses a sketch; none if there is no sketch."""
-    return {"sketch": optuna.distributions.CategoricalDistribution(range(len(numbers)))} if numbers else {}
-
-
-def _indices_of(optuna: ModuleType, sketch: SketchLike) -> dict[str, Any]:
-    """A parameter for each knob: the index of its value."""
-    return {knob.name: optuna.distributions.IntDistribution(0, len(knob.values) - 1) for knob in sketch.knobs}
 
 
 @contextlib.contextmanager

@@ -23,8 +23,6 @@ from autosched.search.protocol import Candidate, SpaceLike
 
 log = logging.getLogger("autosched.search")
 
-__all__ = ["Outlook", "Predicted", "look_ahead"]
-
 #: Points drawn at random in a sketch, the best that have children, and children in a generation.
 DRAWN, PARENTS, CHILDREN = 1024, 64, 512
 #: Generations of a first look, and of a second one at the sketches that came out best.
@@ -78,7 +76,8 @@ def look_ahead(
     """
     begun, rng = time.thread_time(), np.random.default_rng(seed)
     points = Points(space).sketches
-    words = [_words(sketch.name) for sketch in space.sketches]
+    # The choices in the name of a sketch, `template[a=1, b=left]`, and that of its template.
+    words = [frozenset(filter(None, re.split(r"\[|\]|, ", sketch.name))) for sketch in space.sketches]
     looks: dict[int, _Look] = {}
     left = set(range(len(points)))
     while left and len(looks) < sketches and not (looks and time.thread_time() - begun > patience_s):
@@ -96,11 +95,6 @@ def look_ahead(
     ranked = sorted(looks, key=lambda number: (looks[number].best, number))
     chosen = [Predicted(Candidate(n, tuple(looks[n].rows[0].tolist())), looks[n].best) for n in ranked]
     return Outlook(tuple(chosen), sum(len(look.met) for look in looks.values()))
-
-
-def _words(name: str) -> frozenset[str]:
-    """The choices in the name of a sketch, `template[a=1, b=left]`, and that of its template."""
-    return frozenset(word for word in re.split(r"\[|\]|, ", name) if word)
 
 
 def _next(left: set[int], looks: dict[int, _Look], words: Sequence[frozenset[str]]) -> int:

@@ -24,20 +24,6 @@ from numpy.typing import NDArray
 
 from autosched.model.protocol import CostModel, FloatArray, IntArray
 
-__all__ = [
-    "Candidate",
-    "KnobLike",
-    "SearchStrategy",
-    "SketchLike",
-    "SpaceLike",
-    "StrategyFactory",
-    "Trial",
-    "ValidPointsLike",
-    "candidate_of",
-    "valid_points_of",
-    "values_of",
-]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Candidate:
@@ -187,12 +173,8 @@ def candidate_of(space: SpaceLike, sketch: str, values: dict[str, int]) -> Candi
             continue
         if {knob.name for knob in one.knobs} != set(values):
             return None
-        positions = [_position(knob.values, values[knob.name]) for knob in one.knobs]
-        if any(position < 0 for position in positions):
+        try:
+            return Candidate(number, tuple(list(knob.values).index(values[knob.name]) for knob in one.knobs))
+        except ValueError:
             return None
-        return Candidate(number, tuple(positions))
     return None
-
-
-def _position(values: Sequence[int], value: int) -> int:
-    return next((i for i, v in enumerate(values) if v == value), -1)

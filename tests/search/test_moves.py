@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autosched.search import Candidate
 from autosched.search.moves import crossover, distinct, neighbours, pick_best, spread
 
 
@@ -56,18 +57,20 @@ def test_spread_of_few_rows_and_no_knobs():
 
 def test_the_best_are_picked_but_not_neighbours_of_each_other():
     rows = [(0, 0), (0, 1), (3, 3), (0, 2), (4, 4)]
-    groups = np.zeros(5, dtype=np.int64)
+    candidates = [Candidate(0, row) for row in rows]
     scores = np.array([0.9, 1.0, 0.5, 0.8, 0.1])
-    assert pick_best(rows, groups, scores, 3) == [1, 2, 4]
-    assert pick_best(rows, groups, scores, 5) == [1, 2, 4, 0, 3]  # then those passed over, best first
+    assert pick_best(candidates, scores, 3) == [candidates[i] for i in (1, 2, 4)]
+    assert pick_best(candidates, scores, 5) == [candidates[i] for i in (1, 2, 4, 0, 3)]  # then those passed over
 
 
 def test_alike_rows_of_different_sketches_are_not_alike():
-    assert pick_best([(0, 0), (0, 0)], np.array([0, 1]), np.array([1.0, 0.5]), 2) == [0, 1]
+    both = [Candidate(0, (0, 0)), Candidate(1, (0, 0))]
+    assert pick_best(both, np.array([1.0, 0.5]), 2) == both
 
 
 def test_equal_scores_are_taken_in_order():
-    assert pick_best([(i, i) for i in range(5)], np.zeros(5, dtype=np.int64), np.zeros(5), 3) == [0, 1, 2]
+    candidates = [Candidate(0, (i, i)) for i in range(5)]
+    assert pick_best(candidates, np.zeros(5), 3) == candidates[:3]
 
 
 def test_distinct_rows_also_without_knobs():

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from autosched.search import Candidate
 from autosched.search import points as points_module
-from autosched.search.points import Points, SketchPoints, feasible
-from autosched.search.remaining import Remaining
+from autosched.search.points import Points, Remaining, SketchPoints, feasible
 from autosched.testing import SyntheticKnob, SyntheticSketch, SyntheticSpace
 
 

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from autosched.search import Candidate, SearchStrategy, Trial, candidate_of, make_strategy, values_of
-from autosched.search.history import History
+from autosched.search.base import History
 from autosched.testing import SyntheticSpace
 
 A, B, C = (Candidate(0, (i,)) for i in range(3))

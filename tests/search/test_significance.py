@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched.search.significance import faster, t_tail
+from autosched.search.droplet import faster, t_tail
 
 
 def test_the_tail_of_students_t_is_that_of_scipy():
