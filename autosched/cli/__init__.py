@@ -6,7 +6,7 @@
     options.py  option values and options that verbs share
     workloads.py  from words to a workload
     images.py   image files
-    failures.py signals.py  from exceptions and signals to messages and exit statuses
+    failures.py from exceptions and signals to messages and exit statuses
 
 Nothing heavy is imported before a verb runs, so that `--help` answers at once. Results go to
 standard output, everything else to standard error. `docs/cli.md` is the manual.

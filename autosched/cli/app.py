@@ -9,12 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from autosched.cli.failures import exit_status, flush, readable_streams, warnings_as_lines
+from autosched.cli.failures import exit_status, flush, interruptible, readable_streams, warnings_as_lines
 from autosched.cli.options import Parser, program
-from autosched.cli.signals import interruptible
 from autosched.errors import UsageError
-
-__all__ = ["VERBS", "main", "make_parser"]
 
 #: verb -> what it does, in the order of the help text
 VERBS = {

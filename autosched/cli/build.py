@@ -14,10 +14,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import autosched
 from autosched.cli import options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import choose_tunable, sizes_of
 from autosched.errors import UsageError, WorkloadError, named_file
+from autosched.report.text import duration, knobs, seconds
 
 if TYPE_CHECKING:
     from autosched.codegen.artifact import Artifact
@@ -43,18 +45,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.building import build
     from autosched.report.standing import Standing, standing
-    from autosched.space.workload import Workload
 
     workload = choose_tunable(args)
     sizes = sizes_of(args, workload)
-    if args.output is not None:
-        _check_folder(Path(args.output).expanduser())
-    if not isinstance(workload, Workload):
+    file = Path(args.output or "").expanduser()
+    if args.output is not None and (os.path.isdir(file) or not os.path.isdir(file.parent)):
+        raise UsageError("it is no place for a file", asked=f"--output {file}", legal="a file in an existing folder")
+    if not isinstance(workload, autosched.Workload):
         return _build_kernel(args, workload)
     begun = time.perf_counter()
-    module = build(workload, args.target, records=options.records_folder(args), sizes=sizes or None)
+    module = autosched.build(workload, args.target, records=options.records_folder(args), sizes=sizes or None)
     build_s = time.perf_counter() - begun
     if args.output is not None:
         _save(module, Path(args.output).expanduser())
@@ -72,18 +73,10 @@ def _sizes_of_record(provenance: dict[str, Any]) -> dict[str, int]:
     return found
 
 
-def _check_folder(file: Path) -> None:
-    if os.path.isdir(file) or not os.path.isdir(file.parent):
-        raise UsageError("it is no place for a file", asked=f"--output {file}", legal="a file in an existing folder")
-
-
 def _build_kernel(args: argparse.Namespace, kernel: RawKernel) -> int:
     """The same for a kernel that its user wrote."""
-    from autosched.kernels import build_kernel
-    from autosched.report.text import duration, knobs, seconds
-
     begun = time.perf_counter()
-    built = build_kernel(kernel, target=args.target, records=options.records_folder(args))
+    built = autosched.build_kernel(kernel, target=args.target, records=options.records_folder(args))
     build_s = time.perf_counter() - begun
     if args.output is not None:
         _save(built.artifact, Path(args.output).expanduser())
@@ -123,8 +116,6 @@ def _tell(
     measured: dict[str, Any],
     near: Standing | str,
 ) -> None:
-    from autosched.report.text import duration, knobs, seconds
-
     if args.json:
         data = {"workload": repr(workload), "target": str(module.target), "signature": str(module.signature)}
         options.emit(data | {"provenance": module.provenance, "build_s": build_s, "output": args.output} | measured)

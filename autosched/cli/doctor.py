@@ -6,10 +6,16 @@ Nothing missing is an error: the exit status is 0.
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import re
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import autosched
 from autosched.cli import options
 
 EXAMPLES = """\
@@ -17,6 +23,134 @@ examples:
   %(prog)s
   %(prog)s --json
 """
+
+#: LLVM's names of vector features, widest first -> what they are called, and bits of a register.
+_VECTORS = (
+    ("avx512f", "AVX-512", 512),
+    ("avx2", "AVX2", 256),
+    ("avx", "AVX", 256),
+    ("sse4.2", "SSE4.2", 128),
+    ("sse2", "SSE2", 128),
+    ("neon", "NEON", 128),
+    ("vsx", "VSX", 128),
+    ("vector", "z vector", 128),
+)
+
+#: package -> what it is for; alternatives are separated by a bar
+PACKAGES = {
+    "numpy": "arrays, and the reference that results are compared with",
+    "llvmlite": "the CPU's code generator",
+    "pyopencl": "OpenCL",
+    "pocl-binary-distribution": "an OpenCL driver for the CPU",
+    "xgboost|xgboost-cpu": "the cost model",
+    "scikit-learn": "the fallback cost model, the sample photograph and an OpenMP runtime",
+    "optuna": "samplers for search strategies",
+    "pandas": "tables of records",
+    "pillow": "image files",
+    "rich": "the live display",
+}
+
+#: Beginnings of the names of environment variables that matter.
+_ENVIRONMENT = ("AUTOSCHED_", "OMP_", "GOMP_", "POCL_", "PYOPENCL_", "OCL_ICD_", "CUDA_", "NO_COLOR", "FORCE_COLOR")
+
+
+def cpu() -> dict[str, Any]:
+    """Name, cores, vector registers and load. `vector` is None when it is not known."""
+    from autosched.target import cpu_count
+
+    found: dict[str, Any] = {
+        "machine": platform.machine(),
+        "model": platform.processor() or platform.machine(),
+        "vector": None,
+        "vector_bits": None,
+        "cores": os.cpu_count(),
+        "usable_cores": cpu_count(),
+        "quota": _quota(),
+        "governor": _first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "load": None,
+    }
+    with suppress(OSError, AttributeError):
+        found["load"] = round(os.getloadavg()[0], 2)
+    with suppress(ImportError, OSError, RuntimeError):
+        import llvmlite.binding as llvm
+
+        from autosched.runtime.device import host_cpu
+
+        found["model"] = host_cpu()
+        features = llvm.get_host_cpu_features()
+        for feature, name, bits in _VECTORS:
+            if features.get(feature):
+                found |= {"vector": name, "vector_bits": bits}
+                break
+    return found
+
+
+def _quota() -> float | None:
+    """CPUs that a container's limit allows; None without a limit."""
+    words = (_first_line("/sys/fs/cgroup/cpu.max") or "").split()
+    if len(words) == 2 and all(w.isdecimal() for w in words) and int(words[1]):
+        return round(int(words[0]) / int(words[1]), 2)
+    return None
+
+
+def _first_line(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip().partition("\n")[0]
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def openmp() -> str | None:
+    """File of the OpenMP runtime that parallel loops use; None without one."""
+    from autosched.runtime.openmp import find
+
+    runtime = find()
+    return None if runtime is None else runtime.path
+
+
+def packages() -> dict[str, str | None]:
+    """Versions; None for what is not installed. Imports none of them."""
+    found: dict[str, str | None] = {"python": platform.python_version(), "autosched": autosched.__version__}
+    for names in PACKAGES:
+        versions = {name: _version(name) for name in names.split("|")}
+        installed = [name for name, version in versions.items() if version is not None]
+        name = installed[0] if installed else names.partition("|")[0]
+        found[name] = versions[name]
+    return found
+
+
+def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def folders() -> dict[str, Any]:
+    """Where search spaces and records are read from, and where new records go."""
+    from autosched.space.loading import search_space_folders
+
+    target = autosched.records.find_folder()
+    nearest = next((p for p in (target, *target.absolute().parents) if p.exists()), target)
+    return {
+        "search_spaces": [str(p) for p in search_space_folders()],
+        "records": [str(p) for p in autosched.records.find_folders()],
+        "new_records": str(target),
+        "new_records_writable": nearest.is_dir() and os.access(nearest, os.W_OK),
+    }
+
+
+def environment() -> dict[str, str]:
+    """Environment variables that autosched or its runtimes obey, as far as they are set."""
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(_ENVIRONMENT)}
+
+
+def system() -> str:
+    """The operating system and the Python that runs."""
+    return f"{platform.system()} {platform.release()}, {sys.executable}"
+
 
 #: PoCL's releases before this one have bugs that autosched works around, and an old compiler.
 _GOOD_POCL = 5
@@ -49,24 +183,21 @@ def run(args: argparse.Namespace) -> int:
 
 def examine() -> dict[str, Any]:
     """Everything, as plain data."""
-    from autosched.cli import machine
     from autosched.cli.opencl_probe import probe
 
     return {
-        "system": machine.system(),
-        "cpu": machine.cpu(),
-        "openmp": machine.openmp(),
+        "system": system(),
+        "cpu": cpu(),
+        "openmp": openmp(),
         "opencl": probe(),
-        "packages": machine.packages(),
-        "folders": machine.folders(),
-        "environment": machine.environment(),
+        "packages": packages(),
+        "folders": folders(),
+        "environment": environment(),
     }
 
 
 def advise(found: dict[str, Any]) -> list[Advice]:
     """What is missing or doubtful in what `examine` found."""
-    from autosched.cli.machine import PACKAGES
-
     advice = [*_about_cpu(found["cpu"]), *_about_opencl(found["opencl"])]
     if found["openmp"] is None:
         hint = "pip install scikit-learn, whose wheel carries one"
@@ -121,15 +252,26 @@ def _about_opencl(opencl: dict[str, Any]) -> list[Advice]:
 
 # -- text -----------------------------------------------------------------------------------------
 def _lines(found: dict[str, Any], advice: list[Advice]) -> list[str]:
+    where = found["folders"]
+    told = [line for a in advice for line in (f"  {a.about}: {a.why}", f"    {a.hint}")]
     blocks = [
         [f"autosched {found['packages']['autosched']} on {found['system']}"],
         ["CPU", *_cpu_lines(found["cpu"])],
         ["OpenMP", f"  {found['openmp'] or 'none'}"],
         ["OpenCL", *(_opencl_lines(found["opencl"]["devices"]) or ["  none"])],
         ["packages", *_pairs({name: version or "missing" for name, version in found["packages"].items()})],
-        ["folders", *_folder_lines(found["folders"])],
+        [
+            "folders",
+            *_pairs(
+                {
+                    "search spaces": ", ".join(where["search_spaces"]) or "none",
+                    "records": ", ".join(where["records"]) or "none yet",
+                    "new records": where["new_records"],
+                }
+            ),
+        ],
         ["environment", *(_pairs(found["environment"]) or ["  nothing set that matters"])],
-        ["advice", *(_advice_lines(advice) or ["  none: all is well"])],
+        ["advice", *(told or ["  none: all is well"])],
     ]
     return "\n\n".join("\n".join(block) for block in blocks).splitlines()
 
@@ -163,17 +305,3 @@ def _opencl_lines(devices: list[dict[str, Any]]) -> list[str]:
         state = "fails a small program" if d.get("problem") else "runs a small program correctly"
         lines.append("     " + "; ".join(filter(None, (state, d.get("note")))))
     return lines
-
-
-def _folder_lines(folders: dict[str, Any]) -> list[str]:
-    return _pairs(
-        {
-            "search spaces": ", ".join(folders["search_spaces"]) or "none",
-            "records": ", ".join(folders["records"]) or "none yet",
-            "new records": folders["new_records"],
-        }
-    )
-
-
-def _advice_lines(advice: list[Advice]) -> list[str]:
-    return [line for a in advice for line in (f"  {a.about}: {a.why}", f"    {a.hint}")]

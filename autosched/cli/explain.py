@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autosched.cli import options
@@ -42,20 +43,16 @@ def add_record(parser: argparse.ArgumentParser) -> None:
         "--target", metavar="TARGET", default=None, help="what to run on; default: what the record is for, or llvm"
     )
     options.add_records(parser, help="look for records in this folder only")
-    parser.add_argument(
-        "--rounds",
-        metavar="N",
-        type=options.count("--rounds", 6),
-        default=15,
-        help="rounds of the play-offs, at least 6; default %(default)s, and more where they do not decide",
-    )
+    about = "rounds of the play-offs, at least 6; default %(default)s, and more where they do not decide"
+    options.add_count(parser, "--rounds", about, default=15, least=6)
 
 
 def chosen(args: argparse.Namespace) -> tuple[Explainable, dict[str, Any]]:
     """What is meant, and the arguments of `explain` and `simplify`. Raises UsageError and WorkloadError."""
     from autosched.explaining.subject import means_record
 
-    more = {"records": options.records_folder(args), "rounds": args.rounds, "progress": _tell}
+    more: dict[str, Any] = {"records": options.records_folder(args), "rounds": args.rounds}
+    more["progress"] = partial(print, file=sys.stderr, flush=True)
     if means_record(args.workload):
         for option in ("param", "size"):
             if getattr(args, option):
@@ -65,10 +62,6 @@ def chosen(args: argparse.Namespace) -> tuple[Explainable, dict[str, Any]]:
         return args.workload, {**more, "target": args.target}
     found = choose_tunable(args)
     return found, {**more, "target": args.target, "sizes": sizes_of(args, found) or None}
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,8 +17,6 @@ import numpy as np
 
 from autosched.errors import ImageError
 
-__all__ = ["check_output", "fits_png", "grey", "photograph_path", "read_image", "write_image"]
-
 Array = np.ndarray[Any, Any]
 
 #: Pillow's modes that are read as they are -> (channels, dtype)
@@ -152,7 +150,7 @@ def check_output(path: str | os.PathLike[str]) -> None:
     """Raise ImageError for a file that cannot be written, before time is spent on what goes in."""
     file = Path(path).expanduser()
     suffix = file.suffix.lower()
-    if suffix != ".npy" and suffix not in _writable_suffixes():
+    if suffix != ".npy" and suffix not in _formats():
         what = f"no image format has the extension {suffix!r}" if suffix else "it has no extension that names a format"
         raise ImageError(what, asked=f"output {file}", legal=f"for example {', '.join(_EXAMPLES)}")
     if os.path.isdir(file):
@@ -161,10 +159,11 @@ def check_output(path: str | os.PathLike[str]) -> None:
         raise ImageError("its folder does not exist", asked=f"output {file}", legal=f"create {file.parent} first")
 
 
-def _writable_suffixes() -> set[str]:
+def _formats() -> dict[str, str]:
+    """Suffix -> Pillow's name of the format, for those that it writes."""
     from PIL import Image
 
-    return {suffix for suffix, of in Image.registered_extensions().items() if of in Image.SAVE}
+    return {suffix: name for suffix, name in Image.registered_extensions().items() if name in Image.SAVE}
 
 
 def write_image(path: str | os.PathLike[str], array: Array) -> None:
@@ -183,7 +182,7 @@ def write_image(path: str | os.PathLike[str], array: Array) -> None:
             if file.suffix.lower() == ".npy":
                 np.save(stream, array, allow_pickle=False)
             else:
-                _as_image(file, array).save(stream, format=_format_of(file))
+                _as_image(file, array).save(stream, format=_formats()[file.suffix.lower()])
         os.replace(temporary, file)
     except ImageError:
         raise
@@ -195,12 +194,6 @@ def write_image(path: str | os.PathLike[str], array: Array) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()
-
-
-def _format_of(file: Path) -> str:
-    from PIL import Image
-
-    return Image.registered_extensions()[file.suffix.lower()]
 
 
 def _as_image(file: Path, array: Array) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from autosched.cli import options
+from autosched.errors import AutoschedError
+from autosched.report.text import plural, valid_of
 
 if TYPE_CHECKING:
     from autosched.space.workload import WorkloadFunction
@@ -78,9 +80,7 @@ def _points(function: WorkloadFunction[...]) -> dict[str, str]:
     Nothing is lowered, which would take seconds for all workloads: of the valid points this is the most
     that there may be; `show --space` counts them.
     """
-    from autosched.errors import AutoschedError
     from autosched.raw.kernel import RawKernelFunction
-    from autosched.report.text import plural, valid_of
     from autosched.space.space import template_space
     from autosched.target import KINDS, Target
 

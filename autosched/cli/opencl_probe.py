@@ -14,8 +14,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-__all__ = ["main", "probe"]
-
 #: Seconds that drivers get to answer.
 TIMEOUT_S = 30.0
 

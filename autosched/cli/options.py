@@ -10,25 +10,13 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, NoReturn
 
 from autosched.errors import RecordError, UsageError
-
-__all__ = [
-    "Parser",
-    "add_json",
-    "add_records",
-    "add_target",
-    "add_workload",
-    "assignment",
-    "count",
-    "duration",
-    "emit",
-    "positive",
-    "program",
-    "records_folder",
-]
+from autosched.options import options_of
+from autosched.report.text import finite
 
 
 def program() -> str:
@@ -133,7 +121,56 @@ def literal(option: str) -> Callable[[str], tuple[str, Any]]:
     return parse
 
 
+# -- options that are fields of a dataclass --------------------------------------------------------
+def add_fields(parser: argparse._ActionsContainer, of: type) -> None:
+    """An option for each field of an options class that has a help text (`autosched.options`)."""
+    for f, about in options_of(of):
+        if not about.help:
+            continue
+        flags = about.flags or (f"--{f.name.removesuffix('_s').removesuffix('_mb').replace('_', '-')}",)
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        more: dict[str, Any] = {"dest": f.name, "default": default, "help": about.help}
+        if about.legal:
+            more["choices"] = about.legal
+        match re.match(r"\w+", str(f.type))[0], about.metavar:  # type: ignore[index]
+            case "bool", _:  # True unless this is given
+                flags, more["action"] = (f"--no-{flags[0].removeprefix('--')}",), "store_false"
+            case "Mapping", _:
+                more |= {"action": "append", "default": [], "type": literal(flags[0])}
+            case "Sequence", _:
+                more |= {"action": "append", "default": []}
+            case "float", "TIME":
+                more["type"] = duration(flags[0])
+            case "float", _:
+                more["type"] = positive(flags[0], "milliseconds")
+            case "int", _:
+                more["type"] = count(flags[0], about.typed or int(about.least or 0))
+        if about.metavar is not None:
+            more["metavar"] = about.metavar
+        parser.add_argument(*flags, **more)
+
+
+def field_values(args: argparse.Namespace, of: type) -> dict[str, Any]:
+    """What the options of `add_fields` say, by the names of the fields."""
+    found = {f.name: (getattr(args, f.name), str(f.type)) for f, about in options_of(of) if about.help}
+    return {name: dict(value) if kind.startswith("Mapping") else value for name, (value, kind) in found.items()}
+
+
 # -- options that several verbs have ------------------------------------------------------------
+def add_count(
+    parser: argparse._ActionsContainer, flag: str, help: str, *, default: int | None = None, least: int = 1
+) -> None:
+    """A whole number."""
+    parser.add_argument(flag, metavar="N", type=count(flag, least), default=default, help=help)
+
+
+def add_list(
+    parser: argparse._ActionsContainer, flag: str, metavar: str, help: str, parse: Callable[[str], Any] = str
+) -> None:
+    """What may be given several times."""
+    parser.add_argument(flag, metavar=metavar, action="append", default=[], type=parse, help=help)
+
+
 def add_workload(
     parser: argparse.ArgumentParser,
     sizes: bool = True,
@@ -142,23 +179,11 @@ def add_workload(
 ) -> None:
     """The workload, its parameters and, with `sizes`, the lengths of its symbolic dimensions."""
     parser.add_argument("workload", metavar=metavar, help=help)
-    parser.add_argument(
-        "--param",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        type=assignment("--param"),
-        help="a parameter of the workload, such as channels=4 or dtype=uint16; may be repeated",
-    )
+    about = "a parameter of the workload, such as channels=4 or dtype=uint16; may be repeated"
+    add_list(parser, "--param", "NAME=VALUE", about, assignment("--param"))
     if sizes:
-        parser.add_argument(
-            "--size",
-            metavar="NAME=N",
-            action="append",
-            default=[],
-            type=assignment("--size"),
-            help="a size that the workload leaves open, such as height=1280; may be repeated",
-        )
+        about = "a size that the workload leaves open, such as height=1280; may be repeated"
+        add_list(parser, "--size", "NAME=N", about, assignment("--size"))
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -191,14 +216,4 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def emit(data: dict[str, Any]) -> None:
     """Print the JSON object. Numbers that JSON has no word for become null."""
-    print(json.dumps(_finite(data), indent=2, allow_nan=False, default=str))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return value
+    print(json.dumps(finite(data), indent=2, allow_nan=False, default=str))

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import autosched
 from autosched.cli import options
 from autosched.errors import RecordError
+from autosched.report.text import census, knobs, plural, seconds, table
 
 if TYPE_CHECKING:
     from autosched.records import LogContents, Record
@@ -31,13 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sources", metavar="WORKLOAD|FILE", nargs="*", help="workloads, .jsonl files or folders; default all there are"
     )
-    parser.add_argument(
-        "--top",
-        metavar="N",
-        type=options.count("--top", 0),
-        default=_TOP,
-        help="show the N best; default %(default)s, 0 for all",
-    )
+    options.add_count(parser, "--top", "show the N best; default %(default)s, 0 for all", default=_TOP, least=0)
     parser.add_argument("--check", action="store_true", help="exit with status 4 if any line is damaged")
     parser.add_argument("--export", choices=("csv",), help="print every line as a table instead")
     options.add_records(parser, help="look for workloads in this folder only")
@@ -45,12 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.records import Slimmer, read_files
-
     files = _files(args.sources, options.records_folder(args))
-    contents = read_files(files, keep=Slimmer())
+    contents = autosched.records.read_files(files, keep=autosched.records.Slimmer())
     if args.export is not None:
-        _export(contents)
+        for problem in contents.problems:  # these are no rows, so they are told apart
+            print(f"warning: {problem}", file=sys.stderr)
+        autosched.records.to_frame(contents).to_csv(sys.stdout, index=False)
     else:
         summarise(contents, as_json=args.json, top=args.top, files=files)
     return RecordError.exit_status if args.check and contents.problems else 0
@@ -58,10 +54,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _files(sources: Sequence[str], folder: str | None) -> list[Path]:
     """The files that the words mean, each once. Raises RecordError for a word that means none."""
-    from autosched.records import find_files, find_folders
-
     if not sources:
-        return [file for found in find_folders(folder) for file in sorted(found.glob("*.jsonl"))]
+        return [file for found in autosched.records.find_folders(folder) for file in sorted(found.glob("*.jsonl"))]
     files: list[Path] = []
     for source in sources:
         path = Path(source).expanduser()
@@ -70,7 +64,7 @@ def _files(sources: Sequence[str], folder: str | None) -> list[Path]:
         elif os.path.exists(path) or path.suffix == ".jsonl" or len(path.parts) > 1:
             files.append(path)
         else:
-            found = find_files(source, None, folder)
+            found = autosched.records.find_files(source, None, folder)
             if not found:
                 raise _no_records(source, folder)
             files += found
@@ -78,9 +72,7 @@ def _files(sources: Sequence[str], folder: str | None) -> list[Path]:
 
 
 def _no_records(workload: str, folder: str | None) -> RecordError:
-    from autosched.records import find_folders
-
-    folders = find_folders(folder)
+    folders = autosched.records.find_folders(folder)
     names = sorted({file.name.rsplit(".", 2)[0] for found in folders for file in found.glob("*.jsonl")})
     where = ", ".join(map(str, folders)) or "no folder"
     return RecordError(
@@ -88,15 +80,6 @@ def _no_records(workload: str, folder: str | None) -> RecordError:
         asked=f"records {workload}",
         legal=f"looked in {where}; found records of: {', '.join(names) or 'nothing'}",
     )
-
-
-def _export(contents: LogContents) -> None:
-    """CSV on standard output. Problems are no rows, so they are told apart."""
-    from autosched.records import to_frame
-
-    for problem in contents.problems:
-        print(f"warning: {problem}", file=sys.stderr)
-    to_frame(contents).to_csv(sys.stdout, index=False)
 
 
 # -- the summary ----------------------------------------------------------------------------------
@@ -112,15 +95,11 @@ class _Group:
     records: list[Record]
 
     def ranked(self) -> list[Record]:
-        from autosched.records import ranked
-
-        return [choice.record for choice in ranked(self.records, key=self.key, target=self.target)]
+        return [choice.record for choice in autosched.records.ranked(self.records, key=self.key, target=self.target)]
 
     def statuses(self) -> dict[str, int]:
         """How the trials ended; a trial with several lines counts once."""
-        from autosched.records import latest
-
-        return dict(Counter(r.status for r in latest(self.records)).most_common())
+        return dict(Counter(r.status for r in autosched.records.latest(self.records)).most_common())
 
 
 def _groups(records: Sequence[Record], key: str | None) -> list[_Group]:
@@ -161,11 +140,8 @@ def summarise(
 
 
 def _group_lines(group: _Group, top: int) -> list[str]:
-    from autosched.records import PREDICTED
-    from autosched.report.text import census, knobs, plural, table
-
     statuses = group.statuses()
-    predicted = statuses.pop(PREDICTED, 0)
+    predicted = statuses.pop(autosched.records.PREDICTED, 0)
     good, failed = statuses.pop("ok", 0), census(statuses)
     where = f"{group.name} for {group.target} on {group.device or 'an unnamed device'}"
     sizes = f", {knobs(group.sizes)}" if group.sizes else ""
@@ -186,8 +162,6 @@ _HEADER = ("n", "time", "of best", "spread", "schedule", "verified", "strategy",
 
 
 def _row(place: int, r: Record, order: Sequence[Record]) -> tuple[str, ...]:
-    from autosched.report.text import knobs, seconds
-
     best = min(other.seconds for other in order)
     values = knobs(r.knobs)
     spread = (max(r.samples) - min(r.samples)) / r.seconds

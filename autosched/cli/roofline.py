@@ -10,8 +10,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+import autosched
 from autosched.cli import options
 from autosched.errors import TargetError
+from autosched.report.text import plural, table
 
 if TYPE_CHECKING:
     from autosched.measure.roofline import Level, Roofline
@@ -32,9 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from autosched.measure.roofline import cache_file, cached
-    from autosched.target import Target
 
-    target = Target.parse(args.target)
+    target = autosched.Target.parse(args.target)
     if target.kind != "llvm":
         raise TargetError(
             f"rooflines are measured on CPUs, not on devices of {target.kind}",
@@ -66,8 +67,6 @@ def _measure() -> Roofline:
 
 def _lines(r: Roofline) -> list[str]:
     """The two tables: bandwidths with one thread and with all, peaks for every number of threads."""
-    from autosched.report.text import plural, table
-
     counts = sorted({1, max(r.levels[0].read)})
     header = ["GB/s", "measured in", *(f"{what}, {plural(t, 'thread')}" for t in counts for what in ("read", "copy"))]
     rows = [

@@ -10,10 +10,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import autosched
 from autosched.cli import options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import check_image, choose_workload
 from autosched.errors import UsageError, VerificationError
+from autosched.report.text import seconds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.building import build
     from autosched.cli import images
 
     source = Path(args.image) if args.image is not None else images.photograph_path()
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     _check_result(workload)
     output = Path(args.output) if args.output is not None else _default_output(source, workload, image)
     images.check_output(output)
-    module = build(
+    module = autosched.build(
         workload,
         args.target,
         records=options.records_folder(args),
@@ -111,8 +112,6 @@ def _verify(workload: Workload, module: Module, image: np.ndarray[Any, Any], res
 def _tell(
     args: argparse.Namespace, workload: Workload, module: Module, image: np.ndarray[Any, Any], done: dict[str, str]
 ) -> None:
-    from autosched.report.text import seconds
-
     (took,) = module.time(image, repeat=1)
     if args.json:
         data = {"workload": repr(workload), "target": str(module.target), "shape": list(image.shape)}

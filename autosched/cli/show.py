@@ -10,9 +10,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+import autosched
 from autosched.cli import options
 from autosched.cli.workloads import choose_workload, sizes_of
 from autosched.errors import UsageError
+from autosched.report.text import knobs, seconds, valid_of
 
 if TYPE_CHECKING:
     from autosched.building import Plan
@@ -49,8 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.building import plan
-
     what = args.what or ("loops" if args.after is not None else "schedule")
     workload = choose_workload(args)
     sizes = sizes_of(args, workload) or None
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         return _records(args, workload)
     if what == "space":
         return _space(args, workload, sizes)
-    chosen = plan(workload, args.target, records=options.records_folder(args), sizes=sizes)
+    chosen = autosched.plan(workload, args.target, records=options.records_folder(args), sizes=sizes)
     content, more = _assembly(chosen, what) if what in ("asm", "hot") else (_text(chosen, what, args.after), {})
     if args.json:
         options.emit({"workload": repr(workload), "target": str(chosen.target), "what": what, "text": content}
@@ -121,10 +121,7 @@ def _assembly(chosen: Plan, what: str) -> tuple[str, dict[str, Any]]:
 
 def _space(args: argparse.Namespace, workload: Workload, sizes: dict[str, int] | None) -> int:
     """The sketches that `tune` would search, and how many valid points each has."""
-    from autosched.building import search_space
-    from autosched.report.text import valid_of
-
-    space = search_space(workload, args.target, sizes=sizes)
+    space = autosched.search_space(workload, args.target, sizes=sizes)
     found = [(s, s.valid_points) for s in space.sketches]
     counted = [(s.name, v.count if v.exact else None, s.size, s.failure) for s, v in found]
     known = [valid for _, valid, _, _ in counted if valid is not None]
@@ -157,10 +154,10 @@ def _check_cpu(chosen: Plan, what: str) -> None:
 
 def _records(args: argparse.Namespace, workload: Workload) -> int:
     from autosched.cli.records import summarise
-    from autosched.records import read_workload
-    from autosched.target import Target
 
-    contents = read_workload(workload.name, Target.parse(args.target).kind, options.records_folder(args))
+    contents = autosched.records.read_workload(
+        workload.name, autosched.Target.parse(args.target).kind, options.records_folder(args)
+    )
     return summarise(contents, as_json=args.json, key=workload.key)
 
 
@@ -176,8 +173,6 @@ def provenance_line(workload: str, target: str, provenance: dict[str, Any]) -> s
 
 
 def _record(provenance: dict[str, Any]) -> str:
-    from autosched.report.text import knobs, seconds
-
     values, at = knobs(provenance.get("knobs", {})), knobs(provenance.get("sizes", {}))
     expected = "when measured" if provenance["kind"] == "record" else "expected"
     at = f" at {at}" if at and "served" in provenance else ""

@@ -7,18 +7,20 @@ after so many; times are multiples of the best. Curves of the best so far go to 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autosched.cli import options
 from autosched.errors import RecordError, UsageError
+from autosched.report.text import count, duration, table
 
 if TYPE_CHECKING:
     from autosched.simulate.compare import Curves, Figures
     from autosched.simulate.recorded import RecordedSpace
-    from autosched.simulate.replay import Contender
 
 EXAMPLES = """\
 examples:
@@ -33,34 +35,22 @@ SEEDS, TRIALS = 20, 200
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spaces", metavar="SPACE", nargs="*", help="recorded spaces, or all; none lists them")
-    parser.add_argument(
+    options.add_list(
+        parser,
         "--strategy",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a name that `list` shows, or file.py:Class, with options as NAME,option=value; may be repeated; "
+        "NAME",
+        "a name that `list` shows, or file.py:Class, with options as NAME,option=value; may be repeated; "
         "default: random and the default strategy",
     )
     parser.add_argument("--model", metavar="NAME", default="xgb", help="the cost model; default %(default)s")
-    parser.add_argument(
-        "--seeds", metavar="N", type=options.count("--seeds"), default=SEEDS, help="runs of each; default %(default)s"
-    )
-    parser.add_argument(
-        "--trials", metavar="N", type=options.count("--trials"), default=TRIALS, help="of a run; default %(default)s"
-    )
-    parser.add_argument("--batch", metavar="N", type=options.count("--batch"), help="candidates at a time; default 16")
-    parser.add_argument(
-        "--prime",
-        metavar="SPACE",
-        action="append",
-        default=[],
-        help="show the cost model points of this space first, as records of another shape would; may be repeated",
-    )
-    parser.add_argument(
-        "--prime-trials", metavar="N", type=options.count("--prime-trials"), default=100, help="default %(default)s"
-    )
+    options.add_count(parser, "--seeds", "runs of each; default %(default)s", default=SEEDS)
+    options.add_count(parser, "--trials", "of a run; default %(default)s", default=TRIALS)
+    options.add_count(parser, "--batch", "candidates at a time; default 16")
+    about = "show the cost model points of this space first, as records of another shape would; may be repeated"
+    options.add_list(parser, "--prime", "SPACE", about)
+    options.add_count(parser, "--prime-trials", "default %(default)s", default=100)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the curves: .svg, or .json with all figures")
-    parser.add_argument("--processes", metavar="N", type=options.count("--processes"), help="default one per CPU")
+    options.add_count(parser, "--processes", "default one per CPU")
     parser.add_argument(
         "--renew", action="store_true", help="compute the features of the spaces again, write them, and stop"
     )
@@ -83,13 +73,17 @@ def run(args: argparse.Namespace) -> int:
     names = [*known] if args.spaces == ["all"] else list(dict.fromkeys(args.spaces))
     files = {name: Path(name) if name.endswith(SUFFIX) else known.get(name, Path()) for name in (*names, *args.prime)}
     spaces = {name: find_space(name, records) for name in files}
-    if args.renew:
-        return _renew(spaces, files)
-    return _simulate(args, names, spaces, files)
+    if not args.renew:
+        return _simulate(args, names, spaces, files)
+    from autosched.simulate.recording import renewed, write
+
+    for name, space in spaces.items():
+        write(renewed(space), files[name])
+        print(f"renewed {files[name]}")
+    return 0
 
 
 def _list(known: dict[str, Path], args: argparse.Namespace) -> int:
-    from autosched.report.text import table
     from autosched.simulate.recorded import load
 
     spaces = {name: load(path) for name, path in known.items()}
@@ -116,15 +110,6 @@ def _list(known: dict[str, Path], args: argparse.Namespace) -> int:
     return 0
 
 
-def _renew(spaces: dict[str, RecordedSpace], files: dict[str, Path]) -> int:
-    from autosched.simulate.recording import renewed, write
-
-    for name, space in spaces.items():
-        write(renewed(space), files[name])
-        print(f"renewed {files[name]}")
-    return 0
-
-
 def _simulate(
     args: argparse.Namespace, names: list[str], spaces: dict[str, RecordedSpace], files: dict[str, Path]
 ) -> int:
@@ -141,7 +126,8 @@ def _simulate(
     if args.prime and args.model == "none":
         raise UsageError("no cost model could learn from it", asked=f"--prime {args.prime[0]}", legal="--model xgb")
     contenders = [Contender.parse(text, args.model) for text in args.strategy or ["random", DEFAULT]]
-    contenders += [_primed(c, args) for c in contenders if args.prime and c.strategy != "random"]
+    primed = {"prime": tuple(args.prime), "prime_trials": args.prime_trials}
+    contenders += [replace(c, **primed) for c in contenders if args.prime and c.strategy != "random"]
     begun = time.monotonic()
     runs = run_all(
         files, names, contenders, range(args.seeds), args.trials, args.batch or BATCH, args.processes or cpu_count(),
@@ -167,12 +153,6 @@ def _simulate(
     return 0
 
 
-def _primed(contender: Contender, args: argparse.Namespace) -> Contender:
-    from dataclasses import replace
-
-    return replace(contender, prime=tuple(args.prime), prime_trials=args.prime_trials)
-
-
 def _progress(done: int, of: int) -> None:
     if sys.stderr.isatty():
         print(f"\r{done} of {of} runs", end="\n" if done == of else "", file=sys.stderr, flush=True)
@@ -181,8 +161,6 @@ def _progress(done: int, of: int) -> None:
 def _write(output: str | None, figures: list[Figures], curves: list[Curves], facts: dict[str, Any]) -> None:
     if output is None:
         return
-    import json
-
     from autosched.simulate.compare import as_json
     from autosched.simulate.draw import drawing
 
@@ -195,7 +173,6 @@ def _write(output: str | None, figures: list[Figures], curves: list[Curves], fac
 
 def report(figures: list[Figures], elapsed_s: float) -> list[str]:
     """The table as text, a block for each space, and the mean over the spaces."""
-    from autosched.report.text import count, duration, table
     from autosched.simulate.compare import overall
 
     lines = []

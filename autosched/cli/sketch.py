@@ -7,13 +7,14 @@ workload, it is a template with the same points. Before them is said which rule 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import autosched
 from autosched.cli import options
 from autosched.cli.workloads import choose_workload, sizes_of
 from autosched.errors import UsageError
+from autosched.report.text import plural, table
 from autosched.space.kinds import SPACES
 
 if TYPE_CHECKING:
@@ -33,24 +34,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--space", choices=SPACES, default="auto", help="which sketches: as for `tune`; default %(default)s"
     )
-    parser.add_argument(
-        "--rule", metavar="NAME", action="append", default=[], help="a sketch rule, as for `tune`; may be repeated"
-    )
-    parser.add_argument("--only", metavar="N", type=options.count("--only"), help="the sketch of this number alone")
+    options.add_list(parser, "--rule", "NAME", "a sketch rule, as for `tune`; may be repeated")
+    options.add_count(parser, "--only", "the sketch of this number alone")
     parser.add_argument("--names", action="store_true", help="only how many there are, and their names")
     options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.building import search_space
-
     workload = choose_workload(args)
     sizes = sizes_of(args, workload) or None
-    space = search_space(workload, args.target, sizes=sizes, space=args.space, rules=args.rule)
-    numbers = range(len(space.sketches)) if args.only is None else [_number(space, args.only) - 1]
+    space = autosched.search_space(workload, args.target, sizes=sizes, space=args.space, rules=args.rule)
+    if args.only is not None and args.only > len(space.sketches):
+        legal = f"sketches: 1 to {len(space.sketches)}"
+        raise UsageError(f"there is no sketch {args.only}", asked=f"sketch --only {args.only}", legal=legal)
+    numbers = range(len(space.sketches)) if args.only is None else [args.only - 1]
     shown = replace(space, sketches=tuple(space.sketches[i] for i in numbers))
     if args.json:
-        options.emit(_all_facts(space, shown, numbers))
+        options.emit({
+            "workload": repr(space.workload),
+            "target": str(space.target),
+            "stages": [{"stage": s, "rule": by, "why": why, "sketches": n} for s, by, why, n in shown.remarks],
+            "left_out": dict(space.untraced),
+            "sketches": [_facts(space, i) for i in numbers],
+        })  # fmt: skip
     elif args.names:
         print("\n".join([*(f"{i + 1:4}  {space.sketches[i].name}" for i in numbers), *_account(shown)]))
     else:
@@ -61,36 +67,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _account(space: SearchSpace) -> list[str]:
     """An empty line, and what settled each stage; combinations that the schedule refused, and why."""
-    from autosched.report.text import table
-
     rows = [[stage, by, str(count), why] for stage, by, why, count in space.remarks]
     lines = table(rows, ["stage", "rule", "sketches", "why"], right=(2,)) if rows else []
     lines += [f"left out: {name}: {' '.join(why.split())}" for name, why in space.untraced.items()]
     return ["", *lines] if lines else []
-
-
-def _all_facts(space: SearchSpace, shown: SearchSpace, numbers: Sequence[int]) -> dict[str, Any]:
-    return {
-        "workload": repr(space.workload),
-        "target": str(space.target),
-        "stages": [{"stage": s, "rule": by, "why": why, "sketches": n} for s, by, why, n in shown.remarks],
-        "left_out": dict(space.untraced),
-        "sketches": [_facts(space, i) for i in numbers],
-    }
-
-
-def _number(space: SearchSpace, number: int) -> int:
-    if 1 <= number <= len(space.sketches):
-        return number
-    raise UsageError(
-        f"there is no sketch {number}", asked=f"sketch --only {number}", legal=f"sketches: 1 to {len(space.sketches)}"
-    )
-
-
-def _points(sketch: Sketch) -> str:
-    from autosched.report.text import plural
-
-    return sketch.failure or plural(sketch.valid_points.count, "point")
 
 
 def _facts(space: SearchSpace, i: int) -> dict[str, Any]:
@@ -117,6 +97,7 @@ def _as_template(space: SearchSpace, i: int) -> str:
     """`@template` over the function, and in a comment which decisions led to it."""
     sketch = space.sketches[i]
     of = space.workload.function.__name__ if space.workload.function is not None else space.workload.name
-    head = f"# sketch {i + 1} of {len(space.sketches)}, {_points(sketch)}: {sketch.name}"
+    points = sketch.failure or plural(sketch.valid_points.count, "point")
+    head = f"# sketch {i + 1} of {len(space.sketches)}, {points}: {sketch.name}"
     decorator = f'@template({of}, target="{space.target.kind}")'
     return f"{head}\n{decorator}\n{_source(sketch, f'sketch_{i + 1}')}".rstrip()

@@ -15,8 +15,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from autosched.cli import options, searching
-from autosched.cli.signals import interrupted_status
+from autosched.cli.failures import interrupted_status
 from autosched.errors import MeasureError, UsageError
+from autosched.report.text import duration, plural, ratio, seconds, table
 
 if TYPE_CHECKING:
     from autosched.space.workload import Workload
@@ -36,12 +37,7 @@ _TASK = re.compile(r"(?P<name>[^()*]+?)\s*(?:\((?P<params>.*)\))?\s*(?:\*\s*(?P<
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", metavar="TASK", nargs="+", help="a workload, as in `matmul(m=512)*4`")
     options.add_target(parser)
-    parser.add_argument(
-        "--trials",
-        metavar="N",
-        type=options.count("--trials"),
-        help=f"trials for all tasks together; default {TRIALS} for each",
-    )
+    options.add_count(parser, "--trials", f"trials for all tasks together; default {TRIALS} for each")
     parser.add_argument(
         "--budget", metavar="TIME", type=options.duration("--budget"), help="time for all tasks, such as 5m"
     )
@@ -51,9 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="gradient",
         help="which task comes next: the one that promises most for each second, or each in turn; default %(default)s",
     )
-    parser.add_argument(
-        "--round", metavar="N", type=options.count("--round"), default=32, help="trials in a round; default %(default)s"
-    )
+    options.add_count(parser, "--round", "trials in a round; default %(default)s", default=32)
     searching.add_search(parser)
     options.add_records(parser, "-o", "--output", help="folder to resume from and record to; default ./records")
     searching.add_progress(parser)
@@ -122,8 +116,6 @@ def _parameters(listed: str, text: str) -> dict[str, Any]:
 
 def _lines(result: TasksResult) -> list[str]:
     """What was found, a line each, and the sum."""
-    from autosched.report.text import duration, plural, ratio, seconds, table
-
     rows = [
         [r.workload, f"{w:g}", str(r.trials), seconds(r.default_seconds), seconds(r.seconds), ratio(r.speedup)]
         for r, w in zip(result.results, result.weights, strict=True)

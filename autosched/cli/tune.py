@@ -14,13 +14,16 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from autosched.cli import options, searching, tune_sizes
-from autosched.cli.signals import interrupted_status
-from autosched.cli.workloads import check_image, choose_tunable, choose_workload, command, sizes_of
+import autosched
+from autosched.cli import options, searching
+from autosched.cli.failures import interrupted_status
+from autosched.cli.workloads import check_image, choose_tunable, choose_workload, command, parse_sizes, sizes_of
 from autosched.errors import MeasureError, UsageError
+from autosched.report.text import duration, knobs, plural, ratio, seconds, table
+from autosched.target import Target
 
 if TYPE_CHECKING:
-    from autosched.tuning import TuneResult
+    from autosched.tuning import SizesResult, TuneResult
 
 EXAMPLES = """\
 examples:
@@ -37,13 +40,26 @@ TRIALS = 200
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_workload(parser)
     options.add_target(parser)
-    tune_sizes.add_arguments(parser)
+    options.add_list(
+        parser,
+        "--at",
+        "NAME=N,..",
+        "representative sizes, such as height=480,width=640. Repeat it to find one kernel, or a few, that run "
+        "nearly as fast as possible at all of them",
+    )
+    options.add_count(parser, "--kernels", "with --at: use at most N kernels; default 4")
     parser.add_argument(
+        "--tolerance",
+        metavar="PERCENT",
+        type=options.positive("--tolerance", "percent"),
+        help="with --at: add a kernel while some size runs more than this slower than its best, in percent; default 5",
+    )
+    options.add_count(
+        parser,
         "--trials",
-        metavar="N",
-        type=options.count("--trials", 0),
-        help=f"stop at N trials, earlier runs included; 0 takes the choice of a model without a search; default "
+        f"stop at N trials, earlier runs included; 0 takes the choice of a model without a search; default "
         f"{TRIALS}, or no limit with --budget; with --at, for all sizes together, by default 100 for each",
+        least=0,
     )
     parser.add_argument(
         "--budget", metavar="TIME", type=options.duration("--budget"), help="stop after this time, such as 60s or 5m"
@@ -77,8 +93,6 @@ def _run(args: argparse.Namespace) -> int:
     from autosched.report.progress import make_display
     from autosched.report.standing import Standing, standing
     from autosched.report.summary import summary_lines
-    from autosched.space.workload import Workload
-    from autosched.target import Target
     from autosched.tuning import tune
 
     if args.input is not None and args.size:
@@ -90,11 +104,11 @@ def _run(args: argparse.Namespace) -> int:
             legal="add --at NAME=N,.. once for each set of sizes",
         )
     if args.at:
-        return tune_sizes.run(args, searching.arguments(args))
+        return _run_sizes(args)
     image = read_image(args.input) if args.input is not None else None
     workload = choose_tunable(args, image) if image is None else choose_workload(args, image)
     target = Target.parse(args.target)
-    if image is not None and isinstance(workload, Workload):
+    if image is not None and isinstance(workload, autosched.Workload):
         image = check_image(workload, image, args.input)
     with make_display(args.progress, sys.stderr) as display:
         result = tune(
@@ -107,7 +121,7 @@ def _run(args: argparse.Namespace) -> int:
             progress=display,
         )
     near: Standing | str = ""
-    if isinstance(workload, Workload):
+    if isinstance(workload, autosched.Workload):
         found = result.best or result.predicted
         near = standing(workload.args, target, result.sizes, result.seconds if found else result.default_seconds)
     if args.json:
@@ -141,3 +155,53 @@ def _status(result: TuneResult) -> int:
         return interrupted_status()
     all_failed = result.best is None and 0 < result.trials <= sum(result.failures.values())
     return MeasureError.exit_status if all_failed or result.unsearchable else 0
+
+
+def _run_sizes(args: argparse.Namespace) -> int:
+    """`tune --at`: one workload for several sizes at once."""
+    from autosched.report.progress import make_display
+    from autosched.tuning import tune_sizes
+
+    for name in ("size", "input"):
+        if getattr(args, name):
+            raise UsageError("--at sets the sizes already", asked=f"--at and --{name}", legal="leave one of them out")
+    if args.trials == 0:
+        raise UsageError("kernels are chosen by measuring them", asked="--at with --trials 0", legal="1 trial or more")
+    workload = choose_workload(args)
+    assignment = options.assignment("--at", "height=480,width=640")
+    sizes = [parse_sizes("--at", map(assignment, text.split(",")), workload) for text in args.at]
+    chosen = {} if args.kernels is None else {"kernels": args.kernels}
+    if args.tolerance is not None:
+        chosen["tolerance"] = args.tolerance / 100
+    with make_display(args.progress, sys.stderr) as display:
+        result = tune_sizes(
+            workload, sizes, args.target, **searching.arguments(args), **chosen, trials=args.trials, progress=display
+        )
+    if args.json:
+        options.emit(result.to_json())
+    else:
+        print("\n".join([*_sizes_lines(result), "", f"build with it: {command('build', args)}"]))
+    if result.interrupted:
+        return interrupted_status()
+    failed = all(r.trials and sum(r.failures.values()) == r.trials for r in result.results)
+    return MeasureError.exit_status if failed else 0
+
+
+def _sizes_lines(result: SizesResult) -> list[str]:
+    """A table of sizes, one of kernels, and what fewer of them would lose."""
+    total = f"{plural(result.trials, 'trial')} in {duration(result.elapsed_s)}"
+    if not result.kernels:
+        return [f"the run ended before kernels were chosen; {total}"]
+    rows = [
+        [knobs(at), seconds(r.default_seconds), seconds(s), ratio(r.default_seconds / s), f"{regret:.1%}", str(k + 1)]
+        for at, r, s, regret, k in zip(
+            result.sizes, result.results, result.seconds, result.regrets, result.serves, strict=True
+        )
+    ]
+    lines = table(rows, ["sizes", "default", "time", "speed-up", "slower than best", "kernel"], right=(1, 2, 3, 4, 5))
+    lines.append("")
+    for i, m in enumerate(result.kernels):
+        values = knobs(m.record.knobs)
+        lines.append(f"kernel {i + 1}, {result.guard(i)}: {m.record.sketch}{f' at {values}' if values else ''}")
+    fewer = [f"with {plural(n, 'kernel')} {worst:.1%}" for n, worst in enumerate(result.worst, start=1)]
+    return [*lines, "", f"how much slower than its best schedule the worst size runs: {', '.join(fewer)}", total]

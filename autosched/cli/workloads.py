@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import autosched
 from autosched.cli.options import program
 from autosched.errors import UsageError
 
@@ -17,26 +18,14 @@ if TYPE_CHECKING:
     from autosched.raw.kernel import RawKernel
     from autosched.space.workload import Workload, WorkloadFunction
 
-__all__ = [
-    "check_image",
-    "choose_tunable",
-    "choose_workload",
-    "command",
-    "image_parameters",
-    "parse_sizes",
-    "sizes_of",
-]
-
 
 def choose_workload(args: argparse.Namespace, image: np.ndarray[Any, Any] | None = None) -> Workload:
     """The workload of the command line, with `--param`s; `image` decides on those not given.
 
     Raises WorkloadError for an unknown workload, UsageError for a parameter it does not have, and for a raw kernel.
     """
-    from autosched.space.workload import Workload
-
     found = choose_tunable(args, image)
-    if not isinstance(found, Workload):
+    if not isinstance(found, autosched.Workload):
         raise UsageError(
             "it is a kernel that somebody wrote, which has no schedule",
             asked=f"{found.name}",

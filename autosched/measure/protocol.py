@@ -9,6 +9,7 @@ from typing import Any
 
 from autosched.errors import UsageError, expect, is_list_of
 from autosched.noise import typical
+from autosched.options import option, options_of
 from autosched.target import cpu_count
 
 __all__ = ["STATUSES", "VERDICTS", "Job", "MeasureOptions", "Measurement"]
@@ -56,32 +57,38 @@ class MeasureOptions:
     Raises UsageError for values that cannot be meant.
     """
 
-    timeout_s: float = 10.0
-    build_timeout_s: float = 15.0
-    number: int = 0
-    repeat: int = 3
-    race: bool = True
-    min_repeat_ms: float = 20.0
-    builders: int = field(default_factory=cpu_count)
+    timeout_s: float = option(10.0, least=0.01, metavar="TIME", help="longest that one candidate may run; default 10s")
+    build_timeout_s: float = option(15.0, least=0.01)
+    number: int = option(0, least=0)
+    repeat: int = option(3, least=1, metavar="N", help="samples for each candidate; default 3")
+    race: bool = option(
+        True, help="take the same number of samples of every candidate, even of one that has clearly lost"
+    )
+    min_repeat_ms: float = option(
+        20.0,
+        least=0,
+        metavar="MS",
+        help="shortest sample: calls are repeated until it lasts this long; default 20",
+    )
+    builders: int = option(factory=cpu_count, least=1, metavar="N", help="compile in N processes; default one per CPU")
     verify: bool = True
     rtol: float | None = None
     atol: float | None = None
-    memory_limit_mb: int = 0
+    memory_limit_mb: int = option(
+        0,
+        least=0,
+        typed=1,
+        metavar="MIB",
+        help="memory that one candidate may use, in MiB; default three quarters of what is available, 4096 at least",
+    )
     imports: tuple[str, ...] = ()
     overlap: bool = False
 
     def __post_init__(self) -> None:
-        least: dict[str, float] = {
-            "timeout_s": 0.01,
-            "build_timeout_s": 0.01,
-            "number": 0,
-            "repeat": 1,
-            "min_repeat_ms": 0,
-            "builders": 1,
-            "memory_limit_mb": 0,
-        }
-        for name, low in least.items():
-            value = getattr(self, name)
+        for f, about in options_of(self):
+            if (low := about.least) is None:
+                continue
+            name, value = f.name, getattr(self, f.name)
             kind = numbers.Real if name.endswith(("_s", "_ms")) else numbers.Integral
             is_number = isinstance(value, kind) and not isinstance(value, bool)
             what = f"a {'number' if kind is numbers.Real else 'whole number'} of {low:g} or more"

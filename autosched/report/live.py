@@ -14,11 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from autosched.report.progress import Display
-from autosched.report.state import TuningState, playoff_line, preflight_line, start_lines, tasks_lines
+from autosched.report.state import TuningState, event_lines
 from autosched.report.text import duration, ratio, seconds
-from autosched.tuning import Event, Note, PlayoffDone, Preflight, Started, TasksProgress
-
-__all__ = ["LiveDisplay"]
+from autosched.tuning import Event, Note
 
 
 class LiveDisplay(Display):
@@ -42,23 +40,10 @@ class LiveDisplay(Display):
 
     def __call__(self, event: Event) -> None:
         self.state.update(event)
-        match event:
-            case Started():
-                self._say(*start_lines(event))
-            case Preflight():
-                self._say(preflight_line(event))
-            case TasksProgress():
-                self._say(*tasks_lines(event))
-            case PlayoffDone() if line := playoff_line(event):
-                self._say(line)
-            case Note():
-                style = "yellow" if event.level == "warning" else ""
-                self._say(f"{'warning' if style else 'note'}: {event.text}", style=style)
-        self._told = self.state.elapsed_s, time.monotonic()
-
-    def _say(self, *lines: str, style: str = "") -> None:
-        for line in lines:
+        style = "yellow" if isinstance(event, Note) and event.level == "warning" else ""
+        for line in event_lines(event):
             self.console.print(Text(line, style=style), soft_wrap=True)
+        self._told = self.state.elapsed_s, time.monotonic()
 
     def render(self) -> RenderableType:
         """The block as it is now."""
@@ -70,7 +55,8 @@ class LiveDisplay(Display):
         grid = Table.grid(padding=(0, 2))
         grid.add_row(Text("best", style="bold"), self._best())
         grid.add_row("", Text(state.candidate_line(), style="cyan", overflow="ellipsis", no_wrap=True))
-        grid.add_row(Text(state.phase, style="bold"), self._pace())
+        pace = [state.trials_line(), state.pace_line(), f"{duration(state.elapsed_s)} so far"]
+        grid.add_row(Text(state.phase, style="bold"), Text(", ".join(filter(None, pace))))
         failed = state.failures_line()
         if failed:
             grid.add_row(Text("failures", style="bold"), Text(failed, style="yellow"))
@@ -89,8 +75,3 @@ class LiveDisplay(Display):
         line.append(f"  {ratio(state.default_seconds / state.best_seconds)} the default", style="green")
         line.append(f" ({seconds(state.default_seconds)})", style="dim")
         return line
-
-    def _pace(self) -> Text:
-        state = self.state
-        parts = [state.trials_line(), state.pace_line(), f"{duration(state.elapsed_s)} so far"]
-        return Text(", ".join(p for p in parts if p))

@@ -12,8 +12,8 @@ All write to standard error; standard output is kept for results.
 from __future__ import annotations
 
 import json
-import math
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import fields
@@ -24,20 +24,9 @@ from typing import Any, Self, TextIO
 from autosched.errors import UsageError
 from autosched.records import Record
 from autosched.report import PROGRESS_MODES
-from autosched.report.state import TuningState, playoff_line, preflight_line, start_lines, tasks_lines
-from autosched.tuning import (
-    Event,
-    Note,
-    PlayoffDone,
-    Preflight,
-    Started,
-    TasksProgress,
-    TaskStanding,
-    TrialDone,
-    TuneResult,
-)
-
-__all__ = ["Display", "JsonlDisplay", "PlainDisplay", "QuietDisplay", "make_display"]
+from autosched.report.state import TuningState, event_lines
+from autosched.report.text import finite
+from autosched.tuning import Event, Note, TaskStanding, TrialDone, TuneResult
 
 #: Seconds between lines of the plain display while nothing improves.
 EVERY_S = 10.0
@@ -81,21 +70,10 @@ class PlainDisplay(Display):
 
     def __call__(self, event: Event) -> None:
         improved = self.state.update(event)
-        match event:
-            case Started():
-                for line in start_lines(event):
-                    self.write(line)
-            case Preflight():
-                self.write(preflight_line(event))
-            case TrialDone() if improved or self._clock() - self._last >= self._every_s:
-                self.write(self._trial_line(improved))
-            case TasksProgress():
-                for line in tasks_lines(event):
-                    self.write(line)
-            case PlayoffDone() if line := playoff_line(event):
-                self.write(line)
-            case Note():
-                self.write(f"{'warning' if event.level == 'warning' else 'note'}: {event.text}")
+        for line in event_lines(event):
+            self.write(line)
+        if isinstance(event, TrialDone) and (improved or self._clock() - self._last >= self._every_s):
+            self.write(self._trial_line(improved))
 
     def write(self, line: str) -> None:
         super().write(line)
@@ -112,11 +90,8 @@ class JsonlDisplay(Display):
     """One JSON object a line: `event` is the event's name, the rest its fields. Numbers are seconds."""
 
     def __call__(self, event: Event) -> None:
-        self.write(json.dumps({"event": _snake(type(event).__name__), **_plain_fields(event)}, allow_nan=False))
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+        name = re.sub("(?<!^)([A-Z])", r"_\1", type(event).__name__).lower()
+        self.write(json.dumps({"event": name, **_plain_fields(event)}, allow_nan=False))
 
 
 def _plain_fields(event: Event | TaskStanding) -> dict[str, Any]:
@@ -126,28 +101,14 @@ def _plain_fields(event: Event | TaskStanding) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """`value` as what JSON can hold; infinities become null."""
     if isinstance(value, Record):
-        seconds = value.seconds
-        return {
-            "id": value.id,
-            "sketch": value.sketch,
-            "knobs": value.knobs,
-            "status": value.status,
-            "seconds": seconds if math.isfinite(seconds) else None,
-            "error": value.error,
-        }
+        return finite({n: getattr(value, n) for n in ("id", "sketch", "knobs", "status", "seconds", "error")})
     if isinstance(value, TaskStanding):
         return _plain_fields(value)
     if isinstance(value, TuneResult):
-        return _plain(value.to_json())
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return finite(value.to_json())
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
-    return value
+    return str(value) if isinstance(value, Path) else finite(value)
 
 
 def make_display(mode: str, stream: TextIO) -> Display:

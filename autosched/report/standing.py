@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from autosched.target import Target
     from autosched.te.tensor import Tensor
 
-__all__ = ["HOW_TO_GET_IT", "Standing", "standing"]
-
 #: what a report says where there is no roofline yet
 HOW_TO_GET_IT = "the roofline is not known yet: `python -m autosched roofline` measures this machine"
 

@@ -9,8 +9,6 @@ from autosched.records import Record
 from autosched.report import text
 from autosched.tuning import PLAYOFF_SHARE, Event, Note, PlayoffDone, Preflight, Started, TasksProgress, TrialDone
 
-__all__ = ["TuningState", "first_line", "playoff_line", "preflight_line", "start_lines", "tasks_lines"]
-
 
 class TuningState:
     """Adds up events. Times are seconds."""
@@ -53,13 +51,10 @@ class TuningState:
         if improved:
             self.best = record
         self.best_seconds = min(self.best_seconds, event.best_seconds)
-        if self._search_is_over():
+        is_late = self.budget_s is not None and self.elapsed_s > self.budget_s * (1 - PLAYOFF_SHARE)
+        if is_late or (self.trials is not None and self.done >= self.trials):
             self.phase = "play-off"
         return improved
-
-    def _search_is_over(self) -> bool:
-        used_up = self.trials is not None and self.done >= self.trials
-        return used_up or (self.budget_s is not None and self.elapsed_s > self.budget_s * (1 - PLAYOFF_SHARE))
 
     @property
     def trials(self) -> int | None:
@@ -135,7 +130,26 @@ def first_line(error: str, longest: int = 100) -> str:
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
-def start_lines(event: Started) -> list[str]:
+def event_lines(event: Event) -> list[str]:
+    """What every display says of an event; nothing of a trial, which changes the state."""
+    match event:
+        case Started():
+            return _start_lines(event)
+        case Preflight():
+            took = f"the NumPy reference took {text.duration(event.reference_s)}"
+            return [f"default schedule: {text.seconds(event.default_seconds)}, output verified ({took})"]
+        case TasksProgress():
+            return _tasks_lines(event)
+        case PlayoffDone(result=r) if r.best is not None and math.isfinite(r.interval[1]):
+            low, high = r.interval
+            times = f"{r.speedup:.2f} times as fast as the default schedule ({low:.2f} to {high:.2f})"
+            return [f"play-off: {text.seconds(r.seconds)}, {times}"]
+        case Note():
+            return [f"{'warning' if event.level == 'warning' else 'note'}: {event.text}"]
+    return []
+
+
+def _start_lines(event: Started) -> list[str]:
     """What is about to be tuned, where, and for how long."""
     sizes = f": {text.knobs(event.sizes)}" if event.sizes else ""
     shown = [f"{name} {text.count(size)}" for name, size in event.sketches[:MOST_SKETCHES]]
@@ -154,23 +168,7 @@ def start_lines(event: Started) -> list[str]:
     return lines
 
 
-def preflight_line(event: Preflight) -> str:
-    return (
-        f"default schedule: {text.seconds(event.default_seconds)}, output verified "
-        f"(the NumPy reference took {text.duration(event.reference_s)})"
-    )
-
-
-def playoff_line(event: PlayoffDone) -> str:
-    """How the play-off ended; empty when none was held."""
-    low, high = event.result.interval
-    if event.result.best is None or not math.isfinite(high):
-        return ""
-    times = f"{event.result.speedup:.2f} times as fast as the default schedule ({low:.2f} to {high:.2f})"
-    return f"play-off: {text.seconds(event.result.seconds)}, {times}"
-
-
-def tasks_lines(event: TasksProgress) -> list[str]:
+def _tasks_lines(event: TasksProgress) -> list[str]:
     """A table of how several tasks stand."""
     rows = [
         [

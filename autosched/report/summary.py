@@ -11,8 +11,6 @@ from autosched.report import text
 if TYPE_CHECKING:
     from autosched.tuning import TuneResult
 
-__all__ = ["summary_lines"]
-
 #: How many ties are named.
 _TIES = 4
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-
-__all__ = ["census", "count", "duration", "knobs", "plural", "ratio", "seconds", "table"]
+from typing import Any
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
@@ -16,14 +15,10 @@ def seconds(value: float) -> str:
         return "-"
     if value <= 0:
         return "0 s"
-    scale, unit = next(((s, u) for s, u in _UNITS if float(f"{value / s:.3g}") >= 1), _UNITS[-1])
-    return f"{_three_digits(value / scale)} {unit}"
-
-
-def _three_digits(value: float) -> str:
-    rounded = float(f"{value:.3g}")
+    scaled = [(float(f"{value / scale:.3g}"), unit) for scale, unit in _UNITS]
+    rounded, unit = next((one for one in scaled if one[0] >= 1), scaled[-1])
     decimals = 2 if rounded < 10 else 1 if rounded < 100 else 0
-    return f"{rounded:,.{decimals}f}"
+    return f"{rounded:,.{decimals}f} {unit}"
 
 
 def duration(value: float) -> str:
@@ -66,6 +61,15 @@ def valid_of(valid: int | None, points: int) -> str:
 def knobs(values: Mapping[str, int]) -> str:
     """`ty=8 tx=64`, in the order given."""
     return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def finite(value: Any) -> Any:
+    """The same data, with None for numbers that JSON has no word for, text as keys, and lists for tuples."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(k): finite(v) for k, v in value.items()}
+    return [finite(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def census(failures: Mapping[str, int]) -> str:

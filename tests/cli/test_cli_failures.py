@@ -17,7 +17,7 @@ import pytest
 
 from autosched import errors
 from autosched.cli import list as list_verb
-from autosched.cli.signals import interrupted_status, interruptible
+from autosched.cli.failures import interrupted_status, interruptible
 
 Cli = Callable[..., Any]
 Start = Callable[..., "subprocess.Popen[str]"]

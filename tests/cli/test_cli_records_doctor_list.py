@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import scripted
 
-from autosched.cli import doctor, machine, opencl_probe
+from autosched.cli import doctor, opencl_probe
 from autosched.records import RecordLog, new_id
 
 Cli = Callable[..., Any]
@@ -139,7 +139,7 @@ def test_doctor_finds_this_machine(cli: Cli) -> None:
 
 def test_doctor_imports_no_package_to_learn_its_version(cli: Cli) -> None:
     before = set(sys.modules)
-    machine.packages()
+    doctor.packages()
     assert not {"optuna", "xgboost", "pandas"} & (set(sys.modules) - before)
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import scripted
 
+from autosched.cli.failures import interruptible
 from autosched.cli.images import write_image
-from autosched.cli.signals import interruptible
 from autosched.measure import MeasureOptions
 from autosched.tuning import TuneResult
 
