@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import importlib.util
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -12,7 +14,6 @@ from autosched import te, template, workload
 from autosched.measure.protocol import MeasureOptions
 from autosched.records import Record, RecordLog, default_path
 from autosched.space.features import FEATURE_VERSION
-from autosched.tuning.priming import Replays
 
 FAST = MeasureOptions(min_repeat_ms=0.2, repeat=2, builders=1)
 
@@ -160,16 +161,24 @@ def primed_by(folder, **options):
     return [note for note in result.notes if "primed" in note or "passed over" in note]
 
 
+def record_features() -> ModuleType:
+    path = Path(__file__).parents[1] / "experiments" / "record_features.py"
+    spec = importlib.util.spec_from_file_location("record_features", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_features_that_records_lack_can_be_computed_from_their_trace(measured):
-    found = list(Replays(scaled(), math.inf)([without_features(r) for r in measured]))
+    found = list(record_features().replayed(scaled, [without_features(r) for r in measured]))
     assert len(found) == 4
     for record, values in found:
         (kept,) = [r.features(FEATURE_VERSION) for r in measured if r.id == record.id]
         assert values == pytest.approx(kept, rel=1e-5)  # what was recorded when it was measured
 
 
-def test_a_run_does_not_wait_for_features_that_records_lack(measured, tmp_path, monkeypatch):
-    monkeypatch.setattr(Replays, "__call__", lambda *_: pytest.fail("it lowers the programs of others"))
+def test_a_run_does_not_compute_features_that_records_lack(measured, tmp_path):
     assert primed_by(logged(tmp_path / "bare", measured, without_features)) == []
     (said,) = primed_by(logged(tmp_path / "with", measured, lambda r: r))
     assert said == "the cost model is primed with 4 trials of 1 other shape"
@@ -188,11 +197,7 @@ def test_a_run_does_not_wait_for_features_that_records_lack(measured, tmp_path, 
 )
 def test_a_record_that_does_not_replay_primes_nothing(measured, damage):
     bare = [damage(without_features(r)) for r in measured]
-    assert list(Replays(scaled(), math.inf)(bare)) == []
-
-
-def test_features_are_computed_until_the_deadline(measured):
-    assert list(Replays(scaled(), -math.inf)([without_features(r) for r in measured])) == []
+    assert list(record_features().replayed(scaled, bare)) == []
 
 
 def test_records_of_another_version_are_passed_over_and_counted(measured, tmp_path):

@@ -2,13 +2,13 @@
 
 Their times are not comparable with each other's, so each computation on each device is a group. Only
 records of the same kind of target are taken, with features of the same version: the columns of another
-version mean something else. Whoever calls may know how to compute those that are missing.
+version mean something else.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,12 +21,10 @@ from autosched.records.folders import find_folders
 from autosched.records.log import RecordLog, default_path
 from autosched.records.record import PREDICTED, Record, decode
 
-__all__ = ["Replay", "Task", "Transfer", "read_transfer"]
+__all__ = ["Task", "Transfer", "read_transfer"]
 
 #: Trials that a model is primed with at most: it learns from them again with every fit.
 MAX_TRIALS = 2000
-#: Computes features: given records, it yields those that it can do, with theirs.
-Replay = Callable[[Sequence[Record]], Iterable[tuple[Record, Sequence[float]]]]
 #: Bytes of a line that has features at all.
 _FEATURES = b'"features":{'
 
@@ -51,8 +49,7 @@ class Task:
 class Transfer:
     """Trials for `CostModel.prime`: float64 [n, F], seconds [n] (`inf` = failed) and groups int64 [n].
 
-    `origins` are the tasks that they are from, by group. `replayed` of the trials had no features in their
-    record. `passed_over` records have none of this version, and it was not possible to compute them.
+    `origins` are the tasks that they are from, by group. `passed_over` records have no features of this version.
     """
 
     features: NDArray[np.float64]
@@ -60,7 +57,6 @@ class Transfer:
     groups: NDArray[np.int64]
     origins: tuple[Task, ...]
     passed_over: int
-    replayed: int = 0
 
     def describe(self, task: Task) -> str:
         """`312 trials of 2 other shapes, 1 other operator`: what is other about them than `task`."""
@@ -82,32 +78,25 @@ def read_transfer(
     version: str,
     width: int,
     folder: str | os.PathLike[str] | None = None,
-    replay: Replay | None = None,
 ) -> Transfer:
     """Trials of other tasks than this one, from the folders that `find_folders` names.
 
     Reads the logs of all workloads for this kind of target. Features are those of this `version`, of `width`
-    columns; `replay` yields them for those records without that it can. Of more than 2000 trials, those of the
-    same workload are kept, and the latest.
+    columns. Of more than 2000 trials, those of the same workload are kept, and the latest.
     """
     wanted = f'"version":"{version}"'.encode()
     with_them: list[bytes] = []
-    without: list[bytes] = []
+    passed_over = 0
     for line in _lines(task.workload, target_kind, folder):
-        (with_them if wanted in line else without).append(line)
+        if wanted in line:
+            with_them.append(line)
+        else:
+            passed_over += _FEATURES in line
     found = []
     for record in _of_others(with_them, task):
         values = record.features(version)
         if values is not None and len(values) == width:
             found.append((record, values))
-    passed_over = sum(_FEATURES in line for line in without)
-    replayed = []
-    if replay is not None and len(found) < MAX_TRIALS:
-        known = {record.id for record, _ in found}
-        bare = [record for record in _of_others(without[:MAX_TRIALS], task) if record.id not in known]
-        replayed = [(record, tuple(values)) for record, values in replay(bare)]
-        passed_over -= sum("features" in record.extra for record, _ in replayed)
-    found += replayed
     found.sort(key=lambda pair: (pair[0].workload["name"] != task.workload, -pair[0].moment, pair[0].id))
     found = found[:MAX_TRIALS]
     origins = sorted({Task.of(record) for record, _ in found}, key=repr)
@@ -117,7 +106,6 @@ def read_transfer(
         np.array([origins.index(Task.of(record)) for record, _ in found], dtype=np.int64),
         tuple(origins),
         passed_over,
-        len(replayed),
     )
 
 
