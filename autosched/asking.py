@@ -7,30 +7,28 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from autosched.building import Plan, as_workload
-from autosched.errors import UsageError, check_seed, expect
+from autosched.errors import UsageError, expect
 from autosched.lower.pipeline import lower_structure
-from autosched.model import make_model, prior_for
-from autosched.records import PREDICTED, Record, RecordLog, Task, new_id
+from autosched.records import Record, RecordLog
 from autosched.records.record import of_records
-from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
+from autosched.runtime.device import resolve_target
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import replay
 from autosched.schedule.trace import Trace
-from autosched.search import DEFAULT, Candidate, Trial, make_strategy
+from autosched.search import DEFAULT, Candidate, Trial
+from autosched.search_options import SearchOptions
 from autosched.space.space import SearchSpace
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
-
-__all__ = ["Asked", "Study", "ask_and_tell"]
+from autosched.tuning.session import Session
 
 
 @dataclass(frozen=True)
@@ -85,50 +83,36 @@ def ask_and_tell(
     the target.
     """
     expect(what, "a workload", hasattr(as_workload(what), "search_space"), "ask_and_tell")
-    check_seed(seed)
+    options = SearchOptions(
+        strategy=strategy, strategy_options=strategy_options, model=model, space=space, rules=rules, transfer=False,
+        seed=seed,
+    )  # fmt: skip
+    options.check("ask_and_tell")
     is_log = isinstance(warm_start, (RecordLog, Iterable))
     expect(warm_start, "a RecordLog, or records", is_log, "ask_and_tell(warm_start=..)")
     is_path = records is None or isinstance(records, (str, Path))
     expect(records, "the path of a file", is_path, "ask_and_tell(records=..)")
-    options: Any = {} if strategy_options is None else strategy_options
-    is_named = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
-    expect(options, "a dictionary of options", is_named, "ask_and_tell(strategy_options=..)")
-    workload, log = as_workload(what), None if records is None else Path(records)
-    study = Study(
-        workload, resolve_target(target), sizes, seed, log, partial(workload.search_space, space=space, rules=rules)
-    )
-    names, to = study.space.feature_names, with_machine(study.target)
-    prior = prior_for(names, is_gpu_style=to.is_gpu_style, units=to.num_threads, limits=to.limits)
-    made = make_model(model, names, seed=seed, prior=prior)
-    study.strategy_name = strategy
-    study.strategy = make_strategy(strategy, study.space, seed=seed, model=made, **options)
+    workload = as_workload(what)
+    at, to = workload.sizes_of(workload.sample_inputs(sizes)), workload.compiled_for(resolve_target(target))
+    study = Study(workload, to, options, at, None if records is None else RecordLog(Path(records)))
+    study.choose_strategy()
     known = warm_start.read().records if isinstance(warm_start, RecordLog) else warm_start
     study.learn(of_records(known, "ask_and_tell(warm_start=..)"))
     return study
 
 
-class Study:
+class Study(Session):
     """What `ask_and_tell` gives. `trials` holds all that is known, `best` the fastest of it."""
 
-    strategy: Any
-    strategy_name: str
+    workload: Workload
+    space: SearchSpace
 
     def __init__(
-        self,
-        workload: Workload,
-        target: Target,
-        sizes: dict[str, int] | None,
-        seed: int,
-        log: Path | None,
-        space_of: Callable[[Target, dict[str, int]], SearchSpace],
+        self, workload: Workload, target: Target, options: SearchOptions, sizes: dict[str, int], log: RecordLog | None
     ) -> None:
-        target = workload.compiled_for(target)
-        self.workload, self.target, self.seed = workload, target, seed
-        self.sizes = workload.sizes_of(workload.sample_inputs(sizes))
-        self.space: SearchSpace = space_of(with_machine(target), self.sizes)
+        super().__init__(workload, target, options, sizes, lambda note: None)
+        self.log = log
         self.trials: list[Trial] = []
-        self._log = None if log is None else RecordLog(log)
-        self._run = new_id()
 
     def ask(self, n: int = 1) -> list[Asked]:
         """Up to `n` candidates to try, none of them known; none at all when the space is exhausted."""
@@ -159,28 +143,14 @@ class Study:
             raise UsageError(f"{outcome!r} is no failure", asked=f"tell {asked!r}", legal="seconds where it worked")
         status = outcome if isinstance(outcome, str) else "ok"
         seconds = statistics.median(samples) if samples else math.inf
-        self._observe([Trial(asked.candidate, status, seconds, samples)])
-        if self._log is not None:
-            self._log.append(self._record(asked, status, samples, verified))
+        self.observe([Trial(asked.candidate, status, seconds, samples)])
+        if self.log is not None:
+            found = {"status": status, "samples": samples, "verified": "full" if verified else "no"}
+            self.log.append(self.record(asked.sketch, asked.trace, asked.knobs, len(self.trials), **found))
 
     def learn(self, records: Iterable[Record]) -> int:
         """Learn from records of this workload, sizes, target and device; how many there were."""
-        task = Task(
-            self.workload.name,
-            self.workload.key,
-            tuple(sorted(self.sizes.items())),
-            str(self.target),
-            self._device["name"],
-        )
-        known = []
-        for r in records:
-            at = self.space.find(r.trace) if Task.of(r) == task else None
-            indices = None if at is None else self.space.sketches[at].indices_of(r.knobs)
-            if at is not None and indices is not None and r.status != PREDICTED:
-                known.append(Trial(Candidate(at, indices), r.status, r.seconds, r.samples))
-        if known:
-            self._observe(known)
-        return len(known)
+        return len(self.resume(records))
 
     @property
     def best(self) -> tuple[Asked, float] | None:
@@ -191,44 +161,13 @@ class Study:
         fastest = min(times, key=lambda trial: trial.seconds)
         return self._asked(fastest.candidate), fastest.seconds
 
-    def _observe(self, trials: list[Trial]) -> None:
+    def observe(self, trials: Sequence[Trial]) -> None:
         self.trials += trials
-        self.strategy.observe(trials)
+        super().observe(trials)
 
     def _asked(self, candidate: Candidate) -> Asked:
         sketch = self.space.sketches[candidate.sketch]
         return Asked(sketch.name, sketch.values(candidate.indices), candidate, self)
-
-    @cached_property
-    def _device(self) -> dict[str, Any]:
-        return describe_device(self.target)
-
-    def _record(self, asked: Asked, status: str, samples: tuple[float, ...], verified: bool) -> Record:
-        w = self.workload
-        return Record(
-            workload={
-                "name": w.name,
-                "key": w.key,
-                "params": {
-                    k: v if isinstance(v, (str, int, float, bool, type(None))) else repr(v) for k, v in w.params.items()
-                },
-                "args": w.describe_args(),
-                "sizes": self.sizes,
-            },
-            target=str(self.target),
-            device=self._device,
-            versions=versions(),
-            sketch=asked.sketch,
-            trace=asked.trace,
-            knobs=dict(asked.knobs),
-            status=status,
-            samples=samples,
-            verified="full" if verified else "no",
-            strategy=self.strategy_name,
-            seed=self.seed,
-            trial=len(self.trials),
-            run=self._run,
-        )
 
 
 def _seconds(outcome: Any) -> tuple[float, ...]:

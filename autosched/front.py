@@ -18,8 +18,6 @@ from typing import Any, ParamSpec, TypeVar
 from autosched import tuning
 from autosched.errors import UsageError
 
-__all__ = ["PROGRESS_VARIABLE", "tune", "tune_sizes", "tune_tasks"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -30,7 +30,7 @@ from autosched.runtime.device import describe_device, resolve_target
 from autosched.search import DEFAULT
 from autosched.target import Target, TargetLike
 from autosched.tuning import Event, TuneResult
-from autosched.tuning.costs import Costs
+from autosched.tuning.session import Costs
 
 if TYPE_CHECKING:
     import pandas

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +24,8 @@ from autosched.runtime.device import versions, with_machine
 from autosched.target import Target
 
 if TYPE_CHECKING:
+    from autosched.model import AnalyticalModel
     from autosched.space.workload import Workload
-
-__all__ = ["LIMIT_S", "Foreseen", "foreseen", "is_on"]
 
 #: Seconds that finding the answer may take.
 LIMIT_S = 1.2
@@ -55,6 +54,15 @@ def is_on() -> bool:
     return os.environ.get("AUTOSCHED_PREDICT", "1") != "0"
 
 
+def machine_model(feature_names: Sequence[str], target: Target) -> AnalyticalModel | None:
+    """The analytical model of a target on this machine; None where there is none of its device, or of these
+    features."""
+    from autosched.model import prior_for
+
+    limits = with_machine(target).limits
+    return prior_for(feature_names, is_gpu_style=target.is_gpu_style, units=target.num_threads, limits=limits)
+
+
 def foreseen(
     w: Workload, target: Target, device: str, sizes: Mapping[str, int] | None, *, limit_s: float = LIMIT_S
 ) -> tuple[Foreseen | None, str]:
@@ -80,14 +88,10 @@ def _within_limit(w: Workload, target: Target, at: dict[str, int], limit_s: floa
 
 
 def _chosen(w: Workload, target: Target, at: dict[str, int]) -> tuple[Foreseen | None, str]:
-    from autosched.model import prior_for
     from autosched.search.predicted import look_ahead
 
-    machine = with_machine(target)
-    space = w.search_space(machine, at)
-    prior = prior_for(
-        space.feature_names, is_gpu_style=target.is_gpu_style, units=target.num_threads, limits=machine.limits
-    )
+    space = w.search_space(with_machine(target), at)
+    prior = machine_model(space.feature_names, target)
     if prior is None:
         return None, "no prediction: there is no model of this device"
     outlook = look_ahead(space, prior.seconds, sketches=SKETCHES, patience_s=PATIENCE_S)

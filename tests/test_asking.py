@@ -80,5 +80,8 @@ def test_what_cannot_be_meant(blur):
     with pytest.raises(UsageError, match="not a number of candidates"):
         study.ask(0)
     assert study.trials == []
+    for options in ({"strategy_options": [1]}, {"rules": 3}):
+        with pytest.raises(UsageError, match=r"ask_and_tell\(\w+=..\): .* is not a (dictionary|list) of"):
+            autosched.ask_and_tell(blur, "llvm", sizes=SIZES, **options)
     study.tell(asked, np.array([3e-3, 1e-3, 2e-3]))
     assert study.best[1] == 2e-3

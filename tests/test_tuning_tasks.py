@@ -77,7 +77,7 @@ def task(name: str, history: list[float], weight: float = 1.0, seconds: float = 
 
 
 def chosen(*tasks: TaskRun, policy: str = "gradient", objective=None) -> str:
-    scheduler = Scheduler(list(tasks), policy, objective, 100, None, lambda e: None, False)
+    scheduler = Scheduler(list(tasks), policy, objective, 100, None, lambda e: None)
     found = scheduler.choose()
     assert found is not None
     return found.run.workload.name
@@ -104,7 +104,7 @@ def test_round_robin_and_the_end() -> None:
     a, b = task("a", [4.0, 2.0]), task("b", [4.0])
     assert chosen(a, b, policy="round-robin") == "b"
     a.is_over = b.is_over = True
-    assert Scheduler([a, b], "gradient", None, 9, None, lambda e: None, False).choose() is None
+    assert Scheduler([a, b], "gradient", None, 9, None, lambda e: None).choose() is None
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,9 @@ def test_round_robin_and_the_end() -> None:
         ({"trials": 0}, "not more than 0"),
         ({"budget_s": -1}, "not more than 0"),
         ({"trials": 9, "patience": 0}, "tune_tasks\\(patience=0\\)"),
+        ({"trials": 9, "strategy_options": [1]}, "tune_tasks\\(strategy_options=..\\): \\[1\\] is not a dictionary"),
+        ({"trials": 9, "rules": 3}, "tune_tasks\\(rules=..\\): 3 is not a list of rules"),
+        ({"trials": 9, "measure": 3}, "tune_tasks\\(measure=..\\): 3 is not MeasureOptions"),
     ],
 )
 def test_what_is_refused(options, why) -> None:

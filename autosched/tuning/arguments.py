@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from autosched.errors import MeasureError, RecordError, UsageError, UsageTypeError, check_seed, expect, is_list_of
-from autosched.measure.protocol import MeasureOptions
+from autosched.errors import MeasureError, RecordError, UsageError, UsageTypeError, expect, is_list_of
 from autosched.space.tunable import Tunable
 from autosched.tuning.events import Event
-
-__all__ = ["check_options", "check_weights", "check_writable", "listener", "plain", "too_large"]
 
 
 def listener(progress: Callable[[Event], None] | bool | None) -> Callable[[Event], None]:
@@ -21,17 +19,8 @@ def listener(progress: Callable[[Event], None] | bool | None) -> Callable[[Event
     return progress if callable(progress) else lambda event: None
 
 
-def check_options(
-    function: str,
-    workloads: Sequence[object],
-    *,
-    seed: object,
-    options: object,
-    rules: object,
-    inputs: Sequence[object],
-    measure: object,
-    progress: object,
-    watch: object = None,
+def check_tunable(
+    function: str, workloads: Sequence[object], *, inputs: Sequence[object], progress: object, watch: object = None
 ) -> None:
     """Raise UsageError for arguments of `tune` and its like that are of another type; `inputs` of each workload."""
     for workload in workloads:
@@ -41,15 +30,9 @@ def check_options(
                 asked=f"{function}({type(workload).__name__})",
                 legal='a workload, a function decorated with @autosched.workload, or a name: tune("box_blur")',
             )
-    check_seed(seed)
-    is_options = options is None or (isinstance(options, Mapping) and all(isinstance(name, str) for name in options))
-    expect(options, "a dictionary of options", is_options, f"{function}(strategy_options=..)")
-    expect(rules, "a list of rules", isinstance(rules, (list, tuple)), f"{function}(rules=..)")
     for x in inputs:
         is_arrays = x is None or (isinstance(x, (list, tuple)) and all(hasattr(array, "shape") for array in x))
         expect(x, "a list of arrays", is_arrays, f"{function}(inputs=..)")
-    is_measure = measure is None or isinstance(measure, MeasureOptions)
-    expect(measure, "MeasureOptions", is_measure, f"{function}(measure=..)")
     is_listener = progress is None or isinstance(progress, bool) or callable(progress)
     expect(progress, "a function of events, True or False", is_listener, f"{function}(progress=..)")
     expect(watch, "a function of a number and an event", watch is None or callable(watch), f"{function}(watch=..)")
@@ -73,13 +56,17 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
 
 
-def too_large(w: Tunable, error: MemoryError) -> MeasureError:
-    """What to raise for it."""
-    return MeasureError(
-        f"its arrays do not fit into memory: {error}",
-        asked=f"tune {w!r}",
-        legal="smaller sizes or parameters: a schedule found at one size is built for others, too",
-    )
+@contextmanager
+def enough_memory(w: Tunable) -> Iterator[None]:
+    """Meanwhile a MemoryError is a MeasureError, which says what to do."""
+    try:
+        yield
+    except MemoryError as error:
+        raise MeasureError(
+            f"its arrays do not fit into memory: {error}",
+            asked=f"tune {w!r}",
+            legal="smaller sizes or parameters: a schedule found at one size is built for others, too",
+        ) from None
 
 
 def check_writable(path: Path) -> None:

@@ -12,8 +12,6 @@ from collections import deque
 
 from autosched.measure.protocol import Measurement
 
-__all__ = ["BATCHES", "FINALISTS", "LEAST_ROUNDS", "PLAYOFF_SHARE", "ROUNDS", "Budget"]
-
 #: Candidates built together: few at first, so that the first result is early and the strategy learns from it; then
 #: enough to keep all builders busy.
 BATCHES = (4, 8, 16)

@@ -10,18 +10,6 @@ import numpy as np
 
 from autosched.records import Record
 
-__all__ = [
-    "Event",
-    "Note",
-    "PlayoffDone",
-    "Preflight",
-    "Started",
-    "TaskStanding",
-    "TasksProgress",
-    "TrialDone",
-    "TuneResult",
-]
-
 
 @dataclass(frozen=True)
 class TuneResult:

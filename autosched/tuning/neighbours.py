@@ -7,8 +7,6 @@ import os
 from autosched.measure.protocol import Measurement
 from autosched.records import STRAINED
 
-__all__ = ["Neighbours"]
-
 #: Measurements, and seconds of them, from which on waiting is no accident.
 _LEAST, _LEAST_S = 3, 0.5
 

@@ -21,8 +21,6 @@ from autosched.tuning.budget import FINALISTS, ROUNDS
 if TYPE_CHECKING:
     from autosched.tuning.run import Run
 
-__all__ = ["DEFAULT", "Outcome", "finalists_of", "hold", "label", "without"]
-
 #: The default schedule stays away when it is this many times slower than the best.
 BEYOND_DOUBT = 20.0
 
@@ -60,11 +58,11 @@ def finalists_of(run: Run) -> list[Record]:
     return found[:FINALISTS]
 
 
-def hold(run: Run, finalists: list[Record] | None = None, *, rounds: int = ROUNDS) -> Outcome:
-    """Measure the best, or other finalists, and the default schedule in turns, and say who won."""
-    finalists = finalists_of(run) if finalists is None else sorted(finalists, key=run.costs.of)
+def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> Outcome:
+    """Measure the finalists and the default schedule in turns, and say who won."""
+    finalists = sorted(finalists, key=run.costs.of)
     if not finalists:
-        if not run.is_settled:
+        if run.settled is None:
             run.note("no candidate could be measured, so the default schedule stays", "warning")
         return Outcome(None, run.default_seconds)
     # Its one measurement will do. It is not judged, either: a constant ties with anything that is noisy enough.

@@ -13,8 +13,6 @@ from math import comb
 
 import numpy as np
 
-__all__ = ["Portfolio", "choose"]
-
 Rows = tuple[int, ...]
 Cost = Callable[[Rows], tuple[float, float, Rows]]
 

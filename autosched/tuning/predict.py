@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job
 from autosched.measure.stats import judge
-from autosched.model import AnalyticalModel, prior_for
+from autosched.model import AnalyticalModel
 from autosched.records import PREDICTED, Record
-from autosched.runtime.device import with_machine
 from autosched.search.predicted import Predicted, look_ahead
 from autosched.tuning.budget import LEAST_ROUNDS
 from autosched.tuning.events import PlayoffDone, TuneResult
@@ -28,27 +27,15 @@ from autosched.tuning.playoff import DEFAULT, Outcome
 if TYPE_CHECKING:
     from autosched.tuning.run import Run
 
-__all__ = ["predict", "prior_of"]
-
 #: How many choices are built until one works, and is faster than the default schedule.
 ATTEMPTS = 4
 
 
-def prior_of(run: Run) -> AnalyticalModel | None:
-    """The analytical model of this machine; None where it has nothing to say, or where it is not time that counts."""
-    if run.costs.objective is not None:
-        return None
-    target, names = run.target, run.space.feature_names
-    limits = with_machine(target).limits
-    return prior_for(names, is_gpu_style=target.is_gpu_style, units=target.num_threads, limits=limits)
-
-
-def predict(run: Run, prior: AnalyticalModel, seed: int) -> TuneResult:
-    """Choose, check, compare with the default schedule, record; `run` is prepared, and nothing of it was measured."""
-    run.strategy_name, run.seed, run.resumed = PREDICTED, seed, 0
-    run.tell(run.started())
+def predict(run: Run, prior: AnalyticalModel) -> TuneResult:
+    """Choose, check, compare with the default schedule, record; nothing of the run was measured."""
+    run.say(run.started())
     begun = time.monotonic()
-    outlook = look_ahead(run.space, prior.seconds, seed=seed)
+    outlook = look_ahead(run.space, prior.seconds, seed=run.options.seed)
     run.note_failures()
     if not outlook.choices and (impossible := run.space.impossible()) is not None:
         raise impossible
@@ -71,7 +58,7 @@ def predict(run: Run, prior: AnalyticalModel, seed: int) -> TuneResult:
         result = replace(result, predicted=r, knobs=dict(r.knobs), schedule_python=text)
     else:
         result = replace(result, seconds=found.default_s)
-    run.tell(PlayoffDone(result))
+    run.say(PlayoffDone(result))
     return result
 
 
@@ -89,7 +76,7 @@ def _checked(run: Run, measurer: Measurer, choice: Predicted, default_s: float) 
     sketch = run.space.sketches[choice.candidate.sketch]
     job = Job(1, sketch.name, sketch.values(choice.candidate.indices))
     (m,) = measurer.measure([job])
-    r = run.record(m, sketch.trace, m.job.knobs, trial=0)
+    r = run.measured_record(m, sketch.trace, trial=0, strategy=PREDICTED)
     if not m.ok:
         run.note(f"the model's choice in {sketch.name} fails ({m.status}): {m.error}", "warning")
         run.save(r)

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from autosched.search import Candidate, SearchStrategy, Trial
 
-__all__ = ["Proposals"]
-
 _PATIENCE_S = 10.0  # at the end of a run, for a strategy that is still at work
 
 

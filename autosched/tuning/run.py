@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from autosched.measure import early
 from autosched.measure.context import Workers
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
-from autosched.model import PrimedCostModel, make_model
 from autosched.records import (
     PREDICTED,
     Record,
@@ -36,32 +35,29 @@ from autosched.records import (
     find_folder,
     is_own,
     latest,
-    new_id,
     ranked,
     read_workload,
     sealed,
     trials,
 )
-from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
+from autosched.runtime.device import resolve_target
 from autosched.search import DEFAULT as STRATEGY
-from autosched.search import Candidate, Trial, make_strategy
+from autosched.search import Candidate, Trial
 from autosched.search.guard import GuardedStrategy
+from autosched.search_options import SearchOptions
 from autosched.space.space import SearchSpace
 from autosched.space.tunable import Tunable
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning import playoff
-from autosched.tuning.arguments import check_options, check_writable, listener, plain, too_large
+from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
 from autosched.tuning.budget import BATCHES, Budget
-from autosched.tuning.costs import Costs
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
 from autosched.tuning.neighbours import Neighbours
 from autosched.tuning.playoff import DEFAULT, Outcome, label
-from autosched.tuning.predict import predict, prior_of
-from autosched.tuning.priming import prime
+from autosched.tuning.predict import predict
 from autosched.tuning.proposals import Proposals
-
-__all__ = ["Run", "tune"]
+from autosched.tuning.session import Session
 
 #: How many times the time limit the default schedule may take.
 PATIENCE = 6.0
@@ -115,150 +111,123 @@ def tune(
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
     workload = as_workload(what)
-    check_options(
-        "tune", [workload], seed=seed, options=strategy_options, rules=rules, inputs=[inputs], measure=measure,
-        progress=progress,
+    check_tunable("tune", [workload], inputs=[inputs], progress=progress)
+    search = SearchOptions(
+        strategy=strategy, strategy_options=strategy_options, model=model, space=space, rules=rules, transfer=transfer,
+        seed=seed, patience=patience, records=records, measure=measure,
     )  # fmt: skip
-    run = Run(workload, resolve_target(target), trials, budget_s, listener(progress))
-    run.space_of = partial(run.workload.search_space, space=space, rules=rules)
-    with run.early_workers(measure or MeasureOptions()):
-        run.prepare(inputs, sizes, records, measure or MeasureOptions())
-        run.ahead = run.options.overlap if ahead is None else ahead
-        if trials == 0 and (prior := prior_of(run)) is not None:
-            return predict(run, prior, seed)
-        run.choose_strategy(strategy, strategy_options or {}, model, seed, transfer)
-        run.patience = patience
+    search.check("tune")
+    to = workload.compiled_for(resolve_target(target))
+    # Processes begin to load the compiler while this one prepares the search.
+    workers = early.take(to, workload.adjusted(measure or MeasureOptions()), workload.backend)
+    try:
+        run = Run(
+            workload, to, search, inputs=inputs, sizes=sizes, trials=trials, budget_s=budget_s, ahead=ahead,
+            workers=workers, say=listener(progress),
+        )  # fmt: skip
+        if trials == 0 and run.prior is not None:
+            return predict(run, run.prior)
+        run.choose_strategy()
         return run.go()
+    finally:
+        workers.close()
 
 
-class Run:
-    """One call of `tune`."""
+class Run(Session):
+    """A session that measures, one call of `tune`.
+
+    inputs, sizes:     what is measured on, as `tune` takes them
+    trials, budget_s:  its limits, None where somebody else sees to them;  batch: candidates built together, at most
+    workers:           processes that are there already
+    """
+
+    log: RecordLog
+    measurer: Measurer
+    proposals: Proposals
 
     def __init__(
         self,
         workload: Tunable,
         target: Target,
-        limit: int | None,
-        budget_s: float | None,
-        tell: Callable[[Event], None],
+        options: SearchOptions,
+        *,
+        inputs: Sequence[np.ndarray] | None = None,
+        sizes: dict[str, int] | None = None,
+        trials: int | None = None,
+        budget_s: float | None = None,
+        ahead: bool | None = None,
+        batch: int = BATCHES[-1],
+        workers: Workers | None = None,
+        say: Callable[[Event], None],
     ) -> None:
-        self.workload, self.target = workload, workload.compiled_for(target)
-        self.limit, self.budget_s, self.tell = limit, budget_s, tell
-        self.space_of: Callable[..., Any] = workload.search_space
         self.begun = time.monotonic()
-        self.run_id = new_id()
-        self.failures: Counter[str] = Counter()
-        self.measured: list[Record] = []  # this run's records, in order
-        self.notes: list[str] = []
-        self.impossible: set[str] = set()  # names of sketches that a note was written about
-        self.reasons_told: set[str] = set()
-        self.unsaved = 0
-        self.taken_over = 0  # trials that have the time of another with the same code
-        self.neighbours = Neighbours()
-        self.workers: Workers | None = None
-        self.default_seconds = float("inf")
-        self.default_record: Record | None = None
-        self.costs = Costs(workload.objective)
-        self.patience: int | None = None
-        self.ahead = False
-        self.batch = BATCHES[-1]  # candidates built together, at most
-        self.batches_begun = 0
-        self.primed: PrimedCostModel | None = None
-        self._batches = self.batches()
-        self.is_settled = False  # there is no choice but the default schedule
-        self.is_unsearchable = False  # because no other sketch could be made
-        self.since_best = 0  # trials since the last that was the fastest so far
-
-    # -- before the first trial -----------------------------------------------------------------
-    @contextmanager
-    def early_workers(self, options: MeasureOptions) -> Iterator[None]:
-        """Start processes at once: they load the compiler while this one prepares the search."""
-        self.workers = early.take(self.target, self.workload.adjusted(options), self.workload.backend)
-        try:
-            yield
-        finally:
-            self.workers.close()
-
-    def prepare(
-        self,
-        inputs: Sequence[np.ndarray] | None,
-        sizes: dict[str, int] | None,
-        records: str | Path | None,
-        options: MeasureOptions,
-    ) -> None:
-        """Inputs, reference, space, earlier records."""
-        w = self.workload
-        self.options = w.adjusted(options)
-        self.budget = Budget(self.budget_s, self.options.builders, self.options.min_repeat_ms / 1000)
-        try:
-            self.inputs = list(inputs) if inputs is not None else w.sample_inputs(sizes)
-        except MemoryError as error:
-            raise too_large(w, error) from None
-        self.sizes = w.sizes_of(self.inputs)
-        self.space = self.space_of(with_machine(self.target), self.sizes)
-        self.device = describe_device(self.target)
-        self.versions = versions()
-        folder = find_folder(records)
-        self.log = RecordLog(default_path(w.name, self.target.kind, folder))
+        self.measure_options = workload.adjusted(options.measure or MeasureOptions())
+        self.limit, self.batch, self.workers, self.patience = trials, batch, workers, options.patience
+        self.ahead = self.measure_options.overlap if ahead is None else ahead
+        self.budget = Budget(budget_s, self.measure_options.builders, self.measure_options.min_repeat_ms / 1000)
+        with enough_memory(workload):
+            self.inputs = list(inputs) if inputs is not None else workload.sample_inputs(sizes)
+        super().__init__(workload, target, options, workload.sizes_of(self.inputs), say)
+        self.log = RecordLog(default_path(workload.name, target.kind, find_folder(options.records)))
         check_writable(self.log.path)
-        explicit = None if records is None else str(records)
-        contents = read_workload(w.name, self.target.kind, explicit, key=w.key, packaged=False)
+        self.earlier = self._earlier()
+        before = time.monotonic()
+        with enough_memory(workload):
+            self.expected = workload.reference(self.inputs)
+        self.reference_s = time.monotonic() - before
+        self.measured: list[Record] = []  # this run's records, in order
+        self.resumed = 0  # trials of earlier runs that the strategy was told of
+        self.default_record: Record | None = None
+        self.settled: Note | None = None  # why there is no choice but the default schedule
+        self.neighbours = Neighbours()
+        self._unsaved = 0
+        self._impossible: set[str] = set()  # reasons why sketches cannot be built, as far as they were told
+        self._begun_batches = 0
+        self._batches = self._propose()
+
+    def _earlier(self) -> list[Record]:
+        """What the log and its neighbours know of this task."""
+        w, folder = self.workload, self.options.records
+        contents = read_workload(
+            w.name, self.target.kind, None if folder is None else str(folder), key=w.key, packaged=False
+        )
         for problem in contents.problems:
             self.note(f"a record was passed over: {problem}", "warning")
-        others = contents.others
-        if others:
+        if others := contents.others:
             self.note(
                 f"{others} records belong to another version or variant of {w.name}, so this run does not continue them"
             )
-        self.records = explicit
-        self.task = Task(w.name, w.key, tuple(sorted(self.sizes.items())), str(self.target), self.device["name"])
-        self.earlier = [r for r in contents.records if Task.of(r) == self.task and r.status != PREDICTED]
-        before = time.monotonic()
-        try:
-            self.expected = w.reference(self.inputs)
-        except MemoryError as error:
-            raise too_large(w, error) from None
-        self.reference_s = time.monotonic() - before
+        return [r for r in contents.records if Task.of(r) == self.task and r.status != PREDICTED]
 
-    def choose_strategy(self, strategy: str, options: dict[str, Any], model: str, seed: int, transfer: bool) -> None:
+    def choose_strategy(self) -> None:
         """The strategy, told of every earlier trial of a sketch that is still in the space."""
-        # One thread: on some hundred rows more of them mostly wait for each other, spinning. On a machine
-        # where others are at work, too, training took 20 s instead of 0.1 s.
-        made = make_model(model, self.space.feature_names, seed=seed, threads=1, prior=prior_of(self))
-        if transfer and self.costs.objective is None and isinstance(made, PrimedCostModel):  # it learns of times
-            make_strategy(
-                strategy, self.space, seed=seed, model=made, **options
-            )  # what is wrong with it is told at once
-            self.primed = made
-            self.learn_from_others()
-        self.strategy_name, self.seed = strategy, seed
-        self.strategy = make_strategy(strategy, self.space, seed=seed, model=made, **options)
+        super().choose_strategy()
         self.proposals = Proposals(self.strategy, self.ahead)
-        past = [(self.candidate_of(r), r) for r in trials(self.earlier)]
-        known = [self.costs.trial(c, r) for c, r in past if c is not None]
-        self.resumed = sum(r.sketch != DEFAULT for c, r in past if c is not None)
-        if known:
-            self.strategy.observe(known)
+        self.resumed = sum(r.sketch != DEFAULT for r in self.resume(trials(self.earlier)))
 
-    def learn_from_others(self) -> None:
-        """Let the model learn from what is recorded by now of other shapes, operators and devices."""
-        if self.primed is not None:
-            said = prime(self.primed, self.task, self.space, records=self.records)
-            if said and said not in self.notes:
-                self.note(said)
+    def observe(self, trials: Sequence[Trial]) -> None:
+        self.proposals.observe(trials)
 
-    def candidate_of(self, r: Record) -> Candidate | None:
-        """The point of the space that a record is of; None where the space has it no more."""
-        at = self.space.find(r.trace)
-        indices = None if at is None else self.space.sketches[at].indices_of(r.knobs)
-        return None if at is None or indices is None else Candidate(at, indices)
+    # -- the default schedule ---------------------------------------------------------------------
+    @cached_property
+    def defaults(self) -> tuple[list[Any], list[dict[str, int]]]:
+        """Its trace, and knob values of which the first that work are taken."""
+        return self.workload.defaults(self.target, self.space)
+
+    @property
+    def default_knobs(self) -> dict[str, int]:
+        return self.defaults[1][0] if self.default_record is None else self.default_record.knobs
+
+    @property
+    def default_seconds(self) -> float:
+        return float("inf") if self.default_record is None else self.default_record.seconds
 
     # -- the run ----------------------------------------------------------------------------------
     def go(self) -> TuneResult:
         """Pre-flight, trials, play-off."""
-        self.tell(self.started())
+        self.say(self.started())
         interrupted = False
-        with self.session():
+        with self.measuring():
             try:
                 while self.advance():
                     pass
@@ -272,10 +241,10 @@ class Run:
         return self.finish(result, interrupted)
 
     @contextmanager
-    def session(self) -> Iterator[None]:
-        """Workers for this run. Those of a run that goes on later may be dismissed in between."""
+    def measuring(self) -> Iterator[None]:
+        """Meanwhile there are workers. Those of a run that goes on later may be dismissed in between."""
         with self.open_measurer() as self.measurer:
-            if not np.isfinite(self.default_seconds):
+            if self.default_record is None:
                 self.preflight()
             self.remember()
             yield
@@ -285,26 +254,29 @@ class Run:
         batch = next(self._batches, None)
         if batch is None:
             return False
-        self.proposals.observe(list(self.measure(batch)))
+        self.observe(list(self.measure(batch)))
         return True
 
     @property
     def best_seconds(self) -> float:
         """Of this run's trials and earlier ones; the default schedule's, where none is known."""
-        found = [x.seconds for x in (*self.measured, *self.earlier) if x.ok]
-        return min(found, default=self.default_seconds)
+        return min((r.seconds for r in (*self.measured, *self.earlier) if r.ok), default=self.default_seconds)
 
-    def finish(self, result: TuneResult, interrupted: bool = False) -> TuneResult:
-        """What is said at the end, and the result with all that is known by then."""
-        self.note_faults(last=True)
-        if self.taken_over:
-            self.note(f"{self.taken_over} trials have the same code as an earlier one, and share its time")
-        if self.unsaved:
-            self.note(f"{self.unsaved} records could not be written", "warning")
-        result = replace(result, interrupted=interrupted, notes=list(self.notes), elapsed_s=self.elapsed)
-        result = replace(result, points=self.space.size, valid=self.space.valid, strain=self.neighbours.strain)
-        self.tell(PlayoffDone(result))
-        return result
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many trials failed, by status."""
+        return dict(Counter(r.status for r in self.measured if not r.ok))
+
+    @property
+    def in_vain(self) -> int:
+        """Trials since the last that was the best so far."""
+        costs = [self.costs.of(r) for r in self.measured]
+        best = min(costs, default=float("inf"))
+        return len(costs) if best == float("inf") else len(costs) - 1 - costs.index(best)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.begun
 
     def started(self) -> Started:
         return Started(
@@ -317,27 +289,24 @@ class Run:
             self.resumed,
             self.log.path,
             self.limit,
-            self.budget_s,
+            self.budget.seconds,
             self.space.valid,
         )
 
     def open_measurer(self) -> Measurer:
-        self.default_trace, self.defaults = self.workload.defaults(self.target, self.space)
-        self.default_knobs = self.defaults[0]
-        sketches = {s.name: s.trace for s in self.space.sketches}
-        sketches[DEFAULT] = self.default_trace
-        self.former_best = self._former_best()
+        w, trace = self.workload, self.defaults[0]
+        sketches = {s.name: s.trace for s in self.space.sketches} | {DEFAULT: trace}
         if self.former_best is not None:
             sketches[self.name_of(self.former_best)] = self.former_best.trace
-        options = replace(self.options, imports=(*self.options.imports, *self.workload.files))
-        w = self.workload
         return Measurer(
-            w.graph, self.target, sketches, self.inputs, self.expected, options,
+            w.graph, self.target, sketches, self.inputs, self.expected,
+            replace(self.measure_options, imports=(*self.measure_options.imports, *w.files)),
             backend=w.backend, initial=w.initial(self.inputs), inspector=w.inspector,
             roundings=w.roundings(self.target), workers=self.workers,
         )  # fmt: skip
 
-    def _former_best(self) -> Record | None:
+    @cached_property
+    def former_best(self) -> Record | None:
         """The best earlier record, if its sketch is in the space no more: it still plays off."""
         choices = ranked(self.earlier, key=self.workload.key, target=self.target, device=self.device["name"])
         best = choices[0].record if choices else None
@@ -348,30 +317,17 @@ class Run:
         candidate = self.candidate_of(r)
         return f"{r.sketch} (record {r.id})" if candidate is None else self.space.sketches[candidate.sketch].name
 
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self.begun
-
-    @property
-    def _is_patience_over(self) -> bool:
-        return self.patience is not None and self.since_best >= self.patience
-
-    def note(self, text: str, level: str = "info") -> None:
-        """Tell the user, and keep it for the result."""
-        self.notes.append(text)
-        self.tell(Note(text, level))
-
     def preflight(self) -> None:
         """Not even the default schedule? Then no candidate will do, and the reason is here.
 
         The strategy chooses the first candidates while it is built, unless it is one of them.
         """
-        if self.space.find(self.default_trace) is None and (self.limit is None or self.limit > self.resumed):
-            self.proposals.begin(self.next_size(self.resumed))
+        trace, some = self.defaults
+        if self.space.find(trace) is None and (self.limit is None or self.limit > self.resumed):
+            self.proposals.begin(self._next_size(self.resumed))
         failed: list[Measurement] = []
-        for knobs in self.defaults:
-            job = Job(0, DEFAULT, knobs, patience=PATIENCE)
-            (m,) = self.measurer.measure([job], quiet=self.proposals.join)
+        for knobs in some:
+            (m,) = self.measurer.measure([Job(0, DEFAULT, knobs, patience=PATIENCE)], quiet=self.proposals.join)
             if m.ok:
                 break
             failed.append(m)
@@ -383,16 +339,13 @@ class Run:
             )
         if failed:
             self.note(f"{label(failed[0].job)} fails ({failed[0].status}): {failed[0].error}", "warning")
-        self.default_knobs = dict(m.job.knobs)
-        self.default_seconds = m.seconds
         self.budget.default(m)
         self.neighbours.add(m)
-        r = self.record(m, self.default_trace, self.default_knobs, trial=0)
+        self.default_record = r = self.measured_record(m, trace, trial=0)
         self.save(r)
-        self.default_record = r
         if (candidate := self.candidate_of(r)) is not None:  # a point of the space: it need not be tried again
-            self.proposals.observe([self.costs.trial(candidate, r)])
-        self.tell(Preflight(self.default_seconds, self.reference_s))
+            self.observe([self.costs.trial(candidate, r)])
+        self.say(Preflight(self.default_seconds, self.reference_s))
 
     def remember(self) -> None:
         """Candidates with the code of an earlier record take over its time, where times are comparable:
@@ -400,23 +353,23 @@ class Run:
         """
         this_run = {r.id for r in self.measured}
         for r in latest([*self.earlier, *self.measured]):
-            trusted = (r.verified != "no" if r.id in this_run else is_own(r)) or not self.options.verify
+            trusted = (r.verified != "no" if r.id in this_run else is_own(r)) or not self.measure_options.verify
             if r.ok and r.code and trusted and (r.device, r.versions) == (self.device, self.versions):
                 self.measurer.remember(r.code, r.samples, verified=r.verified, raced=r.raced, name=f"record {r.id}")
 
-    def next_size(self, done: int) -> int:
+    # -- batches ----------------------------------------------------------------------------------
+    def _next_size(self, done: int) -> int:
         """How many candidates the next batch has, before the budget is asked."""
-        at = min(self.batches_begun, len(BATCHES) - 1)
-        size = min(self.batch, BATCHES[at])
+        size = min(self.batch, BATCHES[min(self._begun_batches, len(BATCHES) - 1)])
         return size if self.limit is None else min(size, self.limit - done)
 
-    def batches(self) -> Iterator[list[Candidate]]:
+    def _propose(self) -> Iterator[list[Candidate]]:
         """What to measure next, until a limit is reached or the space is exhausted."""
         done = self.resumed
-        if (why := self._nothing_to_search()) is not None:
-            self.is_settled = True
+        if (settled := self._nothing_to_search()) is not None:
+            self.settled = settled
             self.note_failures()
-            self.note(why, "warning" if self.is_unsearchable else "info")
+            self.note(settled.text, settled.level)
             return
         while self.limit is None or done < self.limit:
             is_first = done == self.resumed
@@ -425,9 +378,9 @@ class Run:
                     self.note(self.budget.too_short(self.elapsed), "warning")
                 return
             if self._is_patience_over:
-                self.note(f"the last {self.since_best} trials found nothing faster, so the search ends (patience)")
+                self.note(f"the last {self.in_vain} trials found nothing faster, so the search ends (patience)")
                 return
-            n = self.budget.batch(self.next_size(done), self.elapsed)
+            n = self.budget.batch(self._next_size(done), self.elapsed)
             begun = time.monotonic()
             batch = self.proposals.take(n)
             self.budget.proposed(time.monotonic() - begun)
@@ -440,21 +393,26 @@ class Run:
                 self.note("every candidate of the search space has been measured")
                 return
             done += len(batch)
-            self.batches_begun += 1
-            self.proposals.prepare(self.next_size(done))
+            self._begun_batches += 1
+            self.proposals.prepare(self._next_size(done))
             yield batch
 
-    def _nothing_to_search(self) -> str | None:
-        """Why no schedule can be better than the default one, where that is so."""
+    @property
+    def _is_patience_over(self) -> bool:
+        return self.patience is not None and self.in_vain >= self.patience
+
+    def _nothing_to_search(self) -> Note | None:
+        """Why no schedule can be better than the default one, where that is so; a warning where that is because no
+        sketch could be made."""
         if self.expected and all(x is not None and x.size == 0 for x in self.expected):
-            return "the outputs have no elements at these sizes, so there is nothing to make faster"
+            return Note("the outputs have no elements at these sizes, so there is nothing to make faster")
         if not (isinstance(self.space, SearchSpace) and self.space.is_default_alone):
             return None
         if self.space.is_unsearchable:
-            self.is_unsearchable = True
-            return f"there was nothing to search: no sketch of {', '.join(self.space.untraced)} could be made"
+            names = ", ".join(self.space.untraced)
+            return Note(f"there was nothing to search: no sketch of {names} could be made", "warning")
         reasons = "".join(f"; {stage}: {why}" for stage, _, why, _ in self.space.remarks)
-        return f"the default schedule is the only one, so there is nothing to search{reasons}"
+        return Note(f"the default schedule is the only one, so there is nothing to search{reasons}")
 
     def note_faults(self, *, last: bool = False) -> None:
         """Tell what a strategy that is not ours did wrong; at the end, how often."""
@@ -467,16 +425,12 @@ class Run:
         """Tell of sketches that turned out not to be possible, each reason once."""
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.space.failures.items():
-            if name not in self.impossible:
-                by_reason.setdefault(reason, []).append(name)
-        for reason, names in by_reason.items():
-            self.impossible.update(names)
-            if reason not in self.reasons_told:
-                others = f" and {len(names) - 1} others" if len(names) > 1 else ""
-                self.note(
-                    f"sketch {names[0]}{others} cannot be built, so the search leaves it out: {reason}", "warning"
-                )
-            self.reasons_told.add(reason)
+            by_reason.setdefault(reason, []).append(name)
+        for reason in [x for x in by_reason if x not in self._impossible]:
+            names = by_reason[reason]
+            others = f" and {len(names) - 1} others" if len(names) > 1 else ""
+            self.note(f"sketch {names[0]}{others} cannot be built, so the search leaves it out: {reason}", "warning")
+        self._impossible.update(by_reason)
 
     def measure(self, batch: list[Candidate]) -> Iterator[Trial]:
         """Measure a batch, one record each; what is left over when time runs out is not observed."""
@@ -488,19 +442,14 @@ class Run:
             candidate = batch[m.job.id - first]
             sketch = self.space.sketches[candidate.sketch]
             (features,) = sketch.features(np.array([candidate.indices], dtype=np.int64).reshape(1, -1))
-            r = self.record(m, sketch.trace, m.job.knobs, m.job.id).with_features(self.space.feature_version, features)
+            r = self.measured_record(m, sketch.trace, m.job.id).with_features(self.space.feature_version, features)
             self.measured.append(r)
             self.budget.measured(m)
             self.neighbours.add(m)
             if news := self.neighbours.news():
                 self.note(news, "warning")
-            self.taken_over += m.ok and bool(m.error)
-            if not r.ok:
-                self.failures[r.status] += 1
-            is_best = self.costs.of(r) < min(map(self.costs.of, self.measured[:-1]), default=float("inf"))
-            self.since_best = 0 if is_best else self.since_best + 1
             self.save(r)
-            self.tell(self._progress(r))
+            self.say(self._progress(r))
             yield self.costs.trial(candidate, r)
             if self.budget.left(self.elapsed) <= 0 or self._is_patience_over:
                 return
@@ -512,51 +461,30 @@ class Run:
             r,
             best.seconds,
             self.default_seconds,
-            dict(self.failures),
+            self.failures,
             self.elapsed,
             self.limit,
-            self.budget_s,
+            self.budget.seconds,
         )
 
     # -- records ----------------------------------------------------------------------------------
-    def record(self, m: Measurement, trace: Any, knobs: dict[str, int], trial: int) -> Record:
+    def measured_record(self, m: Measurement, trace: Any, trial: int, **more: Any) -> Record:
         """The record of one measurement."""
-        w = self.workload
-        made = Record(
-            workload={
-                "name": w.name,
-                "key": w.key,
-                "params": {k: plain(v) for k, v in w.params.items()},
-                "args": w.describe_args(),
-                "sizes": self.sizes,
-            },
-            target=str(self.target),
-            device=self.device,
-            versions=self.versions,
-            sketch=m.job.sketch,
-            trace=trace,
-            knobs=dict(knobs),
-            status=m.status,
-            samples=m.samples,
-            error=m.error,
-            build_s=m.build_s,
-            verified=m.verified,
-            strategy=self.strategy_name,
-            seed=self.seed,
-            trial=trial,
-            run=self.run_id,
-            extra=({"raced": True} if m.raced else {}) | ({"code": m.digest} if m.digest else {}),
-        ).with_strain(m.strain)
-        return sealed(made)
+        extra = ({"raced": True} if m.raced else {}) | ({"code": m.digest} if m.digest else {})
+        made = self.record(
+            m.job.sketch, trace, m.job.knobs, trial, status=m.status, samples=m.samples, error=m.error,
+            build_s=m.build_s, verified=m.verified, extra=extra, **more,
+        )  # fmt: skip
+        return sealed(made.with_strain(m.strain))
 
     def save(self, r: Record) -> None:
         """Append to the log; a full disk loses the line, not the run."""
         try:
             self.log.append(r)
         except RecordError as error:
-            if not self.unsaved:
+            if not self._unsaved:
                 self.note(f"records cannot be written any more: {error}", "warning")
-            self.unsaved += 1
+            self._unsaved += 1
 
     # -- the end ----------------------------------------------------------------------------------
     def playoff(self) -> TuneResult:
@@ -571,7 +499,7 @@ class Run:
     def result(self, outcome: Outcome) -> TuneResult:
         """What is known of the run at this moment, and who won."""
         best = outcome.best
-        trace, knobs = (self.default_trace, self.default_knobs) if best is None else (best.trace, best.knobs)
+        trace, knobs = (self.defaults[0], self.default_knobs) if best is None else (best.trace, best.knobs)
         return TuneResult(
             repr(self.workload),
             str(self.target),
@@ -585,11 +513,23 @@ class Run:
             list(outcome.tied),
             len(self.measured),
             self.resumed,
-            dict(self.failures),
+            self.failures,
             self.elapsed,
             self.log.path,
             False,
             self.workload.as_text(trace, knobs),
             dict(knobs),
-            unsearchable=self.is_unsearchable,
+            unsearchable=self.settled is not None and self.settled.level == "warning",
         )
+
+    def finish(self, result: TuneResult, interrupted: bool = False) -> TuneResult:
+        """What is said at the end, and the result with all that is known by then."""
+        self.note_faults(last=True)
+        if same := sum(r.ok and bool(r.error) for r in self.measured):
+            self.note(f"{same} trials have the same code as an earlier one, and share its time")
+        if self._unsaved:
+            self.note(f"{self._unsaved} records could not be written", "warning")
+        result = replace(result, interrupted=interrupted, notes=list(self.notes), elapsed_s=self.elapsed)
+        result = replace(result, points=self.space.size, valid=self.space.valid, strain=self.neighbours.strain)
+        self.say(PlayoffDone(result))
+        return result

@@ -26,16 +26,15 @@ from autosched.measure.protocol import MeasureOptions
 from autosched.records import Member, Record, describe, latest, new_id, regions, timestamp
 from autosched.runtime.device import resolve_target
 from autosched.search import DEFAULT as STRATEGY
+from autosched.search_options import SearchOptions
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import TargetLike
 from autosched.tuning import playoff
-from autosched.tuning.arguments import check_options, check_weights, listener
+from autosched.tuning.arguments import check_tunable, check_weights, listener
 from autosched.tuning.events import Event, Note, TuneResult
 from autosched.tuning.portfolio import Portfolio, choose
 from autosched.tuning.run import Run
-from autosched.tuning.tasks import ROUND, Scheduler, Search, TaskRun, pass_on
-
-__all__ = ["SizesResult", "tune_sizes"]
+from autosched.tuning.tasks import ROUND, Scheduler, TaskRun, begin
 
 #: So many of the best of each size are measured at all the others.
 SHARED = 3
@@ -78,23 +77,13 @@ class SizesResult:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
+        kernels = [
+            {"record": m.record.id, "sketch": m.record.sketch, "knobs": m.record.knobs, "when": self.guard(i)}
+            for i, m in enumerate(self.kernels)
+        ]
         return {
-            "workload": self.workload,
-            "target": self.target,
-            "sizes": self.sizes,
-            "results": [r.to_json() for r in self.results],
-            "kernels": [
-                {"record": m.record.id, "sketch": m.record.sketch, "knobs": m.record.knobs, "when": self.guard(i)}
-                for i, m in enumerate(self.kernels)
-            ],
-            "serves": self.serves,
-            "seconds": self.seconds,
-            "regrets": self.regrets,
-            "worst": self.worst,
-            "trials": self.trials,
-            "elapsed_s": self.elapsed_s,
-            "interrupted": self.interrupted,
-        }
+            **vars(self), "results": [r.to_json() for r in self.results], "kernels": kernels, "trials": self.trials,
+        }  # fmt: skip
 
 
 def tune_sizes(
@@ -141,24 +130,21 @@ def tune_sizes(
     asked = f"tune_sizes({getattr(w, 'name', w)})"
     if not isinstance(w, Workload):
         raise UsageError("it has no sizes to tune over", asked=asked, legal="a workload, with symbolic shapes")
-    check_options(
-        "tune_sizes", [w], seed=seed, options=strategy_options, rules=rules, inputs=(), measure=measure,
-        progress=progress, watch=watch,
+    check_tunable("tune_sizes", [w], inputs=(), progress=progress, watch=watch)
+    search = SearchOptions(
+        strategy=strategy, strategy_options=strategy_options, model=model, space=space, rules=rules, transfer=transfer,
+        seed=seed, patience=patience, records=records, measure=measure,
     )  # fmt: skip
+    search.check("tune_sizes")
     check_positive("tune_sizes", or_none=False, kernels=kernels, round_trials=round_trials)
     inputs, weights = _checked(w, sizes, weights, tolerance, asked)
     limit = TRIALS * len(sizes) if trials is None and budget_s is None else trials
     check_positive("tune_sizes", trials=limit, budget_s=budget_s, patience=patience)
-    tell = listener(progress)
-    search = Search(
-        resolve_target(target), round_trials, patience, space, rules, strategy, strategy_options or {}, model, transfer,
-        seed, records, measure or MeasureOptions(),
-    )  # fmt: skip
-    tasks = []
-    for i, (arrays, weight) in enumerate(zip(inputs, weights, strict=True)):
-        at = partial(pass_on, tell, f"{w!r} at {_spell(sizes[i])}", partial(watch, i) if watch is not None else None)
-        tasks.append(search.begin(w, arrays, weight, at))
-    scheduler = Scheduler(tasks, "gradient", partial(_geometric_mean, weights), limit, budget_s, tell, transfer)
+    tell, to = listener(progress), resolve_target(target)
+    names = [f"{w!r} at {_spell(at)}" for at in sizes]
+    each = [(name, w, arrays, x) for name, arrays, x in zip(names, inputs, weights, strict=True)]
+    tasks = begin(each, to, search, round_trials, tell, watch)
+    scheduler = Scheduler(tasks, "gradient", partial(_geometric_mean, weights), limit, budget_s, tell)
     scheduler.playoff_s = SELECTION_S
     selection = _Selection(tasks, weights, kernels, tolerance)
     try:
@@ -232,19 +218,13 @@ class _Selection:
         """Measure every candidate at every size once; those that a choice could fall on meet in a play-off of each
         size; choose, and write a line to the log for each size, which says which kernel is its own."""
         rows = self._exchange()
-        seconds = np.array([[self._seconds(cell) for cell in row.values()] for row in rows.values()])
-        keys = list(rows)
+        seconds, keys = _seconds(rows), list(rows)
         likely = {int(i) for i in seconds.argmin(axis=0)}
         for p in choose(seconds, self.weights, most=self.most, tolerance=0.0):
             likely.update(p.chosen)
         rows = self._play([keys[i] for i in sorted(likely)], rows)
-        seconds = np.array([[self._seconds(cell) for cell in row.values()] for row in rows.values()])
-        self.found = choose(seconds, self.weights, most=self.most, tolerance=self.tolerance)
+        self.found = choose(_seconds(rows), self.weights, most=self.most, tolerance=self.tolerance)
         self._settle(list(rows.values()))
-
-    @staticmethod
-    def _seconds(record: Record | None) -> float:
-        return math.inf if record is None else record.seconds
 
     def _exchange(self) -> dict[str, dict[int, Record | None]]:
         """Schedule -> size -> its record there, None where it does not run."""
@@ -253,7 +233,7 @@ class _Selection:
         for run, mine in zip(self.runs, known, strict=True):
             run.patience = None
             new = [c for key, r in wanted.items() if key not in mine and (c := _valid(run, r)) is not None]
-            with run.session():
+            with run.measuring():
                 for trial in run.measure(new):
                     del trial  # the run has its record
             mine.update({_key(r): r for r in run.measured if r.ok and _key(r) in wanted})
@@ -268,13 +248,15 @@ class _Selection:
         for j, task in enumerate(self.tasks):
             run = task.run
             entrants = [r for key in keys if (r := rows[key][j]) is not None]
-            with run.session():
+            with run.measuring():
                 outcome = playoff.hold(run, entrants)
                 task.result = run.finish(run.result(outcome))
             played = {_key(r): r for r in outcome.played or entrants}
             for key in keys:
                 table[key][j] = played.get(key)
-            default[j] = _default_of(run, outcome)
+            default[j] = r = run.default_record
+            if r is not None and outcome.default_samples:
+                default[j] = replace(r, samples=outcome.default_samples)
         return {**table, playoff.DEFAULT: default}
 
     def _settle(self, rows: list[dict[int, Record | None]]) -> None:
@@ -311,15 +293,14 @@ class _Selection:
         )
 
 
+def _seconds(rows: dict[str, dict[int, Record | None]]) -> np.ndarray:
+    """float64 [schedules, sizes], infinite where a schedule does not run."""
+    return np.array([[math.inf if r is None else r.seconds for r in row.values()] for row in rows.values()])
+
+
 def _key(r: Record) -> str:
     """One for each schedule, whatever the sizes."""
     return playoff.DEFAULT if r.sketch == playoff.DEFAULT else json.dumps([r.trace, r.knobs], sort_keys=True)
-
-
-def _default_of(run: Run, outcome: playoff.Outcome) -> Record | None:
-    """The default schedule's record, by the samples of the play-off where it took part."""
-    r = run.default_record
-    return r if r is None or not outcome.default_samples else replace(r, samples=outcome.default_samples)
 
 
 def _valid(run: Run, r: Record) -> Any:

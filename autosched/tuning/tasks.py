@@ -26,16 +26,15 @@ from autosched.errors import UsageError, check_positive, expect
 from autosched.measure.protocol import MeasureOptions
 from autosched.runtime.device import resolve_target
 from autosched.search import DEFAULT as STRATEGY
+from autosched.search_options import SearchOptions
 from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.work import work_of
-from autosched.tuning.arguments import check_options, check_weights, listener
-from autosched.tuning.budget import PLAYOFF_SHARE
+from autosched.tuning.arguments import check_tunable, check_weights, listener
+from autosched.tuning.budget import BATCHES, PLAYOFF_SHARE
 from autosched.tuning.events import Event, Note, TasksProgress, TaskStanding, TuneResult
 from autosched.tuning.run import Run
-
-__all__ = ["POLICIES", "ROUND", "Scheduler", "Search", "TaskRun", "TasksResult", "pass_on", "tune_tasks"]
 
 POLICIES = ("gradient", "round-robin")
 
@@ -69,17 +68,9 @@ class TasksResult:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {
-            "tasks": [
-                {**r.to_json(), "weight": w, "rounds": n}
-                for r, w, n in zip(self.results, self.weights, self.rounds, strict=True)
-            ],
-            "default_objective": self.default_objective,
-            "objective": self.objective,
-            "trials": self.trials,
-            "elapsed_s": self.elapsed_s,
-            "interrupted": self.interrupted,
-        }
+        each = zip(self.results, self.weights, self.rounds, strict=True)
+        found = {"tasks": [{**r.to_json(), "weight": w, "rounds": n} for r, w, n in each], "trials": self.trials}
+        return found | {n: v for n, v in vars(self).items() if n not in ("results", "weights", "rounds")}
 
 
 @dataclass
@@ -164,54 +155,48 @@ def tune_tasks(
     expect(objective, "a function of seconds", objective is None or callable(objective), "tune_tasks(objective=..)")
     is_inputs = inputs is None or (isinstance(inputs, (list, tuple)) and len(inputs) == len(tasks))
     expect(inputs, "a list of arrays, or None, for each task", is_inputs, "tune_tasks(inputs=..)")
-    check_options(
-        "tune_tasks", [as_workload(what) for what in tasks], seed=seed, options=strategy_options, rules=rules,
-        inputs=inputs or (), measure=measure, progress=progress, watch=watch,
+    workloads = [as_workload(what) for what in tasks]
+    check_tunable("tune_tasks", workloads, inputs=inputs or (), progress=progress, watch=watch)
+    search = SearchOptions(
+        strategy=strategy, strategy_options=strategy_options, model=model, space=space, rules=rules, transfer=transfer,
+        seed=seed, patience=patience, records=records, measure=measure,
     )  # fmt: skip
+    search.check("tune_tasks")
     check_positive("tune_tasks", or_none=False, round_trials=round_trials)
     check_positive("tune_tasks", trials=trials, budget_s=budget_s, patience=patience)
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune_tasks", legal="give at least one")
-    tell = listener(progress)
-    search = Search(
-        resolve_target(target), round_trials, patience, space, rules, strategy, strategy_options or {}, model, transfer,
-        seed, records, measure or MeasureOptions(),
-    )  # fmt: skip
+    tell, to = listener(progress), resolve_target(target)
+    all_inputs = [None] * len(tasks) if inputs is None else inputs
+    each = [(repr(w), w, arrays, weight) for w, arrays, weight in zip(workloads, all_inputs, weights, strict=True)]
+    made = begin(each, to, search, round_trials, tell, watch)
+    return Scheduler(made, policy, objective, trials, budget_s, tell).go()
+
+
+def begin(
+    each: Sequence[tuple[str, Tunable, Sequence[np.ndarray] | None, float]],
+    target: Target,
+    options: SearchOptions,
+    round_trials: int,
+    tell: Callable[[Event], None],
+    watch: Callable[[int, Event], None] | None,
+) -> list[TaskRun]:
+    """Tasks with their strategies, of which nothing is measured yet. Of each: what to call it, the workload, its inputs
+    and its weight. `watch` is told what each says, `tell` of its warnings."""
+
+    def pass_on(i: int, event: Event) -> None:
+        if watch is not None:
+            watch(i, event)
+        if isinstance(event, Note) and event.level == "warning":
+            tell(Note(f"{each[i][0]}: {event.text}", event.level))
+
     made = []
-    for i, (what, weight) in enumerate(zip(tasks, weights, strict=True)):
-        workload = as_workload(what)
-        told = partial(pass_on, tell, repr(workload), partial(watch, i) if watch is not None else None)
-        made.append(search.begin(workload, None if inputs is None else inputs[i], float(weight), told))
-    return Scheduler(made, policy, objective, trials, budget_s, tell, transfer).go()
-
-
-@dataclass(frozen=True)
-class Search:
-    """How each task is searched: the arguments of `tune_tasks` that are of one task."""
-
-    target: Target
-    round_trials: int
-    patience: int | None
-    space: str
-    rules: Sequence[Any]
-    strategy: str
-    strategy_options: dict[str, Any]
-    model: str
-    transfer: bool
-    seed: int
-    records: str | Path | None
-    measure: MeasureOptions
-
-    def begin(
-        self, workload: Tunable, inputs: Sequence[np.ndarray] | None, weight: float, tell: Callable[[Event], None]
-    ) -> TaskRun:
-        """A task with its strategy, of which nothing is measured yet."""
-        run = Run(workload, self.target, None, None, tell)
-        run.space_of = partial(workload.search_space, space=self.space, rules=self.rules)
-        run.prepare(inputs, None, self.records, self.measure)
-        run.choose_strategy(self.strategy, self.strategy_options, self.model, self.seed, self.transfer)
-        run.patience, run.batch = self.patience, min(run.batch, self.round_trials)
-        return TaskRun(run, weight, self.round_trials)
+    for i, (_, w, inputs, weight) in enumerate(each):
+        batch = min(BATCHES[-1], round_trials)
+        run = Run(w, w.compiled_for(target), options, inputs=inputs, batch=batch, say=partial(pass_on, i))
+        run.choose_strategy()
+        made.append(TaskRun(run, float(weight), round_trials))
+    return made
 
 
 def _checked(tasks: Sequence[Any], weights: Sequence[float] | None, policy: str) -> Sequence[float]:
@@ -222,14 +207,6 @@ def _checked(tasks: Sequence[Any], weights: Sequence[float] | None, policy: str)
     if not isinstance(policy, str) or policy not in POLICIES:
         raise UsageError("no such policy", asked=f"tune_tasks(policy={policy!r})", legal=", ".join(POLICIES))
     return check_weights(weights, len(tasks), "tune_tasks")
-
-
-def pass_on(tell: Callable[[Event], None], name: str, watch: Callable[[Event], None] | None, event: Event) -> None:
-    """Pass on what one task says that its table does not."""
-    if watch is not None:
-        watch(event)
-    if isinstance(event, Note) and event.level == "warning":
-        tell(Note(f"{name}: {event.text}", event.level))
 
 
 class Scheduler:
@@ -243,10 +220,8 @@ class Scheduler:
         trials: int | None,
         budget_s: float | None,
         tell: Callable[[Event], None],
-        transfer: bool,
     ) -> None:
-        self.tasks, self.policy, self.trials, self.budget_s = tasks, policy, trials, budget_s
-        self.tell, self.transfer = tell, transfer
+        self.tasks, self.policy, self.trials, self.budget_s, self.tell = tasks, policy, trials, budget_s, tell
         self.begun = time.monotonic()
         self.playoff_s = PLAYOFF_S
         self._objective = objective
@@ -304,9 +279,9 @@ class Scheduler:
         left = None if self.trials is None else self.trials - sum(len(t.run.measured) for t in self.tasks)
         known = [n for n in (task.limit, left, share) if n is not None]
         most = min(known, default=None)
-        if self.transfer and task.history:
+        if task.history:
             run.learn_from_others()
-        with run.session():
+        with run.measuring():
             if math.isfinite(run.best_seconds):
                 run.measurer.best_s = run.best_seconds
             while not task.is_over and (most is None or len(run.measured) - done < most):
@@ -350,7 +325,8 @@ class Scheduler:
         window = min(WINDOW, rounds - 1)
         backward = (h[-1] - h[-1 - window]) / window if window else 0.0
         expected = best[at] - best[at] / max(rounds, 1)
-        fastest = max((t.flops / t.best for t in self.tasks if _alike(t, task)), default=0.0)
+        alike = [t for t in self.tasks if t.run.workload.name == task.run.workload.name]  # with other parameters
+        fastest = max((t.flops / t.best for t in alike), default=0.0)
         if task.flops and fastest > 0:
             expected = min(expected, BETA * task.flops / fastest)
         forward = min(expected - best[at], 0.0)
@@ -358,7 +334,7 @@ class Scheduler:
 
     def decide(self, task: TaskRun) -> None:
         """The play-off of one task."""
-        with task.run.session():
+        with task.run.measuring():
             task.result = task.run.finish(task.run.playoff())
 
     def result(self, interrupted: bool) -> TasksResult:
@@ -377,8 +353,3 @@ class Scheduler:
             self.elapsed,
             interrupted,
         )
-
-
-def _alike(a: TaskRun, b: TaskRun) -> bool:
-    """Of one workload, with other parameters."""
-    return a.run.workload.name == b.run.workload.name

@@ -12,7 +12,7 @@ import autosched
 from autosched.errors import BuildError, MeasureError, WorkloadError
 from autosched.kernels import build_kernel, run_kernel, tune_kernel
 from autosched.runtime import c_compiler
-from autosched.tuning import Preflight, TrialDone
+from autosched.tuning import Preflight, TrialDone, tune_tasks
 
 needs_compiler = pytest.mark.skipif(c_compiler.find_compiler() is None, reason="no C compiler")
 
@@ -158,6 +158,16 @@ def test_c_that_fails_is_contained(source, status, why, tmp_path):
         tune_kernel(**words, records=tmp_path, measure=replace(FAST, timeout_s=0.3))
     assert status in str(caught.value)
     assert why in str(caught.value)
+
+
+@needs_compiler
+def test_values_that_work_stay_the_default_in_later_rounds(tmp_path):
+    """The first ones do not compile: the play-off, for which workers start anew, takes those that were measured."""
+    source = AXPY.replace("{\n", "{\n#if STEP == 1\n  oops\n#endif\n", 1)
+    one = kernel(axpy_words(source, tune_params={"STEP": [1, 4, 8]}))
+    found = tune_tasks([one], "c", trials=2, round_trials=1, records=tmp_path, measure=FAST, strategy="grid")
+    assert any("STEP=1) fails" in note for note in found.results[0].notes)
+    assert not any("failed in the play-off" in note for note in found.results[0].notes)
 
 
 def test_without_a_compiler_the_message_says_what_to_install(monkeypatch):

@@ -1,0 +1,163 @@
+"""`Session`: one search, whoever measures. It asks a strategy what to try, and keeps what is told of it in a log.
+
+`tuning.run.Run` is a session with a measurer, `asking.Study` one whose candidates its caller measures.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from autosched.model import AnalyticalModel, PrimedCostModel, make_model
+from autosched.predicting import machine_model
+from autosched.records import PREDICTED, Record, RecordLog, Task, new_id
+from autosched.runtime.device import describe_device, versions, with_machine
+from autosched.search import Candidate, SearchStrategy, Trial, make_strategy
+from autosched.search_options import SearchOptions
+from autosched.space.tunable import Objective, Tunable
+from autosched.target import Target
+from autosched.tuning.arguments import plain
+from autosched.tuning.events import Event, Note
+from autosched.tuning.priming import prime
+
+
+class Costs:
+    """What a search makes small: seconds, or what stands for an objective of its user's."""
+
+    def __init__(self, objective: Objective | None) -> None:
+        self.objective = objective
+
+    def samples(self, knobs: dict[str, int], seconds: Sequence[float]) -> list[float]:
+        """A cost for each sample in seconds."""
+        return list(seconds) if self.objective is None else list(self.objective.costs(knobs, seconds))
+
+    def of(self, r: Record) -> float:
+        """A record's; `inf` for a failure."""
+        if self.objective is None or not r.ok or not r.samples:
+            return r.seconds
+        return statistics.median(self.samples(r.knobs, r.samples))
+
+    def trial(self, candidate: Candidate, r: Record) -> Trial:
+        """A record as strategies see it. One whose objective is no number is a failure to them."""
+        if self.objective is None or not r.ok:
+            return Trial(candidate, r.status, r.seconds, r.samples)
+        costs = tuple(self.samples(r.knobs, r.samples))
+        good = bool(costs) and all(map(math.isfinite, costs))
+        return Trial(candidate, r.status, self.of(r), costs) if good else Trial(candidate, "runtime")
+
+
+class Session:
+    """A workload at some sizes on a target: its space, a strategy, and records.
+
+    target:   as the workload is compiled for it
+    say:      is called with each `Note`, which `notes` keeps
+
+    Raises WorkloadError where there is nothing to search.
+    """
+
+    log: RecordLog | None = None
+    strategy: SearchStrategy  #: that of `choose_strategy`
+
+    def __init__(
+        self,
+        workload: Tunable,
+        target: Target,
+        options: SearchOptions,
+        sizes: dict[str, int],
+        say: Callable[[Event], None],
+    ) -> None:
+        self.workload, self.target, self.options, self.sizes, self.say = workload, target, options, sizes, say
+        self.space = workload.search_space(with_machine(target), sizes, space=options.space, rules=options.rules)
+        self.costs = Costs(workload.objective)
+        self.run_id = new_id()
+        self.notes: list[str] = []
+        self._primed: PrimedCostModel | None = None
+
+    @cached_property
+    def device(self) -> dict[str, Any]:
+        """What the target is on this machine, as records keep it."""
+        return describe_device(self.target)
+
+    @cached_property
+    def versions(self) -> dict[str, str]:
+        return versions()
+
+    @cached_property
+    def task(self) -> Task:
+        """What this session's records have in common."""
+        sizes = tuple(sorted(self.sizes.items()))
+        return Task(self.workload.name, self.workload.key, sizes, str(self.target), self.device["name"])
+
+    @cached_property
+    def prior(self) -> AnalyticalModel | None:
+        """The analytical model of this machine; None where it has nothing to say, or where it is not time that
+        counts."""
+        return None if self.costs.objective is not None else machine_model(self.space.feature_names, self.target)
+
+    # -- the strategy -----------------------------------------------------------------------------
+    def choose_strategy(self) -> None:
+        """Make what the options name. Raises UsageError where it cannot be made."""
+        o = self.options
+        model = make_model(o.model, self.space.feature_names, seed=o.seed, prior=self.prior)
+
+        def make() -> SearchStrategy:
+            return make_strategy(o.strategy, self.space, seed=o.seed, model=model, **(o.strategy_options or {}))
+
+        self.strategy = make()
+        if o.transfer and self.costs.objective is None and isinstance(model, PrimedCostModel):  # it learns of times
+            self._primed = model
+            self.learn_from_others()
+            self.strategy = make()  # what a primed model knows decides how a strategy begins
+
+    def learn_from_others(self) -> None:
+        """Let the model learn from what is recorded by now of other shapes, operators and devices."""
+        if self._primed is not None:
+            folder = None if self.options.records is None else str(self.options.records)
+            said = prime(self._primed, self.task, self.space, records=folder)
+            if said and said not in self.notes:
+                self.note(said)
+
+    def observe(self, trials: Sequence[Trial]) -> None:
+        """Tell the strategy what came out."""
+        self.strategy.observe(trials)
+
+    def resume(self, records: Iterable[Record]) -> list[Record]:
+        """Tell the strategy of those that are trials of this task, and of a point that is still in the space; which
+        these are."""
+        ours = [r for r in records if Task.of(r) == self.task and r.status != PREDICTED]
+        known = [(c, r) for r in ours if (c := self.candidate_of(r)) is not None]
+        if known:
+            self.observe([self.costs.trial(c, r) for c, r in known])
+        return [r for _, r in known]
+
+    def candidate_of(self, r: Record) -> Candidate | None:
+        """The point of the space that a record is of; None where the space has it no more."""
+        at = self.space.find(r.trace)
+        indices = None if at is None else self.space.sketches[at].indices_of(r.knobs)
+        return None if at is None or indices is None else Candidate(at, indices)
+
+    # -- records ----------------------------------------------------------------------------------
+    def record(self, sketch: str, trace: Any, knobs: Mapping[str, int], trial: int, **found: Any) -> Record:
+        """The record of a candidate; `found` are the fields that say what came out, and the strategy where it is
+        another one."""
+        w = self.workload
+        about = {
+            "name": w.name,
+            "key": w.key,
+            "params": {k: plain(v) for k, v in w.params.items()},
+            "args": w.describe_args(),
+            "sizes": self.sizes,
+        }
+        made = {"strategy": self.options.strategy, "seed": self.options.seed, "trial": trial, "run": self.run_id}
+        return Record(
+            workload=about, target=str(self.target), device=self.device, versions=self.versions, sketch=sketch,
+            trace=trace, knobs=dict(knobs), **{**made, **found},
+        )  # fmt: skip
+
+    def note(self, text: str, level: str = "info") -> None:
+        """Tell the user, and keep it for the result."""
+        self.notes.append(text)
+        self.say(Note(text, level))
