@@ -11,10 +11,8 @@ from autosched.measure.answers import AnswerError, RunAnswer, read_run
 from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, KnownCode, MeasureContext, Task, last_words
 from autosched.measure.inspection import AFTER, FIRST
 from autosched.measure.pool import Event
-from autosched.measure.process import KILLED, REPLY, TIMEOUT
+from autosched.measure.process import REPLY, TIMEOUT
 from autosched.measure.protocol import Job, Measurement
-
-__all__ = ["Batch"]
 
 _MAX_DEVICE_ERRORS = 3  # in a row, before the device itself is suspected
 
@@ -47,16 +45,13 @@ class Batch:
                 pool.extend_deadlines()
             if self._fatal is not None:
                 raise self._fatal
-            if self._is_finished():
+            queue = self._queue
+            if not (queue.pending or queue.building or queue.built or self._running):
                 return
             self._dispatch()
             if not self._results:
                 for event in pool.wait(1.0):
                     self._handle(event)
-
-    def _is_finished(self) -> bool:
-        queue = self._queue
-        return not (queue.pending or queue.building or queue.built or self._running)
 
     # -- who works now ----------------------------------------------------------------------------
 
@@ -84,7 +79,8 @@ class Batch:
             task = queue.built[0]
             if (known := self._context.known.get(task.digest)) is not None and not task.is_control:
                 queue.built.popleft()
-                self._end(task, _same_code(task, known))
+                same = {"samples": known.samples, "verified": known.verified, "raced": known.raced}
+                self._end(task, task.ended("ok", f"same code as {known.name}", **same))
                 continue
             slot = self._context.pool.free("runner")
             if slot is None:
@@ -108,7 +104,8 @@ class Batch:
         if ended is None:
             self._queue.built.appendleft(task)
         elif task.is_control:
-            self._judge_device(ended)
+            self._device_errors = 0
+            self._fatal = None if ended.ok else _device_lost(ended)
         else:
             self._end(task, ended)
             self._watch_device(ended)
@@ -118,14 +115,14 @@ class Batch:
         outcome = event.outcome
         if outcome.kind != REPLY:
             status, error = self._context.failure(outcome)
-            if outcome.kind != TIMEOUT and _may_try_again(task, event):
+            if outcome.kind != TIMEOUT and task.may_try_again(event):
                 return None
             return task.ended(status, error, run_s=outcome.seconds)
         try:
             answer = self._context.inspect(read_run(outcome.reply), FIRST, AFTER)
         except AnswerError as error:
             self._context.pool.recycle(event.slot)
-            if _may_try_again(task, event):
+            if task.may_try_again(event):
                 return None
             return task.ended("crash", f"it sent an invalid answer: {error}", run_s=outcome.seconds)
         if answer.recycle:
@@ -160,22 +157,6 @@ class Batch:
             self._fatal = _device_lost(ended)
         else:
             self._queue.built.appendleft(replace(self._context.control, attempts=0))
-
-    def _judge_device(self, ended: Measurement) -> None:
-        self._device_errors = 0
-        if not ended.ok:
-            self._fatal = _device_lost(ended)
-
-
-def _same_code(task: Task, known: KnownCode) -> Measurement:
-    text = f"same code as {known.name}"
-    return task.ended("ok", text, samples=known.samples, verified=known.verified, raced=known.raced)
-
-
-def _may_try_again(task: Task, event: Event) -> bool:
-    """Once, if somebody else may be to blame: an earlier candidate in that process, or the system."""
-    task.attempts += 1
-    return task.attempts < MAX_ATTEMPTS and (event.outcome.kind == KILLED or not event.fresh)
 
 
 def _measured(task: Task, answer: RunAnswer, log: str) -> Measurement:

@@ -5,26 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from autosched.measure.answers import AnswerError, RunAnswer, read_build
 from autosched.measure.cpu_time import CpuSeconds
 from autosched.measure.environment import memory_limit, worker_command, worker_environment, worker_modules
-from autosched.measure.inspection import Inspection, Inspector
+from autosched.measure.inspection import Inspection
 from autosched.measure.jobs import PHASES
 from autosched.measure.pool import Event, WorkerPool
 from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome, WorkerProcess
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
-from autosched.measure.session import Session
+from autosched.measure.session import SessionFolder
 from autosched.target import Target
-from autosched.te.rounding import Rounding
-
-__all__ = ["MAX_ATTEMPTS", "Arrays", "BuildQueue", "KnownCode", "MeasureContext", "Task", "Workers", "last_words"]
 
 #: A job that ended a worker may have been the victim of an earlier one, or of the system: once.
 MAX_ATTEMPTS = 2
@@ -64,6 +59,11 @@ class Task:
     def ended(self, status: str, error: str = "", **more: Any) -> Measurement:
         return Measurement(self.job, status, error=error, build_s=self.build_s, digest=self.digest, **more)
 
+    def may_try_again(self, event: Event) -> bool:
+        """Once, if somebody else may be to blame: an earlier candidate in that process, or the system."""
+        self.attempts += 1
+        return self.attempts < MAX_ATTEMPTS and (event.outcome.kind == KILLED or not event.fresh)
+
 
 @dataclass(frozen=True)
 class KnownCode:
@@ -75,29 +75,19 @@ class KnownCode:
     raced: bool
 
 
-@dataclass(frozen=True)
-class Arrays:
-    """What candidates run on; see `Measurer`."""
-
-    inputs: Sequence[np.ndarray[Any, Any]]
-    expected: Sequence[np.ndarray[Any, Any] | None]
-    initial: Sequence[np.ndarray[Any, Any] | None]
-    roundings: Sequence[Rounding]
-
-
 @dataclass
 class Workers:
     """The folder and the processes of a measuring session. They can be there before it is known what to measure: the
     processes load the compiler meanwhile."""
 
-    session: Session
+    session: SessionFolder
     pool: WorkerPool
-    _configuration: dict[str, Any]
+    configuration: dict[str, Any]  #: what each of them is told first
 
     @staticmethod
     def make(target: Target, options: MeasureOptions, backend: str = "") -> Workers:
         """Starts no process. Raises OSError when the session's folder cannot be written."""
-        session = Session()
+        session = SessionFolder()
         limit = memory_limit(target, options.memory_limit_mb)
         configuration: dict[str, Any] = {}
 
@@ -112,10 +102,6 @@ class Workers:
         """Begin to start the runner and so many builders. Returns at once."""
         self.pool.spawn("builder", builders)
         self.pool.spawn("runner", 1)
-
-    def configure(self, **configuration: Any) -> None:
-        """What each of them is told first."""
-        self._configuration.update(configuration, op="configure")
 
     def close(self) -> None:
         """End the processes, remove the folder. Does nothing in a forked copy of the process."""
@@ -144,44 +130,8 @@ class MeasureContext:
     control: Task | None = None
     inspection: Inspection | None = None
 
-    @staticmethod
-    def open(
-        workload: dict[str, Any],
-        target: Target,
-        sketches: dict[str, list[Any]],
-        arrays: Arrays,
-        options: MeasureOptions,
-        backend: str,
-        inspector: Inspector | None = None,
-        workers: Workers | None = None,
-    ) -> MeasureContext:
-        """Write the files that workers read. Starts no process. `workers` are those there are already; they are
-        closed with this, and where it cannot be opened."""
-        workers = workers or Workers.make(target, options, backend)
-        session = workers.session
-        try:
-            workers.configure(
-                workload=session.save_json("workload.json", workload),
-                sketches=session.save_json("sketches.json", sketches),
-                target={"kind": target.kind, "options": target.options, "limits": target.limits},
-                inputs=session.save_arrays("input", arrays.inputs),
-                expected=session.save_arrays("expected", arrays.expected),
-                initial=session.save_arrays("initial", arrays.initial),
-                roundings=[asdict(r) for r in arrays.roundings],
-                imports=list(options.imports),
-                options={"verify": options.verify, "rtol": options.rtol, "atol": options.atol},
-            )
-        except BaseException:
-            workers.close()
-            raise
-        context = MeasureContext(target, options, workers)
-        if inspector is not None and options.verify:
-            like = [e if i is None else i for e, i in zip(arrays.expected, arrays.initial, strict=True)]
-            context.inspection = Inspection(inspector, [a for a in like if a is not None], session.path / "shown")
-        return context
-
     @property
-    def session(self) -> Session:
+    def session(self) -> SessionFolder:
         return self.workers.session
 
     @property
@@ -194,32 +144,23 @@ class MeasureContext:
             self.known[digest] = known
             (self.session.known / digest).touch()
 
-    def close(self) -> None:
-        """End the workers, remove the folder. Does nothing in a forked copy of the process."""
-        self.workers.close()
-
     # -- time limits and requests -----------------------------------------------------------------
-
-    @property
-    def _min_s(self) -> float:
-        return self.options.min_repeat_ms / 1000
 
     @property
     def sample_s(self) -> float:
         """How long a sample lasts; 0 for one piece of as many calls as the options say."""
-        return 0.0 if self.options.number else self._min_s
+        return 0.0 if self.options.number else self.options.min_repeat_ms / 1000
 
     def run_limit_s(self, patience: float = 1.0) -> float:
         """Longest for a candidate's first run, and again for all its timed calls together."""
         limit = self.options.timeout_s
         if self.best_s is None:
             return patience * limit
-        calls = self.options.number or max(1.0, self._min_s / self.best_s)
+        calls = self.options.number or max(1.0, self.sample_s / self.best_s)
         return min(limit, max(_LEAST_RUN_S, _SLACK * self.best_s * calls * self.options.repeat))
 
-    def run_limits(self, limit_s: float | None = None) -> list[tuple[str, float]]:
-        """Seconds for each phase of a run; `limit_s` replaces `run_limit_s()`."""
-        run = self.run_limit_s() if limit_s is None else limit_s
+    def run_limits(self, run: float) -> list[tuple[str, float]]:
+        """Seconds for each phase of a run, whose timed calls may take `run`."""
         # A device's driver may compile again at the first launch.
         first = run + (self.options.build_timeout_s if self.target.kind == "opencl" else 0.0)
         seconds = (CpuSeconds(self.options.build_timeout_s), first, _CHECK_S, run, _CHECK_S)
@@ -324,7 +265,8 @@ class BuildQueue:
         task.path.unlink(missing_ok=True)
         task.build_s += outcome.seconds
         status, error = self._context.failure(outcome)
-        if outcome.kind != TIMEOUT and self._try_again(task, event):
+        if outcome.kind != TIMEOUT and task.may_try_again(event):
+            self.pending.appendleft(task)
             return None
         return task.ended(status, error)
 
@@ -341,10 +283,3 @@ class BuildQueue:
         task.digest, task.attempts = answer.digest, 0
         self.built.append(task)
         return None
-
-    def _try_again(self, task: Task, event: Event) -> bool:
-        task.attempts += 1
-        if task.attempts >= MAX_ATTEMPTS or (event.fresh and event.outcome.kind != KILLED):
-            return False
-        self.pending.appendleft(task)
-        return True

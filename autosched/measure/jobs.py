@@ -19,14 +19,12 @@ from autosched.measure.guard import GuardedArray
 from autosched.measure.inspection import AFTER, FIRST, write_outputs
 from autosched.measure.protocol import Job
 from autosched.measure.strain import Strain
-from autosched.measure.timing import Samples, fastest, take_samples
+from autosched.measure.timing import fastest, take_samples
 from autosched.noise import typical
 from autosched.te.rounding import EXACT, Rounding
 
 if TYPE_CHECKING:
     from autosched.runtime.kernel import BoundCall, Kernel
-
-__all__ = ["PHASES", "Bench", "Runner", "build", "classify", "describe"]
 
 Array = np.ndarray[Any, Any]
 
@@ -53,14 +51,10 @@ def describe(error: BaseException) -> str:
         return _clip("; ".join(" ".join(x.split()) for x in (head, legal) if x), _LINE)
     text = " ".join(str(error).split())
     name = type(error).__name__
-    return _clip(f"{name}: {text}" if text else name, _LINE - 80) + _origin(error)
-
-
-def _origin(error: BaseException) -> str:
-    """` (file.py:12)` of the innermost frame in this package, which is where a bug would be."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[1]  # in whose innermost frame a bug would be
     own = [f for f in traceback.extract_tb(error.__traceback__) if package in Path(f.filename).parents]
-    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    return _clip(f"{name}: {text}" if text else name, _LINE - 80) + where
 
 
 def _clip(text: str, limit: int) -> str:
@@ -75,16 +69,14 @@ def classify(error: Exception, phase: str) -> dict[str, Any]:
     """
     if isinstance(error, MismatchError):
         return {"status": "correctness", "error": str(error), "recycle": True}
+    is_compiling = phase in ("build", "load")  # a device's driver compiles when it loads
+    text = _clip(str(error), _LOG) if is_compiling and isinstance(error, BuildError) else describe(error)
     if phase == "build":
-        status = "constraints" if isinstance(error, (ScheduleError, LowerError)) else "compile"
-        text = _clip(str(error), _LOG) if isinstance(error, BuildError) else describe(error)
-        return {"status": status, "error": text}
+        return {"status": "constraints" if isinstance(error, (ScheduleError, LowerError)) else "compile", "error": text}
     if isinstance(error, DeviceError):
-        return {"status": "runtime", "error": describe(error), "recycle": True, "device_error": True}
-    if phase == "load":
-        text = _clip(str(error), _LOG) if isinstance(error, BuildError) else describe(error)
-        return {"status": "compile", "error": text, "recycle": not isinstance(error, AutoschedError)}
-    return {"status": "runtime", "error": describe(error), "recycle": not isinstance(error, AutoschedError)}
+        return {"status": "runtime", "error": text, "recycle": True, "device_error": True}
+    status = "compile" if is_compiling else "runtime"
+    return {"status": status, "error": text, "recycle": not isinstance(error, AutoschedError)}
 
 
 # -- building -------------------------------------------------------------------------------------
@@ -183,6 +175,7 @@ class Bench:
         before = [None] * len(expected) if initial is None else initial
         left = [EXACT] * len(expected) if roundings is None else roundings
         self._outputs = [_Reference.of(e, i, rtol, atol, r) for e, i, r in zip(expected, before, left, strict=True)]
+        self._memories = [*self._inputs, *(o.memory for o in self._outputs)]
         self.nbytes = sum(a.nbytes for a in [*inputs, *(o.array for o in self._outputs)])
         self.restore()
 
@@ -200,7 +193,7 @@ class Bench:
         """Inputs as given, and the pattern around all arrays whole."""
         for memory, pristine in zip(self._inputs, self._pristine, strict=True):
             memory.array[...] = pristine
-        for memory in [*self._inputs, *(o.memory for o in self._outputs)]:
+        for memory in self._memories:
             memory.repair()
 
     def arguments(self, kernel: Kernel) -> tuple[list[Array], list[str], list[str]]:
@@ -235,38 +228,22 @@ class Bench:
 
         With `before`, a `snapshot`, outputs must also be the same bit for bit as then.
         """
-        problems = [*self._damage(*names), *self._wrong_outputs(names[1], full)]
-        if not problems and before is not None:
-            problems = self._unsteady(names[1], full, before)
-        if problems:
-            self.restore()
-            raise MismatchError("; ".join(problems))
-
-    def _damage(self, names_in: list[str], names_out: list[str]) -> list[str]:
-        problems = []
-        memories = [*self._inputs, *(o.memory for o in self._outputs)]
-        for name, memory in zip([*names_in, *names_out], memories, strict=True):
-            if not memory.intact():
-                problems.append(f"it wrote outside of {name}")
+        names_in, names_out = names
+        named = list(zip(names_out, self._outputs, strict=True))
+        memories = zip([*names_in, *names_out], self._memories, strict=True)
+        problems = [f"it wrote outside of {name}" for name, memory in memories if not memory.intact()]
         for name, memory, pristine in zip(names_in, self._inputs, self._pristine, strict=True):
             if changed := verify.differing_bytes(memory.array, pristine):
                 problems.append(f"it changed {changed:,} elements of its input {name}")
-        return problems
-
-    def _wrong_outputs(self, names: list[str], full: bool) -> list[str]:
-        problems = []
-        for name, o in zip(names, self._outputs, strict=True):
-            if text := o.wrong(full):
-                problems.append(f"{name}: {text}")
-        return problems
-
-    def _unsteady(self, names: list[str], full: bool, before: list[Array]) -> list[str]:
-        shown = [(n, o) for n, o in zip(names, self._outputs, strict=True) if o.is_approximate]
-        problems = []
-        for (name, output), earlier in zip(shown, before, strict=True):
-            if count := verify.differing_bytes(_picked(output, full), earlier):
-                problems.append(f"{name}: two runs differ in {count:,} elements: a race between iterations?")
-        return problems
+        problems += [f"{name}: {text}" for name, output in named if (text := output.wrong(full))]
+        if not problems and before is not None:
+            shown = [(name, output) for name, output in named if output.is_approximate]
+            for (name, output), earlier in zip(shown, before, strict=True):
+                if count := verify.differing_bytes(_picked(output, full), earlier):
+                    problems.append(f"{name}: two runs differ in {count:,} elements: a race between iterations?")
+        if problems:
+            self.restore()
+            raise MismatchError("; ".join(problems))
 
     def is_small(self) -> bool:
         """Whether every output is compared whole in any case."""
@@ -336,7 +313,14 @@ class Runner:
         bench.poison(1)
         loaded.call.upload()
         strain = Strain.now()
-        samples = self._samples(loaded.call, request)
+        samples = take_samples(
+            loaded.call.time,
+            number=int(request["number"]),
+            repeat=int(request["repeat"]),
+            min_s=float(request["min_s"]),
+            best_s=request["best_s"] if request["race"] else None,
+            budget_s=float(request["budget_s"]),
+        )
         answer = {"samples": samples.seconds, "raced": samples.raced, "strain": strain.share()}
         loaded.number = samples.number
         self._enter("recheck")
@@ -344,7 +328,10 @@ class Runner:
         verdict = self._recheck(loaded, full, before, samples.seconds, request["best_s"])
         self._show(request, AFTER)
         if key := request.get("key"):
-            self._keep(key, loaded)
+            self._loaded[key] = loaded
+            self._loaded.move_to_end(key)
+            while len(self._loaded) > self._capacity:
+                self._loaded.popitem(last=False)
         return {"status": "ok", "error": "", "verified": verdict, "number": samples.number, **answer}
 
     def time(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -394,16 +381,6 @@ class Runner:
         if phase != PHASES[0]:  # the parent starts the clock of the first one
             self._announce(phase)
 
-    def _samples(self, call: BoundCall, request: dict[str, Any]) -> Samples:
-        return take_samples(
-            call.time,
-            number=int(request["number"]),
-            repeat=int(request["repeat"]),
-            min_s=float(request["min_s"]),
-            best_s=request["best_s"] if request["race"] else None,
-            budget_s=float(request["budget_s"]),
-        )
-
     def _recheck(
         self, loaded: _Loaded, full: bool, before: list[Array] | None, samples: list[float], best_s: float | None
     ) -> str:
@@ -417,9 +394,3 @@ class Runner:
             self._bench.check(loaded.names, full=True)
             return "full"
         return "sampled"
-
-    def _keep(self, key: str, loaded: _Loaded) -> None:
-        self._loaded[key] = loaded
-        self._loaded.move_to_end(key)
-        while len(self._loaded) > self._capacity:
-            self._loaded.popitem(last=False)

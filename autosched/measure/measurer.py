@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
@@ -11,14 +13,12 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.measure.batch import Batch
-from autosched.measure.context import Arrays, KnownCode, MeasureContext, Workers
-from autosched.measure.inspection import Inspector
+from autosched.measure.context import KnownCode, MeasureContext, Workers
+from autosched.measure.inspection import Inspection, Inspector
 from autosched.measure.playoff import Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.target import Target
 from autosched.te.rounding import EXACT, Rounding
-
-__all__ = ["Measurer"]
 
 
 class Measurer:
@@ -33,7 +33,8 @@ class Measurer:
     options:       see `MeasureOptions`
     roundings:     what the op graph leaves open in each output (`te.rounding`); by default nothing
     backend:       `module:attribute` of a stand-in for the compiler, for tests
-    workers:       processes that were begun to be started before all this was known (`context.Workers`)
+    workers:       processes that were begun to be started before all this was known (`context.Workers`); they are
+                   closed with this, and where it cannot be made
     inspector:     a function that is given all outputs of verified calls, in this process, and returns what is
                    wrong with them, empty when nothing is; each output has an `expected` or an `initial`
 
@@ -63,15 +64,33 @@ class Measurer:
         roundings: Sequence[Rounding] | None = None,
         workers: Workers | None = None,
     ) -> None:
-        self.options = options or MeasureOptions()
-        arrays = Arrays(
-            inputs, expected, [None] * len(expected) if initial is None else initial,
-            [EXACT] * len(expected) if roundings is None else roundings,
-        )  # fmt: skip
-        self._context = MeasureContext.open(
-            workload_json, target, sketches, arrays, self.options, backend, inspector, workers
-        )
-        self._finalizer = weakref.finalize(self, self._context.close)
+        self.options = o = options or MeasureOptions()
+        before = [None] * len(expected) if initial is None else initial
+        roundings = [EXACT] * len(expected) if roundings is None else roundings
+        workers = workers or Workers.make(target, o, backend)
+        folder = workers.session
+        try:
+            workers.configuration.update(
+                op="configure",
+                workload=folder.save_json("workload.json", workload_json),
+                sketches=folder.save_json("sketches.json", sketches),
+                target={"kind": target.kind, "options": target.options, "limits": target.limits},
+                inputs=folder.save_arrays("input", inputs),
+                expected=folder.save_arrays("expected", expected),
+                initial=folder.save_arrays("initial", before),
+                roundings=[asdict(r) for r in roundings],
+                imports=list(o.imports),
+                options={"verify": o.verify, "rtol": o.rtol, "atol": o.atol},
+            )
+        except BaseException:
+            workers.close()
+            raise
+        self._context = MeasureContext(target, o, workers)
+        if inspector is not None and o.verify:
+            like = [e if i is None else i for e, i in zip(expected, before, strict=True)]
+            shown = folder.path / "shown"
+            self._context.inspection = Inspection(inspector, [a for a in like if a is not None], shown)
+        self._finalizer = weakref.finalize(self, workers.close)
         self._is_busy = False
         #: Why candidates left the last play-off, by job id.
         self.playoff_errors: dict[int, str] = {}
@@ -123,11 +142,8 @@ class Measurer:
         Raises MeasureError when the worker processes do not start, DeviceError when the device is
         lost, UsageError when this measurer is closed or busy.
         """
-        self._begin("measure")
-        try:
+        with self._at_work("measure"):
             yield from Batch(self._context, jobs, quiet)
-        finally:
-            self._end()
 
     def playoff(self, jobs: Sequence[Job], rounds: int = 15) -> list[tuple[Job, list[float]]]:
         """`rounds` samples (seconds per call) of each job, interleaved: one of each per round.
@@ -139,15 +155,15 @@ class Measurer:
         """
         if rounds < 1:
             raise UsageError("there must be at least one round", asked=f"playoff(rounds={rounds})")
-        self._begin("playoff")
-        playoff = Playoff(self._context, jobs, rounds)
-        try:
-            return playoff.run()
-        finally:
-            self.playoff_errors, self.playoff_strains = playoff.errors, playoff.strains
-            self._end()
+        with self._at_work("playoff"):
+            playoff = Playoff(self._context, jobs, rounds)
+            try:
+                return playoff.run()
+            finally:
+                self.playoff_errors, self.playoff_strains = playoff.errors, playoff.strains
 
-    def _begin(self, name: str) -> None:
+    @contextmanager
+    def _at_work(self, name: str) -> Iterator[None]:
         if not self._finalizer.alive:
             raise UsageError("this measurer is closed", asked=name)
         if self._is_busy:
@@ -155,7 +171,8 @@ class Measurer:
                 "this measurer is busy", asked=name, legal="finish or close the iteration over the last batch first"
             )
         self._is_busy = True
-
-    def _end(self) -> None:
-        self._is_busy = False
-        self._context.pool.stop_busy()
+        try:
+            yield
+        finally:
+            self._is_busy = False
+            self._context.pool.stop_busy()

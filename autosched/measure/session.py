@@ -20,13 +20,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Session"]
-
 _PREFIX = "autosched-measure-"
 _MIN_AGE_S = 60.0  # a younger folder may be one that is just being made
 
 
-class Session:
+class SessionFolder:
     """A private folder, made at once and gone after `close`."""
 
     def __init__(self, parent: Path | None = None) -> None:

@@ -176,10 +176,10 @@ def test_limits_follow_the_best(make_measurer: Make) -> None:
     measurer.best_s = 1e-3
     assert dict(measurer._context.run_limits(60.0))["first"] == 60.0  # a play-off's
     measurer.best_s = 100.0
-    limits = dict(measurer._context.run_limits())
+    limits = dict(measurer._context.run_limits(measurer._context.run_limit_s()))
     assert limits["first"] == limits["time"] == 60.0 and limits["load"] == 0.4
     device = make_measurer("opencl", timeout_s=60.0)
-    assert dict(device._context.run_limits())["first"] == 60.4  # its first launch compiles
+    assert dict(device._context.run_limits(60.0))["first"] == 60.4  # its first launch compiles
 
 
 def test_leaving_early_ends_the_jobs_at_work(make_measurer: Make) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autosched.measure.environment import available_memory, memory_limit, worker_command, worker_environment
-from autosched.measure.session import Session, remove_stale
+from autosched.measure.session import SessionFolder, remove_stale
 from autosched.target import Target
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +22,7 @@ def make_old(path: Path) -> None:
 
 
 def test_folder_lives_as_long_as_the_session(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+    session = SessionFolder(tmp_path)
     assert [p.parent for p in tmp_path.glob("*/lock")] == [session.path]
     assert session.path.stat().st_mode & 0o077 == 0
     assert session.new_artifact() != session.new_artifact()
@@ -32,7 +32,7 @@ def test_folder_lives_as_long_as_the_session(tmp_path: Path) -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+    session = SessionFolder(tmp_path)
     arrays = [np.arange(6).reshape(2, 3).T, np.zeros((0, 2)), np.array(3.0)]
     for path, array in zip(session.save_arrays("input", arrays), arrays, strict=True):
         loaded = np.load(path, allow_pickle=False)
@@ -44,21 +44,21 @@ def test_files(tmp_path: Path) -> None:
 
 def test_what_a_killed_session_left_is_removed(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from autosched.measure.session import Session;"
-        "s = Session(Path(sys.argv[1])); (s.path / 'tmp' / 'big').write_text('x'); os.kill(os.getpid(), 9)"
+        "import os, sys; from pathlib import Path; from autosched.measure.session import SessionFolder;"
+        "s = SessionFolder(Path(sys.argv[1])); (s.path / 'tmp' / 'big').write_text('x'); os.kill(os.getpid(), 9)"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], env=env, check=False)
     (left,) = tmp_path.iterdir()
     assert remove_stale(tmp_path) == []  # too young to be sure
     make_old(left)
-    session = Session(tmp_path)
+    session = SessionFolder(tmp_path)
     assert list(tmp_path.iterdir()) == [session.path]
     session.close()
 
 
 def test_living_sessions_and_other_files_are_left_alone(tmp_path: Path) -> None:
-    alive = Session(tmp_path)
+    alive = SessionFolder(tmp_path)
     other, link, empty = (tmp_path / name for name in ("other", "autosched-measure-link", "autosched-measure-x"))
     other.mkdir()
     link.symlink_to(other)
