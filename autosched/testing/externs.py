@@ -98,7 +98,7 @@ def _counted(ib: IRBuilder, ins: Any, outs: Any, at: list[Expr], width: Expr, ki
 
 
 def _counted_reference(x: np.ndarray) -> np.ndarray:
-    place = np.clip(x.astype("int32"), 0, 4)
+    place = np.clip(np.nan_to_num(x), 0, 4).astype("int32")  # as conversions saturate; NaN is 0
     return np.stack([(place == b).sum(-1) for b in range(5)], -1)
 
 
