@@ -480,3 +480,21 @@ def test_a_rolling_buffer_inside_a_scatter() -> None:
     inputs = [np.random.default_rng(0).integers(0, 9, (5, 8)).astype("uint8")]
     for backend in BACKENDS:
         check_against_reference([a, c], s, "llvm", inputs, backend)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_conditions_of_items_and_of_groups_are_kept_apart(n: int) -> None:
+    """The first work-item stores the sum, and the next copy of `t1` is filled if there is one. PoCL 3.0 lost the store
+    where no barrier stood between them."""
+    size = te.var("n")
+    a, b = te.placeholder((size, 4), "int8", "A"), te.placeholder((6, 4), "uint8", "B")
+    t1 = te.compute((size, 4), lambda i, k: a[i, 3 - k], name="t1")
+    k = te.reduce_axis((0, 4), "k")
+    t2 = te.compute(
+        (size, 6), lambda i, j: te.sum(t1[i, k].astype("int32") * b[j, k].astype("int32"), axis=k), name="t2"
+    )
+    s = create_schedule(t2)
+    s[t1].compute_at(s[t2], t2.op.axis[1])
+    s[t1].double_buffer()
+    s[t2].bind(k, te.thread_axis("threadIdx.y"))
+    check(s, [a, b, t2], target="opencl", n=n)

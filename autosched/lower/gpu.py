@@ -42,7 +42,7 @@ from autosched.ir.stmt import (
     substitute_stmt,
     walk,
 )
-from autosched.lower.barriers import check_uniform, insert_barriers, lift_barriers
+from autosched.lower.barriers import check_uniform, insert_barriers, lift_barriers, part_conditions
 from autosched.lower.storage import retarget
 
 __all__ = ["bind_threads", "demote_private"]
@@ -115,7 +115,7 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
     inside = map_stmt(stored, on_stmt=unbind)
     inside = insert_barriers(inside, by_one)
     check_uniform(inside, frozenset(items.values()))
-    inside = lift_barriers(inside)
+    inside = part_conditions(lift_barriers(inside), frozenset(items.values()))
     one = const(1)
     dims = [extents.get(tag, one) for tag in THREAD_TAGS]
     return Launch(name, (dims[0], dims[1], dims[2]), (dims[3], dims[4], dims[5]), inside)
