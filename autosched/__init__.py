@@ -94,12 +94,12 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("Schedule", "create_schedule", "lower"):
+        import_module("autosched.tir")  # for `lower(..).script()`; and lowering's linter, which `Schedule.check` asks
     if name == "nd":
         return import_module("autosched.runtime.ndarray")
     if name in ("lower", "records", "te", "tir", "topi", "tvm"):
         return import_module(f"autosched.{name}")
-    if name in ("Schedule", "create_schedule"):
-        import_module("autosched.lower")  # whose linter `Schedule.check` asks
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'autosched' has no attribute {name!r}")

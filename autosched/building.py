@@ -36,7 +36,6 @@ from autosched.records import (
 )
 from autosched.runtime.device import describe_device, resolve_target, with_machine
 from autosched.schedule import primitive
-from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.trace import Trace
 from autosched.space.default import default_schedule
@@ -44,6 +43,7 @@ from autosched.space.space import DEFAULT, template_space
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.tensor import Tensor
+from autosched.tir.prim_func import PrimFunc
 
 if TYPE_CHECKING:
     from autosched.runtime.module import Module

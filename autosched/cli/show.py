@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import autosched
@@ -100,12 +101,23 @@ def _text(chosen: Plan, what: str, after: str | None) -> str:
 
 def _passes(chosen: Plan) -> str:
     """How long each pass takes that makes statements for code generation out of the loops."""
-    from autosched.lower.passes import PassContext, PassTimingInstrument
+    from autosched.lower.pipeline import PASS_RUNNER, Pass, Program
 
-    timing = PassTimingInstrument()
-    with PassContext(instruments=[timing]):
+    times: list[tuple[str, float]] = []
+
+    def timed(p: Program, name: str, run: Pass) -> Program:
+        begin = time.perf_counter()
+        after = run(p)
+        times.append((name, time.perf_counter() - begin))
+        return after
+
+    token = PASS_RUNNER.set(timed)
+    try:
         chosen.lowered()
-    return timing.render()
+    finally:
+        PASS_RUNNER.reset(token)
+    whole = sum(seconds for _, seconds in times)
+    return "".join(f"{name}: {seconds * 1e6:.0f}us ({seconds / whole:.1%})\n" for name, seconds in times)
 
 
 def _assembly(chosen: Plan, what: str) -> tuple[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.explaining.bench import Bench, Result, Variant
 from autosched.explaining.subject import Explainable, Subject, subject_of
-from autosched.lower.facts import inferred_ranges
+from autosched.lower.bounds import inferred_ranges
 from autosched.measure.protocol import MeasureOptions
 from autosched.report.standing import Standing, standing
 from autosched.report.text import knobs as knobs_text

@@ -311,29 +311,6 @@ class Function:
     def with_body(self, body: Stmt) -> Function:
         return replace(self, body=body)
 
-    def with_attr(self, key: str | dict[str, Any], value: Any = None) -> Function:
-        """The same function with one more attribute, or with those of a dictionary."""
-        return replace(self, attrs={**self.attrs, **(key if isinstance(key, dict) else {key: value})})
-
-    def without_attr(self, key: str) -> Function:
-        """The same function without an attribute."""
-        return replace(self, attrs={k: v for k, v in self.attrs.items() if k != key})
-
-    @property
-    def buffer_map(self) -> dict[Buffer, Buffer]:
-        """Parameter -> its memory, as TVM asks: parameters are buffers."""
-        return {b: b for b in self.params}
-
-    def show(self, *style: Any, **options: Any) -> None:
-        """Print the script; TVM's options of printing change nothing."""
-        print(self.script())
-
-    def script(self, **options: Any) -> str:
-        """TVMScript-like text: see `ir.script`."""
-        from autosched.ir.script import script
-
-        return script(self)
-
 
 def seq(*stmts: Stmt | None) -> Stmt:
     """The statements one after the other, flattened; None is left out."""

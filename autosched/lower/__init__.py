@@ -12,11 +12,10 @@ from types import ModuleType
 from typing import Any
 
 from autosched.lower import lint
-from autosched.lower.block_script import print_blocks
 from autosched.lower.pipeline import PASSES, Lowered, Structure, lower, lower_structure
 from autosched.schedule import lints
 
-__all__ = ["PASSES", "Lowered", "Structure", "lower", "lower_structure", "print_blocks"]
+__all__ = ["PASSES", "Lowered", "Structure", "lower", "lower_structure"]
 
 
 class _CallablePackage(ModuleType):

@@ -24,10 +24,12 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.poly import Poly
+from autosched.ir.range import Range
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
 from autosched.ir.visit import post_order, substitute
 from autosched.lower import room
+from autosched.lower.inline import inline_stages
 from autosched.lower.sliding import Slide, find_slide, loop_free
 from autosched.schedule.relations import fuse_values, loop_extents, ragged, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule
@@ -36,7 +38,7 @@ from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
 
-__all__ = ["Interval", "Realization", "conditions", "infer_bounds", "interval"]
+__all__ = ["Interval", "Realization", "conditions", "infer_bounds", "inferred_ranges", "interval"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -549,3 +551,31 @@ def _inside(user: Stage, producer: Stage, outer: Loop | None) -> frozenset[Expr]
         stage, loops = stage.surroundings()
     relaxed.update(x.var for x in loops if x not in around)
     return frozenset(relaxed)
+
+
+def inferred_ranges(s: Schedule) -> dict[IterVar | Loop, Range]:
+    """Axis or loop -> the values it runs over, where its stage is computed.
+
+    The axes of a stage that is computed at a loop of its consumer begin at what that iteration reads
+    first. Raises ScheduleError or LowerError.
+
+    >>> from autosched import create_schedule, te
+    >>> A = te.placeholder((64,), name="A")
+    >>> B = te.compute((64,), lambda i: A[i] + 1, name="B")
+    >>> C = te.compute((64,), lambda i: B[i] * 2, name="C")
+    >>> s = create_schedule(C)
+    >>> outer, _ = s[C].split("i", factor=8)
+    >>> s[B].compute_at(s[C], outer)
+    >>> inferred_ranges(s)[B.op.axis[0]]
+    range(min=i.outer*8, extent=8)
+    """
+    s.verify()
+    an = Analyzer()
+    found: dict[IterVar | Loop, Range] = {}
+    for stage, real in infer_bounds(s, inline_stages(s), an).items():
+        for loop, extent in real.extents.items():
+            found[loop] = Range.from_min_extent(const(0), an.simplify(extent))
+        for axis, start, extent in zip(stage.axis, real.start, real.extent, strict=False):
+            found[axis] = Range.from_min_extent(an.simplify(start), an.simplify(extent))
+        found.update((axis, axis.dom) for axis in stage.reduce_axis)
+    return found

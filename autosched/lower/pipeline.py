@@ -9,14 +9,14 @@ a function `(Program) -> Program`, and `show --after PASS` prints what it left.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from autosched.errors import LowerError, ScheduleError, UsageError, expect, is_list_of
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
 from autosched.ir.memory import Memory
-from autosched.ir.module import IRModule
 from autosched.ir.names import checked_name
 from autosched.ir.printer import format_function
 from autosched.ir.simplify import Analyzer
@@ -29,19 +29,17 @@ from autosched.lower.hints import apply_hints
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
 from autosched.lower.partition import partition_loops
-from autosched.lower.passes import run_pass
 from autosched.lower.patterns import split_patterns
 from autosched.lower.reads import check_reads
 from autosched.lower.scalars import explicit_sizes, read_scalars, scalar_buffers
 from autosched.lower.scoped import replace_exprs, simplify_stmt
 from autosched.lower.vectorize import unroll_loops, vectorize_loops
-from autosched.schedule.prim_func import PrimFunc, as_prim_func
 from autosched.schedule.schedule import Constraint, Knob, Schedule
 from autosched.schedule.stage import Split, Stage
 from autosched.target import Target, TargetLike
 from autosched.te.tensor import PlaceholderOp, Tensor
 
-__all__ = ["CONCRETE", "PASSES", "Lowered", "Program", "Structure", "lower", "lower_structure"]
+__all__ = ["CONCRETE", "PASSES", "PASS_RUNNER", "Lowered", "Program", "Structure", "lower", "lower_structure"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,11 @@ class Program:
 
 
 Pass = Callable[[Program], Program]
+
+#: What runs the passes of this thread or task, in place of their being called one after the other: it is given the
+#: program, the name of a pass and the pass, and returns the program after it. It may look on, leave the pass out or add
+#: steps of its own. Set and reset by whoever wants to know, around what is lowered.
+PASS_RUNNER: ContextVar[Callable[[Program, str, Pass], Program] | None] = ContextVar("pass_runner", default=None)
 
 
 def bind_knobs(p: Program) -> Program:
@@ -218,10 +221,11 @@ class Structure:
         if name == "structure":
             return self.function
         p = Program(self.function, self.target, dict(knobs or {}))
+        runner = PASS_RUNNER.get()
         try:
             self._check_values(p.knobs)
             for pass_name, run in CONCRETE:
-                p = run_pass(p, pass_name, run)
+                p = run(p) if runner is None else runner(p, pass_name, run)
                 if pass_name == name:
                     break
         except RecursionError:
@@ -425,24 +429,21 @@ class Lowered:
     def function(self) -> Function:
         return self.structure.function
 
-    @property
-    def mod(self) -> IRModule:
-        """The function in a module, which prints as TVM's does."""
-        attrs = {"from_legacy_te_schedule": True, "tir.noalias": True, **self.function.attrs}
-        return IRModule({self.function.name: replace(self.function, attrs=attrs)})
-
-    def script(self) -> str:
-        """TVMScript-like text of the module: see `ir.script`."""
-        return self.mod.script()
-
     def __str__(self) -> str:
         return str(self.structure)
 
     __repr__ = __str__
 
 
+class Scheduled(Protocol):
+    """What has a schedule and its arguments, such as a `tir.PrimFunc`; or a module of functions that do."""
+
+    def scheduled(self, asked: str, name: str | None = None) -> Any:
+        """The function, with its `schedule`, `args` and `name`: of several, the one of that name."""
+
+
 def lower(
-    s: Schedule | PrimFunc | IRModule,
+    s: Schedule | Scheduled,
     args: Sequence[Tensor] | None = None,
     name: str | None = None,
     target: TargetLike = None,
@@ -457,5 +458,7 @@ def lower(
         if args is None:
             raise UsageError("a schedule needs its arguments", asked="lower(s)", legal="lower(s, [A, B])")
         return Lowered(lower_structure(s, args, target, name or "main", binds))
-    f = as_prim_func(s, "lower", name)
+    if not hasattr(s, "scheduled"):
+        raise UsageError(f"{type(s).__name__} is no PrimFunc", asked="lower", legal="create_prim_func([A, B])")
+    f = s.scheduled("lower", name)
     return Lowered(lower_structure(f.schedule, f.args, target, name or f.name, binds))

@@ -9,16 +9,35 @@
     sch.vectorize(i1)
     print(sch.mod.script())
 
-`autosched.build(sch.mod)` compiles it.
+`autosched.build(sch.mod)` compiles it. What `autosched.lower` returns has a `script()` and a `mod`, too.
 """
 
 from __future__ import annotations
 
-import autosched.lower.block_script  # noqa: F401 - so that a PrimFunc can be printed
-from autosched.ir.module import GlobalVar, IRModule
-from autosched.schedule.blocks import Block
-from autosched.schedule.blocks import BlockSchedule as Schedule
-from autosched.schedule.prim_func import PrimFunc, create_prim_func
-from autosched.tir.extern import extern_primfunc
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import autosched.tir.block_script  # noqa: F401 - it prints a PrimFunc
+from autosched.tir.module import GlobalVar, IRModule
+from autosched.tir.prim_func import PrimFunc, create_prim_func
+
+if TYPE_CHECKING:
+    from autosched.tir.blocks import Block
+    from autosched.tir.blocks import BlockSchedule as Schedule
+    from autosched.tir.extern import extern_primfunc
 
 __all__ = ["Block", "GlobalVar", "IRModule", "PrimFunc", "Schedule", "create_prim_func", "extern_primfunc"]
+
+#: name -> module and its name there; loaded on first use, because whoever lowers imports this package
+_HOME = {
+    "Block": ("blocks", "Block"),
+    "Schedule": ("blocks", "BlockSchedule"),
+    "extern_primfunc": ("extern", "extern_primfunc"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'autosched.tir' has no attribute {name!r}")
+    module, there = _HOME[name]
+    return getattr(import_module(f"autosched.tir.{module}"), there)

@@ -14,11 +14,12 @@ from autosched.ir.visit import substitute
 from autosched.lower.pipeline import Lowered, lower_structure
 from autosched.lower.scoped import replace_exprs
 from autosched.lower.storage import retarget
-from autosched.schedule.prim_func import PrimFunc
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.reference import reference
 from autosched.te.tensor import Tensor
+from autosched.tir.module import module_of
+from autosched.tir.prim_func import PrimFunc
 
 __all__ = ["extern_primfunc"]
 
@@ -48,7 +49,7 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc | Functi
     f = primfunc
     if isinstance(f, PrimFunc):
         target = Target.current(allow_none=True) or Target("llvm")
-        f = Lowered(lower_structure(f.schedule, f.args, target, name)).mod[name]
+        f = module_of(Lowered(lower_structure(f.schedule, f.args, target, name)))[name]
     inputs = [b for i, b in enumerate(f.params) if i not in f.outputs]
     mapping = _sizes(inputs, list(input_tensors), asked)
     owner = {b: _with_sizes(b, mapping) for b in (*f.params, *_allocated(f))}

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.building import build as build_schedule
 from autosched.errors import UsageError
-from autosched.ir.module import IRModule
 from autosched.ir.stmt import THREAD_TAGS, Buffer, Function
-from autosched.lower.passes import PassContext
 from autosched.lower.pipeline import Lowered, Structure, lower_structure
 from autosched.runtime.device import resolve_target
-from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
+from autosched.tir.module import IRModule, module_of
+from autosched.tir.prim_func import PrimFunc
+from autosched.tvm.passes import PassContext
 
 if TYPE_CHECKING:
     from autosched.runtime.module import Module
@@ -48,8 +48,8 @@ def lower(
     s, tensors = _schedule_of(inp, args, binds)
     structure = lower_structure(s, tensors, _target_for(s), name, binds)
     if simple_mode and not PassContext.current().option("tir.add_lower_pass"):
-        return Lowered(structure).mod
-    return IRModule({name: _finish(Lowered(structure).mod[name], structure.target)})
+        return module_of(Lowered(structure))
+    return IRModule({name: _finish(module_of(Lowered(structure))[name], structure.target)})
 
 
 def build(
@@ -99,7 +99,7 @@ def _loops(f: Function | PrimFunc, name: str) -> Function:
     """A function of blocks as loops; others as they are."""
     if isinstance(f, Function):
         return f
-    return Lowered(lower_structure(f.schedule, f.args, _target_for(f.schedule), name)).mod[name]
+    return module_of(Lowered(lower_structure(f.schedule, f.args, _target_for(f.schedule), name)))[name]
 
 
 def _current_target() -> Target | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autosched.lower.passes import Pass, PassContext, PassInfo, Sequential, module_pass
 from autosched.tvm._missing import missing
+from autosched.tvm.passes import Pass, PassContext, PassInfo, Sequential, module_pass
 
 __all__ = ["Pass", "PassContext", "PassInfo", "PrintIR", "Sequential", "module_pass"]
 

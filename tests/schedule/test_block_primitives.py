@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from roundtrip import assert_roundtrip
 
+import autosched.tir  # noqa: F401 - what is lowered has a script
 from autosched import te
 from autosched.errors import LowerError, ScheduleError
 from autosched.lower import lower, lower_structure

@@ -11,7 +11,7 @@ import pytest
 
 from autosched import te
 from autosched.errors import BuildError, LowerError, ScheduleError
-from autosched.lower.facts import inferred_ranges
+from autosched.lower.bounds import inferred_ranges
 from autosched.schedule import Schedule, Trace, create_schedule
 from autosched.schedule.schedule import replay
 from autosched.schedule.undo import Undone, knobs_of, undo_knob, undoable, ways_to_undo

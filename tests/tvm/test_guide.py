@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autosched.lower.passes import OPTIONS
+from autosched.tvm.passes import OPTIONS
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "tvm.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)

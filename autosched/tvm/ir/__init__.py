@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from autosched.ir import structural
 from autosched.ir.arith import Range
 from autosched.ir.expr import Expr as PrimExpr
 from autosched.ir.intrinsics import get_op_attr, register_intrin_lowering, register_op_attr
-from autosched.ir.module import GlobalVar, IRModule
-from autosched.schedule.prim_func import PrimFunc
-from autosched.schedule.saving import load_json, save_json
+from autosched.tir.module import GlobalVar, IRModule
+from autosched.tir.prim_func import PrimFunc
 from autosched.tvm import transform
 from autosched.tvm._missing import missing
 from autosched.tvm.driver import lower
-from autosched.tvm.ir import instrument, module
+from autosched.tvm.ir import instrument, module, structural
+from autosched.tvm.ir.saving import load_json, save_json
 
 __all__ = [
     "GlobalVar",
@@ -62,7 +61,7 @@ def _loops_of(node: Any) -> Any:
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """See `autosched.ir.structural.structural_equal`."""
+    """See `autosched.tvm.ir.structural.structural_equal`."""
     return structural.structural_equal(_loops_of(lhs), _loops_of(rhs), map_free_vars)
 
 

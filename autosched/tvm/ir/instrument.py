@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from autosched.lower.passes import (
+from autosched.tvm._missing import missing
+from autosched.tvm.passes import (
     Instrument as PassInstrument,
 )
-from autosched.lower.passes import (
+from autosched.tvm.passes import (
     PassTimingInstrument,
     PrintAfterAll,
     PrintBeforeAll,
     pass_instrument,
 )
-from autosched.tvm._missing import missing
 
 __all__ = ["PassInstrument", "PassTimingInstrument", "PrintAfterAll", "PrintBeforeAll", "pass_instrument"]
 

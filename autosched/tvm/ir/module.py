@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.ir.module import IRModule
+from autosched.tir.module import IRModule
 from autosched.tvm._missing import missing
 
 __all__ = ["IRModule"]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from autosched.ir.expr import Expr, const
 from autosched.ir.stmt import Buffer, Stmt
-from autosched.lower.facts import attach_paths as CreateAttachPath
-from autosched.lower.facts import inferred_ranges as InferBound
-from autosched.lower.facts import post_dfs_order as PostDFSOrder
-from autosched.lower.facts import read_graph as CreateReadGraph
-from autosched.lower.facts import scan_body as ScanGetBody
-from autosched.lower.facts import scan_fixed_axes as ScanFixPointAnalysis
+from autosched.lower.bounds import inferred_ranges as InferBound
 from autosched.schedule.auto_inline import auto_inline_broadcast as AutoInlineBroadcast
 from autosched.schedule.auto_inline import auto_inline_elem_wise as AutoInlineElemWise
 from autosched.schedule.auto_inline import auto_inline_injective as AutoInlineInjective
 from autosched.schedule.facts import AttachType
 from autosched.schedule.schedule import Schedule, create_schedule
-from autosched.schedule.stage import Fuse, Split, Stage
+from autosched.schedule.stage import Fuse, Loop, Split, Stage
+from autosched.te.scan import ScanOp
+from autosched.te.tensor import Graph, Operation, Tensor
+from autosched.te.tensor import IterVar as Axis
 from autosched.tvm._missing import missing
 from autosched.tvm.driver import lower
 from autosched.tvm.tir.nodes import IterVar
@@ -47,6 +47,43 @@ def ScheduleOps(s: Schedule, bounds: Any = None, debug_keep_trivial_loop: bool =
     """The loops of a schedule over the tensors it needs and computes; bounds are inferred anew."""
     body: Stmt = lower(s, s.arguments, simple_mode=True)["main"].body
     return body
+
+
+def CreateReadGraph(ops: Iterable[Operation]) -> dict[Operation, tuple[Tensor, ...]]:
+    """Operation -> the tensors it reads, for these and all that they need."""
+    return {op: tuple(op.input_tensors) for op in Graph.of([op.output_tensor for op in ops]).ops}
+
+
+def PostDFSOrder(
+    ops: Iterable[Operation], graph: Mapping[Operation, Sequence[Tensor]] | None = None
+) -> list[Operation]:
+    """The operations that these need, and they themselves, producers first; of a `CreateReadGraph`, its own."""
+    found = Graph.of([op.output_tensor for op in ops]).ops
+    return [op for op in found if graph is None or op in graph]
+
+
+def CreateAttachPath(s: Schedule) -> dict[Operation, tuple[Axis | Loop, ...]]:
+    """Operation -> the loops of other stages that it is computed inside, innermost first."""
+    found = {}
+    for stage in s.stages:
+        path: list[Axis | Loop] = []
+        host, loops = stage.surroundings()
+        while host is not None:
+            path += [loop.root or loop for loop in reversed(loops)]
+            host, loops = host.surroundings()
+        found[stage.op] = tuple(path)
+    return found
+
+
+def ScanGetBody(op: ScanOp) -> list[Operation]:
+    """The operations that one step of a recurrence computes: they depend on its states, or are its updates."""
+    return list(op.steps)
+
+
+def ScanFixPointAnalysis(op: ScanOp) -> dict[Axis, Expr]:
+    """Spatial axis -> 1 if each place along it is a recurrence of its own, which TVM calls a fixed point."""
+    own = op.independent
+    return {a: const(int(d < len(own) and own[d])) for axes in op.spatial_axes for d, a in enumerate(axes)}
 
 
 _INSTEAD = {

@@ -19,11 +19,11 @@ from autosched.ir import expr as ir
 from autosched.ir import stmt
 from autosched.ir.calls import call_intrin
 from autosched.ir.expr import Expr
-from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.stage import Loop
 from autosched.te import tensor as te
 from autosched.te.functions import ThreadAxis
 from autosched.te.tensor import IterType, Tensor
+from autosched.tir.prim_func import PrimFunc
 
 __all__ = ["EXPRESSIONS", "NODES", "STATEMENTS", "ForKind", "IterVar", "NodeType", "matcher"]
 
@@ -130,7 +130,7 @@ def _producer_load(producer: Tensor, indices: Sequence[Any]) -> Expr:
 
 
 def _let(var: Expr, value: Any, body: Any) -> Any:
-    from autosched.ir.functor import substitute
+    from autosched.tvm.tir.functor import substitute
 
     return substitute(ir.as_expr(body), {var: value})
 

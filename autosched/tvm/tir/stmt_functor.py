@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autosched.ir import functor
-from autosched.ir.functor import post_order_visit, substitute
 from autosched.tvm._missing import missing
+from autosched.tvm.tir import functor
+from autosched.tvm.tir.functor import post_order_visit, substitute
 from autosched.tvm.tir.nodes import matcher
 
 __all__ = ["ir_transform", "post_order_visit", "substitute"]
@@ -19,7 +19,7 @@ def ir_transform(
     postorder: Callable[[Any], Any] | None,
     only_enable: Sequence[str] | None = None,
 ) -> Any:
-    """See `autosched.ir.functor.ir_transform`; `only_enable` names kinds of nodes, `["tir.For"]`."""
+    """See `autosched.tvm.tir.functor.ir_transform`; `only_enable` names kinds of nodes, `["tir.For"]`."""
     return functor.ir_transform(stmt, preorder, postorder, matcher(only_enable))
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from autosched.ir.stmt import Function
-from autosched.lower.passes import Pass, PassContext, function_pass, run_as_pass
 from autosched.lower.pipeline import CONCRETE, Program
 from autosched.target import Target
 from autosched.tvm._missing import missing
+from autosched.tvm.passes import Pass, PassContext, function_pass, run_as_pass
 
 __all__ = ["Apply", "LoopPartition", "Simplify", "StorageRewrite", "UnrollLoop", "VectorizeLoop"]
 

@@ -48,7 +48,7 @@ from autosched.ir.stmt import (
 from autosched.ir.visit import post_order
 
 if TYPE_CHECKING:
-    from autosched.ir.module import IRModule
+    from autosched.tir.module import IRModule
 
 __all__ = [
     "HEADER",
@@ -431,7 +431,7 @@ def _is_flat(body: Stmt, b: Buffer) -> bool:
 @singledispatch
 def script(function: Any) -> str:
     """One function as text, from `@T.prim_func` on."""
-    raise UsageError(f"{type(function).__name__} cannot be printed", asked="script", legal="import autosched.tir first")
+    raise UsageError(f"{type(function).__name__} cannot be printed", asked="script", legal="a Function or a PrimFunc")
 
 
 @script.register

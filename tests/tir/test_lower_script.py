@@ -13,14 +13,14 @@ from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, const, likely, logical_not, logical_or, make, ramp, select, truncmod, var
-from autosched.ir.module import GlobalVar, IRModule
-from autosched.ir.script import Names, ScriptExpr
 from autosched.ir.stmt import Barrier, Buffer, Function, If, Let, Seq, Store, load
 from autosched.lower import PASSES, lower, lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.testing.programs import random_program
 from autosched.testing.schedules import random_schedule
+from autosched.tir.module import GlobalVar, IRModule
+from autosched.tir.script import Names, ScriptExpr
 
 Golden = Callable[..., None]
 

@@ -18,20 +18,19 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from autosched.ir.expr import Expr, is_const, logical_and, make, variables
-from autosched.ir.script import RANGES, Statements, script
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer
 from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.lower.bounds import Realization, infer_bounds
 from autosched.lower.extern import opaque_nest
 from autosched.lower.inline import inline_stages
-from autosched.schedule.block_names import block_names
-from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.relations import values_of_leaves
 from autosched.schedule.stage import Loop, Stage
 from autosched.te.extern import ExternOp
 from autosched.te.reduction import REDUCTIONS, Reduction
 from autosched.te.tensor import IterVar, Tensor
+from autosched.tir.prim_func import PrimFunc, block_names
+from autosched.tir.script import RANGES, Statements, script
 
 __all__ = ["print_blocks"]
 

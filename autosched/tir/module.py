@@ -1,21 +1,27 @@
 """`IRModule`: functions by name, as TVM hands them from one step to the next.
 
     module = autosched.lower(s, [A, B]).mod
-    print(module)              # TVMScript-like text, see `ir.script`
+    print(module)              # TVMScript-like text, see `script`
     module["main"].body        # the statements of a lowered function
 
-A function is a lowered `ir.stmt.Function`, or whatever else `ir.script.script` can print: a
-`schedule.PrimFunc`, whose loops are not written out yet.
+A function is a lowered `ir.stmt.Function`, or a `PrimFunc`, whose loops are not written out yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from autosched.errors import UsageError, UsageTypeError
+from autosched.ir.attached import attach
+from autosched.lower.pipeline import Lowered
+from autosched.tir.script import module_script
 
-__all__ = ["GlobalVar", "IRModule"]
+if TYPE_CHECKING:
+    from autosched.tir.prim_func import PrimFunc
+
+__all__ = ["GlobalVar", "IRModule", "module_of"]
 
 
 class GlobalVar(str):
@@ -94,10 +100,14 @@ class IRModule(Mapping[str, Any]):
         name = function.attrs.get("global_symbol", function.name)
         return IRModule({str(name): function})
 
-    def script(self, **options: Any) -> str:
-        """The functions as TVMScript-like text: see `ir.script`. TVM's options of printing change nothing."""
-        from autosched.ir.script import module_script
+    def scheduled(self, asked: str, name: str | None = None) -> PrimFunc:
+        """The function of that name, or the only one. Raises UsageError for one whose loops are written out."""
+        from autosched.tir.prim_func import as_prim_func
 
+        return as_prim_func(self, asked, name)
+
+    def script(self, **options: Any) -> str:
+        """The functions as TVMScript-like text. TVM's options of printing change nothing."""
         return module_script(self)
 
     def astext(self, show_meta_data: bool = False) -> str:
@@ -112,3 +122,12 @@ class IRModule(Mapping[str, Any]):
         return self.script()
 
     __repr__ = __str__
+
+
+def module_of(lowered: Lowered) -> IRModule:
+    """A lowered function in a module, with the attributes that TVM gives it."""
+    attrs = {"from_legacy_te_schedule": True, "tir.noalias": True, **lowered.function.attrs}
+    return IRModule({lowered.function.name: replace(lowered.function, attrs=attrs)})
+
+
+attach(Lowered, mod=property(module_of), script=lambda lowered: module_of(lowered).script())

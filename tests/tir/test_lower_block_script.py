@@ -10,9 +10,9 @@ from test_lower_script import assert_is_python
 
 from autosched import te, tir
 from autosched.ir.calls import call_packed
-from autosched.schedule.prim_func import PrimFunc
 from autosched.testing.programs import random_program
 from autosched.testing.schedules import random_schedule
+from autosched.tir.prim_func import PrimFunc
 
 n = te.var("n")
 

@@ -8,10 +8,10 @@ import pytest
 import autosched
 from autosched import te
 from autosched.errors import UsageError
-from autosched.ir.functor import ir_transform
-from autosched.ir.module import IRModule
 from autosched.ir.stmt import Allocate, For, Function, Store, walk
-from autosched.lower.passes import (
+from autosched.lower.pipeline import PASSES, lower_structure
+from autosched.tir.module import IRModule
+from autosched.tvm.passes import (
     OPTIONAL,
     OPTIONS,
     PHASES,
@@ -25,8 +25,8 @@ from autosched.lower.passes import (
     module_pass,
     pass_instrument,
 )
-from autosched.lower.pipeline import PASSES, lower_structure
-from autosched.lower.unroll import choose_unrolled
+from autosched.tvm.tir.functor import ir_transform
+from autosched.tvm.unroll import choose_unrolled
 
 
 def program():

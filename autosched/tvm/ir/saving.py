@@ -11,11 +11,11 @@ from typing import Any
 
 from autosched.errors import RecordError, UsageError
 from autosched.ir.expr import Expr
-from autosched.ir.module import IRModule
-from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.schedule import Schedule, replay
 from autosched.te.graph_json import graph_from_json, graph_to_json
 from autosched.te.tensor import Operation, Tensor, compute
+from autosched.tir.module import IRModule
+from autosched.tir.prim_func import PrimFunc
 
 __all__ = ["load_json", "save_json"]
 

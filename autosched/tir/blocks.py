@@ -28,11 +28,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import ScheduleError, UsageError
-from autosched.ir.module import IRModule
-from autosched.schedule import sampling
-from autosched.schedule.block_names import block_names
-from autosched.schedule.block_refusals import REFUSED
-from autosched.schedule.prim_func import PrimFunc
 from autosched.schedule.primitive import PRIMITIVES
 from autosched.schedule.primitives import marks as pragmas
 from autosched.schedule.primitives.place import exchange
@@ -40,6 +35,10 @@ from autosched.schedule.schedule import Schedule, with_line
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor
+from autosched.tir import sampling
+from autosched.tir.block_refusals import REFUSED
+from autosched.tir.module import IRModule
+from autosched.tir.prim_func import PrimFunc, block_names
 
 __all__ = ["Block", "BlockSchedule"]
 

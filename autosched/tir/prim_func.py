@@ -3,28 +3,57 @@
     A = te.placeholder((8,), name="A")
     B = te.compute((8,), lambda *i: A(*i) + 1.0, name="B")
     func = create_prim_func([A, B])
-    print(IRModule({"main": func}))      # loops and blocks, see `lower.block_script`
+    print(IRModule({"main": func}))      # loops and blocks, see `block_script`
 
-It is what `tir.Schedule` schedules, and `lower` and `build` take it. Printing needs the regions that
-lowering infers, so `import autosched.tir` (or `autosched.lower`) comes first.
+It is what `tir.Schedule` schedules, and `lower` and `build` take it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from autosched.errors import UsageError, UsageTypeError
-from autosched.ir.module import IRModule
+from autosched.ir.attached import attach
+from autosched.ir.stmt import Function
 from autosched.schedule.schedule import Schedule, create_schedule, replay
+from autosched.schedule.stage import Stage
 from autosched.te.tensor import Graph, PlaceholderOp, Tensor
+from autosched.tir.module import IRModule
+from autosched.tir.script import script
 
-__all__ = ["PrimFunc", "as_prim_func", "create_prim_func"]
+__all__ = ["PrimFunc", "as_prim_func", "block_names", "create_prim_func"]
+
+
+class Printed:
+    """What functions of blocks and lowered ones have in common: attributes, and a text."""
+
+    attrs: dict[str, Any]
+
+    def with_attr(self, key: str | dict[str, Any], value: Any = None) -> Self:
+        """The same function with one more attribute, or with those of a dictionary."""
+        return replace(self, attrs={**self.attrs, **(key if isinstance(key, dict) else {key: value})})  # type: ignore[type-var]
+
+    def without_attr(self, key: str) -> Self:
+        """The same function without an attribute."""
+        return replace(self, attrs={k: v for k, v in self.attrs.items() if k != key})  # type: ignore[type-var]
+
+    def script(self, **options: Any) -> str:
+        """The function as TVMScript-like text; TVM's options of printing change nothing."""
+        return script(self)
+
+    def show(self, *style: Any, **options: Any) -> None:
+        """Print the script."""
+        print(self.script())
+
+
+attach(Function, **{name: vars(Printed)[name] for name in ("with_attr", "without_attr", "script", "show")})
 
 
 @dataclass(frozen=True, eq=False)
-class PrimFunc:
+class PrimFunc(Printed):
     """A function that computes some of its arguments from the others, as its schedule says."""
 
     args: tuple[Tensor, ...]
@@ -40,27 +69,13 @@ class PrimFunc:
     def name(self) -> str:
         return str(self.attrs.get("global_symbol", "main"))
 
-    def with_attr(self, key: str | dict[str, Any], value: Any = None) -> PrimFunc:
-        """The same function with one more attribute, or with those of a dictionary."""
-        return replace(self, attrs={**self.attrs, **(key if isinstance(key, dict) else {key: value})})
-
-    def without_attr(self, key: str) -> PrimFunc:
-        """The same function without an attribute."""
-        return replace(self, attrs={k: v for k, v in self.attrs.items() if k != key})
-
     def snapshot(self) -> PrimFunc:
         """The function as it is now: what is done to its schedule later does not reach the copy."""
         return replace(self, schedule=replay(self.schedule.trace, self.schedule.outputs))
 
-    def script(self, **options: Any) -> str:
-        """Loops and blocks as TVMScript-like text."""
-        from autosched.ir.script import script
-
-        return script(self)
-
-    def show(self, *style: Any, **options: Any) -> None:
-        """Print the script; TVM's options of printing change nothing."""
-        print(self.script())
+    def scheduled(self, asked: str, name: str | None = None) -> PrimFunc:
+        """The function itself: what `lower` asks of all that has a schedule and arguments."""
+        return self
 
     def __str__(self) -> str:
         return self.script()
@@ -104,3 +119,19 @@ def as_prim_func(what: PrimFunc | IRModule, asked: str, name: str | None = None)
     if not isinstance(what, PrimFunc):
         raise UsageError(f"{type(what).__name__} is no PrimFunc", asked=asked, legal="create_prim_func([A, B])")
     return what
+
+
+def block_names(s: Schedule) -> dict[Stage, str]:
+    """The name of each computed stage's block, which is a Python identifier.
+
+    A block keeps the name of what it computes first. After `cache_write(C, "local")` it is the stage `C.local` that
+    computes what C did, and the stage C is a copy; so the block `C` is the former, and the copy is the block `C_local`.
+    """
+    stages = {x.name: x for x in s.stages}
+    names = {x: re.sub(r"\W", "_", x.name) for x in s.stages if not x.is_placeholder}
+    for i in s.trace:
+        cache = stages.get(f"{i.stage}.{i.args[0]}") if i.kind == "cache_write" else None
+        if cache is not None:
+            stage = stages[i.stage]
+            names[stage], names[cache] = names[cache], names[stage]
+    return names

@@ -11,9 +11,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from autosched.ir.expr import Expr
-from autosched.ir.module import IRModule
 from autosched.ir.stmt import Buffer, Function, Stmt, expressions, walk
 from autosched.ir.visit import post_order
+from autosched.tir.module import IRModule
 
 __all__ = ["assert_structural_equal", "structural_equal", "structural_hash"]
 

@@ -6,7 +6,8 @@
     with PassContext(config={"tir.add_lower_pass": [(1, vectorize8)]}):
         autosched.build(s)
 
-A context holds for what is lowered inside its `with`, in this thread. Names are TVM's.
+A context holds for what is lowered inside its `with`, in this thread: it is what runs the pipeline's passes
+(`lower.pipeline.PASS_RUNNER`).
 """
 
 from __future__ import annotations
@@ -14,17 +15,14 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from autosched.errors import UsageError
-from autosched.ir.module import IRModule
 from autosched.ir.stmt import For, Function, Stmt, map_stmt
-from autosched.lower.unroll import choose_unrolled
-
-if TYPE_CHECKING:
-    from autosched.lower.pipeline import Program
+from autosched.lower.pipeline import PASS_RUNNER, PASSES, Program
+from autosched.tir.module import IRModule
+from autosched.tvm.unroll import choose_unrolled
 
 __all__ = [
     "OPTIONS",
@@ -41,7 +39,6 @@ __all__ = [
     "module_pass",
     "pass_instrument",
     "run_as_pass",
-    "run_pass",
 ]
 
 #: phase -> the built-in pass that user passes of this phase follow
@@ -316,10 +313,6 @@ def _check_config(config: Mapping[str, Any]) -> None:
 
 
 def _check_disabled(names: Iterable[str]) -> None:
-    if not names:
-        return
-    from autosched.lower.pipeline import PASSES
-
     for name in sorted(names):
         why = ""
         if name in PASSES and name not in OPTIONAL:
@@ -447,7 +440,8 @@ class PassContext:
     @staticmethod
     def current() -> PassContext:
         """The innermost context, or one where nothing is set."""
-        return _CURRENT.get() or _NOTHING_SET
+        runner = getattr(PASS_RUNNER.get(), "__self__", None)
+        return runner if isinstance(runner, PassContext) else _NOTHING_SET
 
     def option(self, key: str) -> Any:
         """The value of a key of `config`, or its default."""
@@ -466,11 +460,11 @@ class PassContext:
             for x in entered:
                 _tell(x, "exit_pass_ctx")
             raise
-        self._tokens.append(_CURRENT.set(self))
+        self._tokens.append(PASS_RUNNER.set(self.run_pass))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
+        PASS_RUNNER.reset(self._tokens.pop())
         for x in self.instruments:
             _tell(x, "exit_pass_ctx")
 
@@ -497,6 +491,14 @@ class PassContext:
             or (built_in == "unroll" and not self.unroll_options()["explicit_unroll"])
         )
 
+    def run_pass(self, p: Program, name: str, run: Callable[[Program], Program]) -> Program:
+        """One built-in pass of the pipeline, and the user passes of its phase, as this context wants them."""
+        p = run_as_pass(p, name, run)
+        for phase, step in self.option("tir.add_lower_pass"):
+            if PHASES[phase] == name and self.enables(step.info):
+                p = replace(p, function=_function_of(step(_module_of(p)), step))
+        return p
+
     def instrumented(
         self, info: PassInfo, module: IRModule, run: Callable[[IRModule, PassContext], IRModule]
     ) -> IRModule:
@@ -519,20 +521,7 @@ def _tell(instrument: Any, event: str, *args: Any) -> Any:
     return None if method is None else method(*args)
 
 
-_CURRENT: ContextVar[PassContext | None] = ContextVar("autosched_pass_context", default=None)
 _NOTHING_SET = PassContext()
-
-
-def run_pass(p: Program, name: str, run: Callable[[Program], Program]) -> Program:
-    """One built-in pass and the user passes of its phase, as the current context wants them."""
-    if PassContext.current() is _NOTHING_SET:
-        return run(p)
-    p = run_as_pass(p, name, run)
-    context = PassContext.current()
-    for phase, step in context.option("tir.add_lower_pass"):
-        if PHASES[phase] == name and context.enables(step.info):
-            p = replace(p, function=_function_of(step(_module_of(p)), step))
-    return p
 
 
 def run_as_pass(p: Program, name: str, run: Callable[[Program], Program]) -> Program:

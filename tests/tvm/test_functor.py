@@ -7,8 +7,8 @@ import pytest
 import autosched
 from autosched import te
 from autosched.ir.expr import Expr, const, var, variables
-from autosched.ir.functor import ir_transform, post_order_visit, substitute
 from autosched.ir.stmt import For, Store, walk
+from autosched.tvm.tir.functor import ir_transform, post_order_visit, substitute
 
 
 def body():

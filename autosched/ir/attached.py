@@ -1,0 +1,29 @@
+"""Names that packages above give to what the classes of the core hold.
+
+A class here has one name for each of its parts. A package that spells programs in another dialect adds that dialect's
+names to the classes when it is imported, and nothing below it knows of them:
+
+    attach(For, loop_var=alias("var"), min=alias("start"))
+    attach(Function, script=script)                           a method: script(function)
+
+`autosched.tir` attaches how lowered programs are printed (`tir/script.py`), `autosched.tvm` all other names that its
+programs use of expressions, statements, axes and stages (`tvm/attributes.py`).
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+__all__ = ["alias", "attach"]
+
+
+def attach(cls: type, **attributes: Any) -> None:
+    """Give a class methods, properties and other attributes, by name."""
+    for name, attribute in attributes.items():
+        setattr(cls, name, attribute)
+
+
+def alias(name: str) -> property:
+    """Another name of an attribute, to be read only."""
+    return property(attrgetter(name), doc=f"The same as `{name}`.")
