@@ -6,7 +6,7 @@
 `const`, a `VarInfo` for `var`, a buffer or tensor for `load`. Two Exprs that are built alike are
 the same object, so `is` is structural equality, and a pass may memoise on the object.
 
-`a == b` is an expression, as it is in TVM. Asked for its truth, it says whether the two are the same
+`a == b` is an expression. Asked for its truth, it says whether the two are the same
 formula; not where a knob is in one of them, because then a script asks for a value that is not known
 yet. So nothing in this package compares expressions with `==`.
 
@@ -24,7 +24,6 @@ from weakref import WeakValueDictionary
 
 from autosched.errors import NoValueYet, UsageError, UsageTypeError
 from autosched.ir.dtype import DType
-from autosched.ir.ops import FIELDS, REDUCE_FIELDS
 
 __all__ = ["INDEX_OPS", "Expr", "Unique", "VarInfo", "fresh", "is_index", "make", "remembered", "variables"]
 
@@ -139,29 +138,11 @@ class Expr(Unique):
             legal="a list, or a tuple",
         )
 
-    # -- attributes that read like TVM's ------------------------------------------------------
+    # -- attributes and conversions -----------------------------------------------------------
     @property
     def name(self) -> str:
         """The variable's name; '' for any other expression."""
         return self.value.name if self.op == "var" else ""
-
-    def __getattr__(self, name: str) -> Any:
-        """The names TVM gives to parts of a node: `a` and `b`, `condition`, `lanes`, `buffer`, `indices` ..."""
-        if name.startswith("_") or name in Expr.__slots__:
-            raise AttributeError(name)
-        at = FIELDS.get((self.op, name))
-        if at is not None:
-            return self.args[at]
-        if name == "lanes" and self.op in ("ramp", "broadcast"):
-            return self.dtype.lanes
-        if self.op == "reduce" and name in REDUCE_FIELDS:
-            return self.value.field(name, self.args)
-        if self.op in ("load", "read"):
-            if name == "indices":
-                return self.args
-            if name == ("buffer" if self.op == "load" else "producer"):
-                return self.value
-        raise AttributeError(f"{self.op!r} expression has no {name!r}: {self!r}")
 
     def astype(self, to: object) -> Expr:
         return build.cast(to, self)
@@ -169,10 +150,6 @@ class Expr(Unique):
     def same_as(self, other: object) -> bool:
         """Whether it is that very expression: those built alike are."""
         return self is other
-
-    def equal(self, other: object) -> Expr:
-        """`self == other` as an expression, as TVM writes it."""
-        return build.compare("eq", self, other)
 
     # -- operators ----------------------------------------------------------------------------
     def __add__(self, other: object) -> Expr:
@@ -291,7 +268,7 @@ def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> 
         return found
     expr = object.__new__(Expr)
     expr.op, expr.dtype, expr.args = op, of, args
-    expr.value = args[0] if op in ("cast", "broadcast") else value  # what TVM calls their operand
+    expr.value = args[0] if op in ("cast", "broadcast") else value  # their operand
     expr.serial = fresh()
     expr.depth = 1 + max([a.depth for a in args]) if args else 0
     expr.index = _is_index(op, of, args)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ACCESSES", "FIELDS", "ON_WHOLE_FLOATS", "OPS", "REDUCE_FIELDS", "OpInfo"]
+__all__ = ["ACCESSES", "ON_WHOLE_FLOATS", "OPS", "OpInfo"]
 
 #: operators whose value is a buffer that they read, or hand to a function
 ACCESSES = frozenset(("load", "address", "view"))
@@ -255,21 +255,3 @@ OPS: dict[str, OpInfo] = {
     # a te scatter_reduce: value, condition and the indices of its place; value is the te Reduction
     "scatter": OpInfo("reduce", -1),
 }
-
-_CHOICE = ("condition", "true_value", "false_value")
-
-#: (operator, name) -> which argument TVM's node of that kind calls so: `e.a`, `e.b`, `e.condition`
-FIELDS: dict[tuple[str, str], int] = {
-    **{
-        (op, name): at
-        for op, info in OPS.items()
-        if info.kind in ("arith", "bits", "compare", "logic")
-        for at, name in enumerate("ab"[: info.arity])
-    },
-    **{(op, name): at for op in ("select", "if_then_else") for at, name in enumerate(_CHOICE)},
-    ("ramp", "base"): 0,
-    ("ramp", "stride"): 1,
-}
-
-#: what TVM calls the parts of a reduction: `e.axis`, `e.source`
-REDUCE_FIELDS = ("axis", "combiner", "condition", "init", "source", "value_index")

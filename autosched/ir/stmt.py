@@ -63,7 +63,7 @@ LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "thread")
 THREAD_TAGS = tuple(f"{level}Idx.{axis}" for level in ("block", "thread") for axis in "xyz")
 #: what a loop of virtual threads is bound to: one work-item does the work of all of them
 VTHREAD = "vthread"
-#: TVM's names for the same: several loops of a stage may have one
+#: other names for the same: several loops of a stage may have one
 VTHREAD_SPELLINGS = ("vthread.x", "vthread.y", "vthread.z", "cthread")
 
 
@@ -88,7 +88,7 @@ class Buffer:
     data_alignment: int = -1
     offset_factor: int = 0
     buffer_type: str = ""
-    #: what `access_ptr` may do there: TVM's hints
+    #: hints for `access_ptr`: what may be done there
     READ: ClassVar[int] = 1
     WRITE: ClassVar[int] = 2
 
@@ -116,7 +116,7 @@ class Buffer:
     def access_ptr(
         self, access_mask: object = "rw", ptr_type: str = "handle", content_lanes: int = 1, offset: object = 0
     ) -> Expr:
-        """The address of the element at an offset in memory, for `call_extern`; the rest is TVM's, and a hint."""
+        """The address of the element at an offset in memory, for `call_extern`; the other arguments are hints."""
         return make("address", HANDLE, (as_expr(offset),), self)
 
     def vload(self, begin: object, dtype: object = None) -> Expr:
@@ -163,16 +163,6 @@ class For:
     pragmas: tuple[str, ...] = ()
     masked: bool = False
 
-    @property
-    def loop_var(self) -> Expr:
-        """`var`, as TVM calls it."""
-        return self.var
-
-    @property
-    def min(self) -> Expr:
-        """`start`, as TVM calls it."""
-        return self.start
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
@@ -193,25 +183,10 @@ class If:
     then: Stmt
     otherwise: Stmt | None = None
 
-    @property
-    def then_case(self) -> Stmt:
-        """`then`, as TVM calls it."""
-        return self.then
-
-    @property
-    def else_case(self) -> Stmt | None:
-        """`otherwise`, as TVM calls it."""
-        return self.otherwise
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seq:
     stmts: tuple[Stmt, ...]
-
-    @property
-    def seq(self) -> tuple[Stmt, ...]:
-        """`stmts`, as TVM calls them."""
-        return self.stmts
 
     def __len__(self) -> int:
         return len(self.stmts)

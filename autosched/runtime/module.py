@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError, UsageError, check_path, expect, named_file
@@ -16,16 +16,14 @@ from autosched.target import Target
 
 __all__ = ["DeviceModule", "Module"]
 
-#: TVM's names for the readable forms of a module, and the ends of file names -> ours
+#: other names for the readable forms of a module, and the ends of file names -> ours
 _FORMATS = {"": "source", "ll": "llvm", "s": "asm", "cl": "source", "cu": "source", "cuda": "source", "c": "source"}
 #: forms that only artifacts of one kind have
 _KIND_OF_FORMAT = {"cl": "opencl", "cu": "cuda", "cuda": "cuda", "c": "c"}
-#: how TVM asks for the first function of a module
-_ENTRY_NAMES = ("__tvm_main__", "default_function")
 
 
 class NoFunction(UsageError, AttributeError):
-    """A module has no function of that name. TVM raises AttributeError."""
+    """A module has no function of that name."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,9 @@ class Module(CompiledFunction):
     >>> module.get_source("asm")
     >>> module.export_library("blur.so")      # with blur.h, for C programs and `load_module`
     """
+
+    #: what else the first function may be asked for by
+    ENTRY_NAMES: ClassVar[set[str]] = {"default_function"}
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Module(CompiledFunction):
         expect(name, "the name of a function", isinstance(name, str), "module[..]")
         if name in self.functions:
             return self.functions[name]
-        if name in _ENTRY_NAMES:
+        if name in self.ENTRY_NAMES:
             return self
         raise NoFunction(f"no function {name!r}", asked="module[...]", legal=f"functions: {', '.join(self.functions)}")
 
@@ -99,7 +100,7 @@ class Module(CompiledFunction):
         return self[name]
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
-        return isinstance(name, str) and (name in self.functions or name in _ENTRY_NAMES)
+        return isinstance(name, str) and (name in self.functions or name in self.ENTRY_NAMES)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.functions)

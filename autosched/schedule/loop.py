@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.ir.expr import Expr, var
 from autosched.ir.range import Range
-from autosched.te.tensor import IterType, IterVar, Tensor
+from autosched.te.tensor import IterVar, Tensor
 
 if TYPE_CHECKING:
     from autosched.schedule.stage import Stage
@@ -32,14 +32,6 @@ TAILS = {
     "predicate": "the last block of a vector loop runs whole, its loads and stores under a mask, where the target "
     "has masks; a guard elsewhere",
     "round_up": "whole blocks, for which an intermediate is padded; an output or reduction must divide into them",
-}
-
-
-_ITER_TYPES = {
-    "parallel": IterType.Parallelized,
-    "vectorize": IterType.Vectorized,
-    "unroll": IterType.Unrolled,
-    "thread": IterType.ThreadIndex,
 }
 
 
@@ -84,19 +76,6 @@ class Loop:
     def dom(self) -> Range | None:
         """The values of an axis of the operation; of loops that primitives made, lowering knows."""
         return None if self.root is None else self.root.dom
-
-    @property
-    def iter_type(self) -> IterType:
-        """What TVM calls its kind, in the form in which schedules tell it."""
-        if self.stage.intrinsic is not None and self.stage.intrinsic[0] is self:
-            return IterType.Tensorized
-        marked = _ITER_TYPES.get(self.kind)
-        return marked if marked is not None else IterType.CommReduce if self.is_reduce else IterType.DataPar
-
-    @property
-    def thread_tag(self) -> str:
-        """`thread`, as TVM calls it."""
-        return self.thread
 
     def same_as(self, other: object) -> bool:
         return self is other

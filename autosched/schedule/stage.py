@@ -13,7 +13,6 @@ from autosched.ir.expr import Expr, as_expr
 from autosched.ir.node import remembered
 from autosched.ir.stmt import THREAD_TAGS
 from autosched.ir.visit import reads
-from autosched.schedule.facts import StageFacts
 from autosched.schedule.loop import SCOPES, TAILS, Attach, Fetch, Fuse, InitNest, Loop, Split
 from autosched.schedule.primitive import PRIMITIVES
 from autosched.schedule.primitives.loops import LoopPrimitives
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["SCOPES", "TAILS", "Attach", "Fetch", "Fuse", "InitNest", "Loop", "Split", "Stage"]
 
 
-class Stage(StageFacts, LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, ReductionPrimitives):
+class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, ReductionPrimitives):
     """One tensor of a schedule. Its methods are the schedule primitives on it, declared in `schedule.primitives`."""
 
     def __init__(self, schedule: Schedule, tensor: Tensor, name: str, is_output: bool) -> None:

@@ -14,7 +14,7 @@ from autosched.ir.names import checked_name
 from autosched.ir.range import Range
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
 from autosched.te.arithmetic import Arithmetic
-from autosched.te.tensor import IterType, IterVar, is_size
+from autosched.te.tensor import IterVar, is_size
 
 __all__ = [
     "MATH",
@@ -40,10 +40,6 @@ class ThreadAxis(Arithmetic[Expr]):
     name: str = ""
     dom: Range | None = None  #: as the caller said; loops that are bound to it have their own
     var: Expr = field(default_factory=lambda: ir.var("thread", role="loop"), compare=False, repr=False)
-
-    @property
-    def iter_type(self) -> IterType:
-        return IterType.ThreadIndex
 
     def as_expr(self) -> Expr:
         """The index along the axis, in what an IRBuilder writes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, binary, const, var
@@ -34,21 +34,6 @@ class Combiner:
     right: tuple[Expr, ...]
     result: tuple[Expr, ...]
     identity: tuple[Expr, ...]
-
-    @property
-    def lhs(self) -> tuple[Expr, ...]:
-        """`left`, as TVM calls it."""
-        return self.left
-
-    @property
-    def rhs(self) -> tuple[Expr, ...]:
-        """`right`, as TVM calls it."""
-        return self.right
-
-    @property
-    def identity_element(self) -> tuple[Expr, ...]:
-        """`identity`, as TVM calls it."""
-        return self.identity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,16 +82,6 @@ class Reduction:
         c = self.combiner
         operands = dict(zip((*c.left, *c.right), (*a, *b), strict=True))
         return tuple(substitute(e, operands) for e in c.result)
-
-    def field(self, name: str, args: tuple[Expr, ...]) -> Any:
-        """The part of an expression with these args that TVM calls so: one of `REDUCE_FIELDS`."""
-        sources, condition, first = self.parts(args)
-        if name == "axis":
-            return self.axes
-        if name == "combiner":
-            return self.written_out([e.dtype for e in sources])
-        parts = {"source": sources, "condition": condition, "init": first, "value_index": self.value_index}
-        return parts[name]
 
     def written_out(self, of: Sequence[DType]) -> Combiner:
         """The combiner as expressions, for components of these types."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, SupportsFloat, TypeAlias, TypeVar, overload
 
 from autosched.errors import UsageError, UsageTypeError, expect
@@ -39,7 +38,6 @@ from autosched.te.tag import tag_of
 __all__ = [
     "ComputeOp",
     "Graph",
-    "IterType",
     "IterVar",
     "Operation",
     "PlaceholderOp",
@@ -51,20 +49,6 @@ __all__ = [
 
 #: An expression nested deeper than this is refused: compiling it would exhaust Python's stack.
 MAX_DEPTH = 400
-
-
-class IterType(IntEnum):
-    """TVM's kinds of axes and loops."""
-
-    DataPar = 0
-    ThreadIndex = 1
-    CommReduce = 2
-    Ordered = 3
-    Opaque = 4
-    Unrolled = 5
-    Vectorized = 6
-    Parallelized = 7
-    Tensorized = 8
 
 
 class IterVar(Unique, Arithmetic[Expr]):
@@ -90,17 +74,6 @@ class IterVar(Unique, Arithmetic[Expr]):
     def dom(self) -> Range:
         """The values it runs over."""
         return Range.from_min_extent(self.min, self.extent)
-
-    @property
-    def iter_type(self) -> IterType:
-        """What TVM calls its kind."""
-        kinds = {"spatial": IterType.DataPar, "reduce": IterType.CommReduce, "scan": IterType.Ordered}
-        return kinds[self.kind]
-
-    @property
-    def thread_tag(self) -> str:
-        """Always empty: what is bound to threads is a loop of a schedule."""
-        return ""
 
     def same_as(self, other: object) -> bool:
         return self is other

@@ -50,16 +50,6 @@ class TensorIntrin(Unique):
         """What `op` reads."""
         return self.op.input_tensors
 
-    @property
-    def reduce_init(self) -> Stmt | None:
-        """`reset`, as TVM calls it."""
-        return self.reset
-
-    @property
-    def reduce_update(self) -> Stmt | None:
-        """`update`, as TVM calls it."""
-        return self.update
-
     def __call__(self, *operands: object) -> Expr:
         raise UsageError(
             "an intrinsic is not called inside a computation",

@@ -11,13 +11,13 @@ from autosched.lower.bounds import inferred_ranges as InferBound
 from autosched.schedule.auto_inline import auto_inline_broadcast as AutoInlineBroadcast
 from autosched.schedule.auto_inline import auto_inline_elem_wise as AutoInlineElemWise
 from autosched.schedule.auto_inline import auto_inline_injective as AutoInlineInjective
-from autosched.schedule.facts import AttachType
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import Graph, Operation, Tensor
 from autosched.te.tensor import IterVar as Axis
 from autosched.tvm._missing import missing
+from autosched.tvm.attributes import AttachType
 from autosched.tvm.driver import lower
 from autosched.tvm.tir.nodes import IterVar
 

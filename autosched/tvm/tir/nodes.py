@@ -22,8 +22,9 @@ from autosched.ir.expr import Expr
 from autosched.schedule.stage import Loop
 from autosched.te import tensor as te
 from autosched.te.functions import ThreadAxis
-from autosched.te.tensor import IterType, Tensor
+from autosched.te.tensor import Tensor
 from autosched.tir.prim_func import PrimFunc
+from autosched.tvm.attributes import IterType
 
 __all__ = ["EXPRESSIONS", "NODES", "STATEMENTS", "ForKind", "IterVar", "NodeType", "matcher"]
 

@@ -1,0 +1,246 @@
+"""TVM's names for parts of expressions, statements, axes, loops and stages: attached when `autosched.tvm` is imported.
+
+    e.a, e.b, e.condition           the operands of an expression
+    loop.loop_var, loop.min         `var` and `start` of a lowered loop
+    s[B].leaf_iter_vars             the loops there are, outermost first
+    s[B].iter_var_attrs[x]          what was done with loop x
+    s[B].attach_type                where it is computed, and at which loop of what
+
+This is all that the shim adds to classes of the core (see `ir.attached`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from autosched.ir.attached import alias, attach
+from autosched.ir.expr import Expr, compare
+from autosched.ir.ops import OPS
+from autosched.ir.stmt import Buffer, For, Function, If, Seq
+from autosched.runtime.module import Module
+from autosched.schedule.primitives.place import Group
+from autosched.schedule.stage import Fuse, Loop, Stage
+from autosched.te.functions import ThreadAxis
+from autosched.te.reduction import Combiner, Reduction
+from autosched.te.tensor import IterVar, Operation, Tensor
+from autosched.te.tensor_intrin import TensorIntrin
+
+__all__ = ["AttachType", "IterType", "IterVarAttr"]
+
+# -- expressions and statements -----------------------------------------------------------------------
+
+_CHOICE = ("condition", "true_value", "false_value")
+
+#: (operator, name) -> which argument TVM's node of that kind calls so
+_OPERANDS: dict[tuple[str, str], int] = {
+    **{
+        (op, name): at
+        for op, info in OPS.items()
+        if info.kind in ("arith", "bits", "compare", "logic")
+        for at, name in enumerate("ab"[: info.arity])
+    },
+    **{(op, name): at for op in ("select", "if_then_else") for at, name in enumerate(_CHOICE)},
+    ("ramp", "base"): 0,
+    ("ramp", "stride"): 1,
+}
+
+
+def _part(e: Expr, name: str) -> Any:
+    """A part of an expression: `a` and `b`, `condition`, `lanes`, `buffer`, `indices`, `axis` ..."""
+    if name.startswith("_") or name in Expr.__slots__:
+        raise AttributeError(name)
+    at = _OPERANDS.get((e.op, name))
+    if at is not None:
+        return e.args[at]
+    if name == "lanes" and e.op in ("ramp", "broadcast"):
+        return e.dtype.lanes
+    if e.op in ("load", "read"):
+        if name == "indices":
+            return e.args
+        if name == ("buffer" if e.op == "load" else "producer"):
+            return e.value
+    if e.op == "reduce" and name in _REDUCTION_PARTS:
+        return _REDUCTION_PARTS[name](e.value, *e.value.parts(e.args))
+    raise AttributeError(f"{e.op!r} expression has no {name!r}: {e!r}")
+
+
+#: name -> that part of a reduction over its sources, under a condition, from first values on
+_REDUCTION_PARTS: dict[str, Callable[[Reduction, tuple[Expr, ...], Expr, tuple[Expr, ...]], Any]] = {
+    "axis": lambda r, sources, condition, first: r.axes,
+    "combiner": lambda r, sources, condition, first: r.written_out([e.dtype for e in sources]),
+    "condition": lambda r, sources, condition, first: condition,
+    "init": lambda r, sources, condition, first: first,
+    "source": lambda r, sources, condition, first: sources,
+    "value_index": lambda r, sources, condition, first: r.value_index,
+}
+
+
+def _equal(e: Expr, other: object) -> Expr:
+    """`e == other` as an expression."""
+    return compare("eq", e, other)
+
+
+def _buffer_map(f: Function) -> dict[Buffer, Buffer]:
+    """Parameter -> its memory: parameters are buffers."""
+    return {b: b for b in f.params}
+
+
+attach(Expr, __getattr__=_part, equal=_equal)
+attach(For, loop_var=alias("var"), min=alias("start"))
+attach(If, then_case=alias("then"), else_case=alias("otherwise"))
+attach(Seq, seq=alias("stmts"))
+attach(Function, buffer_map=property(_buffer_map))
+attach(Combiner, lhs=alias("left"), rhs=alias("right"), identity_element=alias("identity"))
+attach(TensorIntrin, reduce_init=alias("reset"), reduce_update=alias("update"))
+
+# -- axes and loops -----------------------------------------------------------------------------------
+
+
+class IterType(IntEnum):
+    """Kinds of axes and loops."""
+
+    DataPar = 0
+    ThreadIndex = 1
+    CommReduce = 2
+    Ordered = 3
+    Opaque = 4
+    Unrolled = 5
+    Vectorized = 6
+    Parallelized = 7
+    Tensorized = 8
+
+
+_AXIS_TYPES = {"spatial": IterType.DataPar, "reduce": IterType.CommReduce, "scan": IterType.Ordered}
+_LOOP_TYPES = {
+    "parallel": IterType.Parallelized,
+    "vectorize": IterType.Vectorized,
+    "unroll": IterType.Unrolled,
+    "thread": IterType.ThreadIndex,
+}
+
+
+def _loop_type(loop: Loop) -> IterType:
+    if loop.stage.intrinsic is not None and loop.stage.intrinsic[0] is loop:
+        return IterType.Tensorized
+    marked = _LOOP_TYPES.get(loop.kind)
+    return marked if marked is not None else IterType.CommReduce if loop.is_reduce else IterType.DataPar
+
+
+attach(IterVar, iter_type=property(lambda axis: _AXIS_TYPES[axis.kind]), thread_tag="")  # threads are bound to loops
+attach(ThreadAxis, iter_type=IterType.ThreadIndex)
+attach(Loop, iter_type=property(_loop_type), thread_tag=alias("thread"))
+
+# -- stages -------------------------------------------------------------------------------------------
+
+
+class AttachType(IntEnum):
+    """Places where a stage is computed."""
+
+    GroupRoot = 1
+    Inline = 2
+    InlinedAlready = 3
+    Scope = 4
+    ScanUpdate = 5
+
+
+_ATTACH = {"root": AttachType.GroupRoot, "inline": AttachType.Inline, "at": AttachType.Scope}
+
+
+@dataclass(frozen=True)
+class IterVarAttr:
+    """What was done with a loop."""
+
+    loop: Loop
+
+    @property
+    def iter_type(self) -> IterType:
+        return _loop_type(self.loop)
+
+    @property
+    def bind_thread(self) -> Loop | None:
+        """The loop itself, which has a `thread_tag`, if it is bound."""
+        return self.loop if self.loop.thread else None
+
+    @property
+    def pragma_keys(self) -> list[str]:
+        return [p.partition("=")[0] for p in self.loop.pragmas]
+
+    @property
+    def pragma_values(self) -> list[int | None]:
+        values = [p.partition("=")[2] for p in self.loop.pragmas]
+        return [int(v) if v else None for v in values]
+
+    @property
+    def tensor_intrin(self) -> TensorIntrin | None:
+        intrinsic = self.loop.stage.intrinsic
+        return intrinsic[1] if intrinsic is not None and intrinsic[0] is self.loop else None
+
+    @property
+    def prefetch_data(self) -> list[Tensor]:
+        return [f.tensor for f in self.loop.stage.fetches if f.loop is self.loop]
+
+
+def _leaf_iter_vars(s: Stage) -> tuple[IterVar | Loop, ...]:
+    """The loops, outermost first; one over an axis of the operation is that axis."""
+    return tuple(loop.root or loop for loop in s.loops)
+
+
+def _all_iter_vars(s: Stage) -> tuple[IterVar | Loop, ...]:
+    """Axes of the operation, and the loops that were made, split and fused ones too."""
+    made: list[IterVar | Loop] = list(s.roots)
+    for r in s.relations:
+        made += [r.fused] if isinstance(r, Fuse) else [r.outer, r.inner]
+    return tuple(made)
+
+
+def _iter_var_attrs(s: Stage) -> dict[IterVar | Loop, IterVarAttr]:
+    """Loop (or axis) -> what was done with it."""
+    found: dict[IterVar | Loop, IterVarAttr] = {}
+    for loop in s.loops:
+        found[loop] = IterVarAttr(loop)
+        if loop.root is not None:
+            found[loop.root] = found[loop]
+    return found
+
+
+def _attach_type(s: Stage) -> AttachType:
+    """Where it is computed. The parts of a scan, unless moved, are at its loop over time."""
+    kind, host, at = s.attach.kind, s.attach.stage, s.attach.loop
+    if kind == "init" or (host is not None and at is not None and at is host.scan_loop):
+        return AttachType.ScanUpdate
+    return _ATTACH[kind]
+
+
+def _attach_ivar(s: Stage) -> IterVar | Loop | None:
+    """The loop that it is computed at."""
+    at = s.attach.loop
+    return None if at is None else at.root or at
+
+
+def _group(s: Stage) -> Group | None:
+    """The youngest group that it is in."""
+    return next((g for g in reversed(s.schedule.groups) if s in g.stages), None)
+
+
+def _origin_op(s: Stage) -> Operation:
+    """The operation that the caller knows it by."""
+    known = [op for op, stage in s.schedule.stage_map.items() if stage is s]
+    return known[0] if known else s.tensor.op
+
+
+attach(
+    Stage,
+    leaf_iter_vars=property(_leaf_iter_vars),
+    all_iter_vars=property(_all_iter_vars),
+    iter_var_attrs=property(_iter_var_attrs),
+    attach_type=property(_attach_type),
+    attach_stage=alias("attach.stage"),
+    attach_ivar=property(_attach_ivar),
+    group=property(_group),
+    origin_op=property(_origin_op),
+)
+
+Module.ENTRY_NAMES.add("__tvm_main__")
