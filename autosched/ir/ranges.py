@@ -11,7 +11,7 @@ What needs more than numbers has a domain of its own, and takes from here only w
 - `ir.prove` bounds variables by polynomials over sizes and knobs and eliminates them one by one, so that
   `x - x//2*2` is 0 or 1 and `n - 1 < n` holds for every n.
 - `lower.bounds` keeps regions: ends are polynomials over the loops around, and the width must not mention them.
-- `ir.arith.sets` has expressions as ends, which is what TVM's `IntervalSet` hands out.
+- the import shim has sets with expressions as ends, which is what its users are handed out.
 - `codegen.index_range` bounds magnitudes by polynomials over the sizes of a call, evaluated when it is made.
 - `space.residual` has ends that are evaluated for each state of a search.
 """

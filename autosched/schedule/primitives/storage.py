@@ -214,7 +214,7 @@ def transform_layout(s: Schedule, stage: Stage, mapping: Any) -> list[Loop]:
 
 def _inverse(axes: Sequence[IterVar], formulas: Sequence[Expr], legal: str) -> tuple[list[IterVar], dict[Expr, Expr]]:
     """New axes, and each old one's variable as a formula over them. Raises Illegal where there is none."""
-    from autosched.ir.arith.iter_map import Inversion, NoIterMap  # which few schedules need
+    from autosched.ir.iter_map import Inversion, NoIterMap  # which few schedules need
 
     inversion = Inversion({a.var: a.extent for a in axes})
     made = []

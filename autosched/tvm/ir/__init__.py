@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from autosched.ir.arith import Range
 from autosched.ir.expr import Expr as PrimExpr
 from autosched.ir.intrinsics import get_op_attr, register_intrin_lowering, register_op_attr
 from autosched.tir.module import GlobalVar, IRModule
 from autosched.tir.prim_func import PrimFunc
 from autosched.tvm import transform
 from autosched.tvm._missing import missing
+from autosched.tvm.arith import Range
 from autosched.tvm.driver import lower
 from autosched.tvm.ir import instrument, module, structural
 from autosched.tvm.ir.saving import load_json, save_json

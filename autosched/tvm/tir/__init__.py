@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from autosched.errors import ScheduleError
-from autosched.ir.arith.index_map import IndexMap
 from autosched.ir.expr import Expr as PrimExpr
 from autosched.ir.intrinsics import CallEffectKind
 from autosched.ir.stmt import Buffer, Stmt
 from autosched.te import *  # noqa: F403
 from autosched.tir import Schedule
 from autosched.tvm._missing import missing
+from autosched.tvm.arith.index_map import IndexMap
 from autosched.tvm.te import add, const, indexdiv, indexmod, multiply, subtract
 from autosched.tvm.tir import analysis, ir_builder, nodes, op, stmt_functor, transform
 from autosched.tvm.tir.nodes import NODES, ForKind

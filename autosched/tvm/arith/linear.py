@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autosched.ir.arith.sets import NEG_INF, POS_INF, IntervalSet
 from autosched.ir.expr import Expr, maximum, minimum, variables
 from autosched.ir.poly import Poly
 from autosched.ir.prove import conjuncts, is_integer_index
 from autosched.ir.simplify import Analyzer as Prover
+from autosched.tvm.arith.sets import NEG_INF, POS_INF, IntervalSet
 
 __all__ = ["deduce_bound", "detect_clip_bound", "detect_linear_equation"]
 

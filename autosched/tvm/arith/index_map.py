@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import UsageError
-from autosched.ir.arith.analyzer import Analyzer
-from autosched.ir.arith.iter_map import Inversion, NoIterMap
-from autosched.ir.arith.sets import POS_INF, IntervalSet, Range
 from autosched.ir.expr import Expr, as_expr, compare, const, logical_or, var
+from autosched.ir.iter_map import Inversion, NoIterMap
 from autosched.ir.visit import substitute
+from autosched.tvm.arith.analyzer import Analyzer
+from autosched.tvm.arith.sets import POS_INF, IntervalSet, Range
 
 __all__ = ["IndexMap"]
 

@@ -1,13 +1,16 @@
-"""Analysis of integer expressions, by the names of TVM's `arith`.
+"""`tvm.arith`: what can be proven of index arithmetic.
 
 `Analyzer` simplifies, bounds and proves; `IntervalSet`, `Range` and `ModularSet` are what it speaks of.
 `detect_linear_equation`, `detect_clip_bound` and `deduce_bound` solve for variables;
 `detect_iter_map` takes maps of indices apart, and `IndexMap` applies and inverts them.
 """
 
-from autosched.ir.arith.analyzer import Analyzer, ConstIntBound
-from autosched.ir.arith.index_map import IndexMap
-from autosched.ir.arith.iter_map import (
+from __future__ import annotations
+
+from autosched.tvm._missing import missing
+from autosched.tvm.arith.analyzer import Analyzer, ConstIntBound
+from autosched.tvm.arith.index_map import IndexMap
+from autosched.tvm.arith.iter_map import (
     IterMapResult,
     IterMark,
     IterSplitExpr,
@@ -16,14 +19,14 @@ from autosched.ir.arith.iter_map import (
     inverse_affine_iter_map,
     normalize_iter_map_to_expr,
 )
-from autosched.ir.arith.linear import deduce_bound, detect_clip_bound, detect_linear_equation
-from autosched.ir.arith.modular import ModularSet
-from autosched.ir.arith.region import (
+from autosched.tvm.arith.linear import deduce_bound, detect_clip_bound, detect_linear_equation
+from autosched.tvm.arith.modular import ModularSet
+from autosched.tvm.arith.region import (
     estimate_region_lower_bound,
     estimate_region_strict_bound,
     estimate_region_upper_bound,
 )
-from autosched.ir.arith.sets import NEG_INF, POS_INF, IntervalSet, IntSet, Range
+from autosched.tvm.arith.sets import NEG_INF, POS_INF, IntervalSet, IntSet, Range
 
 __all__ = [
     "NEG_INF",
@@ -49,3 +52,13 @@ __all__ = [
     "inverse_affine_iter_map",
     "normalize_iter_map_to_expr",
 ]
+
+_INSTEAD = dict.fromkeys(
+    ("solve_linear_equations", "solve_linear_inequalities", "detect_iter_map", "iter_map_simplify"),
+    "Analyzer, detect_linear_equation, detect_clip_bound and deduce_bound",
+)
+_INSTEAD |= {
+    "domain_touched": "te.schedule.InferBound(s), or IntervalSet and Analyzer.int_set of the indices",
+    "normalize_to_iter_sum": "detect_iter_map([index], ranges).indices[0]",
+}
+__getattr__ = missing("arith", globals(), _INSTEAD)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autosched.ir.arith.analyzer import Analyzer
-from autosched.ir.arith.iter_map import detect_iter_map
-from autosched.ir.arith.sets import IntervalSet, Range
 from autosched.ir.expr import Expr, as_expr, is_const, variables
 from autosched.ir.visit import substitute
+from autosched.tvm.arith.analyzer import Analyzer
+from autosched.tvm.arith.iter_map import detect_iter_map
+from autosched.tvm.arith.sets import IntervalSet, Range
 
 __all__ = ["estimate_region_lower_bound", "estimate_region_strict_bound", "estimate_region_upper_bound"]
 

@@ -10,7 +10,8 @@ import pytest
 from index_fuzz import values
 
 from autosched.errors import UsageError
-from autosched.ir.arith import (
+from autosched.ir.expr import Expr, const, floordiv, floormod, var
+from autosched.tvm.arith import (
     IndexMap,
     Range,
     detect_iter_map,
@@ -20,7 +21,6 @@ from autosched.ir.arith import (
     inverse_affine_iter_map,
     normalize_iter_map_to_expr,
 )
-from autosched.ir.expr import Expr, const, floordiv, floormod, var
 
 i, j, k = (var(name, role="loop") for name in "ijk")
 x, y, z = (var(name) for name in "xyz")

@@ -1,23 +1,10 @@
-"""`autosched.ir.arith` by TVM's names: what it says of expressions that people write."""
+"""`autosched.tvm.arith` by TVM's names: what it says of expressions that people write."""
 
 from __future__ import annotations
 
 import pytest
 
 from autosched.errors import UsageError
-from autosched.ir.arith import (
-    NEG_INF,
-    POS_INF,
-    Analyzer,
-    ConstIntBound,
-    IntervalSet,
-    IntSet,
-    ModularSet,
-    Range,
-    deduce_bound,
-    detect_clip_bound,
-    detect_linear_equation,
-)
 from autosched.ir.expr import (
     Expr,
     broadcast,
@@ -39,6 +26,19 @@ from autosched.ir.expr import (
     var,
 )
 from autosched.ir.stmt import Buffer, load
+from autosched.tvm.arith import (
+    NEG_INF,
+    POS_INF,
+    Analyzer,
+    ConstIntBound,
+    IntervalSet,
+    IntSet,
+    ModularSet,
+    Range,
+    deduce_bound,
+    detect_clip_bound,
+    detect_linear_equation,
+)
 
 x, y, z = (var(name) for name in "xyz")
 fld, flm, div, mod = floordiv, floormod, truncdiv, truncmod

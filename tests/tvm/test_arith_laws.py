@@ -15,9 +15,9 @@ import pytest
 from arith_laws import Case
 from index_fuzz import Seeded, condition_expr, integer_expr, random_scope
 
-from autosched.ir.arith import Analyzer, ConstIntBound, Range
 from autosched.ir.expr import Expr, const, floordiv, floormod, maximum, minimum, truncdiv, truncmod, var
 from autosched.ir.visit import post_order
+from autosched.tvm.arith import Analyzer, ConstIntBound, Range
 
 FIRST, LAST = map(int, os.environ.get("AUTOSCHED_FUZZ", "0:150").split(":"))
 

@@ -19,7 +19,7 @@ from autosched.ir.prove import is_integer_index
 from autosched.ir.visit import post_order, rebuild
 
 if TYPE_CHECKING:
-    from autosched.ir.arith.analyzer import Analyzer
+    from autosched.tvm.arith.analyzer import Analyzer
 
 __all__ = ["rewrite"]
 

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from math import inf
 
 from autosched.errors import UsageError
-from autosched.ir.arith.modular import ANY, ModularSet, modular_of
-from autosched.ir.arith.rewrite import rewrite
-from autosched.ir.arith.sets import NEG_INF, POS_INF, IntervalSet, Range, as_interval, interval_of
 from autosched.ir.expr import Expr, as_expr, compare, const, floordiv, var, variables
 from autosched.ir.poly import Poly
 from autosched.ir.prove import conjuncts, is_integer_index
 from autosched.ir.ranges import EVERYTHING, Interval, bounds_of, of_type
 from autosched.ir.simplify import Analyzer as Prover
 from autosched.ir.visit import substitute
+from autosched.tvm.arith.modular import ANY, ModularSet, modular_of
+from autosched.tvm.arith.rewrite import rewrite
+from autosched.tvm.arith.sets import NEG_INF, POS_INF, IntervalSet, Range, as_interval, interval_of
 
 __all__ = ["Analyzer", "ConstIntBound"]
 

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 from index_fuzz import Scope, Seeded, condition_expr, integer_expr, random_scope
 
-from autosched.ir.arith import Analyzer
 from autosched.ir.expr import Expr, const, var
 from autosched.ir.visit import post_order
+from autosched.tvm.arith import Analyzer
 
 FIRST, LAST = map(int, os.environ.get("AUTOSCHED_FUZZ", "0:500").split(":"))
 #: milliseconds for one question

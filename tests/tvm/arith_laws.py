@@ -6,9 +6,9 @@ import numpy as np
 from index_fuzz import Choices, Env, Scope, condition_expr, describe, integer_expr, random_scope, subsets, values
 from simplifier_laws import equal, ill_typed
 
-from autosched.ir.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet
-from autosched.ir.arith.sets import NEG_INF, POS_INF
 from autosched.ir.expr import Expr, const, variables
+from autosched.tvm.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet
+from autosched.tvm.arith.sets import NEG_INF, POS_INF
 
 
 class Case:
