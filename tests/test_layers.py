@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,6 +97,14 @@ STRICTER: dict[str, tuple[str, ...]] = {
     "runtime.interpreter": ("errors", "ir.dtype", "ir.expr", "ir.functions", "ir.ops", "ir.stmt", "runtime.shadow"),
     "runtime.shadow": ("errors", "ir.expr", "ir.stmt", "runtime.strided"),
     "runtime.strided": (),
+}
+
+#: the compiler itself: it knows of no other spelling of programs than its own
+CORE = ("ir", "te", "schedule", "lower", "codegen", "runtime")
+FOREIGN_WORDS = re.compile("tvm|ansor", re.IGNORECASE)
+#: module of the core -> the text in which such a word has to stay
+FOREIGN_WORDS_KEPT = {
+    "te.trace": '"tvm.default_trace_action"',  # programs register a function of that name, and stored graphs call it
 }
 
 #: what runs data as code, or breaks a process that has threads: imported module, or called name
@@ -187,6 +196,13 @@ def forbidden_uses(module: str, source: str) -> list[str]:
     return found
 
 
+def foreign_words(module: str, source: str) -> list[str]:
+    """The lines of a module of the core that speak of another compiler."""
+    kept = FOREIGN_WORDS_KEPT.get(module, "")
+    lines = enumerate(source.replace(kept, "").splitlines() if kept else source.splitlines(), start=1)
+    return [f"{module}:{number} {line.strip()}" for number, line in lines if FOREIGN_WORDS.search(line)]
+
+
 def _is_package(module: str) -> bool:
     return MODULES[module].name == "__init__.py"
 
@@ -205,6 +221,29 @@ def test_the_rules_name_what_exists() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_respect_the_layers(module: str) -> None:
     assert layer_violations(module, MODULES[module].read_text(encoding="utf-8"), _is_package(module)) == []
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.partition(".")[0] in CORE])
+def test_the_core_knows_no_other_spelling(module: str) -> None:
+    assert foreign_words(module, MODULES[module].read_text(encoding="utf-8")) == []
+
+
+def test_no_layer_of_the_core_may_import_another_spelling() -> None:
+    assert not {"tvm", "tir"} & {name for package in CORE for name in LAYERS[package]}
+    assert FOREIGN_WORDS_KEPT.keys() <= MODULES.keys()
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "found"),
+    [
+        ("ir.expr", 'x = 1\n"""As AutoTVM has it."""', ['ir.expr:2 """As AutoTVM has it."""']),
+        ("lower.room", "# Ansor's rule", ["lower.room:1 # Ansor's rule"]),
+        ("te.trace", 'ACTION = "tvm.default_trace_action"', []),
+        ("te.trace", "# TVM's", ["te.trace:1 # TVM's"]),
+    ],
+)
+def test_the_checker_sees_another_spelling(module: str, source: str, found: list[str]) -> None:
+    assert foreign_words(module, source) == found
 
 
 @pytest.mark.parametrize("module", MODULES)

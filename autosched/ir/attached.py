@@ -6,8 +6,8 @@ names to the classes when it is imported, and nothing below it knows of them:
     attach(For, loop_var=alias("var"), min=alias("start"))
     attach(Function, script=script)                           a method: script(function)
 
-`autosched.tir` attaches how lowered programs are printed (`tir/script.py`), `autosched.tvm` all other names that its
-programs use of expressions, statements, axes and stages (`tvm/attributes.py`).
+The package of block schedules attaches how lowered programs are printed, the import shim all other names that its
+programs use of expressions, statements, axes and stages: look for calls of `attach`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Operators on the bits of numbers, and what fixed-point and 8-bit arithmetic makes of them.
 
-    clz(x)                          zeros above the highest one
-    reinterpret("int32", x)         the same bits as a number of another type
-    ldexp(x, n)                     x * 2**n
-    q_multiply_shift(x, y, 31, s)   a product of fixed-point numbers, rounded
-    dp4a(a, b, c)                   c + the sum of four products of 8-bit integers
-
-Names and meanings are those of TVM's `tir`.
+clz(x)                          zeros above the highest one
+reinterpret("int32", x)         the same bits as a number of another type
+ldexp(x, n)                     x * 2**n
+q_multiply_shift(x, y, 31, s)   a product of fixed-point numbers, rounded
+dp4a(a, b, c)                   c + the sum of four products of 8-bit integers
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ def q_multiply_shift(x: object, y: object, q: object, s: object) -> Expr:
     """`x * y * 2**(s - q)` rounded to the nearest, halves up: what quantized operators rescale with.
 
     `x` and `y` are int32 numbers with `q` bits after the point; a positive `s` shifts left before the
-    product is taken, in 64 bits, and a negative one right after it (TVM's `tir.q_multiply_shift`).
+    product is taken, in 64 bits, and a negative one right after it.
     """
     a, b, point, shift = (_integer("q_multiply_shift", as_expr(e)) for e in (x, y, q, s))
     if a.dtype.scalar != "int32" or b.dtype.scalar != "int32":

@@ -32,7 +32,7 @@ def decl_buffer(
     offset_factor: int = 0,
     buffer_type: str = "",
 ) -> Buffer:
-    """The memory of a tensor, to be bound with `lower(..., binds={tensor: buffer})`. TVM's signature.
+    """The memory of a tensor, to be bound with `lower(..., binds={tensor: buffer})`.
 
     shape, strides: in elements, outermost dimension first; integers or formulas over sizes. A
                     stride that is a variable of its own is read off the array at each call; without

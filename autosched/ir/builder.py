@@ -1,4 +1,4 @@
-"""Statements written as Python: TVM's `ir_builder`.
+"""Statements written as Python, such as the body of `te.extern`.
 
     ib = create()
     data, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])

@@ -128,7 +128,7 @@ def call_intrin(dtype: object, func_name: str, *args: object) -> Expr:
 def call_llvm_intrin(dtype: object, name: str, *args: object) -> Expr:
     """An intrinsic of LLVM by name, such as `llvm.fma`, on target `llvm`; overloads need no suffix.
 
-    A leading constant of type uint32, TVM's count of arguments in the signature, is dropped.
+    A leading constant of type uint32, which counts the arguments in some programs, is dropped.
     """
     return _call(dtype, name, "llvm", False, _without_count(args))
 

@@ -119,7 +119,7 @@ HANDLE.kind, HANDLE.bits, HANDLE.lanes = "handle", 64, 1
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The type in which `a op b` is computed: TVM's rule, which loses no float to an integer.
+    """The type in which `a op b` is computed, which loses no float to an integer.
 
     Float beats integer, wider beats narrower, and signed with unsigned is signed of the wider
     width. Bool gives way to the other type.

@@ -1,7 +1,7 @@
 """Building expressions: literals and variables, arithmetic, conditions, conversions, vectors.
 
-Integer arithmetic wraps around like NumPy's; `/` on integers truncates toward zero (C's and TVM's
-`div`), `//` and `%` floor (Python's and NumPy's); dividing an integer by zero gives 0 (NumPy's
+Integer arithmetic wraps around like NumPy's; `/` on integers truncates toward zero (C's
+division), `//` and `%` floor (Python's and NumPy's); dividing an integer by zero gives 0 (NumPy's
 result, without its warning). Index arithmetic (see `is_index`) is exact: it is evaluated in 64 bits.
 
 The class itself is in `ir.node`, and found here too.

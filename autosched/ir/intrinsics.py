@@ -35,7 +35,7 @@ Rule = Callable[[Expr], "Expr | None"]
 
 
 class CallEffectKind(IntEnum):
-    """TVM's classes of calls. What is at most `ReadState` may be computed again, or not at all."""
+    """What a call does besides its result. What is at most `ReadState` may be computed again, or not at all."""
 
     ExprAnnotation = 0
     Pure = 1

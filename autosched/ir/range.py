@@ -1,4 +1,4 @@
-"""`Range`: a first integer and how many, as TVM writes the domain of an axis."""
+"""`Range`: a first integer and how many, such as the domain of an axis."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     n, alpha = te.var("n"), te.var("alpha", "float32")
     ...B[i] = A[i]*alpha...           lower(s, [alpha, A, B])      module(2.5, a, b)
 
-A variable that shapes depend on is read off the shapes. It may be an argument all the same, as TVM's
-programs have it: a call checks that the number it gets is that size.
+A variable that shapes depend on is read off the shapes. It may be an argument all the
+same: a call checks that the number it gets is that size.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def describe_device(target: Target) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of what generates and runs the code."""
-    import importlib.metadata  # a tenth of the time that `from autosched import tvm` takes
+    import importlib.metadata  # it is slow to import
 
     found = {"python": platform.python_version()}
     for name in PACKAGES:

@@ -1,4 +1,4 @@
-"""Devices by TVM's names: `device("opencl", 0)`, and what one says about itself."""
+"""Devices: `device("opencl", 0)`, and what one says about itself."""
 
 from __future__ import annotations
 

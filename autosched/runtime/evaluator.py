@@ -1,4 +1,4 @@
-"""Timing a compiled function the way TVM's `time_evaluator` does."""
+"""Timing a compiled function: what `Module.time_evaluator` makes."""
 
 from __future__ import annotations
 

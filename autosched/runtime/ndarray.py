@@ -1,4 +1,4 @@
-"""Arrays by TVM's names: on the CPU over NumPy's memory, on other devices in memory of theirs.
+"""Arrays: on the CPU over NumPy's memory, on other devices in memory of theirs.
 
 a = nd.array(x, device("opencl"))      # copied to the device, once
 module(a, b)                           # calls leave it there
@@ -40,11 +40,6 @@ class NDArray:
         self.memory = memory
 
     # -- what it is ---------------------------------------------------------------------------
-    @property
-    def ctx(self) -> Device:
-        """TVM's older name for `device`."""
-        return self.device
-
     @property
     def is_resident(self) -> bool:
         """Whether it lies in the memory of a device that NumPy cannot see."""
@@ -181,7 +176,7 @@ def _on_device(values: Array, name: str) -> NDArray:
 
 
 def array(values: Any, device: Device | str | None = None, ctx: Device | str | None = None) -> NDArray:
-    """A new array with these values. `ctx` is TVM's older name for `device`, which is the CPU by default."""
+    """A new array with these values. `ctx` is another name for `device`, which is the CPU by default."""
     found = np.array(values.numpy() if isinstance(values, NDArray) else values, order="C", copy=True)
     return empty(found.shape, str(found.dtype), device, ctx).copyfrom(found)
 

@@ -1,5 +1,4 @@
-"""Inlining what costs nothing to compute again: TVM's `te.schedule.AutoInline*`, by TVM's definitions
-(`src/te/schedule/auto_inline_elem_wise.cc`)."""
+"""Inlining what costs nothing to compute again: element-wise, broadcasting and injective stages."""
 
 from __future__ import annotations
 

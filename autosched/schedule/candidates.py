@@ -1,6 +1,6 @@
-"""The values that a tuning decision may take, in AutoTVM's order: splits, orders of loops, annotations.
+"""The values that a tuning decision may take, in a fixed order: splits, orders of loops, annotations.
 
-Each function gives a list; a position in it is what AutoTVM's logs count by, so the order is part of
+Each function gives a list; a position in it is what logs of template tuners count by, so the order is part of
 the interface.
 """
 
@@ -90,7 +90,7 @@ def split_sizes(
     numbers = {
         "factors": lambda: divisors(extent),
         "power2": lambda: powers_of_two(extent),
-        # in the order of a set, which is what the indices in AutoTVM's logs count by
+        # in the order of a set, which is what indices in logs count by
         "verbose": lambda: list(set(divisors(extent)) | set(powers_of_two(extent))),
     }[policy]()
     numbers = [x for x in numbers if x <= max_factor]

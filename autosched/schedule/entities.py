@@ -3,7 +3,7 @@
     tile = s.define_split("tile", j, num_outputs=3)      # knobs tile_1, tile_2, and that they divide
     j0, j1, j2 = tile.apply("C", j)
 
-The policies and their order are AutoTVM's: see `candidates`. A split is knobs, so all of it is one sketch.
+For the policies and their order see `candidates`. A split is knobs, so all of it is one sketch.
 An order of loops and their marks change the structure: each is a `choose`.
 """
 
@@ -52,7 +52,7 @@ class Split:
 
     @property
     def val(self) -> list[Any]:
-        """The sizes, as AutoTVM has them in its logs."""
+        """The sizes as a list."""
         return list(self.size)
 
     @property
@@ -237,7 +237,7 @@ def _split_rows(
     candidate: Sequence[Sequence[int]],
     no_tail: bool | None,
 ) -> list[tuple[int, ...]]:
-    """The sizes but the first, in AutoTVM's order. Of an extent that is no number, those below max_factor."""
+    """The sizes but the first, in the order of `candidates`. Of an extent that is no number, those below max_factor."""
     if isinstance(parts, bool) or not isinstance(parts, int) or parts < 1:
         raise _error(call, f"a loop is not split into {parts!r} loops", "num_outputs: a positive integer")
     if policy == "candidate" and not all(_positive(c) for c in candidate):

@@ -117,7 +117,7 @@ def computed(stage: Stage) -> None:
 
 
 def scope_of(scope: Any) -> str:
-    """The storage scope of that name, TVM's `shared.dyn` among them: shared memory whose size the launch says."""
+    """The storage scope of that name; `shared.dyn` is shared memory whose size the launch says."""
     found = "shared" if scope == "shared.dyn" else scope
     if found not in SCOPES:
         raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))

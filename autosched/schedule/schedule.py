@@ -361,8 +361,7 @@ class Schedule:
         return group
 
     def normalize(self) -> Schedule:
-        """The schedule itself, checked. Loops begin at 0 by construction: other axes add their first value, as in what
-        TVM's `normalize` makes of a schedule."""
+        """The schedule itself, checked. Loops begin at 0 by construction: other axes add their first value."""
         self.verify()
         return self
 

@@ -242,7 +242,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
             return PRIMITIVES[name].method.__get__(self)
 
     def env_threads(self, threads: Any) -> Stage:
-        """Name the hardware axes of the kernels that a scan is computed by, as TVM's programs do.
+        """Name the hardware axes of the kernels that a scan is computed by.
 
         A kernel has the axes that its loops are bound to, inside the scan or around it, so this changes
         nothing. Raises ScheduleError for a stage that is no scan and for what is no axis.

@@ -8,7 +8,7 @@
 A lambda that returns a tuple makes several tensors at once. Reductions of one's own, of tuples too,
 are made by `te.comm_reducer`, recurrences by `te.scan`, histograms by `te.scatter_reduce`: see
 `reducers.py`, `scan.py` and `scatter.py`.
-Names and meanings are TVM's. `te.reference` evaluates any such program with NumPy.
+`te.reference` evaluates any such program with NumPy.
 """
 
 from __future__ import annotations

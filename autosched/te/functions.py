@@ -47,7 +47,7 @@ class ThreadAxis(Arithmetic[Expr]):
 
 
 def thread_axis(dom: object = None, tag: object = "", name: str = "") -> ThreadAxis:
-    """The axis `tag` of a GPU-style target, as TVM writes it: `te.thread_axis("threadIdx.x")`.
+    """The axis `tag` of a GPU-style target: `te.thread_axis("threadIdx.x")`.
 
     Tags are blockIdx and threadIdx with .x, .y or .z, and `vthread`, of which there may be several.
     Extents come from the loops that are bound, so `dom` is not looked at. `bind` takes the tag itself, too.
@@ -90,7 +90,7 @@ def reduce_axis(
     Over no values, a reduction is the combiner's identity; sizes that make the last value come before the
     first mean no values, too. Numbers that do so are refused (InvalidValueError, a ValueError).
 
-    `thread_tag` and `span` are TVM's and not looked at: `bind` gives a loop to threads.
+    `thread_tag` and `span` are not looked at: `bind` gives a loop to threads.
     """
     domain = _range_of(dom, f"reduce_axis {name}")
     if domain.extent.op == "const" and domain.extent.value < 0:
@@ -130,7 +130,7 @@ def _intrinsic(op: str) -> Callable[..., Expr]:
     return intrinsic
 
 
-#: te name -> operator: every math intrinsic of the operator table, and TVM's other names for some
+#: te name -> operator: every math intrinsic of the operator table, and other names for some
 MATH: dict[str, Callable[..., Expr]] = {
     **{op: _intrinsic(op) for op, info in ir.OPS.items() if info.kind == "math" or op in ("abs", "popcount")},
     "power": _intrinsic("pow"),

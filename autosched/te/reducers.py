@@ -223,7 +223,7 @@ def _built_in(combiner: str) -> Callable[..., Expr]:
             raise UsageError(
                 "there is no axis to accumulate over", asked=f"te.{combiner}(..., dtype={dtype!r})", legal="axis="
             )
-        if over is None:  # te.min(a, b), as in TVM
+        if over is None:  # te.min(a, b)
             return _directly(plain, [expr, *more], f"te.{combiner}")
         source = as_expr(expr) if dtype is None else ir.cast(dtype, expr)
         if source.dtype.is_bool:

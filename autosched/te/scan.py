@@ -265,7 +265,7 @@ class _Recurrence:
 
     def independent_axes(self) -> tuple[bool, ...]:
         """For each spatial dimension (of outputs of one shape): whether every place along it is a
-        recurrence of its own. TVM calls this a fixed point."""
+        recurrence of its own."""
         if not self.op.is_uniform:
             return ()
         tensors = (*self.op.state_placeholder, *self.op.update)
@@ -290,7 +290,7 @@ def scan(
     `init` has the shape [k, ...] and gives the first k times; `update` the shape [n, ...] and gives
     time t, for t from k to n - 1, reading `state_placeholder` (a placeholder of update's shape) at
     earlier times. Steps may go through other tensors and reductions on their way from state to
-    update. `inputs` is a hint of TVM's that is not needed here. Raises UsageError where the shapes
+    update. `inputs` is a hint that is not needed. Raises UsageError where the shapes
     do not fit together, or a read cannot be shown to be of an earlier time.
 
     >>> import numpy as np

@@ -21,6 +21,7 @@ from autosched.ir.expr import Expr, compare
 from autosched.ir.ops import OPS
 from autosched.ir.stmt import Buffer, For, Function, If, Seq
 from autosched.runtime.module import Module
+from autosched.runtime.ndarray import NDArray
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.stage import Fuse, Loop, Stage
 from autosched.te.functions import ThreadAxis
@@ -243,4 +244,7 @@ attach(
     origin_op=property(_origin_op),
 )
 
+# -- compiled functions and arrays --------------------------------------------------------------------
+
 Module.ENTRY_NAMES.add("__tvm_main__")
+attach(NDArray, ctx=alias("device"))

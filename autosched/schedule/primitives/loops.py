@@ -1,6 +1,6 @@
 """The primitives that take loops apart, join them and put them in order; and what becomes of partial blocks.
 
-The tails of splits have Halide's names for Halide's strategies (`TailStrategy`), and TVM's `disable_predication`.
+The tails of splits have Halide's names for Halide's strategies (`TailStrategy`), and the older `disable_predication`.
 """
 
 from __future__ import annotations

@@ -273,7 +273,7 @@ COUNTS = ("auto_unroll_max_step",)
 _FLAGS = ("unroll_explicit", "loop_partition_hint")
 
 
-#: pragma of TVM -> why it means nothing here, and what does
+#: pragma of other compilers -> why it means nothing here, and what does
 _ELSEWHERE = {
     "parallel_launch_point": (
         "each parallel loop starts its own threads, which wait for work in between",

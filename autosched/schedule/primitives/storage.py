@@ -46,7 +46,7 @@ def storage_align(s: Schedule, stage: Stage, axis: Any, factor: Any, offset: Any
 
     Elements of one column then lie in different banks of shared memory (or sets of a cache).
     `axis` is an axis of the operation: its stride is how far apart two elements are whose indices
-    differ by one in that dimension. TVM's primitive of that name.
+    differ by one in that dimension.
     """
     computed(stage)
     if stage.is_output:
@@ -68,7 +68,7 @@ def storage_align(s: Schedule, stage: Stage, axis: Any, factor: Any, offset: Any
 @keeps_meaning
 def double_buffer(s: Schedule, stage: Stage) -> Stage:
     """Keep two copies of an intermediate, and fill one for the next iteration of the loop it is computed
-    at while this iteration reads the other. TVM's primitive of that name.
+    at while this iteration reads the other.
 
     for k: A.shared = tile(k); use(A.shared)
       ->
@@ -126,7 +126,7 @@ def rolling_buffer(s: Schedule, stage: Stage) -> Stage:
 
     This is `store_at` the outermost loop of the consumer that `compute_at` names, or where one between
     runs in parallel, inside that. Which loop that is is seen when lowering, so later calls may still change
-    it. TVM's primitive of that name.
+    it.
     """
     computed(stage)
     scans.forbid(stage, "rolling_buffer")
