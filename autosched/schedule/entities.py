@@ -63,11 +63,7 @@ class Split:
     def apply(self, stage: Any, loop: Any) -> list[Loop]:
         """Split a loop of a stage, from the outside in. Returns the new loops, outermost first."""
         assert self.schedule is not None
-        found, rest = [], loop
-        for at in range(1, len(self.size)):
-            outer, rest = self.schedule[stage].split(rest, factor=prod(self.size[at:]))
-            found.append(outer)
-        return [*found, rest]
+        return split_by(self.schedule, stage, loop, self.size)
 
 
 @dataclass(frozen=True)
@@ -81,9 +77,7 @@ class Reorder:
     def apply(self, stage: Any, loops: Sequence[Any]) -> list[Any]:
         """Reorder the loops of a stage; of fewer than were defined, those that there are. Returns them in
         their new order."""
-        order = [loops[i] for i in self.perm if i < len(loops)]
-        self.schedule[stage].reorder(*order)
-        return order
+        return reorder_by(self.schedule, stage, loops, self.perm)
 
 
 @dataclass(frozen=True)
@@ -110,28 +104,19 @@ class Annotate:
         extents: the iterations of the loops, if they are not what the schedule knows
         source: of `locate_cache`, the stages to compute at each of the loops chosen
         """
-        s, call = self.schedule, f"{self.name}.apply"
-        found = list(loops)
         if source is not None:
-            for stages, at in zip(source, self.anns, strict=False):
-                for one in stages:
-                    s[one].compute_at(s[stage], found[at])
-            return found
-        if len(found) != len(self.anns):
-            raise _error(call, f"it got {len(found)} loops", f"the {len(self.anns)} loops it was defined for")
-        for i, ann in enumerate(self.anns):
-            loop = found[i]
-            if ann == "unroll":
-                self._limit(stage, loop, extents, i, "unroll", [] if max_unroll is None else range(1, max_unroll + 1))
-                s[stage].unroll(loop)
-            elif ann == "vec":
-                self._limit(stage, loop, extents, i, "vectorize", vec_size or [])
-                s[stage].vectorize(loop)
-            elif ann == "fuse":
-                found[i + 1] = s[stage].fuse(loop, found[i + 1])
-            elif ann != "none":
-                s[stage].bind(loop, ann)
-        return found
+            return compute_caches(self.schedule, stage, loops, self.anns, source)
+        if len(loops) != len(self.anns):
+            legal = f"the {len(self.anns)} loops it was defined for"
+            raise _error(f"{self.name}.apply", f"it got {len(loops)} loops", legal)
+
+        def limit(at: int, loop: Any) -> None:
+            if self.anns[at] == "unroll":
+                self._limit(stage, loop, extents, at, "unroll", [] if max_unroll is None else range(1, max_unroll + 1))
+            else:
+                self._limit(stage, loop, extents, at, "vectorize", vec_size or [])
+
+        return mark_by(self.schedule, stage, loops, self.anns, limit)
 
     def _limit(
         self, stage: Any, loop: Any, extents: Sequence[Any] | None, at: int, action: str, allowed: Sequence[int]
@@ -152,6 +137,54 @@ class Annotate:
             for value in allowed:
                 left = left * (extent - value)
             self.schedule.constrain(compare("eq", left, 0), reason)
+
+
+# -- what a decision does to a schedule -----------------------------------------------------------------
+
+
+def split_by(s: Schedule, stage: Any, loop: Any, size: Sequence[Any]) -> list[Any]:
+    """Split a loop of a stage into loops of these sizes; the first is what is left. Returns them, outermost first."""
+    found = []
+    for at in range(1, len(size)):
+        outer, loop = s[stage].split(loop, factor=prod(size[at:]))
+        found.append(outer)
+    return [*found, loop]
+
+
+def reorder_by(s: Schedule, stage: Any, loops: Sequence[Any], perm: Sequence[int]) -> list[Any]:
+    """Put loops of a stage into the order of their positions `perm`, less those of loops that there are not."""
+    order = [loops[i] for i in perm if i < len(loops)]
+    s[stage].reorder(*order)
+    return order
+
+
+def mark_by(
+    s: Schedule, stage: Any, loops: Sequence[Any], marks: Sequence[Any], limit: Callable[[int, Any], None]
+) -> list[Any]:
+    """Do to each loop what its mark says: see `candidates.marks`. Returns the loops, a fused one in the last's place.
+
+    limit: called with the position of a loop and the loop before it is unrolled or vectorized
+    """
+    found = list(loops)
+    for i, mark in enumerate(marks):
+        if mark in ("unroll", "vec"):
+            limit(i, found[i])
+            (s[stage].unroll if mark == "unroll" else s[stage].vectorize)(found[i])
+        elif mark == "fuse":
+            found[i + 1] = s[stage].fuse(found[i], found[i + 1])
+        elif mark != "none":
+            s[stage].bind(found[i], mark)
+    return found
+
+
+def compute_caches(
+    s: Schedule, stage: Any, loops: Sequence[Any], places: Sequence[int], source: Sequence[Sequence[Any]]
+) -> list[Any]:
+    """Compute stages at loops of another: those of `source[i]` at the loop number `places[i]`. Returns the loops."""
+    for stages, at in zip(source, places, strict=False):
+        for one in stages:
+            s[one].compute_at(s[stage], loops[at])
+    return list(loops)
 
 
 #: says which values may be together; of each that it was registered for, one argument

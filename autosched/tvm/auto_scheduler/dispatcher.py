@@ -16,6 +16,7 @@ from typing import Any
 from autosched.errors import UsageError
 from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult
 from autosched.tvm.auto_scheduler.measure_record import load_records, rank
+from autosched.tvm.tuning_common import Context
 
 __all__ = ["ApplyHistoryBest", "DispatchContext", "FallbackContext"]
 
@@ -24,13 +25,8 @@ _logger = logging.getLogger("auto_scheduler")
 Pair = tuple[MeasureInput, MeasureResult]
 
 
-class DispatchContext:
+class DispatchContext(Context):
     """Base class. `current` is the innermost one in force; `_query_inside` answers None to pass a question on."""
-
-    current: DispatchContext
-
-    def __init__(self) -> None:
-        self._outer: DispatchContext | None = None
 
     def query(
         self, target: Any, workload_key: str, has_complex_op: bool = True, dag: Any = None, func_name: str | None = None
@@ -44,21 +40,9 @@ class DispatchContext:
             return found
         return self._outer.query(target, workload_key, has_complex_op, dag, func_name)
 
-    def update(self, target: Any, workload_key: str, state: Any) -> None:
-        """From now on this is the state for that workload and kind of target."""
-        raise NotImplementedError
-
-    def _query_inside(self, target: Any, workload_key: str, key: str) -> Any:
-        raise NotImplementedError
-
-    def __enter__(self) -> Any:
-        self._outer = DispatchContext.current
-        DispatchContext.current = self
-        return self
-
     def __exit__(self, *_: object) -> None:
-        assert self._outer is not None
-        DispatchContext.current, self._outer = self._outer, None
+        super().__exit__()
+        self._outer = None  # asked later, it answers for itself alone
 
 
 class ApplyHistoryBest(DispatchContext):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from autosched.errors import UsageError
-from autosched.measure import MeasureOptions
 from autosched.records import Record
-from autosched.tvm.autotvm.measure import ERROR_NUMBERS, MeasureErrorNo
+from autosched.tvm import tuning_common
+from autosched.tvm.tuning_common import ERROR_NUMBERS, MeasureErrorNo
 
 __all__ = [
     "LocalBuilder",
@@ -129,15 +129,10 @@ class LocalRunner:
             )
 
 
-class RPCRunner:
+class RPCRunner(tuning_common.RPCRunner):
     """Not here: candidates run on this machine."""
 
-    def __init__(self, key: str = "", host: str = "", port: int = 0, *_: Any, **__: Any) -> None:
-        raise UsageError(
-            "candidates run on this machine",
-            asked=f"RPCRunner({key!r}, {host!r}, {port!r})",
-            legal="auto_scheduler.LocalRunner(...), where the device is",
-        )
+    _package = "auto_scheduler"
 
 
 class LocalRPCMeasureContext:
@@ -161,17 +156,3 @@ class LocalRPCMeasureContext:
         self.runner = LocalRunner(
             timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, device
         )
-
-
-def options_of(builder: LocalBuilder, runner: LocalRunner) -> MeasureOptions:
-    """The `MeasureOptions` that a builder and a runner stand for."""
-    given: dict[str, Any] = {"timeout_s": runner.timeout, "build_timeout_s": builder.timeout}
-    if builder.n_parallel is not None:
-        given["builders"] = builder.n_parallel
-    if runner.repeat is not None:
-        given["repeat"] = runner.repeat
-    if runner.min_repeat_ms:
-        given["min_repeat_ms"] = runner.min_repeat_ms
-    elif runner.number is not None:
-        given["number"] = runner.number
-    return MeasureOptions(**given)

@@ -28,7 +28,7 @@ from autosched.tvm.auto_scheduler.loop_state import StateObject, TraceState
 from autosched.tvm.auto_scheduler.measure import MeasureCallback, MeasureErrorNo, MeasureInput, MeasureResult, Seconds
 from autosched.tvm.auto_scheduler.transform_step import step_from_json
 from autosched.tvm.auto_scheduler.utils import calc_workload_dis_factor, decode_workload_key
-from autosched.tvm.autotvm.record import logged_target
+from autosched.tvm.tuning_common import logged_target
 
 __all__ = [
     "LOG_VERSION",

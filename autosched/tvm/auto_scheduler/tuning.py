@@ -12,12 +12,13 @@ from autosched.records import Record, RecordLog, default_path
 from autosched.schedule.stage import Stage
 from autosched.space.default import by_default
 from autosched.space.rules import Plan, rule
-from autosched.tuning import Event, Note, TrialDone, TuneResult, tune, tune_tasks
+from autosched.tuning import Event, TrialDone, TuneResult, tune, tune_tasks
 from autosched.tvm.auto_scheduler.cost_model import XGBModel
 from autosched.tvm.auto_scheduler.loop_state import TraceState
-from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult, options_of
+from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult
 from autosched.tvm.auto_scheduler.measure_record import RecordToFile
 from autosched.tvm.auto_scheduler.search_policy import PreloadMeasuredStates, SearchPolicy, SketchPolicy
+from autosched.tvm.tuning_common import log_note, options_of
 
 if TYPE_CHECKING:
     from autosched.tvm.auto_scheduler.search_task import SearchTask, TuningOptions
@@ -119,8 +120,7 @@ class _Follower:
         self.told = {(r.id, r.at) for r in earlier}
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Note):
-            _logger.log(logging.WARNING if event.level == "warning" else logging.INFO, event.text)
+        log_note(_logger, event)
         if isinstance(event, TrialDone):
             self.count += 1
             self.told.add((event.record.id, event.record.at))

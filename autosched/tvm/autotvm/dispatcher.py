@@ -14,6 +14,7 @@ from autosched.errors import UsageError
 from autosched.target import Target
 from autosched.tvm.autotvm.config import ConfigSpace, FallbackConfigEntity
 from autosched.tvm.autotvm.measure import MeasureInput
+from autosched.tvm.tuning_common import Context
 
 __all__ = [
     "ApplyConfig",
@@ -29,13 +30,8 @@ __all__ = [
 _logger = logging.getLogger("autotvm")
 
 
-class DispatchContext:
+class DispatchContext(Context):
     """Base class. `current` is the innermost one in force; `_query_inside` answers None to pass a question on."""
-
-    current: DispatchContext
-
-    def __init__(self) -> None:
-        self._outer: DispatchContext | None = None
 
     def query(self, target: Target | None, workload: Any) -> ConfigSpace:
         """The configuration for a task's workload (its name and arguments) on a target."""
@@ -44,22 +40,6 @@ class DispatchContext:
             return found
         assert self._outer is not None  # the outermost answers everything
         return self._outer.query(target, workload)
-
-    def update(self, target: Target | None, workload: Any, cfg: ConfigSpace) -> None:
-        """From now on this is the configuration for that workload and target."""
-        raise NotImplementedError
-
-    def _query_inside(self, target: Target | None, workload: Any) -> ConfigSpace | None:
-        raise NotImplementedError
-
-    def __enter__(self) -> Any:
-        self._outer = DispatchContext.current
-        DispatchContext.current = self
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._outer is not None
-        DispatchContext.current = self._outer
 
 
 class ApplyConfig(DispatchContext):

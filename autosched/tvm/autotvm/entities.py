@@ -6,11 +6,10 @@ The sizes of a split, and a value, are numbers in a configuration, and knobs whi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import mul
 from typing import Any
 
 from autosched.errors import UsageError
+from autosched.schedule.entities import compute_caches, mark_by, reorder_by, split_by
 
 __all__ = ["AnnotateEntity", "Entity", "OtherOptionEntity", "ReorderEntity", "SplitEntity"]
 
@@ -53,11 +52,7 @@ class SplitEntity(Entity):
 
     def apply(self, sch: Any, op: Any, axis: Any) -> list[Any]:
         """Split a loop of a stage of the schedule; the loops, outermost first."""
-        loops = []
-        for i in range(1, len(self.size)):
-            outer, axis = sch[op].split(axis, factor=reduce(mul, self.size[i:]))
-            loops.append(outer)
-        return [*loops, axis]
+        return split_by(sch, op, axis, self.size)
 
 
 class ReorderEntity(Entity):
@@ -78,9 +73,7 @@ class ReorderEntity(Entity):
 
     def apply(self, sch: Any, op: Any, axes: Sequence[Any]) -> list[Any]:
         """Reorder these loops of a stage; the loops in the new order."""
-        order = [axes[i] for i in self.perm if i < len(axes)]
-        sch[op].reorder(*order)
-        return order
+        return reorder_by(sch, op, axes, self.perm)
 
 
 class AnnotateEntity(Entity):
@@ -116,27 +109,19 @@ class AnnotateEntity(Entity):
         of a length that is not in `vec_size`, makes the configuration `cfg` invalid; the lengths are
         `axis_lens`.
         """
-        loops = list(axes)
         if source is not None:
-            for tensors, at in zip(source, self.anns, strict=False):
-                for t in tensors:
-                    sch[t].compute_at(sch[op], loops[at])
-            return loops
-        for i, mark in enumerate(self.anns):
-            length = axis_lens[i] if axis_lens is not None else None
-            if mark == "unroll":
-                if max_unroll and length is not None and length > max_unroll:
-                    cfg.raise_error("Too large factor for unrolling")
-                sch[op].unroll(loops[i])
-            elif mark == "vec":
-                if vec_size and length is not None and length not in vec_size:
-                    cfg.raise_error("Wrong size of lanes in vectorization")
-                sch[op].vectorize(loops[i])
-            elif mark == "fuse":
-                loops[i + 1] = sch[op].fuse(loops[i], loops[i + 1])
-            elif mark != "none":
-                sch[op].bind(loops[i], mark)
-        return loops
+            return compute_caches(sch, op, axes, self.anns, source)
+
+        def limit(at: int, loop: Any) -> None:
+            length = axis_lens[at] if axis_lens is not None else None
+            if length is None:
+                return
+            if self.anns[at] == "unroll" and max_unroll and length > max_unroll:
+                cfg.raise_error("Too large factor for unrolling")
+            if self.anns[at] == "vec" and vec_size and length not in vec_size:
+                cfg.raise_error("Wrong size of lanes in vectorization")
+
+        return mark_by(sch, op, axes, self.anns, limit)
 
 
 class OtherOptionEntity(Entity):

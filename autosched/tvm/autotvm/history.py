@@ -16,9 +16,10 @@ from autosched.errors import AutoschedError
 from autosched.records import Record, RecordLog, default_path
 from autosched.runtime.device import with_machine
 from autosched.space.space import SearchSpace
-from autosched.tvm.autotvm.measure import ERROR_NUMBERS, MeasureErrorNo, MeasureInput, MeasureResult
+from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
 from autosched.tvm.autotvm.task import Task, create
 from autosched.tvm.autotvm.tracing import TracedTask
+from autosched.tvm.tuning_common import ERROR_NUMBERS, MeasureErrorNo
 
 __all__ = ["Pairs", "of_template", "write_history"]
 

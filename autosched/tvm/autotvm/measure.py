@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from autosched.errors import UsageError
 from autosched.measure import MeasureOptions
+from autosched.tvm import tuning_common
+from autosched.tvm.tuning_common import MeasureErrorNo
 
 __all__ = [
     "LocalBuilder",
@@ -38,34 +39,6 @@ class MeasureResult(NamedTuple):
     error_no: int
     all_cost: float
     timestamp: float
-
-
-class MeasureErrorNo(IntEnum):
-    """Why there is no time."""
-
-    NO_ERROR = 0
-    INSTANTIATION_ERROR = 1
-    COMPILE_HOST = 2
-    COMPILE_DEVICE = 3
-    RUNTIME_DEVICE = 4
-    WRONG_ANSWER = 5
-    BUILD_TIMEOUT = 6
-    RUN_TIMEOUT = 7
-    UNKNOWN_ERROR = 8
-
-
-#: status of a measurement -> TVM's number
-ERROR_NUMBERS = {
-    "ok": MeasureErrorNo.NO_ERROR,
-    "constraints": MeasureErrorNo.INSTANTIATION_ERROR,
-    "compile": MeasureErrorNo.COMPILE_HOST,
-    "build_timeout": MeasureErrorNo.BUILD_TIMEOUT,
-    "timeout": MeasureErrorNo.RUN_TIMEOUT,
-    "crash": MeasureErrorNo.RUNTIME_DEVICE,
-    "runtime": MeasureErrorNo.RUNTIME_DEVICE,
-    "correctness": MeasureErrorNo.WRONG_ANSWER,
-    "lost": MeasureErrorNo.UNKNOWN_ERROR,
-}
 
 
 class LocalBuilder:
@@ -126,15 +99,10 @@ class LocalRunner:
         self.timeout, self.number, self.repeat, self.min_repeat_ms = timeout, number, repeat, min_repeat_ms
 
 
-class RPCRunner:
+class RPCRunner(tuning_common.RPCRunner):
     """Not here: candidates run on this machine."""
 
-    def __init__(self, key: str = "", host: str = "", port: int = 0, *_: Any, **__: Any) -> None:
-        raise UsageError(
-            "candidates run on this machine",
-            asked=f"RPCRunner({key!r}, {host!r}, {port!r})",
-            legal="autotvm.LocalRunner(...), where the device is",
-        )
+    _package = "autotvm"
 
 
 def measure_option(builder: Any, runner: Any) -> dict[str, Any]:
@@ -158,14 +126,4 @@ def measure_option(builder: Any, runner: Any) -> dict[str, Any]:
 
 def options_of(option: Mapping[str, Any]) -> MeasureOptions:
     """The `MeasureOptions` that a `measure_option` stands for."""
-    builder, runner = option["builder"], option["runner"]
-    by_time = runner.min_repeat_ms > 0
-    more = {} if builder.n_parallel is None else {"builders": builder.n_parallel}
-    return MeasureOptions(
-        timeout_s=runner.timeout,
-        build_timeout_s=builder.timeout,
-        number=0 if by_time else runner.number,
-        repeat=runner.repeat,
-        min_repeat_ms=runner.min_repeat_ms if by_time else 20.0,
-        **more,
-    )
+    return tuning_common.options_of(option["builder"], option["runner"])

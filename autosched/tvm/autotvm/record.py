@@ -14,25 +14,22 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
 from autosched.errors import AutoschedError, RecordError
-from autosched.target import Target
 from autosched.tvm.autotvm.config import ConfigEntity
 from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
 from autosched.tvm.autotvm.task import Task
+from autosched.tvm.tuning_common import logged_target
 
 __all__ = [
     "AUTOTVM_LOG_VERSION",
-    "LoggedTarget",
     "decode",
     "encode",
     "load_from_buffer",
     "load_from_file",
-    "logged_target",
     "measure_str_key",
     "pick_best",
     "split_workload",
@@ -99,40 +96,6 @@ def _result(costs: Any, error_no: Any, all_cost: Any, timestamp: Any) -> Measure
 
 def _tuples(x: Any) -> Any:
     return tuple(_tuples(a) for a in x) if isinstance(x, list) else x
-
-
-@dataclass(frozen=True)
-class LoggedTarget:
-    """The target of a record that was measured on something this package makes no code for."""
-
-    text: str
-
-    @property
-    def options(self) -> dict[str, str]:
-        return dict(o.removeprefix("-").split("=", 1) for o in self.text.split()[1:] if o[0] == "-" and "=" in o)
-
-    @property
-    def kind(self) -> str:
-        return (self.text.split() or [""])[0]
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        return tuple(self.options.get("keys", self.kind).split(","))
-
-    @property
-    def model(self) -> str:
-        return self.options.get("model", "unknown")
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def logged_target(text: str) -> Target | LoggedTarget:
-    """The target that a record names."""
-    try:
-        return Target(text)
-    except AutoschedError:  # of another kind, or with options for tools that are not here
-        return LoggedTarget(text)
 
 
 def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:

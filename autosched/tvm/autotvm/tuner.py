@@ -10,12 +10,13 @@ from typing import Any
 
 from autosched.errors import UsageError
 from autosched.records import Record
-from autosched.tuning import Event, Note, TrialDone, tune
+from autosched.tuning import Event, TrialDone, tune
 from autosched.tvm.autotvm.config import ConfigEntity
 from autosched.tvm.autotvm.history import Pairs, of_template, write_history
-from autosched.tvm.autotvm.measure import ERROR_NUMBERS, MeasureInput, MeasureResult, options_of
+from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult, options_of
 from autosched.tvm.autotvm.task import Task
 from autosched.tvm.autotvm.tracing import TracedTask
+from autosched.tvm.tuning_common import ERROR_NUMBERS, log_note
 
 __all__ = ["DropletTuner", "GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner"]
 
@@ -65,8 +66,7 @@ class Tuner:
 
         def follow(event: Event) -> None:
             nonlocal count
-            if isinstance(event, Note):
-                _logger.log(logging.WARNING if event.level == "warning" else logging.INFO, event.text)
+            log_note(_logger, event)
             if isinstance(event, TrialDone):
                 count += 1
                 inp, result = _pair(self.task, traced.config_of(event.record), event.record)
