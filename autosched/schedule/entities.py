@@ -241,24 +241,44 @@ def split(
         rows = [r for r in rows if _asked(call, filter, [Split(name, (-1, *r))])]
         if not rows:
             raise _error(call, "the filter rejects every candidate", "a filter that some candidate passes")
-    columns = [sorted(set(column)) for column in zip(*rows, strict=True)]
-    sizes = [
-        column[0] if len(column) == 1 else s.define_knob(f"{name}_{i}", column) for i, column in enumerate(columns, 1)
-    ]
-    made = Split(name, (-1, *sizes), tuple(rows), s)
-    inner = prod(sizes, start=const(1))
-    if policy == "candidate":
-        if len(rows) < prod(map(len, columns)):
-            of_knobs = [i for i, x in enumerate(sizes) if isinstance(x, Expr)]
-            s.among(made.knobs, [[r[i] for i in of_knobs] for r in rows], f"{name} is one of its candidates")
-    elif extent.op != "const" or len(rows) < prod(map(len, columns)):
-        if policy == "factors" if no_tail is None else no_tail:
-            s.constrain(compare("eq", floormod(extent, inner), 0), f"the sizes of {name} divide {extent!r}")
-        else:
-            s.constrain(compare("le", inner, extent), f"the sizes of {name} fit into {extent!r}")
+    divides = None if policy == "candidate" else policy == "factors" if no_tail is None else no_tail
+    made = Split(name, (-1, *knobs_of_sizes(s, name, rows, extent, divides)), tuple(rows), s)
     if filter is not None and len(rows[0]) > 1:
         _restrict(s, call, [made], filter, f"the filter of {name}")
     return made
+
+
+def knobs_of_sizes(
+    s: Schedule,
+    name: str,
+    rows: Sequence[tuple[int, ...]],
+    extent: Expr,
+    divides: bool | None,
+    prefix: str | None = None,
+) -> list[Any]:
+    """A knob for each size that differs between the rows, and the constraint that leaves the rows alone.
+
+    divides: whether the sizes divide the extent (else they fit into it); None where the rows are just a list
+    prefix:  what knobs are called by, with the number of the size; the name if not given
+    """
+    columns = [sorted(set(column)) for column in zip(*rows, strict=True)]
+    sizes = [
+        column[0] if len(column) == 1 else s.define_knob(f"{prefix or name}_{i}", column)
+        for i, column in enumerate(columns, 1)
+    ]
+    if extent.op == "const" and len(rows) == prod(map(len, columns)):
+        return sizes
+    inner = prod(sizes, start=const(1))
+    if divides is None:
+        of_knobs = [i for i, x in enumerate(sizes) if isinstance(x, Expr)]
+        if len(rows) < prod(map(len, columns)):
+            rest = [[r[i] for i in of_knobs] for r in rows]
+            s.among([sizes[i] for i in of_knobs], rest, f"{name} is one of its candidates")
+    elif divides:
+        s.constrain(compare("eq", floormod(extent, inner), 0), f"the sizes of {name} divide {extent!r}")
+    else:
+        s.constrain(compare("le", inner, extent), f"the sizes of {name} fit into {extent!r}")
+    return sizes
 
 
 def _split_rows(

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from math import prod
 from typing import Any
 
 from autosched.errors import AutoschedError, NoValueYet, WorkloadError
-from autosched.ir.expr import floormod
+from autosched.ir.expr import const
 from autosched.ir.visit import post_order
 from autosched.records import Record
+from autosched.schedule.entities import knobs_of_sizes
 from autosched.schedule.schedule import Schedule, create_schedule, lent_knobs, perform
 from autosched.space.space import SearchSpace
 from autosched.space.workload import Template, Workload, WorkloadFunction
@@ -151,27 +151,11 @@ class TracedTask:
     def _define_split(self, s: Schedule, name: str) -> SplitEntity:
         """A knob for each size that varies, and which of them go together."""
         space = self.space.space_map[name]
+        divides = None if space.tail is None else not space.tail
         rows = [_row(e) for e in space.entities]
-        size: list[Any] = [-1] if space[0].value[0] == -1 else [space[0].value[0]]
-        knobs, columns = [], []
-        for i, column in enumerate(zip(*rows, strict=True), start=1):
-            values = sorted(set(column))
-            size.append(values[0] if len(values) == 1 else s.define_knob(_knob(name, i), values))
-            if len(values) > 1:
-                knobs.append(size[-1])
-                columns.append(column)
-        wanted = list(zip(*columns, strict=True))
-        if len(wanted) == prod(len(set(c)) for c in columns):
-            return SplitEntity(size)
-        if space.tail is None:
-            s.among(knobs, wanted, f"{name} is one of its candidates")
-        elif space.tail:
-            product = prod(size[1:])
-            s.constrain(product <= space.product, f"the sizes of {name} fit into {space.product}")
-        else:
-            product = prod(size[1:])
-            s.constrain(floormod(space.product, product) == 0, f"the sizes of {name} divide {space.product}")
-        return SplitEntity(size)
+        return SplitEntity(
+            [space[0].value[0], *knobs_of_sizes(s, name, rows, const(space.product), divides, _identifier(name))]
+        )
 
     def _restrict(self, s: Schedule, chosen: dict[str, Entity]) -> None:
         """Keep the points that the filters over several entities keep, of those with what was chosen."""
@@ -261,9 +245,13 @@ def _varying(entities: Sequence[Entity], one: Entity) -> list[int]:
 
 def _knob(name: str, part: int | None = None) -> str:
     """The name of a knob, which must be one of Python's."""
-    text = re.sub(r"\W", "_", name)
-    text = text if text.isidentifier() else f"k_{text}"
+    text = _identifier(name)
     return f"{text}_{part}" if part is not None else f"{text}_val" if text in ("s", "te") else text
+
+
+def _identifier(name: str) -> str:
+    text = re.sub(r"\W", "_", name)
+    return text if text.isidentifier() else f"k_{text}"
 
 
 def _belongs(knob: str, name: str) -> bool:

@@ -59,6 +59,27 @@ def space_of(task: autotvm.task.Task) -> tuple[TracedTask, SearchSpace]:
     return traced, template_space(traced.workload, traced.target, {})
 
 
+@autotvm.template("history/names")
+def named(n):
+    A = te.placeholder((n, n), name="A")
+    B = te.compute((n, n), lambda i, j: A[i, j] * 2.0, name="B")
+    s, cfg = te.create_schedule(B.op), autotvm.get_config()
+    for name, loop in zip(("te", "tile x"), B.op.axis, strict=True):
+        cfg.define_split(name, loop, num_outputs=2)
+        cfg[name].apply(s, B, loop)
+    return s, [A, B]
+
+
+def test_knobs_are_called_as_their_splits_with_a_number() -> None:
+    task = autotvm.task.create("history/names", args=(8,), target="llvm")
+    traced, space = space_of(task)
+    (sketch,) = space.sketches
+    assert [k.name for k in sketch.knobs] == ["te_1", "tile_x_1"]
+    assert {traced.point_of(task.config_space.get(i), space) for i in range(16)} == {
+        (0, (i, j)) for i in range(4) for j in range(4)
+    }
+
+
 def test_every_configuration_is_one_point() -> None:
     task = task_of(4, 8)
     traced, space = space_of(task)
