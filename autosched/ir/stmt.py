@@ -19,7 +19,7 @@ Indices are one Expr per dimension until `flatten_buffers`, exactly one afterwar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -57,6 +57,7 @@ __all__ = [
     "seq",
     "substitute_stmt",
     "walk",
+    "with_parts",
 ]
 
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "thread")
@@ -337,6 +338,39 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
             return ()
 
 
+def with_parts(s: Stmt, exprs: Sequence[Expr], inner: Sequence[Stmt]) -> Stmt:
+    """`s` with others in place of its `expressions` and `children`, in the same order.
+
+    A buffer's own shape is left alone: a Buffer is an identity, and the loads share it.
+    """
+    match s:
+        case For():
+            return replace(s, start=exprs[0], extent=exprs[1], body=inner[0])
+        case Store():
+            return Store(s.buffer, tuple(exprs[:-1]), exprs[-1], s.streaming)
+        case Prefetch():
+            return Prefetch(s.buffer, tuple(exprs))
+        case If():
+            return If(exprs[0], inner[0], inner[1] if len(inner) > 1 else None)
+        case Seq():
+            return seq(*inner)
+        case Let():
+            return Let(s.var, exprs[0], inner[0])
+        case Allocate():
+            return Allocate(s.buffer, inner[0])
+        case Produce():
+            return Produce(s.name, inner[0])
+        case Evaluate():
+            return Evaluate(exprs[0])
+        case While():
+            return While(exprs[0], inner[0])
+        case Launch():
+            (gx, gy, gz), (bx, by, bz) = exprs[:3], exprs[3:]
+            return Launch(s.name, (gx, gy, gz), (bx, by, bz), inner[0])
+        case _:
+            return s
+
+
 def handed_out(s: Stmt) -> set[Buffer]:
     """The buffers whose memory this statement itself hands to a function, which may read and write it."""
     return {e.value for e in values_below(expressions(s)) if e.op in ("address", "view")}
@@ -354,40 +388,14 @@ def map_stmt(
     on_expr: Callable[[Expr], Expr] = lambda e: e,
     on_stmt: Callable[[Stmt], Stmt] = lambda s: s,
 ) -> Stmt:
-    """`s` rebuilt bottom-up: `on_expr` on each expression, then `on_stmt` on each statement.
-
-    A buffer's own shape is left alone: a Buffer is an identity, and the loads share it.
-    """
+    """`s` rebuilt bottom-up: `on_expr` on each expression, then `on_stmt` on each statement."""
 
     def go(s: Stmt) -> Stmt:
-        new: Stmt
-        match s:
-            case For():
-                new = replace(s, start=on_expr(s.start), extent=on_expr(s.extent), body=go(s.body))
-            case Store():
-                new = Store(s.buffer, tuple(on_expr(i) for i in s.indices), on_expr(s.value), s.streaming)
-            case Prefetch():
-                new = Prefetch(s.buffer, tuple(on_expr(i) for i in s.indices))
-            case If():
-                new = If(on_expr(s.condition), go(s.then), None if s.otherwise is None else go(s.otherwise))
-            case Seq():
-                new = seq(*(go(c) for c in s.stmts))
-            case Let():
-                new = Let(s.var, on_expr(s.value), go(s.body))
-            case Allocate():
-                new = Allocate(s.buffer, go(s.body))
-            case Produce():
-                new = Produce(s.name, go(s.body))
-            case Evaluate():
-                new = Evaluate(on_expr(s.value))
-            case While():
-                new = While(on_expr(s.condition), go(s.body))
-            case Launch():
-                (gx, gy, gz), (bx, by, bz) = map(on_expr, s.grid), map(on_expr, s.block)
-                new = Launch(s.name, (gx, gy, gz), (bx, by, bz), go(s.body))
-            case _:
-                new = s
-        return on_stmt(new)
+        exprs = [] if isinstance(s, Allocate) else [on_expr(e) for e in expressions(s)]
+        inner = []
+        for c in children(s):
+            inner.append(go(c))  # no comprehension: each would be a frame more of a stack that deep nests fill
+        return on_stmt(with_parts(s, exprs, inner))
 
     return go(s)
 

@@ -25,7 +25,7 @@ from autosched.tvm.passes import (
     module_pass,
     pass_instrument,
 )
-from autosched.tvm.tir.functor import ir_transform
+from autosched.tvm.tir.stmt_functor import ir_transform
 from autosched.tvm.unroll import choose_unrolled
 
 

@@ -19,6 +19,7 @@ from autosched.ir import expr as ir
 from autosched.ir import stmt
 from autosched.ir.calls import call_intrin
 from autosched.ir.expr import Expr
+from autosched.ir.visit import substitute
 from autosched.schedule.stage import Loop
 from autosched.te import tensor as te
 from autosched.te.functions import ThreadAxis
@@ -131,9 +132,7 @@ def _producer_load(producer: Tensor, indices: Sequence[Any]) -> Expr:
 
 
 def _let(var: Expr, value: Any, body: Any) -> Any:
-    from autosched.tvm.tir.functor import substitute
-
-    return substitute(ir.as_expr(body), {var: value})
+    return substitute(ir.as_expr(body), {var: ir.as_expr(value, var.dtype)})
 
 
 def _call(dtype: Any, op: Any, args: Sequence[Any]) -> Expr:

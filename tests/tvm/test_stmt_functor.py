@@ -8,7 +8,7 @@ import autosched
 from autosched import te
 from autosched.ir.expr import Expr, const, var, variables
 from autosched.ir.stmt import For, Store, walk
-from autosched.tvm.tir.functor import ir_transform, post_order_visit, substitute
+from autosched.tvm.tir.stmt_functor import ir_transform, post_order_visit, substitute
 
 
 def body():
@@ -55,7 +55,7 @@ def test_before_the_parts_nothing_below_is_visited() -> None:
 
 def test_only_some_kinds() -> None:
     seen = []
-    ir_transform(body(), None, seen.append, lambda node: isinstance(node, For))
+    ir_transform(body(), None, seen.append, ["tir.For"])
     assert [node.var.name for node in seen] == ["j", "i"]
 
 
