@@ -14,6 +14,8 @@ from autosched.ir.expr import Expr
 from autosched.ir.stmt import Buffer, Function, Stmt, expressions, walk
 from autosched.ir.visit import post_order
 from autosched.tir.module import IRModule
+from autosched.tir.prim_func import PrimFunc
+from autosched.tvm.driver import lower
 
 __all__ = ["assert_structural_equal", "structural_equal", "structural_hash"]
 
@@ -32,20 +34,27 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     >>> structural_equal(a + 1, b + 1), structural_equal(a + 1, b + 1, map_free_vars=True)
     (False, True)
     """
-    return _Comparison(map_free_vars).same(lhs, rhs)
+    return _Comparison(map_free_vars).same(_loops_of(lhs), _loops_of(rhs))
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
     """Raise ValueError, with the first parts that differ, unless `structural_equal`."""
     comparison = _Comparison(map_free_vars)
-    if not comparison.same(lhs, rhs):
+    if not comparison.same(_loops_of(lhs), _loops_of(rhs)):
         one, other = comparison.differ
         raise ValueError(f"not structurally equal:\n{one}\n-- is not --\n{other}")
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """A number that is the same for what is structurally equal."""
-    return hash(tuple(sorted(_census(node).items())))
+    return hash(tuple(sorted(_census(_loops_of(node)).items())))
+
+
+def _loops_of(node: Any) -> Any:
+    """Functions of blocks, and modules of them, as loops: what is compared."""
+    if isinstance(node, PrimFunc):
+        return lower(node, simple_mode=True)[node.name]
+    return lower(node, simple_mode=True) if isinstance(node, IRModule) else node
 
 
 def _census(node: Any) -> Counter[str]:
