@@ -273,7 +273,7 @@ def _sum(terms: dict[Monomial, int], mods: list[tuple[Expr, int]]) -> Expr:
     while len(rest) > 1:
         counts: dict[Expr, int] = {}
         for m in rest:
-            for atom in set(m):
+            for atom in dict.fromkeys(m):
                 counts[atom] = counts.get(atom, 0) + 1
         best = max(counts, key=lambda a: (counts[a], a.op == "var", -a.serial), default=None)
         if best is None or counts[best] < 2:

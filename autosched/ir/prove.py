@@ -140,7 +140,7 @@ class Prover(ABC):
             return
         if len(monomial) > 1 and any(self._low_constant(atom) < 0 for atom in monomial):
             return  # two negative factors make a positive product
-        for atom in set(monomial):
+        for atom in dict.fromkeys(monomial):
             low, high = self.range(atom)
             floor = least if len(monomial) == 1 else 1
             if atom.op == "var" and low is not None and low.constant is not None and low.constant < floor:
@@ -396,7 +396,8 @@ class Prover(ABC):
             return True  # a//d >= 0
         if k < 0 and d.constant is None:
             # a//d <= max(a)//d
-            top = self.extreme(a, tuple(v for v in a.variables if v in self._ranges), True)
+            ranged = sorted(a.variables & self._ranges.keys(), key=lambda v: v.serial)
+            top = self.extreme(a, tuple(ranged), True)
             if top is not None and top != a:
                 return self._nonneg(slope * self.floordiv(top, d) + rest, steps)
         return False

@@ -312,7 +312,7 @@ def _solve(
         difference = Analyzer().poly(found.apply(as_expr(left))) - Analyzer().poly(right)
         mentioned = variables(difference.expr())
         best: tuple[Expr, int] | None = None
-        for v in by_var.keys() & mentioned - found.values.keys():
+        for v in (a.var for a in axes if a.var in mentioned and a.var not in found.values):
             factor = difference.terms.get((v,), 0)
             alone = sum(v in variables(atom) for m in difference.terms for atom in m) == 1
             if factor and alone and (best is None or _length(by_var[v]) > _length(by_var[best[0]])):

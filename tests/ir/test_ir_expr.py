@@ -183,8 +183,7 @@ def test_a_number_that_does_not_fit_is_an_error(build, v: Expr, number: int) -> 
     """`A[i] < 300` must not become `A[i] < 44`."""
     with pytest.raises(UsageError, match=f"{number} is not a value of {v.dtype}") as caught:
         build(v, number)
-    assert "cast" in caught.value.legal
-    assert f"te.const({number}" in caught.value.legal
+    assert "an operand of a wider type" in caught.value.legal
     assert build(v, const(number, v.dtype)).dtype in (v.dtype, "bool"), "wrapping around can be asked for"
 
 
