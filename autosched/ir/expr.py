@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import UsageError, UsageTypeError
+from autosched.ir import node
 from autosched.ir.dtype import BOOL, INT32, INT64, DType, dtype, promote
 from autosched.ir.node import INDEX_OPS, Expr, VarInfo, fresh, is_index, make, variables
 from autosched.ir.ops import OPS, OpInfo
@@ -527,3 +529,6 @@ def min_value(of: object) -> Expr:
 def max_value(of: object) -> Expr:
     t = dtype(of)
     return const(t.max, t)
+
+
+vars(node)["build"] = sys.modules[__name__]  # what the operators of `Expr` build with

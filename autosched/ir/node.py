@@ -10,7 +10,8 @@ the same object, so `is` is structural equality, and a pass may memoise on the o
 formula; not where a knob is in one of them, because then a script asks for a value that is not known
 yet. So nothing in this package compares expressions with `==`.
 
-What Python's operators build, and all other ways to make an expression, is in `ir.expr`.
+What Python's operators build, and all other ways to make an expression, is in `ir.expr`, which sets `build`: it stands
+on the class here.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakValueDictionary
 
 from autosched.errors import NoValueYet, UsageError, UsageTypeError
 from autosched.ir.dtype import DType
+
+if TYPE_CHECKING:
+    from autosched.ir import expr as build
 
 __all__ = ["INDEX_OPS", "Expr", "Unique", "VarInfo", "fresh", "is_index", "make", "remembered", "variables"]
 
@@ -352,8 +356,3 @@ def is_index(e: Expr) -> bool:
     they wrap around.
     """
     return e.index
-
-
-# Operators build expressions with functions that stand on the class above: whichever of the two
-# modules is imported first, both are complete when it is.
-from autosched.ir import expr as build  # noqa: E402

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 from autosched.errors import AutoschedError, UsageError, WorkloadError
 from autosched.te.tensor import Tensor
 from autosched.tvm.auto_scheduler.utils import decode_workload_key, get_func_name
-from autosched.tvm.autotvm.task import deserialize_args, serialize_args
+from autosched.tvm.autotvm.task.task import deserialize_args, serialize_args
 
 __all__ = [
     "WORKLOAD_FUNC_REGISTRY",

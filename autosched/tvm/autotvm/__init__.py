@@ -40,7 +40,7 @@ from autosched.tvm.autotvm.measure import (
     RPCRunner,
     measure_option,
 )
-from autosched.tvm.autotvm.task import register_topi_compute, register_topi_schedule, template
+from autosched.tvm.autotvm.task.task import register_topi_compute, register_topi_schedule, template
 
 apply_history_best = ApplyHistoryBest
 apply_graph_best = ApplyGraphBest

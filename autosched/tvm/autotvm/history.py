@@ -17,7 +17,7 @@ from autosched.records import Record, RecordLog, default_path
 from autosched.runtime.device import with_machine
 from autosched.space.space import SearchSpace
 from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
-from autosched.tvm.autotvm.task import Task, create
+from autosched.tvm.autotvm.task.task import Task, create
 from autosched.tvm.autotvm.tracing import TracedTask
 from autosched.tvm.tuning_common import ERROR_NUMBERS, MeasureErrorNo
 

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 from autosched.errors import AutoschedError, RecordError
 from autosched.tvm.autotvm.config import ConfigEntity
 from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
-from autosched.tvm.autotvm.task import Task
+from autosched.tvm.autotvm.task.task import Task
 from autosched.tvm.tuning_common import logged_target
 
 __all__ = [

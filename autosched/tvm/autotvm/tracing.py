@@ -27,7 +27,7 @@ from autosched.te.tensor import ComputeOp, Graph, Tensor
 from autosched.tvm.autotvm.config import ConfigEntity, ConfigSpace
 from autosched.tvm.autotvm.dispatcher import ApplyConfig
 from autosched.tvm.autotvm.entities import Entity, OtherOptionEntity, SplitEntity
-from autosched.tvm.autotvm.task import Task
+from autosched.tvm.autotvm.task.task import Task
 
 __all__ = ["TracedTask"]
 

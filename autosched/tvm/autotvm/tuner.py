@@ -14,7 +14,7 @@ from autosched.tuning import Event, TrialDone, tune
 from autosched.tvm.autotvm.config import ConfigEntity
 from autosched.tvm.autotvm.history import Pairs, of_template, write_history
 from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult, options_of
-from autosched.tvm.autotvm.task import Task
+from autosched.tvm.autotvm.task.task import Task
 from autosched.tvm.autotvm.tracing import TracedTask
 from autosched.tvm.tuning_common import ERROR_NUMBERS, log_note
 

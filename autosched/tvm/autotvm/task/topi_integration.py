@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from autosched.tvm.autotvm.task import get_workload, register_topi_compute, register_topi_schedule
+from autosched.tvm.autotvm.task.task import get_workload, register_topi_compute, register_topi_schedule
 
 __all__ = ["get_workload", "register_topi_compute", "register_topi_schedule"]
