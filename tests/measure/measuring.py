@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import tempfile
@@ -22,7 +23,11 @@ QUICK: dict[str, Any] = {"builders": 1, "min_repeat_ms": 0.01, "timeout_s": 0.4,
 
 def children() -> set[int]:
     """Process ids of this process's children, zombies included."""
-    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
 
 
 def open_fds() -> int:

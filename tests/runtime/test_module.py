@@ -304,7 +304,7 @@ def test_time(module: Module) -> None:
     assert len(module.time(a, total, b, twice, repeat=1)) == 1
     np.testing.assert_array_equal(twice, 2 * b)
     for wrong in ({"number": 0}, {"repeat": 0}):
-        with pytest.raises(UsageError, match="start at 1"):
+        with pytest.raises(UsageError, match="0 is not more than 0"):
             module.time(a, b, **wrong)
 
 

@@ -197,7 +197,7 @@ def test_schedules_have_tvms_names_and_store_nothing_in_between() -> None:
         (lambda a: topi.einsum("ij,jk->iz", a, a), "letters of its own"),
         (lambda a: topi.layout_transform(a, "NC", "NCH"), "do not name the axes"),
         (lambda a: topi.broadcast_to(a, (3, 1)), "does not stretch"),
-        (lambda a: topi.exp(3), "is not a tensor"),
+        (lambda a: topi.exp(3), "is not a te tensor"),
     ],
 )
 def test_what_does_not_fit_is_said(make: Callable[..., Any], why: str) -> None:
