@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from autosched import predicting, trust
 from autosched.errors import AutoschedError, UsageError, UsageTypeError, VerificationError, expect, is_list_of
 from autosched.ir.expr import Expr, const, logical_and, logical_or
-from autosched.ir.names import checked_name, file_name
+from autosched.ir.printer import checked_name, file_name
 from autosched.ir.stmt import Buffer, Function
 from autosched.lower.guarded import guarded
 from autosched.lower.pipeline import PASSES, Structure, lower_structure
@@ -48,8 +48,6 @@ from autosched.tir.prim_func import PrimFunc
 if TYPE_CHECKING:
     from autosched.runtime.module import Module
     from autosched.space.space import SearchSpace
-
-__all__ = ["Plan", "as_workload", "build", "plan", "search_space"]
 
 
 T = TypeVar("T")
@@ -231,7 +229,7 @@ def _checked(f: Function, to: Target, provenance: dict[str, Any]) -> Module:
     """A module that looks at every index before it reads, from loops with indices by dimension."""
     from autosched.codegen import compile_function
     from autosched.lower.checked import NOTHING, with_checks
-    from autosched.runtime.checked import CheckedModule
+    from autosched.runtime.module import CheckedModule
 
     careful, sites = with_checks(f)
     done = Structure(careful, to, (), ()).bind()

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-__all__ = ["TooLate", "within"]
-
 #: Seconds between one request to stop and the next: one that arrives inside a destructor is swallowed.
 _AGAIN_S = 0.02
 

@@ -21,38 +21,6 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
-__all__ = [
-    "ArgumentError",
-    "ArgumentTypeError",
-    "AutoschedError",
-    "BoundsError",
-    "BuildError",
-    "DeviceError",
-    "FileError",
-    "ImageError",
-    "InvalidValueError",
-    "LowerError",
-    "MeasureError",
-    "NoValueYet",
-    "RecordError",
-    "ScheduleError",
-    "TargetError",
-    "UsageError",
-    "UsageTypeError",
-    "VerificationError",
-    "WorkloadError",
-    "asked_at",
-    "check_path",
-    "check_positive",
-    "check_seed",
-    "expect",
-    "is_list_of",
-    "named_file",
-    "out_of_bounds",
-    "raised_at",
-    "raised_in",
-]
-
 
 class AutoschedError(RuntimeError):
     """Base of all errors raised on purpose; a RuntimeError, as TVM's are.

@@ -22,7 +22,7 @@ from autosched.front import tune
 from autosched.measure.protocol import MeasureOptions
 from autosched.raw.backend import compile_kernel
 from autosched.raw.kernel import Answer, KernelOptions, RawKernel, RawKernelFunction, make_kernel
-from autosched.raw.objective import Metrics
+from autosched.raw.parameters import Metrics
 from autosched.records import Record, RecordLog, is_own, ranked, read_workload, trials
 from autosched.runtime import load
 from autosched.runtime.arguments import as_array
@@ -35,7 +35,6 @@ from autosched.tuning.session import Costs
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["BuiltKernel", "TunedKernel", "build_kernel", "run_kernel", "tune_kernel"]
 
 Array = np.ndarray[Any, Any]
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-__all__ = ["DISTURBED", "typical", "undisturbed"]
-
 #: A sample that takes this many times the fastest of the same program was disturbed. Without disturbance, samples of
 #: one program differ by some per cent.
 DISTURBED = 1.25

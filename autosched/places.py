@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-__all__ = ["cache_folder", "data_folder", "write_whole"]
-
 
 def data_folder() -> Path:
     """What must be kept: records, and the key that marks them as this machine's.

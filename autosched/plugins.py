@@ -26,8 +26,6 @@ from typing import Any, cast
 
 from autosched.errors import AutoschedError, UsageError
 
-__all__ = ["PluginKind", "construct", "is_builtin", "load_class", "plugin_names"]
-
 
 @dataclass(frozen=True)
 class PluginKind:

@@ -17,8 +17,6 @@ from typing import Any
 
 from autosched.errors import TargetError, expect
 
-__all__ = ["KINDS", "Kind", "Option", "Target", "TargetKind", "TargetLike", "cpu_count"]
-
 
 @dataclass(frozen=True)
 class Option:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from autosched.runtime.module import Module
     from autosched.space.workload import Workload
 
-__all__ = ["Verdict", "check", "least_seconds", "remembered", "unbelievable"]
 
 #: Bytes and floating-point operations a second of one CPU thread, above what any has: its first-level cache gives
 #: two 64-byte vectors a cycle, 0.8e12 at 6 GHz; its matrix unit does some 2e12.

@@ -29,7 +29,7 @@ from common import interleaved, machine, medians, save
 
 from autosched import build, tune
 from autosched.cli.options import duration
-from autosched.report.standing import Standing, standing
+from autosched.report.summary import Standing, standing
 from autosched.space.loading import find_workload
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target

@@ -37,11 +37,9 @@ from autosched.model import make_model
 from autosched.records import Record
 from autosched.runtime.device import resolve_target, with_machine
 from autosched.search import DEFAULT, STRATEGIES
-from autosched.simulate.compare import Curves, as_json, compare, curves_of, overall
-from autosched.simulate.draw import drawing
-from autosched.simulate.processes import run_all
+from autosched.simulate.curves import Curves, as_json, compare, curves_of, drawing, overall
 from autosched.simulate.recorded import list_spaces, load
-from autosched.simulate.replay import BATCH, Contender, Run
+from autosched.simulate.replay import BATCH, Contender, Run, run_all
 from autosched.space.loading import find_workload
 from autosched.target import cpu_count
 from autosched.tuning import Event, Preflight, TrialDone, tune

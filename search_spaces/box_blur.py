@@ -7,7 +7,7 @@ type, so that no sum of nine overflows; only for 64-bit integers there is none w
 import numpy as np
 
 from autosched import te, template, workload
-from autosched.space.photograph import photograph as china
+from autosched.space.samples import photograph as china
 
 #: base type -> type of the sums
 WIDER = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from autosched import te, template, workload
 from autosched.space.gpu import bind_rows, share
-from autosched.space.photograph import photograph as china
+from autosched.space.samples import photograph as china
 
 #: row 4 of Pascal's triangle: the weights of neighbours at -2 .. 2, in sixteenths
 WEIGHTS = (1, 4, 6, 4, 1)

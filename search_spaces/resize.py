@@ -10,7 +10,7 @@ import numpy as np
 
 from autosched import te, template, workload
 from autosched.space.gpu import bind_rows
-from autosched.space.photograph import photograph as china
+from autosched.space.samples import photograph as china
 
 
 def photograph(height=1280, width=1920, out_height=640, out_width=960, channels=3):

@@ -23,7 +23,8 @@ import pytest
 
 from autosched.codegen.cuda_dialect import CUDA
 from autosched.errors import BuildError
-from autosched.runtime import cuda, cuda_driver
+from autosched.runtime import cuda
+from autosched.runtime import cuda as cuda_driver
 
 _SHIM = r"""
 #include <cmath>

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import autosched
-from autosched.measure import early, strain
+from autosched.measure import early
+from autosched.measure import timing as strain
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
-from autosched.measure.strain import Strain
+from autosched.measure.timing import Strain
 from autosched.records import RecordLog, decode, default_path, encode
 from autosched.space.loading import find_workload
 from autosched.target import Target

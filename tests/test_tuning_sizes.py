@@ -21,7 +21,7 @@ from autosched.records import RecordLog, latest
 from autosched.tuning import Note, TasksProgress, tune_sizes
 from autosched.tuning import sizes as sizes_module
 from autosched.tuning.playoff import finalists_of
-from autosched.tuning.portfolio import choose
+from autosched.tuning.sizes import choose
 
 FAST = MeasureOptions(min_repeat_ms=0.2, builders=1)
 SIZES = [{"n": 3}, {"n": 70}, {"n": 900}]
@@ -219,7 +219,7 @@ def test_kernels_that_do_not_run_at_a_size() -> None:
 @settings(deadline=None, max_examples=30)
 @given(arrays(float, (9, 4), elements=st.floats(1, 10)), st.integers(2, 4))
 def test_greedy_choices_are_near_the_best(table, most) -> None:
-    import autosched.tuning.portfolio as portfolio
+    import autosched.tuning.sizes as portfolio
 
     exact = choose(table, [1] * 4, most=most, tolerance=0.0)
     enough = portfolio.ENOUGH

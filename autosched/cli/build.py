@@ -24,7 +24,7 @@ from autosched.report.text import duration, knobs, seconds
 if TYPE_CHECKING:
     from autosched.codegen.artifact import Artifact
     from autosched.raw.kernel import RawKernel
-    from autosched.report.standing import Standing
+    from autosched.report.summary import Standing
     from autosched.runtime.module import Module
     from autosched.space.workload import Workload
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.report.standing import Standing, standing
+    from autosched.report.summary import Standing, standing
 
     workload = choose_tunable(args)
     sizes = sizes_of(args, workload)

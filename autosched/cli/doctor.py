@@ -102,7 +102,7 @@ def _first_line(path: str) -> str | None:
 
 def openmp() -> str | None:
     """File of the OpenMP runtime that parallel loops use; None without one."""
-    from autosched.runtime.openmp import find
+    from autosched.runtime.jit import find
 
     runtime = find()
     return None if runtime is None else runtime.path

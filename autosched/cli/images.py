@@ -218,7 +218,7 @@ def fits_png(channels: int, dtype: str) -> bool:
 
 def photograph_path() -> Path:
     """A photograph that comes with scikit-learn, which is located but not imported. Raises ImageError."""
-    from autosched.space.photograph import photograph_file
+    from autosched.space.samples import photograph_file
 
     path = photograph_file()
     if path is not None:

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _standing(chosen: Plan) -> str:
     """Where the record's time stands below the roofline, if it was measured on this machine."""
-    from autosched.report.standing import Standing, standing
+    from autosched.report.summary import Standing, standing
     from autosched.runtime.device import describe_device
 
     p = chosen.provenance

@@ -19,7 +19,7 @@ from autosched.errors import RecordError, UsageError
 from autosched.report.text import count, duration, table
 
 if TYPE_CHECKING:
-    from autosched.simulate.compare import Curves, Figures
+    from autosched.simulate.curves import Curves, Figures
     from autosched.simulate.recorded import RecordedSpace
 
 EXAMPLES = """\
@@ -114,10 +114,9 @@ def _simulate(
     args: argparse.Namespace, names: list[str], spaces: dict[str, RecordedSpace], files: dict[str, Path]
 ) -> int:
     from autosched.search import DEFAULT
-    from autosched.simulate.compare import compare, curves_of
-    from autosched.simulate.processes import run_all
+    from autosched.simulate.curves import compare, curves_of
     from autosched.simulate.recording import check_features
-    from autosched.simulate.replay import BATCH, Contender
+    from autosched.simulate.replay import BATCH, Contender, run_all
     from autosched.target import cpu_count
 
     if args.model != "none":
@@ -145,7 +144,7 @@ def _simulate(
     }
     _write(args.output, figures, curves, facts)
     if args.json:
-        from autosched.simulate.compare import as_json
+        from autosched.simulate.curves import as_json
 
         options.emit(as_json(figures, curves, facts))
     else:
@@ -161,8 +160,7 @@ def _progress(done: int, of: int) -> None:
 def _write(output: str | None, figures: list[Figures], curves: list[Curves], facts: dict[str, Any]) -> None:
     if output is None:
         return
-    from autosched.simulate.compare import as_json
-    from autosched.simulate.draw import drawing
+    from autosched.simulate.curves import as_json, drawing
 
     text = drawing(curves) if output.endswith(".svg") else json.dumps(as_json(figures, curves, facts), indent=1) + "\n"
     try:
@@ -173,7 +171,7 @@ def _write(output: str | None, figures: list[Figures], curves: list[Curves], fac
 
 def report(figures: list[Figures], elapsed_s: float) -> list[str]:
     """The table as text, a block for each space, and the mean over the spaces."""
-    from autosched.simulate.compare import overall
+    from autosched.simulate.curves import overall
 
     lines = []
     for space in dict.fromkeys(f.space for f in figures):

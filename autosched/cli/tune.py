@@ -91,8 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     from autosched.cli.images import read_image
     from autosched.report.progress import make_display
-    from autosched.report.standing import Standing, standing
-    from autosched.report.summary import summary_lines
+    from autosched.report.summary import Standing, standing, summary_lines
     from autosched.tuning import tune
 
     if args.input is not None and args.size:

@@ -6,8 +6,6 @@ import re
 
 from autosched.codegen.asm_counts import Counts, Instruction
 
-__all__ = ["AArch64"]
-
 _FMA = re.compile(r"fn?m(la|ls|add|sub)|[su]?ml[as]l?|[su]?sdot|[su]dot|usdot|bfdot|[sub]f?mmla")
 _SHUFFLE = re.compile(r"zip|uzp|trn|ext$|tb[lx]|dup|ins$|rev|s?u?q?xtu?n|[su]xtl|[su]shll|[us]mov|shrn|uqshrn|movprfx")
 _ENDS = ("b", "br", "ret", "brk", "udf")

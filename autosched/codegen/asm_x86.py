@@ -6,8 +6,6 @@ import re
 
 from autosched.codegen.asm_counts import Counts, Instruction
 
-__all__ = ["X86"]
-
 _REGISTER_BITS = (("%zmm", 512), ("%ymm", 256), ("%xmm", 128))
 
 _FMA = re.compile(r"vfn?m(add|sub)|vfmaddsub|vfmsubadd|vpdp|vdpbf16|vpmadd|pmadd")

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 
-from autosched.codegen.c_library import C_LIBRARY
+from autosched.codegen.c_text import C_LIBRARY
 from autosched.codegen.dialects import C_KEYWORDS, HELPER_NAMES, Dialect, Half
 from autosched.codegen.storage import ALIGNMENT
 from autosched.ir.expr import OPS
-
-__all__ = ["C"]
 
 _TYPES = {
     "bool": "bool",

@@ -41,8 +41,6 @@ from autosched.ir.stmt import (
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
-__all__ = ["Program", "compile_cuda", "compile_opencl", "emit_kernels", "emit_program"]
-
 _HALF = "float16"
 
 

@@ -14,8 +14,6 @@ from autosched.codegen.dialects import Dialect
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS
 
-__all__ = ["Helpers"]
-
 #: `{f}` qualifiers, `{n}` suffix of the name, `{t}` type, `{u}` its unsigned type, `{bits}` its width
 _INTEGER = {
     "min": "{f} {t} min_{n}({t} a, {t} b) {{ return a < b ? a : b; }}",

@@ -31,8 +31,6 @@ from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Stmt, Store, 
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
-__all__ = ["CProgram", "c_name", "compile_c", "emit_c", "prototype"]
-
 #: bytes, as a number or as C
 Bytes = int | str
 

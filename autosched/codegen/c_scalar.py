@@ -43,8 +43,6 @@ from autosched.ir.expr import OPS, Expr, is_index
 from autosched.ir.ranges import RULES, Interval, of_type
 from autosched.ir.stmt import Buffer
 
-__all__ = ["SCALAR", "Expressions"]
-
 #: C type -> the C types whose values it holds after C's conversions, for exact operands
 _HOLDS = {
     "int32": ("int32",),

@@ -47,8 +47,6 @@ from autosched.ir.stmt import (
 )
 from autosched.ir.visit import post_order
 
-__all__ = ["Statements"]
-
 _INDENT = "  "
 
 

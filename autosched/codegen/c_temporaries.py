@@ -13,8 +13,6 @@ from collections.abc import Collection
 from autosched.ir.expr import Expr
 from autosched.ir.visit import post_order
 
-__all__ = ["guarded_arguments", "planned"]
-
 #: Size of a part, in operators and operands, from which it is computed only once.
 SHARED_SIZE = 16
 #: Nesting of one text; compilers allow 256 open brackets, Python about 1000 calls.

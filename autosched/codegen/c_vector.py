@@ -25,9 +25,6 @@ from autosched.ir.expr import OPS, Expr, is_const, is_index
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Store, load
 
-__all__ = ["NotVector", "VectorExpressions"]
-
-
 #: Bytes to whose multiple shared arrays are aligned at least: four floats.
 SHARED_ALIGNMENT = 16
 

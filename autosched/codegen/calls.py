@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from autosched.ir.stmt import Function, expressions, walk
 from autosched.ir.visit import values_below
 
-__all__ = ["PACKED_PREFIX", "OutsideCalls", "outside_calls"]
-
 #: a Python function is called under a symbol of its own: this, and its name
 PACKED_PREFIX = "autosched.packed."
 

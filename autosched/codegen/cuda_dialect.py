@@ -12,8 +12,6 @@ import re
 from autosched.codegen.dialects import C_KEYWORDS, HELPER_NAMES, Dialect, Half, Kernels, Vectors
 from autosched.ir.expr import OPS
 
-__all__ = ["CUDA"]
-
 #: Integers go by the names of `ir.dtype`; those that C and CUDA call by one word alike keep it.
 _TYPES = {
     "bool": "bool",

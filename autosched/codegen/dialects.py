@@ -17,8 +17,6 @@ from dataclasses import dataclass, fields, is_dataclass
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS
 
-__all__ = ["C_KEYWORDS", "HELPER_NAMES", "OPENCL", "Dialect", "Half", "Kernels", "Vectors"]
-
 #: a name that is called, or defined with parameters
 _CALLED = re.compile(r"\b[A-Za-z_]\w*(?=\()")
 

@@ -22,8 +22,6 @@ from autosched.ir.expr import Expr
 from autosched.ir.ranges import Interval, Ranges, loop_range, of_type
 from autosched.ir.visit import post_order
 
-__all__ = ["IndexRanges"]
-
 #: product of sizes (sorted names) -> coefficient > 0
 Bound = dict[tuple[str, ...], Fraction]
 

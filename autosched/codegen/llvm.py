@@ -24,20 +24,6 @@ from autosched.errors import BuildError, TargetError
 from autosched.ir.stmt import For, Function, walk
 from autosched.target import Target
 
-__all__ = [
-    "assembled",
-    "compile_llvm",
-    "cpu_of",
-    "host",
-    "is_foreign",
-    "object_code",
-    "optimised",
-    "render",
-    "source_of",
-    "target_machine",
-    "triple_of",
-]
-
 #: LLVM joins scalars to vectors in texts up to this long only. Its search for them is quadratic: 40 s for 17,000
 #: lines. What is written out at such length is vectors already.
 MOST_LINES_OF_SLP = 4000

@@ -19,14 +19,12 @@ from functools import lru_cache
 import llvmlite.binding as llvm
 
 from autosched.codegen.calls import PACKED_PREFIX
-from autosched.codegen.llvm_cast import convert, extend
+from autosched.codegen.llvm_ops import convert, extend
 from autosched.codegen.llvm_text import Value, Writer, constant, memory_type, register_type, typed
 from autosched.errors import BuildError
 from autosched.ir.calls import Callee
 from autosched.ir.dtype import BOOL, HANDLE, INT64, DType, dtype
 from autosched.ir.expr import Expr
-
-__all__ = ["call_outside", "leave_if_failed", "packed_call"]
 
 _PURE = "nounwind willreturn memory(none)"
 _FLOAT64 = dtype("float64")

@@ -15,8 +15,6 @@ from __future__ import annotations
 from autosched.codegen.llvm_text import Value, Writer, constant
 from autosched.ir.dtype import BOOL, dtype
 
-__all__ = ["floor_div", "floor_mod", "trunc_div", "trunc_mod"]
-
 _FLOAT32, _FLOAT64, _INT32 = map(dtype, ("float32", "float64", "int32"))
 
 

@@ -14,18 +14,15 @@ from contextlib import contextmanager
 from autosched.codegen.lanes import line_of, pattern_of
 from autosched.codegen.legalize import HALF_ARITHMETIC, legal
 from autosched.codegen.llvm_calls import call_outside, packed_call
-from autosched.codegen.llvm_cast import convert, extend
 from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
 from autosched.codegen.llvm_memory import Memory
-from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
+from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL, convert, extend
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, register_type
 from autosched.errors import BuildError
 from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import BOOL, HANDLE, INT64, dtype
 from autosched.ir.expr import Expr, const, is_index
 from autosched.ir.ranges import Ranges
-
-__all__ = ["Expressions"]
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result

@@ -12,8 +12,6 @@ from functools import cache, lru_cache
 
 from autosched.ir.dtype import DType
 
-__all__ = ["LIBRARY", "VECTOR_FUNCTIONS", "VectorLibrary", "vector_library"]
-
 LIBRARY = "libmvec.so.1"
 
 #: operators that libmvec (2.35) has under the name of the C function

@@ -22,8 +22,6 @@ from autosched.codegen import llvm_math_tables as tables
 from autosched.codegen.llvm_text import Value, Writer, constant, mangled, register_type, typed
 from autosched.ir.dtype import BOOL, DType, dtype
 
-__all__ = ["INLINE", "by_lanes", "call", "inlined"]
-
 _Numbers = Mapping[int, Sequence[float]]  #: bits of the type -> numbers
 _INTS = {32: dtype("int32"), 64: dtype("int64")}
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["MASKED_STORE", "PROBE", "one_lane_stores_as_scalars", "stores_too_wide"]
-
 #: how the names of the intrinsics begin
 MASKED_STORE = "llvm.masked.store."
 

@@ -1,23 +1,150 @@
-"""One row per operator: how LLVM computes it on scalars and vectors alike.
-
-A row is `row(writer, result type, operands) -> Value`. It must be defined for every operand. The
-operators that decide *whether* something is evaluated, or that name memory or variables, are in
-`STRUCTURAL`: `llvm_expr` emits those itself.
-"""
+"""Operators in LLVM: arithmetic, comparisons, conversions of types, and the bits of floats."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
-from autosched.codegen.llvm_cast import convert
+import numpy as np
+
 from autosched.codegen.llvm_div import floor_div, floor_mod, trunc_div, trunc_mod
-from autosched.codegen.llvm_float_bits import next_after, scale_by_power
 from autosched.codegen.llvm_math import by_lanes, call, inlined
 from autosched.codegen.llvm_text import Value, Writer, constant, typed
-from autosched.ir.dtype import BOOL, DType
+from autosched.ir.dtype import BOOL, DType, dtype
 
-__all__ = ["LLVM_OPS", "STRUCTURAL", "Row"]
+
+def next_after(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    """The number next to a in the direction of b; a NaN stays one.
+
+    As integers, floats of one sign are in the order of their sizes, so the next one is one more or less.
+    """
+    a, b = args
+    ints = dtype(f"int{of.bits}").with_lanes(of.lanes)
+    zero = constant(0.0, of)
+    outward = w.binary("xor", w.compare("ogt", b, a), w.compare("ogt", a, zero))
+    step = w.select(outward, constant(-1, ints), constant(1, ints))
+    moved = w.convert("bitcast", w.binary("add", w.convert("bitcast", a, ints), step), of)
+    sign = w.binary("and", w.convert("bitcast", b, ints), constant(-1 << (of.bits - 1), ints))
+    smallest = w.convert("bitcast", w.binary("or", sign, constant(1, ints)), of)
+    result = w.select(w.compare("oeq", a, zero), smallest, moved)
+    result = w.select(w.compare("oeq", a, b), b, result)
+    return w.select(w.compare("uno", a, b), w.binary("fadd", a, b), result)
+
+
+def scale_by_power(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    """x * 2^n, rounded once, for an int32 n: multiplications by powers of two that numbers have.
+
+    Where n is too low for one, it is taken in steps that leave a whole mantissa above the denormal
+    numbers, so that only the last product is rounded (as in musl's `scalbn`).
+    """
+    x, n = args
+    info = np.finfo(of.scalar.numpy)
+    top, bottom, mantissa = int(info.maxexp) - 1, int(info.minexp), int(info.nmant)
+    down = bottom + mantissa + 1
+    ints = n.dtype
+    n = w.intrinsic("smax", ints, [n, constant(bottom + 2 * down, ints)])
+    n = w.intrinsic("smin", ints, [n, constant(3 * top, ints)])
+    for _ in range(2):
+        high, low = w.compare("sgt", n, constant(top, ints)), w.compare("slt", n, constant(bottom, ints))
+        factor = w.select(low, constant(2.0**down, of), constant(1.0, of))
+        x = w.binary("fmul", x, w.select(high, constant(2.0**top, of), factor))
+        taken = w.select(low, constant(down, ints), constant(0, ints))
+        n = w.binary("sub", n, w.select(high, constant(top, ints), taken))
+    exponent = w.binary("add", n, constant(top, ints))
+    bits = dtype(f"int{of.bits}").with_lanes(of.lanes)
+    if of.bits == 64:
+        exponent = w.convert("sext", exponent, bits)
+    power = w.convert("bitcast", w.binary("shl", exponent, constant(mantissa, bits)), of)
+    return w.binary("fmul", x, power)
+
+
+_INT32 = dtype("int32")
+_FLOAT32 = dtype("float32")
+
+
+def extend(w: Writer, a: Value, to: DType) -> Value:
+    """An integer or bool in another integer type: wraps when narrower."""
+    if a.const is not None:
+        return constant(int(a.const), to)
+    if a.dtype.bits == to.bits:
+        return Value(a.ref, to)
+    if a.dtype.bits > to.bits:
+        return Value(w.convert("trunc", a, to).ref, to)
+    return w.convert("sext" if a.dtype.kind == "int" else "zext", a, to)
+
+
+def convert(w: Writer, a: Value, to: DType) -> Value:
+    """`a` in the type `to`, as `ir.expr.cast` defines it."""
+    source = a.dtype
+    if source.is_float and to.is_float:
+        return _resize_float(w, a, to)
+    if source.is_float:
+        return w.compare("une", a, 0.0) if to.is_bool else _float_to_int(w, a, to)
+    if to.is_float:
+        return w.convert("sitofp" if source.kind == "int" else "uitofp", a, to)
+    if to.is_bool:
+        return w.compare("ne", a, 0)
+    return extend(w, a, to)
+
+
+def _resize_float(w: Writer, a: Value, to: DType) -> Value:
+    if a.dtype.bits == to.bits:
+        return a
+    if a.dtype.bits < to.bits:
+        return w.convert("fpext", a, to)
+    if a.dtype.bits == 64 and to.bits == 16:
+        a = _round_to_odd(w, a)
+    return w.convert("fptrunc", a, to)
+
+
+def _round_to_odd(w: Writer, a: Value) -> Value:
+    """float64 to float32 such that rounding again to float16 rounds as if at once.
+
+    An inexact result gets an odd last bit (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly
+    rounded sums: proved algorithms using rounding to odd", 2008). No CPU but the newest converts
+    float64 to float16, and the library function for it is not always there.
+    """
+    lanes = a.dtype.lanes
+    single, bits = _FLOAT32.with_lanes(lanes), _INT32.with_lanes(lanes)
+    near = w.convert("fptrunc", a, single)
+    back = w.convert("fpext", near, a.dtype)
+    inexact = w.compare("one", back, a)
+    above = w.compare("ogt", w.intrinsic("fabs", a.dtype, [back]), w.intrinsic("fabs", a.dtype, [a]))
+    pattern = w.convert("bitcast", near, bits)
+    toward_zero = w.binary("sub", pattern, w.convert("zext", above, bits))
+    odd = w.binary("or", toward_zero, 1)
+    return w.convert("bitcast", w.select(inexact, odd, pattern), single)
+
+
+def _largest_below(limit: int, of: DType) -> float:
+    """The largest number of the float type that is at most `limit`."""
+    scalar = of.numpy.type
+    value = scalar(limit)
+    if int(value) > limit:
+        value = np.nextafter(value, scalar(0))
+    return float(value)
+
+
+def _float_to_int(w: Writer, a: Value, to: DType) -> Value:
+    if a.dtype.bits == 16:
+        a = w.convert("fpext", a, _FLOAT32.with_lanes(a.dtype.lanes))
+    low, high = int(to.min), int(to.max)
+    top = _largest_below(high, a.dtype)
+    lower, upper = constant(float(low), a.dtype), constant(top, a.dtype)
+    # each comparison is false for NaN, so a NaN becomes the lower bound: 0 when unsigned
+    clamped = w.select(w.compare("ogt", a, lower), a, lower)
+    clamped = w.select(w.compare("olt", clamped, upper), clamped, upper)
+    if to.bits < 32:  # vectors convert to 32 bits and then narrow
+        wide = w.convert("fptosi", clamped, _INT32.with_lanes(to.lanes))
+        result = w.convert("trunc", wide, to)
+    else:
+        result = w.convert("fptosi" if to.kind == "int" else "fptoui", clamped, to)
+    if math.trunc(top) != high:
+        result = w.select(w.compare("ogt", a, upper), constant(high, to), result)
+    if to.kind == "int":
+        result = w.select(w.compare("uno", a, 0.0), constant(0, to), result)
+    return result
+
 
 Row = Callable[[Writer, DType, Sequence[Value]], Value]
 

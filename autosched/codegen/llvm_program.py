@@ -55,8 +55,6 @@ from autosched.ir.stmt import (
 )
 from autosched.ir.visit import post_order
 
-__all__ = ["CHUNKS_PER_THREAD", "entry_name", "module_text"]
-
 #: how finely a parallel loop is handed out: a late thread costs at most 1 / (8 * threads) of the loop
 CHUNKS_PER_THREAD = 8
 _CLOCK_MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)

@@ -7,11 +7,18 @@ from contextlib import contextmanager
 
 from autosched.codegen.lanes import line_of
 from autosched.codegen.llvm_expr import Expressions
-from autosched.codegen.llvm_interleave import Interleaved, interleaved
-from autosched.codegen.llvm_memory import CACHE_LINE, MOSTLY_TRUE, Memory
+from autosched.codegen.llvm_memory import (
+    CACHE_LINE,
+    MOSTLY_TRUE,
+    Interleaved,
+    Memory,
+    Transposed,
+    interleaved,
+    transpose,
+    transposed,
+)
 from autosched.codegen.llvm_storage import buffer_bytes, plus
 from autosched.codegen.llvm_text import Value, Writer, constant, memory_type
-from autosched.codegen.llvm_transpose import Transposed, transpose, transposed
 from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64
@@ -34,8 +41,6 @@ from autosched.ir.stmt import (
     While,
     walk,
 )
-
-__all__ = ["Statements"]
 
 _NO_VECTORS = '!{!"llvm.loop.vectorize.enable", i1 false}'
 _NO_COPIES = '!{!"llvm.loop.unroll.disable"}'

@@ -10,8 +10,6 @@ from autosched.codegen.storage import ALIGNMENT, THREAD_ALIGNMENT, Storage
 from autosched.ir.dtype import INT64
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Stmt, children
 
-__all__ = ["alias_scopes", "buffer_bytes", "plus", "thread_area", "workspace_need"]
-
 
 def alias_scopes(
     module: ModuleText, function: Function, buffers: Iterable[Buffer], storage: Storage

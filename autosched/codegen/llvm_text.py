@@ -21,21 +21,6 @@ import numpy as np
 from autosched.codegen.llvm_libm import VectorLibrary
 from autosched.ir.dtype import BOOL, INT64, DType
 
-__all__ = [
-    "FEWEST_ABILITIES",
-    "Abilities",
-    "ModuleText",
-    "Scoped",
-    "Value",
-    "Writer",
-    "constant",
-    "identifier",
-    "mangled",
-    "memory_type",
-    "register_type",
-    "typed",
-]
-
 _FLOATS = {16: "half", 32: "float", 64: "double"}
 
 

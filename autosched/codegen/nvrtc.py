@@ -17,8 +17,6 @@ from typing import Any
 
 from autosched.errors import BuildError, DeviceError
 
-__all__ = ["compile_cuda_source", "find_nvrtc"]
-
 _LOG_CHARACTERS = 4096
 
 

@@ -14,7 +14,7 @@ from autosched.errors import ArgumentError, ArgumentTypeError, BuildError, Usage
 from autosched.ir.dims import COMPARE, Dim, check_dim, dim_of, evaluate_dim, format_dim, solve, solve_dim
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr
-from autosched.ir.names import is_name
+from autosched.ir.printer import is_name
 from autosched.ir.stmt import Function
 
 __all__ = ["Dim", "Param", "Signature", "dim_of", "evaluate_dim", "format_dim", "solve_dim"]

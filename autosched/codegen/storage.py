@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 from autosched.ir.stmt import Allocate, Buffer, For, Stmt, children
 
-__all__ = ["ALIGNMENT", "STACK_BYTES", "THREAD_ALIGNMENT", "Storage", "constant_bytes", "plan_storage"]
-
 #: stack bytes that one function may use for buffers; threads of OpenMP have small stacks
 STACK_BYTES = 64 * 1024
 ALIGNMENT = 64

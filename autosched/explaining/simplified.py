@@ -9,8 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from autosched.errors import UsageError
-from autosched.explaining.bench import Bench, Result
-from autosched.explaining.explanation import LIMIT, ROUNDS, Explanation, Row, explain_on, undoings_of, variant_of
+from autosched.explaining.explanation import (
+    LIMIT,
+    ROUNDS,
+    Bench,
+    Explanation,
+    Result,
+    Row,
+    explain_on,
+    undoings_of,
+    variant_of,
+)
 from autosched.explaining.subject import Explainable, Subject, subject_of
 from autosched.measure.protocol import MeasureOptions
 from autosched.records import Record, RecordLog, default_path, find_folder, new_id, sealed
@@ -20,8 +29,6 @@ from autosched.runtime.device import describe_device, versions
 from autosched.schedule.trace import FOR_TUNING, Trace
 from autosched.target import TargetLike
 from autosched.te.tensor import Tensor
-
-__all__ = ["STRATEGY", "Simplified", "simplify"]
 
 #: the strategy that records of simplified schedules name
 STRATEGY = "simplify"

@@ -34,8 +34,6 @@ from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.tensor import Tensor
 
-__all__ = ["Explainable", "Subject", "means_record", "subject_of"]
-
 #: what can be explained: a record, its id or the beginning of it, its place (`FILE.jsonl`, `FILE.jsonl:LINE`), a
 #: workload or its name, for its best record, or a schedule
 Explainable = Record | Workload | WorkloadFunction[...] | RawKernel | Schedule | str | os.PathLike[str]

@@ -15,8 +15,6 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-__all__ = ["alias", "attach"]
-
 
 def attach(cls: type, **attributes: Any) -> None:
     """Give a class methods, properties and other attributes, by name."""

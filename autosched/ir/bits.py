@@ -16,8 +16,6 @@ from autosched.errors import UsageError
 from autosched.ir.dtype import INT32, dtype
 from autosched.ir.expr import Expr, as_expr, binary, cast, const, fold, is_const, make, maximum, minimum, select
 
-__all__ = ["clz", "dp4a", "infinity", "ldexp", "q_multiply_shift", "reinterpret"]
-
 
 def _integer(spelling: str, e: Expr) -> Expr:
     if not e.dtype.is_integer:

@@ -8,10 +8,8 @@ from typing import Any
 from autosched.errors import UsageError, expect
 from autosched.ir.dtype import dtype as parse_dtype
 from autosched.ir.expr import Expr, as_expr, var
-from autosched.ir.names import checked_name
+from autosched.ir.printer import checked_name
 from autosched.ir.stmt import Buffer
-
-__all__ = ["decl_buffer"]
 
 #: `buffer_type` -> what it means
 BUFFER_TYPES = {

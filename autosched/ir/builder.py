@@ -42,8 +42,6 @@ from autosched.ir.stmt import (
     seq,
 )
 
-__all__ = ["BufferVar", "IRBuilder", "create"]
-
 _KINDS = {"vectorized": "vectorize", "unrolled": "unroll"}
 Rest = Callable[[Stmt], Stmt]
 

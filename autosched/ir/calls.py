@@ -24,22 +24,6 @@ from autosched.errors import UsageError, UsageTypeError, asked_at
 from autosched.ir.dtype import HANDLE, INT32, dtype
 from autosched.ir.expr import OPS, Expr, as_expr, cast, const, make
 
-__all__ = [
-    "CALL_KINDS",
-    "Callee",
-    "address_of",
-    "call_extern",
-    "call_intrin",
-    "call_llvm_intrin",
-    "call_llvm_pure_intrin",
-    "call_packed",
-    "call_pure_extern",
-    "callee",
-    "is_opaque",
-    "touches_memory",
-    "view_of",
-]
-
 CALL_KINDS = ("extern", "packed", "intrin", "llvm")
 
 

@@ -7,12 +7,11 @@ A dimension is an int, or a prefix expression over the names of size variables:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import BuildError
-from autosched.ir.expr import OPS, Expr
-
-__all__ = ["COMPARE", "Dim", "check_dim", "dim_of", "evaluate_dim", "format_dim", "solve", "solve_dim", "solved"]
+from autosched.ir.expr import OPS, Expr, as_expr, const
 
 Dim = int | list[Any]
 
@@ -138,3 +137,27 @@ def solved(e: Expr, length: int) -> tuple[str, int] | None:
         return solve(dim_of(e), length)
     except BuildError:  # no dimension of an argument
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """`[min, min + extent)`. `Range(begin, end)`, `Range(end)` or `Range.from_min_extent(min, extent)`."""
+
+    min: Expr
+    extent: Expr
+
+    def __init__(self, begin: object, end: object = None) -> None:
+        first, last = (const(0), as_expr(begin)) if end is None else (as_expr(begin), as_expr(end))
+        object.__setattr__(self, "min", first)
+        object.__setattr__(self, "extent", last - first)
+
+    @staticmethod
+    def from_min_extent(min_value: object, extent: object) -> Range:
+        """The `extent` integers from `min_value` on."""
+        found = object.__new__(Range)
+        object.__setattr__(found, "min", as_expr(min_value))
+        object.__setattr__(found, "extent", as_expr(extent))
+        return found
+
+    def __repr__(self) -> str:
+        return f"range(min={self.min!r}, extent={self.extent!r})"

@@ -12,8 +12,6 @@ import numpy as np
 
 from autosched.errors import UsageError
 
-__all__ = ["BOOL", "HANDLE", "INT32", "INT64", "SCALAR_DTYPES", "DType", "dtype", "promote"]
-
 SCALAR_DTYPES = (
     "bool",
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),

@@ -17,8 +17,6 @@ from autosched.ir.expr import OPS, Expr
 from autosched.ir.ops import ON_WHOLE_FLOATS
 from autosched.ir.visit import post_order
 
-__all__ = ["Plan", "evaluate", "evaluate_float"]
-
 
 def evaluate(roots: Sequence[Expr], env: dict[Expr, Any]) -> list[np.ndarray]:
     """The value of each root, broadcast over the arrays in `env`. Raises LowerError for a variable

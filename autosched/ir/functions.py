@@ -14,26 +14,12 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
+from typing import Any, Concatenate, TypeAlias, TypeVar
 
 import numpy as np
 
 from autosched.errors import BuildError, UsageError
 from autosched.ir.ops import OPS
-
-__all__ = [
-    "call_symbol",
-    "find_numpy",
-    "find_symbol",
-    "get_global_func",
-    "list_global_func_names",
-    "load_library",
-    "numpy_of",
-    "register_func",
-    "register_numpy",
-    "register_symbol",
-    "remove_global_func",
-]
 
 _functions: dict[str, Callable[..., Any]] = {}
 _symbols: dict[str, tuple[int, object]] = {}
@@ -229,3 +215,20 @@ def _register_libm() -> None:
 
 
 _register_libm()
+
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+#: `FunctionOf[Expr, object]`: a function of any number of expressions; of more than six, the first are
+FunctionOf: TypeAlias = (
+    Callable[[A], R]  # first, so that the parameters of the alias are (A, R)
+    | Callable[[], R]
+    | Callable[[A, A], R]
+    | Callable[[A, A, A], R]
+    | Callable[[A, A, A, A], R]
+    | Callable[[A, A, A, A, A], R]
+    | Callable[[A, A, A, A, A, A], R]
+    | Callable[[*tuple[A, ...]], R]
+    | Callable[Concatenate[A, A, A, A, A, A, A, ...], R]
+)

@@ -20,17 +20,6 @@ from typing import Any
 from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.expr import OPS, Expr
 
-__all__ = [
-    "CallEffectKind",
-    "get_op_attr",
-    "has_rules",
-    "is_pure",
-    "lower_with_rules",
-    "register_intrin_lowering",
-    "register_op_attr",
-    "targets_of",
-]
-
 Rule = Callable[[Expr], "Expr | None"]
 
 

@@ -24,8 +24,6 @@ from autosched.ir.expr import (
 )
 from autosched.ir.simplify import Analyzer, simplify
 
-__all__ = ["Digit", "Inversion", "NoIterMap"]
-
 
 class NoIterMap(ValueError):
     """Why indices are no such map, in one sentence."""

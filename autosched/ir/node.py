@@ -29,7 +29,6 @@ from autosched.ir.dtype import DType
 if TYPE_CHECKING:
     from autosched.ir import expr as build
 
-__all__ = ["INDEX_OPS", "Expr", "Unique", "VarInfo", "fresh", "is_index", "make", "remembered", "variables"]
 
 T = TypeVar("T")
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ACCESSES", "ON_WHOLE_FLOATS", "OPS", "OpInfo"]
-
 #: operators whose value is a buffer that they read, or hand to a function
 ACCESSES = frozenset(("load", "address", "view"))
 

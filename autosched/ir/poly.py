@@ -18,8 +18,6 @@ from math import gcd
 from autosched.ir.dtype import INT32, INT64, DType, promote
 from autosched.ir.expr import Expr, cast, const, floormod, make, variables
 
-__all__ = ["Monomial", "Poly", "common_type", "has", "join", "without"]
-
 Monomial = tuple[Expr, ...]  # atoms sorted by serial, repeated for powers; () is the constant
 
 

@@ -1,15 +1,13 @@
-"""Readable text for expressions, statements and functions.
-
-Loops print as `for (y.outer, 0, height//8)`: variable, start, extent. Parentheses appear only
-where precedence needs them. A loop `y` inside another `y` prints as `y_1`.
-"""
+"""What may be a name: of a tensor, an axis, a size, a function."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.expr import OPS, Expr
 from autosched.ir.stmt import (
     Allocate,
@@ -28,7 +26,34 @@ from autosched.ir.stmt import (
     While,
 )
 
-__all__ = ["Formatter", "format_expr", "format_function", "format_stmt"]
+MOST_CHARACTERS = 200
+
+
+def is_name(name: object, in_files: bool = False) -> bool:
+    """Whether it is text that generated source can take, where what is no letter becomes `_`.
+
+    in_files: and that names files, and members of archives, as functions do
+    """
+    if not isinstance(name, str) or not 0 < len(name) <= MOST_CHARACTERS or not name.isprintable():
+        return False
+    return not in_files or (file_name(name) == name and name.strip(". ") != "")
+
+
+def file_name(name: str) -> str:
+    """The name without what separates folders: `conv1/bias` becomes `conv1_bias`."""
+    return re.sub(r"[/\\]", "_", name)
+
+
+def checked_name(name: object, asked: str, in_files: bool = False) -> str:
+    """The name. Raises UsageTypeError for what is no string, UsageError for one that is no name."""
+    without = " without / and \\" if in_files else ""
+    legal = f"1 to {MOST_CHARACTERS} printable characters{without}, such as 'blur'"
+    if not isinstance(name, str):
+        raise UsageTypeError(f"the name {name!r:.60} is a {type(name).__name__}", asked=asked, legal=legal)
+    if not is_name(name, in_files):
+        raise UsageError(f"{name!r:.60} cannot be a name", asked=asked, legal=legal)
+    return name
+
 
 _INFIX = {
     "or": ("||", 1),

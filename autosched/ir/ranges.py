@@ -26,8 +26,6 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr
 from autosched.ir.visit import post_order
 
-__all__ = ["EVERYTHING", "RULES", "Interval", "Ranges", "bounds_of", "loop_range", "of_type"]
-
 #: an integer, or an infinity
 End = int | float
 

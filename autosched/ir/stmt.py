@@ -28,38 +28,6 @@ from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, const, make, ramp
 from autosched.ir.visit import substitute, values_below
 
-__all__ = [
-    "LOOP_KINDS",
-    "THREAD_TAGS",
-    "VTHREAD",
-    "VTHREAD_SPELLINGS",
-    "Allocate",
-    "Barrier",
-    "Buffer",
-    "Evaluate",
-    "For",
-    "Function",
-    "If",
-    "Launch",
-    "Let",
-    "Prefetch",
-    "Produce",
-    "Require",
-    "Seq",
-    "Stmt",
-    "Store",
-    "While",
-    "children",
-    "expressions",
-    "handed_out",
-    "load",
-    "map_stmt",
-    "seq",
-    "substitute_stmt",
-    "walk",
-    "with_parts",
-]
-
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "thread")
 THREAD_TAGS = tuple(f"{level}Idx.{axis}" for level in ("block", "thread") for axis in "xyz")
 #: what a loop of virtual threads is bound to: one work-item does the work of all of them

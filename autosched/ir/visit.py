@@ -37,8 +37,6 @@ from autosched.ir.expr import (
 )
 from autosched.ir.node import remembered
 
-__all__ = ["in_place_of", "post_order", "reads", "rebuild", "rewrite", "substitute", "values_below"]
-
 _DIVISIONS = {"truncdiv": truncdiv, "truncmod": truncmod, "floordiv": floordiv, "floormod": floormod}
 
 

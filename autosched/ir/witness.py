@@ -14,8 +14,6 @@ from zlib import crc32
 from autosched.ir.expr import OPS, Expr
 from autosched.ir.poly import Poly
 
-__all__ = ["Range", "Witness", "witnesses"]
-
 Range = tuple[Poly | None, Poly | None]
 Number = int | float  #: NaN is what is not known
 

@@ -39,8 +39,6 @@ from autosched.ir.stmt import (
 )
 from autosched.ir.visit import post_order
 
-__all__ = ["check_uniform", "insert_barriers", "lift_barriers", "part_conditions"]
-
 
 @dataclass
 class _Touched:

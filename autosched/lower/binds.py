@@ -19,8 +19,6 @@ from autosched.ir.stmt import Buffer
 from autosched.schedule.schedule import Constraint, Schedule
 from autosched.te.tensor import Tensor
 
-__all__ = ["Binds"]
-
 #: what an allocation of ours is aligned to, in bytes
 ALIGNMENT = 64
 #: With more dimensions than this, strides are only tried in the order of the dimensions and its reverse.

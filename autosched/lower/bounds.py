@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autosched.errors import LowerError
+from autosched.ir.dims import Range
 from autosched.ir.expr import (
     Expr,
     compare,
@@ -24,21 +25,18 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.poly import Poly
-from autosched.ir.range import Range
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
 from autosched.ir.visit import post_order, substitute
 from autosched.lower import room
 from autosched.lower.inline import inline_stages
 from autosched.lower.sliding import Slide, find_slide, loop_free
-from autosched.schedule.relations import fuse_values, loop_extents, ragged, split_value, values_of_leaves
+from autosched.schedule.loop import fuse_values, loop_extents, ragged, split_value, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
-
-__all__ = ["Interval", "Realization", "conditions", "infer_bounds", "inferred_ranges", "interval"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

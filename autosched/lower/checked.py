@@ -33,8 +33,6 @@ from autosched.ir.visit import rebuild
 from autosched.lower.scoped import enter_loop
 from autosched.lower.storage import retarget
 
-__all__ = ["NOTHING", "REPORT", "Site", "with_checks"]
-
 #: the name of the parameter that tells of indices outside
 REPORT = "out_of_bounds"
 #: what a number of the report is as long as nothing was outside

@@ -20,8 +20,6 @@ from autosched.ir.expr import ceildiv, compare, const, likely, var
 from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, seq, substitute_stmt
 from autosched.lower.storage import retarget
 
-__all__ = ["in_turns"]
-
 
 def in_turns(loop: For, fill: Stmt, buffers: Sequence[Buffer]) -> Stmt:
     """The serial `loop`, whose body reads `buffers`, with `fill`, which writes them for its iteration, one

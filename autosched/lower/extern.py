@@ -14,8 +14,6 @@ from autosched.schedule.stage import Stage
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import Tensor
 
-__all__ = ["opaque_nest"]
-
 
 def opaque_nest(stage: Stage, body: tuple[Expr, ...], buffer: Callable[[Tensor], Buffer], an: Analyzer) -> Stmt:
     """What computes the stage. `body` reads the tensors that its inputs are: a `cache_read` may have put

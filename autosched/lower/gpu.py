@@ -1,51 +1,254 @@
-"""GPU-style targets: loops bound to hardware axes become kernels.
-
-Each nest at the root is one kernel. Its `thread` loops turn into the variables of the work-item,
-the largest extent of each axis becomes the launch size, and loops that are shorter are guarded.
-Barriers keep what is shared in step (`barriers`).
-"""
+"""GPU-style targets: loops bound to hardware axes become kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from autosched.errors import LowerError
+from autosched.ir.dtype import DType
 from autosched.ir.expr import (
     Expr,
+    compare,
     const,
     is_const,
     likely,
     logical_and,
+    make,
     maximum,
+    minimum,
     var,
     variables,
 )
-from autosched.ir.simplify import Analyzer
+from autosched.ir.ops import ACCESSES
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import (
     THREAD_TAGS,
+    VTHREAD,
     Allocate,
+    Barrier,
     Buffer,
     Evaluate,
     For,
     If,
     Launch,
     Let,
+    Prefetch,
     Produce,
     Seq,
     Stmt,
     Store,
     While,
+    children,
+    expressions,
+    handed_out,
+    load,
     map_stmt,
     seq,
     substitute_stmt,
     walk,
 )
+from autosched.ir.visit import post_order, rewrite
 from autosched.lower.barriers import check_uniform, insert_barriers, lift_barriers, part_conditions
 from autosched.lower.storage import retarget
 
-__all__ = ["bind_threads", "demote_private"]
+#: no device has larger groups, so no tree has more steps
+MOST_WORK_ITEMS = 4096
+
+Combine = Callable[[Sequence[Expr], Sequence[Expr]], Sequence[Expr]]
+Place = tuple[Buffer, tuple[Expr, ...]]
+
+
+@dataclass(frozen=True)
+class ThreadLoop:
+    """A loop bound to the hardware axis `tag`."""
+
+    tag: str
+    var: Expr
+    extent: Expr
+
+
+@dataclass
+class GroupReduction:
+    """One reduction of a group.
+
+    `across` are its reduce loops that are bound, `rows` the bound loops around it that tell its
+    elements apart; `repeats` says whether a work-item may come by several times.
+    """
+
+    name: str
+    dtypes: Sequence[DType]
+    across: Sequence[ThreadLoop]
+    rows: Sequence[ThreadLoop]
+    repeats: bool
+    parts: list[Place] = field(init=False)
+    shared: list[Buffer] = field(init=False)
+
+    def __post_init__(self) -> None:
+        across = sorted(self.across, key=lambda loop: loop.tag)  # x runs fastest, as work-items do
+        # one work-item at least: somebody has to store the result of nothing
+        self.across = [replace(x, extent=simplify(maximum(x.extent, 1))) for x in across]
+        self.count: Expr = const(1)
+        for loop in self.across:
+            self.count = self.count * loop.extent
+        suffixes = [""] if len(self.dtypes) == 1 else [f".v{i}" for i in range(len(self.dtypes))]
+        names = [
+            (f"{self.name}.part{x}", f"{self.name}.group{x}", of) for x, of in zip(suffixes, self.dtypes, strict=True)
+        ]
+        shape = (*(row.extent for row in self.rows), self.count)
+        self.parts = [(Buffer(part, (const(1),), of, "local"), (const(0),)) for part, _, of in names]
+        self.shared = [Buffer(group, shape, of, "shared") for _, group, of in names]
+
+    def around(self, accumulate: Stmt, combine: Combine, at_once: Callable[[list[Store]], Stmt], finish: Stmt) -> Stmt:
+        """`accumulate`, which leaves each work-item's result in its `parts`; the tree; then `finish`, which
+        takes what `result` loads."""
+        steps: list[Stmt] = [accumulate]
+        if self.repeats:
+            steps.append(Barrier())  # everybody has read the result before
+        steps.append(self._each(self._publish))
+        step = MOST_WORK_ITEMS // 2
+        while step:
+            if self.count.op != "const" or step < self.count.value:
+                tree = seq(Barrier(), self._each(partial(self._step, step, combine, at_once)))
+                steps.append(If(compare("lt", const(step), self.count), tree))
+            step //= 2
+        body = seq(*steps, Barrier(), finish)
+        for buffer in reversed([*(b for b, _ in self.parts), *self.shared]):
+            body = Allocate(buffer, body)
+        return body
+
+    def result(self) -> list[Expr]:
+        """What the whole group has found."""
+        return [load(b, *self._at(const(0))) for b in self.shared]
+
+    def _at(self, t: Expr) -> tuple[Expr, ...]:
+        """Where work-item `t` of a row has its element."""
+        return (*(row.var for row in self.rows), t)
+
+    def _publish(self, t: Expr) -> Stmt:
+        pairs = zip(self.shared, self.parts, strict=True)
+        return seq(*(Store(b, self._at(t), load(part, *at)) for b, (part, at) in pairs))
+
+    def _step(self, step: int, combine: Combine, at_once: Callable[[list[Store]], Stmt], t: Expr) -> Stmt:
+        mine = [load(b, *self._at(t)) for b in self.shared]
+        other = [load(b, *self._at(t + step)) for b in self.shared]
+        stores = [Store(b, self._at(t), e) for b, e in zip(self.shared, combine(mine, other), strict=True)]
+        return If(t < minimum(const(step), self.count - step), at_once(stores))
+
+    def _each(self, body: Callable[[Expr], Stmt]) -> Stmt:
+        """`body` for each work-item's number among those that combine."""
+        number: Expr = const(0)
+        stride: Expr = const(1)
+        fresh = [var(f"{self.name}.{loop.tag}", role="loop") for loop in self.across]
+        for v, loop in zip(fresh, self.across, strict=True):
+            number, stride = number + v * stride, stride * loop.extent
+        result = body(number)
+        for v, loop in zip(fresh, self.across, strict=True):
+            result = For(v, const(0), loop.extent, "thread", result, loop.tag)
+        return result
+
+
+def inject(body: Stmt) -> Stmt:
+    """`body`, whose indices are flat, without loops of virtual threads. Raises LowerError."""
+
+    def unbind(s: Stmt) -> Stmt:
+        if not isinstance(s, For) or s.thread != VTHREAD:
+            return s
+        if s.extent.op != "const":
+            raise LowerError(
+                f"its extent {s.extent!r} is not a constant",
+                asked=f"bind {s.var.name} to {VTHREAD}",
+                legal="split the loop by a constant, or into a constant number of parts",
+                loop=s.var,
+            )
+        return _VirtualThreads(s).push(s.body)
+
+    return map_stmt(body, on_stmt=unbind)
+
+
+class _VirtualThreads:
+    """One loop on its way inwards."""
+
+    def __init__(self, loop: For) -> None:
+        self.v, self.count = loop.var, int(loop.extent.value)
+        inside = {s.buffer for s in walk(loop.body) if isinstance(s, Allocate)}
+        self.own = {
+            b: replace(b, shape=(b.shape[0] * self.count,))
+            for b in sorted(self._differing(loop.body, inside), key=lambda b: b.name)
+        }
+        self._depends: dict[Stmt, bool] = {}
+
+    def _differing(self, body: Stmt, inside: set[Buffer]) -> set[Buffer]:
+        """The buffers whose contents are not the same for all virtual threads."""
+        found: set[Buffer] = set()
+        while True:
+            more = self._written(body, found, False) & inside
+            if more <= found:
+                return found
+            found |= more
+
+    def _written(self, s: Stmt, differing: set[Buffer], under: bool) -> set[Buffer]:
+        """The buffers written where, or with what, depends on `v`; `under`: everything here does."""
+        under = under or any(self._mentions(e, differing) for e in expressions(s))
+        if isinstance(s, Store | Evaluate):
+            touched = handed_out(s) | ({s.buffer} if isinstance(s, Store) else set())
+            return touched if under else touched & differing
+        return set().union(*(self._written(c, differing, under) for c in children(s)))
+
+    def _mentions(self, e: Expr, differing: set[Buffer]) -> bool:
+        return self.v in variables(e) or any(n.op in ACCESSES and n.value in differing for n in post_order(e))
+
+    def depends(self, s: Stmt) -> bool:
+        """Whether anything in `s` is not the same for all virtual threads."""
+        if s not in self._depends:
+            here = any(self._mentions(e, set(self.own)) for e in expressions(s))
+            here = here or (isinstance(s, Store | Prefetch) and s.buffer in self.own)
+            self._depends[s] = here or any(self.depends(c) for c in children(s))
+        return self._depends[s]
+
+    def push(self, s: Stmt) -> Stmt:
+        """`s` for all virtual threads."""
+        if not self.depends(s):
+            return s
+        asks = any(self._mentions(e, set(self.own)) for e in expressions(s))
+        match s:
+            case Seq(stmts=stmts):
+                return seq(*(self.push(c) for c in stmts))
+            case Allocate():
+                return Allocate(self.own.get(s.buffer, s.buffer), self.push(s.body))
+            case For() | Let() | Produce() if not asks:
+                return replace(s, body=self.push(s.body))
+            case If() if not asks:
+                return If(s.condition, self.push(s.then), None if s.otherwise is None else self.push(s.otherwise))
+            case _:
+                v = var(f"{self.v.name}.v", role="loop")
+                return For(v, const(0), const(self.count), "unroll", substitute_stmt(self._retarget(s), {self.v: v}))
+
+    def _retarget(self, s: Stmt) -> Stmt:
+        """The same accesses in the copies of virtual thread `v`."""
+
+        def shifted(b: Buffer, index: Expr) -> Expr:
+            return index + self.v * b.shape[0]
+
+        def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+            own = self.own.get(e.value) if e.op in ACCESSES else None
+            return None if own is None else make(e.op, e.dtype, (shifted(e.value, args[0]), *args[1:]), own)
+
+        def stores(s: Stmt) -> Stmt:
+            match s:
+                case Store() if s.buffer in self.own:
+                    return Store(self.own[s.buffer], (shifted(s.buffer, s.indices[0]),), s.value)
+                case Prefetch() if s.buffer in self.own:
+                    return Prefetch(self.own[s.buffer], (shifted(s.buffer, s.indices[0]),))
+                case Allocate():
+                    return Allocate(self.own.get(s.buffer, s.buffer), s.body)
+                case _:
+                    return s
+
+        done: dict[Expr, Expr] = {}
+        return map_stmt(s, lambda e: rewrite(e, loads, done), stores)
 
 
 def bind_threads(body: Stmt, an: Analyzer, function: str) -> Stmt:

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 from autosched.ir.stmt import Evaluate, For, Stmt, Store, children, map_stmt, walk
 
-__all__ = ["apply_hints", "hint"]
-
 #: Unrolling by `auto_unroll_max_step` goes through at most so many loops in one another.
 MAX_DEPTH = 8
 

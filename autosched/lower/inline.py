@@ -7,8 +7,6 @@ from autosched.ir.visit import post_order, rebuild, rewrite, substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 
-__all__ = ["inline_stages"]
-
 
 def inline_stages(s: Schedule) -> dict[Stage, tuple[Expr, ...]]:
     """The element expressions of every computed stage, reading stored tensors only."""

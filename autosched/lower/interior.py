@@ -33,8 +33,6 @@ from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import VTHREAD, Allocate, For, If, Stmt, Store, expressions, walk
 from autosched.ir.visit import post_order
 
-__all__ = ["Span", "interior_of", "is_inside", "is_relaxed", "limits", "solve"]
-
 #: A serial loop of at most this constant extent is relaxed like an unrolled one.
 SMALL = 4
 

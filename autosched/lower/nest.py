@@ -44,10 +44,10 @@ from autosched.lower.binds import Binds
 from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.double_buffer import in_turns
 from autosched.lower.extern import opaque_nest
-from autosched.lower.group_reduction import GroupReduction, ThreadLoop
+from autosched.lower.gpu import GroupReduction, ThreadLoop
+from autosched.lower.guarded import named, specialized
 from autosched.lower.scan import check_private_state, check_work_items
-from autosched.lower.special import named, specialized
-from autosched.lower.stores import at_once, fetching
+from autosched.lower.streams import at_once, fetching
 from autosched.lower.tensorize import Tile
 from autosched.schedule.primitives.loops import predicated
 from autosched.schedule.primitives.storage import doubled_at
@@ -57,8 +57,6 @@ from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.reduction import REDUCTIONS, Reduction
 from autosched.te.tensor import Tensor
-
-__all__ = ["build_nests", "threads_around"]
 
 
 class _Builder:

@@ -44,8 +44,6 @@ from autosched.lower.hints import hint
 from autosched.lower.interior import Span, interior_of, is_inside, is_relaxed, limits, solve
 from autosched.lower.scoped import enter_loop, replace_exprs, simplify_stmt
 
-__all__ = ["partition_loops", "tighten"]
-
 #: Statements that cutting may add to a program in all. Loops that lie in one another multiply their pieces.
 MAX_STATEMENTS = 3000
 

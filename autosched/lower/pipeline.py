@@ -17,29 +17,27 @@ from autosched.errors import LowerError, ScheduleError, UsageError, expect, is_l
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
 from autosched.ir.memory import Memory
-from autosched.ir.names import checked_name
-from autosched.ir.printer import format_function
+from autosched.ir.printer import checked_name, format_function
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
 from autosched.ir.visit import substitute
-from autosched.lower import gpu, intrinsics, room, storage, streams, verify, vthread
+from autosched.lower import gpu, room, storage, streams, verify
+from autosched.lower import gpu as vthread
+from autosched.lower import tensorize as intrinsics
 from autosched.lower.binds import Binds
 from autosched.lower.bounds import infer_bounds
 from autosched.lower.hints import apply_hints
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
 from autosched.lower.partition import partition_loops
-from autosched.lower.patterns import split_patterns
 from autosched.lower.reads import check_reads
 from autosched.lower.scalars import explicit_sizes, read_scalars, scalar_buffers
 from autosched.lower.scoped import replace_exprs, simplify_stmt
-from autosched.lower.vectorize import unroll_loops, vectorize_loops
+from autosched.lower.vectorize import split_patterns, unroll_loops, vectorize_loops
 from autosched.schedule.schedule import Constraint, Knob, Schedule
 from autosched.schedule.stage import Split, Stage
 from autosched.target import Target, TargetLike
 from autosched.te.tensor import PlaceholderOp, Tensor
-
-__all__ = ["CONCRETE", "PASSES", "PASS_RUNNER", "Lowered", "Program", "Structure", "lower", "lower_structure"]
 
 
 @dataclass(frozen=True)

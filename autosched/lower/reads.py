@@ -33,8 +33,6 @@ from autosched.te.reduction import REDUCTIONS
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar
 
-__all__ = ["Doubt", "check_reads", "doubtful_reads"]
-
 #: so many assignments are tried for one index: all of them, or the ends and middles of the ranges
 MOST_POINTS = 2**16
 #: so many ways from a stage that is not at the root to stages that are; others are not followed

@@ -12,13 +12,11 @@ from autosched.ir.expr import Expr, compare, is_const, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Require
 from autosched.ir.visit import post_order, substitute
+from autosched.schedule.loop import covered_extents, loop_extents
 from autosched.schedule.primitives.loops import divides
-from autosched.schedule.relations import covered_extents, loop_extents
 from autosched.schedule.schedule import Constraint, Schedule
 from autosched.schedule.stage import Loop, Split, Stage
 from autosched.te.tensor import IterVar
-
-__all__ = ["check_tails", "reads_fit", "requirements", "whole_tiles"]
 
 
 def whole_tiles(stage: Stage, extent: list[Expr], extents: dict[Loop, Expr], an: Analyzer) -> dict[Loop, Expr]:

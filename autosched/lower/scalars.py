@@ -17,8 +17,6 @@ from autosched.ir.stmt import Allocate, Buffer, For, Stmt, load, walk
 from autosched.lower.scoped import replace_exprs
 from autosched.te.tensor import Tensor
 
-__all__ = ["explicit_sizes", "read_scalars", "scalar_buffers"]
-
 
 def scalar_buffers(args: Sequence[Tensor | Expr]) -> dict[Expr, Buffer]:
     """The memory of the variables among the arguments. Raises LowerError for other expressions."""

@@ -17,8 +17,6 @@ from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.te.scan import ScanOp
 
-__all__ = ["check_private_state", "check_work_items"]
-
 
 def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], an: Analyzer) -> None:
     """Raise LowerError where init and updates of a scan in main memory may not be bound as they are."""

@@ -26,8 +26,6 @@ from autosched.ir.stmt import (
 )
 from autosched.ir.visit import rewrite
 
-__all__ = ["enter_loop", "replace_exprs", "simplify_stmt"]
-
 
 def enter_loop(loop: For, an: Analyzer) -> None:
     """Inside the loop its variable is in range, and its extent is at least 1."""

@@ -20,8 +20,6 @@ from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.schedule.stage import Loop
 
-__all__ = ["Slide", "find_slide", "loop_free"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slide:

@@ -11,8 +11,6 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Prefetch, Seq, Stmt, Store, expressions, map_stmt, walk
 from autosched.ir.visit import post_order, rewrite
 
-__all__ = ["flatten_buffers", "reuse_storage"]
-
 
 def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stmt:
     """One index for each access: row-major offsets. Allocated buffers get a one-dimensional shape."""

@@ -1,10 +1,4 @@
-"""A tile of a stage by an intrinsic: is it the same computation, and where does the tile lie in memory.
-
-The loops from the tensorized one on inwards are the tile. Each axis is a place that does not depend on
-them plus an offset that does, and the offsets must run through 0, 1, ... once. With the intrinsic's own
-axes in place of the offsets, the stage's expression has to be the intrinsic's, read by read; what is
-left of a read's indices is where the tile of that tensor begins.
-"""
+"""Intrinsics become what the target computes: the rules of `ir.intrinsics`, applied until none does anything."""
 
 from __future__ import annotations
 
@@ -13,15 +7,49 @@ from dataclasses import dataclass, field
 
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, compare, const, is_index, logical_and, make, var, variables
+from autosched.ir.intrinsics import has_rules, lower_with_rules, name_of, targets_of
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, If, Stmt, Store, load, map_stmt
-from autosched.ir.visit import rewrite, substitute
+from autosched.ir.visit import rebuild, rewrite, substitute
 from autosched.schedule.stage import Loop, Stage
+from autosched.target import Target
 from autosched.te.reduction import REDUCTIONS
 from autosched.te.tensor import IterVar, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
-__all__ = ["Tile"]
+#: rules that lower to intrinsics with rules, one after the other
+DEEPEST = 32
+
+
+def lower_intrinsics(body: Stmt, target: Target) -> Stmt:
+    """`body` with every intrinsic lowered. Raises LowerError for one that has no rule for the target."""
+    done: dict[Expr, Expr] = {}
+
+    def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        return _lowered(rebuild(e, args) if args else e, target)
+
+    return map_stmt(body, lambda e: rewrite(e, change, done))
+
+
+def _lowered(e: Expr, target: Target, depth: int = 0) -> Expr:
+    found = lower_with_rules(e, target.kind) if has_rules() else None
+    if found is not None:
+        if depth == DEEPEST:
+            raise LowerError(
+                f"its rules go round in circles: after {DEEPEST} of them there is still one to apply",
+                asked=f"intrinsic {name_of(e)} of type {e.dtype} for {target.kind}",
+                legal="rules whose results need fewer rules than what they are for",
+            )
+        return rewrite(found, lambda n, args: _lowered(rebuild(n, args) if args else n, target, depth + 1))
+    if e.op == "call" and e.value.kind == "intrin":
+        known = targets_of(e.value.name)
+        raise LowerError(
+            f"no rule lowers it for {target.kind}" + (f" (rules: {', '.join(known)})" if known else ""),
+            asked=f"intrinsic {e.value.name} of type {e.dtype}",
+            legal=f"register_intrin_lowering({e.value.name!r}, {target.kind!r}, f=...)",
+        )
+    return e
+
 
 _COMMUTE = frozenset(("add", "mul", "min", "max"))
 

@@ -22,8 +22,6 @@ from autosched.ir.stmt import (
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
-__all__ = ["check_cpu", "check_sizes", "verify"]
-
 
 def check_cpu(f: Function) -> None:
     """A CPU has no work-groups."""

@@ -13,8 +13,6 @@ from autosched.target import Target
 if TYPE_CHECKING:
     from autosched.runtime.kernel import Kernel
 
-__all__ = ["Backend", "CompilerBackend"]
-
 
 class Backend(Protocol):
     """The seam at which tests put kernels that crash, hang and lie (`--backend module:attribute`)."""

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from autosched.errors import DeviceError
-from autosched.measure.answers import AnswerError, RunAnswer, read_run
 from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, KnownCode, MeasureContext, Task, last_words
 from autosched.measure.inspection import AFTER, FIRST
 from autosched.measure.pool import Event
 from autosched.measure.process import REPLY, TIMEOUT
-from autosched.measure.protocol import Job, Measurement
+from autosched.measure.protocol import AnswerError, Job, Measurement, RunAnswer, read_run
 
 _MAX_DEVICE_ERRORS = 3  # in a row, before the device itself is suspected
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autosched.measure.answers import AnswerError, RunAnswer, read_build
 from autosched.measure.cpu_time import CpuSeconds
 from autosched.measure.environment import memory_limit, worker_command, worker_environment, worker_modules
 from autosched.measure.inspection import Inspection
 from autosched.measure.jobs import PHASES
 from autosched.measure.pool import Event, WorkerPool
 from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome, WorkerProcess
-from autosched.measure.protocol import Job, Measurement, MeasureOptions
+from autosched.measure.protocol import AnswerError, Job, Measurement, MeasureOptions, RunAnswer, read_build
 from autosched.measure.session import SessionFolder
 from autosched.target import Target
 

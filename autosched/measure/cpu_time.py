@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["PATIENCE", "CpuSeconds", "cpu_seconds"]
-
 #: The wall clock of a limit on CPU time runs out after so many times that limit.
 PATIENCE = 6.0
 

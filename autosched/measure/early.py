@@ -15,8 +15,6 @@ from autosched.measure.context import Workers
 from autosched.measure.protocol import MeasureOptions
 from autosched.target import Target
 
-__all__ = ["BUILDERS", "take", "workers"]
-
 #: Builders that are started for the first candidates; others follow when there is more to build.
 BUILDERS = 4
 

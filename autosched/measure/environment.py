@@ -10,8 +10,6 @@ from pathlib import Path
 
 from autosched.target import Target
 
-__all__ = ["MEMORY_SHARE", "available_memory", "memory_limit", "worker_command", "worker_environment", "worker_modules"]
-
 #: A candidate may take this share of the memory that is available.
 MEMORY_SHARE = 0.75
 #: A worker needs this much address space for its libraries alone, with room to spare.

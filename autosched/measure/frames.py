@@ -11,8 +11,6 @@ import os
 import struct
 from typing import Any
 
-__all__ = ["MAX_FRAME", "FrameBuffer", "FrameError", "encode", "read_frame", "write_frame"]
-
 #: Longest payload, in bytes. Real frames are a few kilobytes.
 MAX_FRAME = 1 << 20
 

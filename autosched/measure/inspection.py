@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.measure.answers import AnswerError
-
-__all__ = ["AFTER", "FIRST", "Inspection", "Inspector", "write_outputs"]
+from autosched.measure.protocol import AnswerError
 
 Array = np.ndarray[Any, Any]
 

@@ -15,11 +15,10 @@ import numpy as np
 from autosched.errors import AutoschedError, BuildError, DeviceError, LowerError, ScheduleError
 from autosched.measure import verify
 from autosched.measure.backend import Backend
-from autosched.measure.guard import GuardedArray
 from autosched.measure.inspection import AFTER, FIRST, write_outputs
 from autosched.measure.protocol import Job
-from autosched.measure.strain import Strain
-from autosched.measure.timing import fastest, take_samples
+from autosched.measure.timing import Strain, fastest, take_samples
+from autosched.measure.verify import GuardedArray
 from autosched.noise import typical
 from autosched.te.rounding import EXACT, Rounding
 

@@ -7,14 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.measure.answers import UNLOADED, AnswerError, RunAnswer, read_run, read_time
 from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, MeasureContext, Task
 from autosched.measure.inspection import AFTER, FIRST
 from autosched.measure.pool import Event
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
-from autosched.measure.protocol import Job
-
-__all__ = ["Playoff"]
+from autosched.measure.protocol import UNLOADED, AnswerError, Job, RunAnswer, read_run, read_time
 
 
 @dataclass

@@ -11,8 +11,6 @@ from typing import Any
 from autosched.errors import MeasureError
 from autosched.measure.process import REPLY, Outcome, WorkerProcess, wait
 
-__all__ = ["Event", "Slot", "WorkerPool"]
-
 _STARTUP_S = 60.0  # importing a compiler on a busy machine
 _MAX_FAILURES = 3  # starts in a row that may fail before we give up
 _RECYCLE_AFTER = 500  # jobs: bounds what a driver or a candidate can leak

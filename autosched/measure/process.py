@@ -24,8 +24,6 @@ from autosched.measure.cpu_time import PATIENCE, CpuSeconds, cpu_seconds
 from autosched.measure.frames import FrameBuffer, FrameError, encode
 from autosched.measure.strays import MARK, end_strays
 
-__all__ = ["BROKEN", "DIED", "KILLED", "REPLY", "STALE", "TIMEOUT", "Outcome", "WorkerProcess", "wait"]
-
 REPLY = "reply"  # it answered
 TIMEOUT = "timeout"  # it did not answer in time, and was killed
 DIED = "died"  # it ended without an answer: a signal of its own making, or an exit

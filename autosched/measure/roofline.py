@@ -27,8 +27,6 @@ from autosched.runtime.device import host_cpu
 from autosched.target import cpu_count
 from autosched.te.work import Work
 
-__all__ = ["Bound", "Level", "Roofline", "cache_file", "cached", "store"]
-
 _VERSION = 1
 
 

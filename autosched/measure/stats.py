@@ -26,16 +26,6 @@ import numpy as np
 from autosched.errors import UsageError
 from autosched.noise import typical, undisturbed
 
-__all__ = [
-    "GAP",
-    "PlayoffResult",
-    "judge",
-    "median_interval",
-    "ratio_interval",
-    "significantly_faster",
-    "speedup_interval",
-]
-
 #: Fastest samples that differ by more than this factor were not taken of programs that are equally fast: samples that
 #: nothing disturbed differ by some per cent.
 GAP = 1.1

@@ -15,8 +15,6 @@ from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["MARK", "children", "end_strays"]
-
 #: The environment variable that marks a worker and all that comes from it.
 MARK = "AUTOSCHED_WORKER"
 

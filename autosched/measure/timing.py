@@ -1,38 +1,52 @@
-"""How often to call, how many samples to take, and which readings of a clock to believe.
-
-A sample is the fastest of many short pieces (`fastest`). Whatever disturbs a program only ever adds time
-(`autosched.noise`): another program takes the core for a slice of the scheduler's, some milliseconds, or takes the core
-of a thread that others wait for. A piece is shorter than a slice, so some pieces have all cores to themselves
-even where another program wants one of them all the time; where few agree on the fastest, more are taken.
-
-Samples are taken as in a race against the best time known (`take_samples`): few where a candidate has
-clearly lost, more where the ranking is close. This is the idea of successive halving (Jamieson,
-Talwalkar, AISTATS 2016) and of racing algorithms (F-race: Birattari et al., GECCO 2002; irace:
-Lopez-Ibanez et al., 2016). Those compare means by a test that needs several samples of everybody. The
-noise of run times allows less: the fastest of a few readings bounds the undisturbed time from above, and the
-chance that *all* of them are far off falls with every one.
-"""
+"""How often to call, how many samples to take, and which readings of a clock to believe."""
 
 from __future__ import annotations
 
 import math
+import os
+import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = [
-    "HOPELESS",
-    "NEAR",
-    "PIECES",
-    "SLOWER",
-    "ClockError",
-    "Samples",
-    "check_time",
-    "fastest",
-    "has_lost",
-    "next_number",
-    "take_samples",
-]
+#: Seconds for which another program has a core that was taken away, about.
+_SLICE_S = 4e-3
+
+
+@dataclass(frozen=True)
+class Strain:
+    """What this process had waited for CPUs at a moment: seconds of all its threads together."""
+
+    waited_s: float
+    at: float
+
+    @staticmethod
+    def now() -> Strain:
+        return Strain(_waited(), time.monotonic())
+
+    def share(self) -> float:
+        """How long threads have waited for CPUs since then, by the time that has passed: 0.5 where one of two threads
+        had a core of its own and the other shared one."""
+        passed = time.monotonic() - self.at
+        return max(0.0, _waited() - self.waited_s) / passed if passed > 0 else 0.0
+
+
+def _waited() -> float:
+    """Seconds. Of threads that ended meanwhile nothing is known any more."""
+    total, found = 0, False
+    try:
+        threads = os.listdir("/proc/self/task")
+    except OSError:
+        threads = []
+    for thread in threads:
+        try:
+            total += int(Path("/proc/self/task", thread, "schedstat").read_text().split()[1])
+        except (OSError, IndexError, ValueError):  # it ended, or the system keeps no such figures
+            continue
+        found = True
+    return total * 1e-9 if found else _SLICE_S * resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
 
 #: Two samples in a row that are both this many times the best time end the race: chance, or another
 #: program, would have to hit both.

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from autosched.measure.backend import Backend
     from autosched.measure.jobs import Runner
 
-__all__ = ["main"]
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from autosched.errors import expect
-from autosched.model.analytical import AnalyticalModel
-from autosched.model.analytical_gpu import prior_for
+from autosched.model.analytical import AnalyticalModel, prior_for
 from autosched.model.protocol import (
     CostModel,
     FloatArray,

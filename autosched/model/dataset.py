@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike
 from autosched.errors import UsageError
 from autosched.model.protocol import FloatArray, IntArray
 
-__all__ = ["checked_features", "checked_groups", "checked_seconds", "ranks", "throughput"]
-
 
 def checked_features(features: ArrayLike, names: Sequence[str]) -> FloatArray:
     """`features` as contiguous float64 [n, len(names)].

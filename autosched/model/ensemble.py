@@ -1,33 +1,57 @@
-"""An ensemble of boosted trees: the checks, the labels and the uncertainty that both libraries share.
-
-Three things are learnt of a candidate, and multiplied or kept apart:
-
-* how fast it is, relative to the best of its group, by several members. Each sees the same rows with
-  other random weights (the Bayesian bootstrap: Rubin, "The Bayesian Bootstrap", Annals of Statistics
-  9, 1981); a ranker, which has no weights for rows, sees other samples of them;
-* how much the members disagree: they agree where trials are dense, and their spread tells the search
-  where it would learn something;
-* how likely it is to work at all, by one classifier of trials that failed and those that did not.
-
-Trials of other shapes, operators or devices (`prime`) are learnt from together with the model's own,
-and count the less the more there are of those: 2^(-n / 64) each, as AutoTVM discounts its base model.
-"""
+"""An ensemble of boosted trees: the checks, the labels and the uncertainty that both libraries share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from autosched.errors import UsageError
-from autosched.model.boosters import LOSSES, Booster, Rows
 from autosched.model.dataset import checked_features, checked_groups, checked_seconds, throughput
 from autosched.model.protocol import FloatArray, IntArray
 
-__all__ = ["EnsembleModel"]
+#: name -> what is learnt
+LOSSES = {
+    "regression": "the throughput itself, by squared error",
+    "rank": "which of two candidates of one group is faster",
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What one member learns from: features [n, F], labels, weights and groups [n], sorted by group."""
+
+    features: FloatArray
+    labels: FloatArray
+    weights: FloatArray
+    groups: IntArray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class Booster(Protocol):
+    """A library that grows boosted trees."""
+
+    @property
+    def name(self) -> str:
+        """Which library, and which version of it."""
+
+    def train(self, rows: Rows, loss: str, seed: int, threads: int) -> Any:
+        """A regressor or a ranker (a key of `LOSSES`)."""
+
+    def classify(self, features: FloatArray, works: FloatArray, weights: FloatArray, seed: int, threads: int) -> Any:
+        """A classifier of rows that are 1 or 0, of both of which there are some."""
+
+    def predict(self, member: Any, features: FloatArray, threads: int) -> FloatArray:
+        """Predictions [n] for float64 [n, F]; of a classifier, the probability of 1."""
+
+    def importances(self, member: Any, rows: Rows, seed: int) -> FloatArray:
+        """How much each column matters to a regressor or ranker: [F], not negative, any scale."""
+
 
 #: Fewer trials than this teach trees nothing.
 MIN_ROWS = 4

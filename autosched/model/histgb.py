@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from autosched.model.boosters import Rows
 from autosched.model.dataset import ranks
-from autosched.model.ensemble import EnsembleModel
+from autosched.model.ensemble import EnsembleModel, Rows
 from autosched.model.protocol import FloatArray
-
-__all__ = ["HistGBBooster", "HistGBCostModel"]
 
 
 class HistGBBooster:

@@ -14,8 +14,6 @@ from autosched.model.analytical import AnalyticalModel
 from autosched.model.ensemble import EnsembleModel
 from autosched.model.protocol import FloatArray
 
-__all__ = ["PREDICTED_RATE", "ModelWithPrior"]
-
 #: The feature that the prior adds: log2 of the arithmetic a second that it predicts, equal for equal efficiency
 #: whatever the shape.
 PREDICTED_RATE = "predicted_rate"

@@ -13,8 +13,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CostModel", "FloatArray", "IntArray", "ModelFactory", "PrimedCostModel", "UncertainCostModel"]
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 from autosched.model.dataset import checked_features, checked_groups, checked_seconds
 from autosched.model.protocol import FloatArray
 
-__all__ = ["RandomCostModel", "no_model"]
-
 
 class RandomCostModel:
     """Scores drawn at random, the same ones for the same seed and sequence of calls.

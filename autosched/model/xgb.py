@@ -13,12 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from autosched.model.boosters import Booster, Rows
-from autosched.model.ensemble import EnsembleModel
+from autosched.model.ensemble import Booster, EnsembleModel, Rows
 from autosched.model.histgb import HistGBBooster
 from autosched.model.protocol import FloatArray
-
-__all__ = ["XGBCostModel", "XGBRankCostModel", "XGBoostBooster"]
 
 log = logging.getLogger("autosched.model")
 

@@ -1,24 +1,89 @@
-"""The compiler of raw kernels, as workers load it: `autosched.raw.backend:RawBackend`."""
+"""The compiler and the verifier of raw kernels, as workers load them: `autosched.raw.backend:RawBackend`."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from autosched.codegen.artifact import Artifact
-from autosched.errors import BuildError, UsageError
+from autosched.errors import BuildError, UsageError, UsageTypeError
+from autosched.measure.jobs import describe
 from autosched.raw.spec import Argument, KernelSpec
 from autosched.target import Target
 
 if TYPE_CHECKING:
     from autosched.runtime.kernel import Kernel
 
-__all__ = ["RawBackend", "compile_kernel"]
+Array = np.ndarray[Any, Any]
+
+#: What `atol` is where none is given, as in Kernel Tuner.
+DEFAULT_ATOL = 1e-6
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """`written` says for each output of the runner, in its order, which argument it is; -1 for one that is not shown.
+
+    `answer` has what the user gave for each argument, or is None.
+    """
+
+    function: Callable[..., Any]
+    by_name: bool  #: whether `atol` is passed by its name
+    arguments: int
+    written: tuple[int, ...]
+    answer: tuple[Array | None, ...] | None
+    atol: float
+
+    @staticmethod
+    def of(
+        function: Any, arguments: int, written: Sequence[int], answer: Sequence[Array | None] | None, atol: float | None
+    ) -> Verifier:
+        """Raises UsageError for what cannot be called as Kernel Tuner does."""
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):
+            raise UsageTypeError(f"{function!r} is no function", asked="verify", legal=_LEGAL) from None
+        for by_name in (True, False):
+            try:
+                signature.bind(None, None, *(() if by_name else (0.0,)), **({"atol": 0.0} if by_name else {}))
+            except TypeError:
+                continue
+            given = None if answer is None else tuple(answer)
+            return Verifier(function, by_name, arguments, tuple(written), given, DEFAULT_ATOL if atol is None else atol)
+        raise UsageError(f"it takes {signature}", asked="verify", legal=_LEGAL)
+
+    def __call__(self, outputs: list[Array]) -> str:
+        """What is wrong; empty when nothing is. Never raises: a check that raises is one that failed."""
+        result: list[Array | None] = [None] * self.arguments
+        for at, array in zip(self.written, outputs, strict=True):
+            if at >= 0:
+                result[at] = array
+        answer = None if self.answer is None else [None if a is None else a.copy() for a in self.answer]
+        try:
+            if self.by_name:
+                found = self.function(answer, result, atol=self.atol)
+            else:
+                found = self.function(answer, result, self.atol)
+            if found is None:
+                return "verify(answer, result, atol) returned nothing: True is right, False is wrong"
+            return "" if found else "verify(answer, result, atol) says it is wrong"
+        except AssertionError as error:  # numpy.testing's way to say no
+            return f"verify(answer, result, atol): {describe(error)}"
+        except Exception as error:
+            return f"verify(answer, result, atol) failed: {describe(error)}"
+
+
+_LEGAL = "verify(answer, result, atol), which returns whether the result is right"
+
 
 _NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"
 _C_LITERAL = {"int64": "LL", "uint64": "ULL", "uint32": "U", "float32": "f"}
@@ -107,7 +172,7 @@ def _opencl(spec: KernelSpec, knobs: Mapping[str, int], target: Target) -> Artif
 
 
 def _shared_library(spec: KernelSpec, knobs: Mapping[str, int], target: Target) -> Artifact:
-    from autosched.runtime import openmp
+    from autosched.runtime import jit as openmp
     from autosched.runtime.c_compiler import compile_object, link_shared
 
     source = spec.full_source(knobs)

@@ -32,8 +32,6 @@ from autosched.ir.expr import (
     select,
 )
 
-__all__ = ["Coded", "formula", "names_in"]
-
 #: Characters of a formula, levels of nesting, and the largest exponent.
 MAX_LENGTH = 2000
 MAX_DEPTH = 64

@@ -15,23 +15,26 @@ import numpy as np
 from autosched.errors import AutoschedError, UsageError, WorkloadError, expect, raised_in
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, variables
-from autosched.ir.functions_of import FunctionOf
+from autosched.ir.functions import FunctionOf
 from autosched.ir.visit import substitute
 from autosched.measure.verify import poison as fill_with_nonsense
-from autosched.raw.backend import split_options
+from autosched.raw.backend import Verifier, split_options
 from autosched.raw.formula import formula, names_in
-from autosched.raw.geometry import Geometry
-from autosched.raw.objective import Metrics, Objective
-from autosched.raw.parameters import Parameters
-from autosched.raw.signature import Declared, declared_parameters, defined_functions, without_comments
+from autosched.raw.parameters import Metrics, Objective, Parameters
 from autosched.raw.space import DEFAULTS_TRIED, RawSketch, RawSpace, Restriction
-from autosched.raw.spec import LANGUAGES, Argument, KernelSpec
-from autosched.raw.verifier import Verifier
+from autosched.raw.spec import (
+    LANGUAGES,
+    Argument,
+    Declared,
+    Geometry,
+    KernelSpec,
+    declared_parameters,
+    defined_functions,
+    without_comments,
+)
 from autosched.space.workload import WorkloadFunction
 from autosched.target import Target
 from autosched.te.rounding import EXACT, Rounding
-
-__all__ = ["Answer", "KernelOptions", "RawKernel", "RawKernelFunction", "make_kernel", "raw_kernel"]
 
 Array = np.ndarray[Any, Any]
 P = ParamSpec("P")

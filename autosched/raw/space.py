@@ -19,8 +19,6 @@ from autosched.schedule.schedule import Knob
 from autosched.space.valid import ValidPoints, valid_points
 from autosched.target import Target
 
-__all__ = ["RawSketch", "RawSpace", "Restriction"]
-
 #: Points that are looked at in one go, and how many of them before a space without a valid one is given up.
 _CHUNK = 8192
 _MOST_LOOKED_AT = 2_000_000

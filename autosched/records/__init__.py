@@ -20,11 +20,10 @@ from __future__ import annotations
 from autosched.records.best import Choice, best, latest, predicted, ranked, trials
 from autosched.records.family import Box, Member, describe, family, regions
 from autosched.records.folders import find_files, find_folder, find_folders, read_workload
-from autosched.records.frame import RecordWarning, load, to_frame
+from autosched.records.frame import RecordWarning, Slimmer, load, to_frame
 from autosched.records.log import LogContents, Place, Problem, RecordLog, default_path, read_files
 from autosched.records.origin import is_own, sealed
 from autosched.records.record import PREDICTED, STRAINED, VERSION, Record, decode, encode, new_id, timestamp
-from autosched.records.slim import Slimmer
 from autosched.records.transfer import Task, Transfer, read_transfer
 
 __all__ = [

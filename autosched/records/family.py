@@ -17,8 +17,6 @@ from itertools import pairwise
 from autosched.records.best import ranked
 from autosched.records.record import Record
 
-__all__ = ["Box", "Member", "describe", "family", "regions"]
-
 #: size -> (from, below): a half-open range, None where there is no end
 Box = dict[str, tuple[int | None, int | None]]
 Sizes = Mapping[str, int]

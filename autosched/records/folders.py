@@ -15,8 +15,6 @@ from autosched.errors import expect
 from autosched.places import data_folder
 from autosched.records.log import LogContents, default_path, read_files
 
-__all__ = ["find_files", "find_folder", "find_folders", "read_workload"]
-
 
 def find_folder(explicit: str | os.PathLike[str] | None = None) -> Path:
     """The folder new records go to: the argument, else what the environment names, else `./records` where that

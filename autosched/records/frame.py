@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +18,40 @@ from autosched.errors import RecordError, expect
 from autosched.records.folders import find_files, find_folders
 from autosched.records.log import LogContents, Place, Problem, read_files
 from autosched.records.record import Record, of_records
-from autosched.records.slim import Slimmer
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RecordWarning", "load", "to_frame"]
+
+class Slimmer:
+    """Makes records slim; one for all that are read together, because they share parts."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def __call__(self, r: Record) -> Record:
+        text = json.dumps(r.trace, sort_keys=True)
+        digest = self._known.setdefault(text, hashlib.sha256(text.encode()).hexdigest()[:24]) if r.trace else ""
+        return replace(
+            r,
+            workload=self._shared(r.workload),
+            device=self._shared(r.device),
+            versions=self._shared(r.versions),
+            trace=self._shared([digest] if digest else []),
+            extra=self._shared({name: value for name, value in r.extra.items() if name not in ("features", "code")}),
+            knobs={sys.intern(name): value for name, value in r.knobs.items()},
+            target=sys.intern(r.target),
+            sketch=sys.intern(r.sketch),
+            status=sys.intern(r.status),
+            verified=sys.intern(r.verified),
+            strategy=sys.intern(r.strategy),
+            run=sys.intern(r.run),
+        )
+
+    def _shared(self, value: Any) -> Any:
+        """The first of equal values."""
+        return self._known.setdefault(json.dumps(value, sort_keys=True), value)
+
 
 Source = str | os.PathLike[str]
 

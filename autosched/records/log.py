@@ -27,15 +27,6 @@ from typing import BinaryIO
 from autosched.errors import RecordError, expect
 from autosched.records.record import MAX_LINE, Record, decode, encode
 
-__all__ = [
-    "LogContents",
-    "Place",
-    "Problem",
-    "RecordLog",
-    "default_path",
-    "read_files",
-]
-
 #: Seconds to wait for another writer, which holds the lock for milliseconds unless it is stopped.
 LOCK_TIMEOUT_S = 30.0
 

@@ -25,8 +25,6 @@ from autosched.places import data_folder, write_whole
 from autosched.records.best import VERIFIED
 from autosched.records.record import Record
 
-__all__ = ["is_own", "sealed"]
-
 _BYTES = 32
 
 

@@ -25,21 +25,6 @@ from typing import Any
 from autosched.errors import RecordError, expect
 from autosched.noise import typical
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_ERROR",
-    "MAX_LINE",
-    "PREDICTED",
-    "STRAINED",
-    "VERSION",
-    "Record",
-    "decode",
-    "encode",
-    "new_id",
-    "of_records",
-    "timestamp",
-]
-
 #: Version of the line's format. A reader takes this one and refuses newer ones.
 VERSION = 1
 #: Status of what a model chose and nobody timed; `extra["predicted_s"]` has the seconds that it predicts.

@@ -21,8 +21,6 @@ from autosched.records.folders import find_folders
 from autosched.records.log import RecordLog, default_path
 from autosched.records.record import PREDICTED, Record, decode
 
-__all__ = ["Task", "Transfer", "read_transfer"]
-
 #: Trials that a model is primed with at most: it learns from them again with every fit.
 MAX_TRIALS = 2000
 #: Bytes of a line that has features at all.

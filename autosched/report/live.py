@@ -13,8 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from autosched.report.progress import Display
-from autosched.report.state import TuningState, event_lines
+from autosched.report.progress import Display, TuningState, event_lines
 from autosched.report.text import duration, ratio, seconds
 from autosched.tuning import Event, Note
 

@@ -37,14 +37,14 @@ def load(artifact: Artifact, target: Target) -> Kernel:
 
         return CudaKernel(artifact, target)
     if artifact.kind == "c":
-        from autosched.runtime.c_kernel import CKernel
+        from autosched.runtime.c_compiler import CKernel
 
         try:
             return CKernel(artifact, target)
         except BuildError as error:
             return UnavailableKernel(artifact.signature, error)
     if artifact.kind == "shared":
-        from autosched.runtime.shared_kernel import SharedKernel
+        from autosched.runtime.c_compiler import SharedKernel
 
         return SharedKernel(artifact, target)
     raise BuildError(

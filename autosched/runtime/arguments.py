@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from autosched.codegen.artifact import Param, Signature, format_dim
+from autosched.codegen.artifact import Signature
+from autosched.codegen.signature import Param, format_dim
 from autosched.errors import ArgumentError, ArgumentTypeError
-
-__all__ = ["allocate", "as_array", "check_arrays", "check_output", "check_sizes", "is_resident", "spans_overlap"]
 
 #: candidate solutions that NumPy may try to find whether two strided arrays meet
 _MAX_WORK = 100_000

@@ -1,11 +1,8 @@
-"""The C compiler of this machine: found, asked what it can do, and run.
-
-Nothing but the `c` target and shared libraries need one. It is looked for in this order: `$CC`,
-`cc`, `gcc`, `clang`, then the compiler inside the `ziglang` package.
-"""
+"""The C compiler of this machine: found, asked what it can do, and run; kernels from what it makes."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import math
 import os
@@ -21,9 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError, UsageError
-
-__all__ = ["Compiler", "compile_object", "find_compiler", "link_shared", "require_compiler"]
+from autosched.ir.functions import find_symbol
+from autosched.runtime import jit as openmp
+from autosched.runtime.cpu import CpuKernel, HasAddresses, LoadedCode
 
 #: errno and traps are of no interest to generated code; a*b+c may be one instruction, as with LLVM. Buffers of
 #: several types lie in one workspace: without -fno-strict-aliasing, gcc 12 loses stores to them at -O3
@@ -184,3 +183,70 @@ def link_shared(compiler: Compiler, path: Path, library: Path, options: Sequence
     """Link an object file into a shared library. Raises BuildError."""
     flags = [*options, *shlex.split(os.environ.get("LDFLAGS", "")), "-lm"]
     compiler.run(["-shared", str(path), "-o", str(library), *flags], f"linking {path.stem}")
+
+
+class SharedKernel(CpuKernel):
+    """An artifact whose code is a library. Raises BuildError when the system cannot load it."""
+
+    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> HasAddresses:
+        runtime = openmp.find() if artifact.meta.get("parallel") else None
+        if runtime is not None:
+            ctypes.CDLL(runtime.path, mode=ctypes.RTLD_GLOBAL)
+        with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
+            path = Path(folder, f"{name}.so")
+            path.write_bytes(artifact.code)
+            try:
+                library = ctypes.CDLL(str(path))
+            except OSError as error:
+                raise BuildError(f"the library cannot be loaded: {error}", asked=name) from None
+        return SharedCode(library, exports)
+
+
+class SharedCode:
+    """A shared library in this process, and the addresses of what it exports."""
+
+    def __init__(self, library: ctypes.CDLL, exports: Sequence[str]) -> None:
+        """Raises BuildError for a name that it does not export."""
+        self._library = library
+        try:
+            found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in exports]
+        except AttributeError as error:
+            raise BuildError(f"it lacks a function: {error}", asked=str(library._name)) from None
+        self.addresses = [address or 0 for address in found]
+
+
+class CKernel(CpuKernel):
+    """C source, compiled when it is loaded. Raises BuildError without a compiler."""
+
+    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> HasAddresses:
+        parallel = bool(artifact.meta.get("parallel", True))
+        with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
+            path = Path(folder, f"{name}.o")
+            meta, source = artifact.meta, artifact.code.decode()
+            strict = bool(meta.get("strict", False))
+            compiler = compile_object(source, path, str(meta.get("mcpu", "native")), parallel, strict=strict)
+            runtime = openmp.find() if parallel and compiler.openmp else None
+            library = None
+            if runtime is not None:
+                # with the runtime that this process has: a second one would start its threads, too
+                ctypes.CDLL(runtime.path, mode=ctypes.RTLD_GLOBAL)
+            symbols = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
+            if symbols:  # which may be anywhere: LLVM's linker takes their addresses
+                return LoadedCode(name, path.read_bytes(), exports, parallel, symbols, needs_openmp=True)
+            if runtime is not None:
+                library = _linked(compiler, path, ())
+            if library is None:
+                library = _linked(compiler, path, compiler.openmp if parallel else ())
+        if library is None:
+            raise BuildError("the compiled library cannot be loaded", asked=name, legal="try another compiler: set CC")
+        return SharedCode(library, exports)
+
+
+def _linked(compiler: Compiler, path: Path, flags: Sequence[str]) -> ctypes.CDLL | None:
+    """The object file as a library in this process; None if it needs more than is there."""
+    library = path.with_suffix(".shared.so" if flags else ".so")
+    link_shared(compiler, path, library, flags)
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError:
+        return None

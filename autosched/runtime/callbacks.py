@@ -18,10 +18,8 @@ import numpy as np
 
 from autosched.errors import BuildError
 from autosched.ir.functions import get_global_func
+from autosched.runtime.jit import WORKSPACE
 from autosched.runtime.ndarray import HostArray
-from autosched.runtime.workspace import WORKSPACE
-
-__all__ = ["entry_of", "raise_waiting"]
 
 _PACKED = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p)
 

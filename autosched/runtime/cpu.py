@@ -13,15 +13,13 @@ from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.calls import PACKED_PREFIX
 from autosched.errors import BuildError
 from autosched.ir.functions import find_symbol
-from autosched.runtime import openmp, team
+from autosched.runtime import jit as openmp
+from autosched.runtime import team
 from autosched.runtime.arguments import check_arrays
 from autosched.runtime.callbacks import entry_of, raise_waiting
-from autosched.runtime.jit import link
+from autosched.runtime.jit import WORKSPACE, link
 from autosched.runtime.native_call import SCRATCH, NativeCall, native_call
-from autosched.runtime.workspace import WORKSPACE
 from autosched.target import Target
-
-__all__ = ["SERIAL_OPENMP", "CpuBoundCall", "CpuKernel", "ForeignCodeError", "LoadedCode", "check_host"]
 
 Array = np.ndarray[Any, Any]
 

@@ -1,32 +1,249 @@
-"""Running CUDA artifacts: the source, translated by NVRTC and launched through the driver.
-
-Nothing is asked of compiler, driver or device before a call binds arrays, so that a module for CUDA
-can be built, looked at and saved on any machine.
-"""
+"""Running CUDA artifacts: the source, translated by NVRTC and launched through the driver's C interface."""
 
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import itertools
+import os
+import sys
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 
-from autosched.codegen.artifact import Artifact, Signature, evaluate_dim
+from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.nvrtc import compile_cuda_source
+from autosched.codegen.signature import evaluate_dim
 from autosched.errors import BuildError, DeviceError
 from autosched.ir.dtype import dtype
 from autosched.runtime.arguments import check_arrays, is_resident
-from autosched.runtime.cuda_driver import Session, cuda_device, open_session
-from autosched.runtime.launches import Launch, LaunchPlan
+from autosched.runtime.forks import check_owner
+from autosched.runtime.kernel import Launch, LaunchPlan
 from autosched.runtime.strided import memory_of
 from autosched.target import Target
 
-__all__ = ["CudaBoundCall", "CudaKernel"]
-
 Array = np.ndarray[Any, Any]
+
+#: the architecture of source that is built where no device can be asked
+DEFAULT_ARCH = "sm_80"
+#: what every device of compute capability 5.0 and above allows (CUDA C++ Programming Guide, "Compute
+#: Capabilities"); shared memory without opting in to more
+_LIMITS = {"max_threads_per_block": 1024, "shared_memory_bytes": 48 * 1024, "work_group_multiple": 32, "fp64": 1}
+
+#: numbers of `CUdevice_attribute`
+_ATTRIBUTES = {
+    "max_work_group": 1,
+    "max_x": 2,
+    "max_y": 3,
+    "max_z": 4,
+    "shared_memory": 8,
+    "warp": 10,
+    "compute_units": 16,
+    "major": 75,
+    "minor": 76,
+}
+
+
+@dataclass(frozen=True)
+class CudaDevice:
+    """What the driver tells of a device; memory in bytes."""
+
+    index: int
+    name: str
+    arch: str
+    compute_units: int
+    max_work_group: int
+    max_work_items: tuple[int, int, int]
+    shared_memory: int
+    global_memory: int
+    preferred_multiple: int
+
+
+@lru_cache(maxsize=1)
+def load_driver() -> Any | None:
+    """The driver's library, initialised; None where there is none, or no device that it could drive."""
+    names = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
+    for name in names:
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        driver_s_process()
+        return library if library.cuInit(0) == 0 else None
+    return None
+
+
+@lru_cache(maxsize=1)
+def driver_s_process() -> int:
+    """The process that has initialised the driver, which no child of it can use."""
+    return os.getpid()
+
+
+def check(driver: Any, status: int, what: str, asked: str) -> None:
+    """Raise DeviceError unless `status`, a `CUresult`, is success."""
+    if status != 0:
+        text = ctypes.c_char_p()
+        driver.cuGetErrorString(status, ctypes.byref(text))
+        why = (text.value or b"unknown error").decode(errors="replace")
+        raise DeviceError(f"{what} failed: {why} ({status})", asked=asked, legal="see `nvidia-smi` for the device")
+
+
+def cuda_devices() -> list[CudaDevice]:
+    """The devices that the driver shows; none where there is no driver."""
+    driver = load_driver()
+    if driver is None:
+        return []
+    count = ctypes.c_int()
+    check(driver, driver.cuDeviceGetCount(ctypes.byref(count)), "cuDeviceGetCount", "CUDA")
+    return [_describe(driver, index) for index in range(count.value)]
+
+
+def _describe(driver: Any, index: int) -> CudaDevice:
+    device, name, memory = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t()
+    asked = f"CUDA device {index}"
+    check(driver, driver.cuDeviceGet(ctypes.byref(device), index), "cuDeviceGet", asked)
+    check(driver, driver.cuDeviceGetName(name, 256, device), "cuDeviceGetName", asked)
+    check(driver, driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device), "cuDeviceTotalMem", asked)
+    facts = {}
+    for what, number in _ATTRIBUTES.items():
+        value = ctypes.c_int()
+        check(driver, driver.cuDeviceGetAttribute(ctypes.byref(value), number, device), "cuDeviceGetAttribute", asked)
+        facts[what] = value.value
+    return CudaDevice(
+        index,
+        name.value.decode(errors="replace"),
+        f"sm_{facts['major']}{facts['minor']}",
+        facts["compute_units"],
+        facts["max_work_group"],
+        (facts["max_x"], facts["max_y"], facts["max_z"]),
+        facts["shared_memory"],
+        memory.value,
+        facts["warp"],
+    )
+
+
+def cuda_device(target: Target) -> CudaDevice:
+    """The device that the target names. Raises DeviceError where it is missing, and says what is."""
+    found, number = cuda_devices(), target.options.get("device", "0")
+    if number.isdigit() and int(number) < len(found):
+        return found[int(number)]
+    if load_driver() is None:
+        why = "no CUDA driver with a device is on this machine"
+    else:
+        why = f"there is no CUDA device {number}, only {len(found)}"
+    raise DeviceError(
+        why,
+        asked=f"target {str(target)!r}",
+        legal="its source needs no device: get_source(); to run, use a machine with an NVIDIA GPU and its driver, "
+        'or build for "opencl" or "llvm"',
+    )
+
+
+def cuda_limits(target: Target) -> dict[str, int]:
+    """What `Target.with_limits` wants to know: of the device where there is one, else of any device."""
+    try:
+        device = cuda_device(target)
+    except DeviceError:
+        return dict(_LIMITS)
+    return {
+        **_LIMITS,
+        "max_threads_per_block": device.max_work_group,
+        "shared_memory_bytes": device.shared_memory,
+        "work_group_multiple": device.preferred_multiple,
+        "compute_units": device.compute_units,
+    }
+
+
+class Session:
+    """One device's context in this process. Calls raise DeviceError."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self.device = device
+        self.driver: Any = load_driver()
+        self._process = driver_s_process()
+        self.context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device.index)
+
+    def call(self, function: str, *args: Any) -> None:
+        """Call the driver. Raises DeviceError with its own words when it fails, ForkedError in a forked child."""
+        check_owner(self._process, f"CUDA device {self.device.name!r}")
+        check(self.driver, getattr(self.driver, function)(*args), function, f"CUDA device {self.device.name!r}")
+
+    def enter(self) -> None:
+        """Make the context this thread's; needed before any call about memory, modules or launches."""
+        self.call("cuCtxSetCurrent", self.context)
+
+    def load(self, code: bytes) -> ctypes.c_void_p:
+        """A module of machine code, or of PTX, which the driver compiles."""
+        module = ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), code)
+        return module
+
+    def function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
+        found = ctypes.c_void_p()
+        self.call("cuModuleGetFunction", ctypes.byref(found), module, name.encode())
+        return found
+
+    def allocate(self, length: int) -> ctypes.c_uint64:
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(length, 1)))
+        return address
+
+    def free(self, address: ctypes.c_uint64) -> None:
+        self.call("cuMemFree_v2", address)
+
+    def upload(self, address: ctypes.c_uint64, array: Array) -> None:
+        self.call("cuMemcpyHtoD_v2", address, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
+
+    def fetch(self, array: Array, address: ctypes.c_uint64) -> None:
+        self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), address, ctypes.c_size_t(array.nbytes))
+
+    def launch(
+        self,
+        function: ctypes.c_void_p,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
+        values: Sequence[Any],
+    ) -> None:
+        """Enqueue one launch; `values` are ctypes objects, one for each parameter, `shared` dynamic bytes."""
+        pointers = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(v) for v in values))
+        self.call("cuLaunchKernel", function, *grid, *block, shared, None, pointers, None)
+
+    def wait(self) -> None:
+        self.call("cuCtxSynchronize")
+
+    def event(self) -> ctypes.c_void_p:
+        event = ctypes.c_void_p()
+        self.call("cuEventCreate", ctypes.byref(event), 0)
+        return event
+
+    def record(self, event: ctypes.c_void_p) -> None:
+        self.call("cuEventRecord", event, None)
+
+    def seconds(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
+        """The device's time between two events, once the second has happened. Destroys both."""
+        milliseconds = ctypes.c_float()
+        self.call("cuEventSynchronize", end)
+        self.call("cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
+        for event in (start, end):
+            self.call("cuEventDestroy_v2", event)
+        return milliseconds.value * 1e-3
+
+
+_sessions: dict[int, Session] = {}
+
+
+def open_session(device: CudaDevice) -> Session:
+    """The process's context for a device, opened on first use. Raises DeviceError."""
+    if device.index not in _sessions:
+        _sessions[device.index] = Session(device)
+    return _sessions[device.index]
+
 
 _IN_FLIGHT = 64  #: launches enqueued before waiting
 _SHARED_ALIGNMENT = 16

@@ -14,17 +14,6 @@ from typing import Any
 from autosched.errors import DeviceError
 from autosched.target import Target, TargetLike
 
-__all__ = [
-    "Cache",
-    "data_caches",
-    "describe_device",
-    "host_core",
-    "host_cpu",
-    "resolve_target",
-    "versions",
-    "with_machine",
-]
-
 #: Packages whose versions can change what a time means.
 PACKAGES = ("autosched", "llvmlite", "numpy", "pyopencl", "pocl-binary-distribution")
 
@@ -128,7 +117,7 @@ def resolve_target(spec: TargetLike) -> Target:
     is no such device."""
     target = Target.parse(spec)
     if target.kind == "cuda" and not target.limits:
-        from autosched.runtime.cuda_driver import cuda_limits
+        from autosched.runtime.cuda import cuda_limits
 
         return target.with_limits(**cuda_limits(target))
     if target.kind != "opencl" or target.limits:
@@ -155,7 +144,7 @@ def describe_device(target: Target) -> dict[str, Any]:
         name = f"{info.name} on {host_cpu()}, {info.compute_units} thread{plural}"
         return {**facts, "name": name, "driver_name": info.name, "cpu": host_cpu(), "core": host_core()}
     if target.kind == "cuda":
-        from autosched.runtime.cuda_driver import DEFAULT_ARCH, cuda_device
+        from autosched.runtime.cuda import DEFAULT_ARCH, cuda_device
 
         try:
             device = cuda_device(target)

@@ -9,8 +9,6 @@ from typing import Any
 from autosched.errors import DeviceError, TargetError
 from autosched.target import cpu_count
 
-__all__ = ["Device", "cl", "cpu", "cuda", "device", "opencl"]
-
 #: DLPack's numbers
 _TYPES = {"cpu": 1, "cuda": 2, "opencl": 4}
 _NAMES = {"llvm": "cpu", "c": "cpu", "cl": "opencl", "gpu": "cuda", "nvidia": "cuda"}
@@ -128,7 +126,7 @@ class Device:
 
             open_session(self.info()).queue.finish()
         elif self.kind == "cuda":
-            from autosched.runtime.cuda_driver import open_session as open_cuda
+            from autosched.runtime.cuda import open_session as open_cuda
 
             session = open_cuda(self.info())
             session.enter()
@@ -146,7 +144,7 @@ def _opencl_devices() -> list[Any]:
 
 
 def _cuda_devices() -> list[Any]:
-    from autosched.runtime.cuda_driver import cuda_devices
+    from autosched.runtime.cuda import cuda_devices
 
     return list(cuda_devices())
 

@@ -15,7 +15,6 @@ from autosched.ir.functions import get_global_func
 if TYPE_CHECKING:
     from autosched.runtime.function import CompiledFunction
 
-__all__ = ["BenchmarkResult", "TimeEvaluator"]
 
 _GROWTH = 1.618  #: at least so many times more calls, when those before did not last long enough
 #: what is 0 unless given

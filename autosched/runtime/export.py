@@ -28,15 +28,13 @@ from typing import TYPE_CHECKING
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_program import c_name, header
 from autosched.errors import BuildError, UsageError, check_path, named_file
-from autosched.runtime.c_compiler import Compiler, compile_object, require_compiler
-from autosched.runtime.c_kernel import SharedCode
+from autosched.runtime.c_compiler import Compiler, SharedCode, compile_object, require_compiler
 from autosched.runtime.cpu import SERIAL_OPENMP, CpuKernel, HasAddresses, check_host
 from autosched.target import Target
 
 if TYPE_CHECKING:
     from autosched.runtime.module import Module
 
-__all__ = ["export_library", "load_module"]
 
 _DATA = "autosched_module"
 _IN_TAR = "module.autosched"

@@ -9,8 +9,6 @@ import os
 
 from autosched.errors import DeviceError
 
-__all__ = ["ForkedError", "check_owner"]
-
 
 class ForkedError(DeviceError, RuntimeError):
     """A forked child uses a device that its parent has opened."""

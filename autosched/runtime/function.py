@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from autosched.codegen.artifact import Artifact, Param, Signature
+from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.signature import Param
 from autosched.errors import ArgumentTypeError, check_positive
 from autosched.runtime import load
 from autosched.runtime.arguments import (
@@ -30,7 +31,6 @@ from autosched.target import Target
 if TYPE_CHECKING:
     from autosched.codegen.asm import Loop
 
-__all__ = ["CompiledFunction"]
 
 Array = np.ndarray[Any, Any]
 
@@ -226,8 +226,8 @@ class CompiledFunction:
         return hot_loop(self.assembly, self.artifact.machine)
 
     def __reduce__(self) -> tuple[Callable[[bytes, Target], CompiledFunction], tuple[bytes, Target]]:
-        """Pickled, it is its compiled code: see `runtime.pickling`."""
-        from autosched.runtime.pickling import function_of
+        """Pickled, it is its compiled code: see `runtime.module`."""
+        from autosched.runtime.module import function_of
 
         return function_of, (self.artifact.to_bytes(), self.target)
 

@@ -48,8 +48,6 @@ from autosched.ir.stmt import (
 )
 from autosched.runtime.shadow import Access, Finding, Findings, Fork, Memory, Party, Place, Task
 
-__all__ = ["interpret", "sanitize"]
-
 
 @dataclass(frozen=True)
 class _Run:

@@ -27,8 +27,6 @@ import numpy as np
 from autosched.codegen.signature import Dim, Param, Signature, solve_dim
 from autosched.runtime.jit import link
 
-__all__ = ["SCRATCH", "UNKNOWN", "NativeCall", "native_call"]
-
 Array = np.ndarray[Any, Any]
 
 #: Takes the arrays, or those that are inputs. Returns the output, a tuple of several, or a number: the status of the

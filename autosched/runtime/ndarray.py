@@ -278,7 +278,7 @@ class CudaMemory:
 
     def __init__(self, place: Device, length: int) -> None:
         """Raises DeviceError when there is no room."""
-        from autosched.runtime.cuda_driver import open_session
+        from autosched.runtime.cuda import open_session
 
         self.session = open_session(place.info())
         self.session.enter()

@@ -15,11 +15,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from autosched.codegen.artifact import Artifact, Signature, evaluate_dim
+from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.signature import evaluate_dim
 from autosched.errors import BuildError, DeviceError
 from autosched.ir.dtype import dtype
 from autosched.runtime.arguments import check_arrays, is_resident
-from autosched.runtime.launches import Launch, LaunchPlan, times
+from autosched.runtime.kernel import Launch, LaunchPlan, times
 from autosched.runtime.opencl_devices import (
     DeviceInfo,
     device_limits,

@@ -1,20 +1,219 @@
-"""OpenCL devices: which there are, which one a target means, and what it can do."""
+"""OpenCL devices: which there are, which one a target means, what it can do, and whether its driver is right."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
+import struct
+import sys
+import sysconfig
+import tempfile
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from autosched.errors import DeviceError
 from autosched.runtime.forks import check_owner
-from autosched.runtime.intel_opencl import vendors
-from autosched.runtime.pocl import is_pocl, name_cpu
 from autosched.target import Target
 
-__all__ = ["DeviceInfo", "Session", "device_limits", "devices", "find_device", "open_session", "opencl"]
+Reader = Callable[[int, int], bytes]
+
+_UNKNOWN = b"generic"
+_STRUCTURE_BYTES = 2048  #: how far into the device structure to look; the field is at 640 in PoCL 3.0
+_POINTER = struct.calcsize("P")
+#: what stands before the CPU's name in CL_DEVICE_VERSION: `... pthread-x86_64-unknown-linux-gnu-znver3`
+_BEFORE_NAME = "-linux-gnu-"
+_KNOWS_NEW_CPUS = 4  #: PoCL's first release with an LLVM (16) that knows Zen 4
+
+#: PoCL's libraries of built-in functions, best first: processor flags they need, and the CPU they are for
+_LIBRARIES = (
+    ({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, b"skylake-avx512"),
+    ({"avx2", "fma", "bmi2"}, b"haswell"),
+    ({"avx"}, b"sandybridge"),
+    ({"sse4_1", "ssse3"}, b"penryn"),
+    (set[str](), b"x86-64"),
+)
+_AVX512 = _LIBRARIES[0][0]
+#: the processors with these features that LLVM 14 knows by name
+_AVX512_NAMES = frozenset(
+    b"skylake-avx512 cascadelake cooperlake cannonlake icelake-client icelake-server rocketlake tigerlake "
+    b"sapphirerapids".split()
+)
+
+
+def cpu_for_flags(flags: set[str]) -> bytes:
+    """The LLVM name of the newest processor of PoCL's libraries that has no more than `flags`."""
+    return next(name for needed, name in _LIBRARIES if needed <= flags)
+
+
+def needs_another_name(name: bytes, flags: set[str]) -> bool:
+    """Whether kernels compiled for `name` do not fit the library that PoCL chooses by `flags`."""
+    return name == _UNKNOWN or (name in _AVX512_NAMES) != (flags >= _AVX512)
+
+
+def is_pocl(platform_name: str) -> bool:
+    """Whether an OpenCL platform is PoCL."""
+    return "Portable Computing Language" in platform_name
+
+
+def name_cpu(device_handle: int, version: str, driver: str) -> str:
+    """Give a PoCL device a target CPU that fits its library; that CPU's name, or "" if nothing was done.
+
+    `device_handle` is the `cl_device_id`; `version` its CL_DEVICE_VERSION, which ends in the name of
+    the CPU that PoCL found; `driver` its CL_DRIVER_VERSION. PoCL 4 has LLVM 16, which knows these CPUs.
+    Anything unexpected leaves the device as it is.
+    """
+    name = version.partition(_BEFORE_NAME)[2].encode()
+    major = driver.partition(".")[0]
+    if not name or not major.isdigit() or int(major) >= _KNOWS_NEW_CPUS:
+        return ""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return ""
+    try:
+        flags = processor_flags()
+        if not flags or not needs_another_name(name, flags):
+            return ""
+        with open("/proc/self/mem", "rb", buffering=0) as memory:
+            field = find_name_field(partial(_read, memory.fileno()), device_handle, name)
+    except OSError:
+        return ""  # not Linux, or a hardened one
+    if field is None:
+        return ""
+    libc = ctypes.CDLL(None)
+    libc.strdup.restype = ctypes.c_void_p  # PoCL may free the name, so it has to come from malloc
+    libc.strdup.argtypes = [ctypes.c_char_p]
+    stand_in = cpu_for_flags(flags)
+    ctypes.c_void_p.from_address(field).value = libc.strdup(stand_in)
+    return stand_in.decode()
+
+
+def find_name_field(read: Reader, structure: int, name: bytes) -> int | None:
+    """The address of the field that follows the target triple and points to `name`.
+
+    `read(address, size)` returns what lies there, nothing where no memory is mapped.
+    """
+    raw = read(structure, _STRUCTURE_BYTES)
+    count = len(raw) // _POINTER
+    texts = [read(p, 64).partition(b"\0")[0] for p in struct.unpack_from(f"{count}P", raw)]
+    for position in range(1, count):
+        if texts[position] == name and texts[position - 1].startswith(b"x86_64"):
+            return structure + position * _POINTER
+    return None
+
+
+def _read(memory: int, address: int, size: int) -> bytes:
+    """Through /proc/self/mem, which fails softly where a pointer would crash."""
+    try:
+        return os.pread(memory, size, address) if 0 < address < 2**47 else b""
+    except OSError:
+        return b""
+
+
+def processor_flags() -> set[str]:
+    """What /proc/cpuinfo says the processor can do; empty where it cannot be read."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            return set(line.partition(":")[2].split())
+    return set()
+
+
+_LIBRARY = "libintelocl.so"
+_SYSTEM = Path("/etc/OpenCL/vendors")
+_VARIABLE = "OCL_ICD_VENDORS"  #: where the loader (ocl-icd, Khronos) looks for drivers' lists
+
+
+def library() -> Path | None:
+    """The runtime that pip installed into this environment; None if there is none."""
+    prefixes = dict.fromkeys([sys.prefix, sysconfig.get_path("data")])
+    return next((path for p in prefixes if (path := Path(p, "lib", _LIBRARY)).is_file()), None)
+
+
+@contextmanager
+def vendors(system: Path = _SYSTEM) -> Iterator[None]:
+    """While inside, the OpenCL loader also finds Intel's runtime. What a user has set is left as it is."""
+    found = library()
+    if found is None or os.environ.get(_VARIABLE):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="autosched-opencl-") as folder:
+        for listed in sorted(system.glob("*.icd")) if system.is_dir() else []:
+            Path(folder, listed.name).write_bytes(listed.read_bytes())
+        Path(folder, "autosched-intel-cpu.icd").write_text(f"{found}\n")
+        os.environ[_VARIABLE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[_VARIABLE]
+
+
+_ITEMS, _STEPS = 8, 8
+
+#: Vectors of every width through the driver's own library, whose calling convention has to be the kernel's;
+#: and work-groups that are partly beyond the end, which meet at barriers in a loop.
+_SOURCE = """
+__kernel void vectors(__global const float* x, __global float* y) {
+  vstore16(exp(vload16(0, x)), 0, y);
+  vstore8(exp(vload8(0, x)), 2, y);
+  vstore4(exp(vload4(0, x)), 6, y);
+}
+
+__kernel __attribute__((reqd_work_group_size(8, 1, 1)))
+void sums(__global const float* a, __global const float* x, __global float* y, int n) {
+  __local float part[8];
+  const int row = get_group_id(0) * 8 + get_local_id(0);
+  float sum = 0.0f;
+  for (int outer = 0; outer < 8; ++outer) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    part[get_local_id(0)] = x[outer * 8 + get_local_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int k = 0; k < 8; ++k) if (row < n) sum = sum + a[row * 64 + outer * 8 + k] * part[k];
+  }
+  if (row < n) y[row] = sum;
+}
+"""
+
+
+def check_device(info: DeviceInfo) -> str:
+    """What the device gets wrong, in words; empty where it works. Raises DeviceError if it cannot be opened."""
+    cl = opencl()
+    session = open_session(info)
+    rng = np.random.default_rng(0)
+
+    def run(name: str, count: int, inputs: list[np.ndarray], sizes: list[np.int32], groups: int) -> np.ndarray:
+        output = np.full(count, np.nan, np.float32)
+        copied = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        buffers = [cl.Buffer(session.context, copied, hostbuf=a) for a in (*inputs, output)]
+        kernel = cl.Kernel(program, name)
+        kernel.set_args(*buffers, *sizes)
+        cl.enqueue_nd_range_kernel(session.queue, kernel, (groups * _ITEMS,), (_ITEMS,))
+        cl.enqueue_copy(session.queue, output, buffers[-1])
+        session.queue.finish()
+        return output
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = cl.Program(session.context, _SOURCE).build()
+        x = np.linspace(-3, 3, 16, dtype=np.float32)
+        wanted = np.exp(np.concatenate([x, x[:8], x[:4]]))
+        if not np.allclose(run("vectors", wanted.size, [x], [], 1), wanted, rtol=1e-5):
+            return "vectors are computed wrongly"
+        for rows in (33, 39, 48):
+            a = rng.integers(-4, 4, (rows, _ITEMS * _STEPS)).astype(np.float32)
+            v = rng.integers(-4, 4, _ITEMS * _STEPS).astype(np.float32)
+            if not np.array_equal(run("sums", rows, [a, v], [np.int32(rows)], -(-rows // _ITEMS)), a @ v):
+                return "work-groups that are not full compute wrong sums between barriers"
+    except cl.Error as error:
+        raise DeviceError(f"it does not run a small program: {error}", asked=f"device {info.name!r}") from None
+    return ""
+
 
 _INSTALL = (
     'install a driver: pip install "autosched[pocl]" (or pyopencl[pocl]) for the CPU, a GPU\'s from its vendor; '
@@ -104,12 +303,12 @@ def _discover() -> tuple[tuple[tuple[DeviceInfo, Any], ...], str, int]:
             platforms = cl.get_platforms()
     except cl.Error:
         platforms = []
-    for platform in platforms:
+    for vendor in platforms:
         try:
-            for device in platform.get_devices():
-                found.append((_describe(cl, len(found), platform, device), device))
+            for device in vendor.get_devices():
+                found.append((_describe(cl, len(found), vendor, device), device))
         except cl.Error as error:
-            problem = f"the driver {platform.name!r} has no device it can use ({error})"
+            problem = f"the driver {vendor.name!r} has no device it can use ({error})"
     return tuple(found), problem, os.getpid()
 
 

@@ -24,9 +24,6 @@ from autosched.ir.expr import Expr
 from autosched.ir.stmt import Store
 from autosched.runtime.strided import memory_of
 
-__all__ = ["Access", "Finding", "Findings", "Fork", "Memory", "Party", "Place", "Task"]
-
-
 # -- where and when -----------------------------------------------------------------------------------
 
 

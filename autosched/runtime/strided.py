@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["memory_of"]
-
 
 def memory_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The memory that an array spans, from its first element to its last, as a contiguous array."""

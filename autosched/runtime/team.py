@@ -35,8 +35,6 @@ from functools import lru_cache
 from autosched.runtime.jit import link_for_good
 from autosched.target import cpu_count
 
-__all__ = ["addresses", "is_available", "is_wanted"]
-
 #: How often a thread looks for another loop before it sleeps: for some milliseconds, as OpenMP's threads do, since
 #: waking takes as long as a small kernel.
 _LOOKS = 200_000

@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
     from autosched.schedule.stage import Stage
 
-__all__ = [
-    "auto_inline_broadcast",
-    "auto_inline_elem_wise",
-    "auto_inline_injective",
-    "is_broadcast",
-    "is_elem_wise",
-    "is_injective",
-]
-
 
 def is_injective(stage: Stage) -> bool:
     """Each element is computed from single elements: no reduction."""

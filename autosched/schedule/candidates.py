@@ -11,8 +11,6 @@ from itertools import combinations, permutations, product
 
 from autosched.errors import UsageError
 
-__all__ = ["divisors", "marks", "orders", "powers_of_two", "split_sizes"]
-
 _SPLITS = ("factors", "power2", "verbose", "candidate")
 _ORDERS = ("identity", "all", "interval_all", "candidate", "interleave", "interleave_cuda")
 _MARKS = ("none", "unroll", "vec")

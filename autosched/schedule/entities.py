@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 from autosched.errors import NoValueYet, ScheduleError, UsageError, UsageTypeError, asked_at
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, as_expr, compare, const, floormod, logical_and, logical_or
-from autosched.ir.functions_of import FunctionOf
+from autosched.ir.functions import FunctionOf
 from autosched.schedule.candidates import marks, orders, powers_of_two, split_sizes
-from autosched.schedule.relations import leaf_extents
+from autosched.schedule.loop import leaf_extents
 from autosched.schedule.stage import Loop
 from autosched.te.tensor import IterVar
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
 
-__all__ = ["Annotate", "Reorder", "Split", "among", "define", "multi_filter"]
 
 #: Combinations that a filter written in Python may be asked about, one by one.
 MAX_COMBINATIONS = 100_000

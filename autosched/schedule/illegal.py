@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Illegal"]
-
 
 class Illegal(Exception):
     """Why a call is illegal, and what would be legal."""

@@ -14,8 +14,6 @@ from autosched.errors import UsageError, expect, is_list_of
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
 
-__all__ = ["Lint", "of", "register"]
-
 
 @dataclass(frozen=True)
 class Lint:

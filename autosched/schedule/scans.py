@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
     from autosched.schedule.stage import Stage
 
-__all__ = ["Scans", "check", "forbid", "forbid_on_time", "forbid_outside"]
-
 
 class Scans:
     """The scans of a schedule: whose memory a tensor lives in, and which stages are steps."""

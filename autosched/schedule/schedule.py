@@ -29,8 +29,6 @@ from autosched.schedule.trace import Instruction, Trace
 from autosched.te.tensor import Graph, IterVar, Operation, PlaceholderOp, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
-__all__ = ["Constraint", "Knob", "Schedule", "create_schedule", "lent_knobs", "replay"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Knob(Unique):

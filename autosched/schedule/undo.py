@@ -37,8 +37,8 @@ from autosched.ir.simplify import simplify
 from autosched.ir.visit import substitute
 from autosched.schedule import formulas
 from autosched.schedule import kinds as K
+from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitive import PRIMITIVES
-from autosched.schedule.relations import leaf_extents
 from autosched.schedule.schedule import Schedule, create_schedule, perform
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import FOR_TUNING, Instruction, Trace

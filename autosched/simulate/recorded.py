@@ -29,8 +29,6 @@ from autosched.model.protocol import FloatArray, IntArray
 from autosched.records import find_folders
 from autosched.search.protocol import Candidate, Trial
 
-__all__ = ["FORMAT", "SUFFIX", "RecordedKnob", "RecordedSketch", "RecordedSpace", "find_space", "list_spaces", "load"]
-
 #: Version of the file's format.
 FORMAT = 1
 SUFFIX = ".json.gz"

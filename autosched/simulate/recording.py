@@ -28,8 +28,6 @@ from autosched.space.space import Sketch, make_sketch
 from autosched.space.workload import Workload
 from autosched.target import Target
 
-__all__ = ["check_features", "from_records", "renewed", "write"]
-
 #: A sample that took so many times the fastest of its point is of a moment when the machine did something
 #: else as well. It is left out: what replays is the noise of a machine that measures.
 DISTURBED = 1.3

@@ -12,8 +12,6 @@ from autosched.target import Target
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
 
-__all__ = ["bind_free_loops", "by_default", "default_schedule"]
-
 #: Work-items in a work-group of the default schedule: a multiple of every device's preferred one.
 WORK_GROUP = 64
 

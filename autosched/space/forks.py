@@ -16,8 +16,6 @@ from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.space.workload import Template, Walk, Workload
 from autosched.target import Target
 
-__all__ = ["forks", "traced"]
-
 Choices = dict[str, Any]
 
 

@@ -18,8 +18,6 @@ from typing import Any
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 
-__all__ = ["add_up_rows", "bind_elements", "bind_rows", "item_knob", "share"]
-
 #: work-items along one axis of a work-group
 ITEMS = (16, 32, 64, 128, 256)
 

@@ -1,6 +1,4 @@
 """Names of search spaces, for those who must not load one to know them."""
 
-__all__ = ["SPACES"]
-
 #: where sketches come from: templates that someone wrote, rules, or both
 SPACES = ("templates", "auto", "all")

@@ -13,8 +13,6 @@ from autosched.ir.simplify import simplify
 from autosched.ir.stmt import VTHREAD, Allocate, Buffer, For, Seq, Stmt, Store, children, walk
 from autosched.lower.pipeline import Structure
 
-__all__ = ["implied_constraints"]
-
 #: Statements an innermost body may be unrolled to. Lowering allows more; a search need not try what
 #: compilers take seconds for and instruction caches do not hold.
 MAX_UNROLLED_STORES = 256

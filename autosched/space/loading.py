@@ -15,8 +15,6 @@ from types import ModuleType
 from autosched.errors import WorkloadError, expect, raised_in
 from autosched.space.workload import WorkloadFunction
 
-__all__ = ["all_workloads", "find_workload", "list_workloads", "search_space_folders"]
-
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 

@@ -31,8 +31,6 @@ from autosched.ir.expr import (
 from autosched.ir.ranges import RULES, Interval
 from autosched.ir.visit import post_order
 
-__all__ = ["Residual", "Span", "Step", "conjuncts", "normal"]
-
 #: Operators whose operands may be regrouped; integers wrap around, so `add` and `mul` are exact, too.
 _CHAINS = frozenset(("add", "mul", "min", "max", "and", "or"))
 #: Kinds of operators that make whole numbers (or truth values) of such.

@@ -1,13 +1,12 @@
-"""Arrays to tune on, for workloads that bring none: small integers, so that float sums come out exact in any order.
-
-Where the elements of an input say which element of another tensor is read, or where a scatter puts a value, they
-are places in that tensor: random integers of any size would mostly point beside it.
-"""
+"""Arrays to tune on, for workloads that bring none: small integers, whose sums are exact, or a photograph."""
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -17,7 +16,33 @@ from autosched.ir.expr import Expr, variables
 from autosched.ir.visit import post_order
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
-__all__ = ["random_inputs"]
+
+def photograph_file() -> Path | None:
+    """Where the photograph is; None where scikit-learn is not installed, or has it no more."""
+    spec = importlib.util.find_spec("sklearn")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "datasets" / "images" / "china.jpg"
+    return path if path.is_file() else None
+
+
+def photograph() -> np.ndarray:
+    """The photograph: uint8 [427, 640, 3], an array of the caller's own. Raises WorkloadError without scikit-learn."""
+    return _read().copy()
+
+
+@lru_cache(maxsize=1)
+def _read() -> np.ndarray:
+    path = photograph_file()
+    if path is None:
+        raise WorkloadError(
+            "scikit-learn, which has it, is not installed", asked="a photograph", legal="pip install scikit-learn"
+        )
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))
+
 
 #: Bytes that no machine can address.
 TOO_MANY = 1 << 47

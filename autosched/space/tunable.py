@@ -10,8 +10,6 @@ import numpy as np
 from autosched.target import Target
 from autosched.te.rounding import Rounding
 
-__all__ = ["Objective", "Tunable", "TunableSketch", "TunableSpace"]
-
 
 class Objective(Protocol):
     """Something other than the time that a search makes as large, or as small, as it can."""

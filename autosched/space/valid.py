@@ -1,22 +1,4 @@
-"""The valid points of knobs under conditions: counted exactly, numbered, and drawn without rejection.
-
-The knobs are set one after the other, breadth first, as in a chain of trees (Rasch, Schulze, Steuwer
-and Gorlatch, "Efficient Auto-Tuning of Programs with Interdependent Tuning Parameters via
-Auto-Tuning Framework (ATF)", TACO 2021). Prefixes with the same *state*, which is all that
-undecided conditions need to know of them, are one node: that makes the trees a decision diagram
-(Andersen, Hadzic, Hooker and Tiedemann, "A Constraint Store Based on Multivalued Decision
-Diagrams", CP 2007) and keeps it small where the points are many. Knobs that share no condition meet in a single
-node, so independent parts of a space multiply. Every edge knows how many points lie to its left:
-a point's number is their sum along its path, and a path is found by a binary search at each knob.
-
-    >>> from autosched.ir.expr import var
-    >>> a, b = var("a"), var("b")
-    >>> points = valid_points([(a, (1, 2, 3, 4)), (b, (1, 2, 3, 4))], [a * b == 4])
-    >>> points.count, points.rows([0, 1, 2]).tolist()
-    (3, [[0, 3], [1, 1], [3, 0]])
-    >>> points.numbers([[3, 0], [3, 3]])
-    [2, -1]
-"""
+"""The valid points of knobs under conditions: counted exactly, numbered, drawn without rejection."""
 
 from __future__ import annotations
 
@@ -31,7 +13,68 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, variables
 from autosched.space.residual import Residual, Step, conjuncts, normal
 
-__all__ = ["ValidPoints", "valid_points"]
+#: Characters of a condition that are shown.
+WIDTH = 100
+
+Knobs = Sequence[tuple[Expr, Sequence[int]]]
+
+
+def conflicting(knobs: Knobs, conditions: Sequence[Expr], fixed: Mapping[Expr, int] | None = None) -> list[int]:
+    """Positions of conditions that cannot hold together, none of which can be left out.
+
+    Deletion: each condition in turn is left out for good if the others contradict each other without
+    it (Chinneck and Dravnieks, "Locating Minimal Infeasible Constraint Sets in Linear Programs", 1991).
+    Empty if there is a point after all, or if it cannot be told because counting would take too much.
+
+    >>> from autosched.ir.expr import var
+    >>> a, b = var("a"), var("b")
+    >>> conflicting([(a, (1, 2, 4)), (b, (1, 2, 4))], [a * b <= 4, a <= b, a >= 4])
+    [0, 1, 2]
+    """
+
+    def is_empty(kept: Sequence[int]) -> bool:
+        return valid_points(knobs, [conditions[i] for i in kept], fixed).count == 0
+
+    core = list(range(len(conditions)))
+    if not is_empty(core):
+        return []
+    for i in range(len(conditions)):
+        without = [k for k in core if k != i]
+        if is_empty(without):
+            core = without
+    return core
+
+
+def explain(
+    knobs: Knobs, conditions: Sequence[tuple[Expr, str]], fixed: Mapping[Expr, int] | None = None
+) -> tuple[str, str] | None:
+    """Why no point meets all conditions (expression, reason), and what leaving one out would give.
+
+    None if there is a point, or it cannot be told.
+    """
+    core = conflicting(knobs, [c for c, _ in conditions], fixed)
+    if not core:
+        return None
+    named = [_named(*conditions[i]) for i in core]
+    used = {v for i in core for v in variables(conditions[i][0])}
+    values = [f"{v.name} is one of {list(x)}" for v, x in knobs if v in used and len(x) <= 16]
+    sizes = [f"{v.name} is {n}" for v, n in (fixed or {}).items() if v in used]
+    what = "does not hold for any values of its knobs" if len(core) == 1 else "cannot hold together"
+    rest = [valid_points(knobs, [c for k, (c, _) in enumerate(conditions) if k != i], fixed).count for i in core]
+    left = [
+        f"without {name}: {count} point{'' if count == 1 else 's'}" for name, count in zip(named, rest, strict=True)
+    ]
+    return f"{' and '.join(named)} {what}", "\n  ".join(
+        [*left, *([", ".join([*values, *sizes])] if values or sizes else [])]
+    )
+
+
+def _named(condition: Expr, reason: str) -> str:
+    text = repr(condition)
+    if len(text) > WIDTH:
+        text = text[: WIDTH - 3] + "..."
+    return f"{text} ({reason})" if reason and reason != repr(condition) else text
+
 
 #: Edges between the nodes of two knobs, at most: beyond, conditions are left to be checked later.
 MOST_EDGES = 1 << 22

@@ -35,7 +35,6 @@ if TYPE_CHECKING:  # a property to type checkers, of which some say that a `cach
 else:
     from functools import cached_property
 
-__all__ = ["GPU", "MAX_FORKS", "Template", "Workload", "WorkloadFunction", "template", "workload"]
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., object])

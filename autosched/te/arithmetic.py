@@ -6,8 +6,6 @@ from typing import Any, Generic, TypeVar
 
 from autosched.ir.expr import Expr
 
-__all__ = ["OPERATORS", "Arithmetic"]
-
 #: what the operators give: an `Expr`, or, of whole tensors, what `topi` makes of them
 Result = TypeVar("Result")
 

@@ -35,8 +35,6 @@ from autosched.ir.expr import (
 )
 from autosched.te.tensor import Tensor
 
-__all__ = ["BoundaryView", "constant_exterior", "mirror_image", "mirror_interior", "repeat_edge", "repeat_image"]
-
 #: (index, extent) -> the index that is read instead
 Wrap = Callable[[Expr, Expr], Expr]
 

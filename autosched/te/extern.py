@@ -26,8 +26,6 @@ from autosched.ir.stmt import Allocate, Buffer, Evaluate, For, Let, Stmt, Store,
 from autosched.ir.visit import post_order
 from autosched.te.tensor import IterVar, Operation, Tensor
 
-__all__ = ["ExternOp", "as_statement", "extern"]
-
 Reference = Callable[..., Any]
 
 

@@ -8,22 +8,13 @@ from typing import Any
 
 from autosched.errors import InvalidValueError, UsageError, UsageTypeError, asked_at
 from autosched.ir import expr as ir
+from autosched.ir.dims import Range
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr
-from autosched.ir.names import checked_name
-from autosched.ir.range import Range
+from autosched.ir.printer import checked_name
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
 from autosched.te.arithmetic import Arithmetic
 from autosched.te.tensor import IterVar, is_size
-
-__all__ = [
-    "MATH",
-    "const",
-    "reduce_axis",
-    "size_var",
-    "thread_axis",
-    "var",
-]
 
 
 def var(name: str = "tindex", dtype: object = "int32") -> Expr:

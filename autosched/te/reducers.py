@@ -10,13 +10,11 @@ from autosched.errors import UsageError, UsageTypeError
 from autosched.ir import expr as ir
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, as_expr, variables
-from autosched.ir.functions_of import FunctionOf
-from autosched.ir.names import checked_name
+from autosched.ir.functions import FunctionOf
+from autosched.ir.printer import checked_name
 from autosched.ir.visit import post_order
 from autosched.te.reduction import BUILT_IN, Combiner, Reduction
 from autosched.te.tensor import Element, IterVar
-
-__all__ = ["all", "any", "argmax", "argmin", "comm_reducer", "max", "min", "prod", "sum"]
 
 
 class Reducer(Protocol):

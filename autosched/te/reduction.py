@@ -13,7 +13,6 @@ from autosched.ir.visit import substitute
 if TYPE_CHECKING:
     from autosched.te.tensor import IterVar
 
-__all__ = ["BUILT_IN", "REDUCTIONS", "Combiner", "Reduction"]
 
 #: Bodies that run over reduce axes, at one place of the tensor or at a place of each point's own.
 REDUCTIONS = ("reduce", "scatter")

@@ -24,8 +24,6 @@ from autosched.te.reduction import REDUCTIONS, Combiner, Reduction
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, Graph, Operation, PlaceholderOp, Tensor
 
-__all__ = ["EXACT", "Rounding", "roundings"]
-
 CHOICE = "a float whose last bits are left open is compared, or rounded where more than a step follows from it"
 ZERO = "the sign of a zero, which min and max leave open, decides"
 NOT_A_NUMBER = "the sign of a NaN, which arithmetic leaves open, decides"

@@ -22,8 +22,6 @@ from autosched.ir.visit import post_order, substitute
 from autosched.te.tag import tag_of
 from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor, compute
 
-__all__ = ["ScanOp", "scan"]
-
 
 class ScanOp(Operation):
     """Several states that advance together, one output for each.

@@ -20,8 +20,6 @@ from autosched.te.reduction import Reduction
 from autosched.te.tag import tag_of
 from autosched.te.tensor import ComputeOp, IterVar, Tensor, _as_shape, _axis_names
 
-__all__ = ["scatter_at", "scatter_reduce"]
-
 
 def scatter_reduce(
     shape: object,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["AXIS_SEPARATOR", "AxisSeparator"]
-
 
 class AxisSeparator:
     """Its only value is `AXIS_SEPARATOR`."""

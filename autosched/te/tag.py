@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from autosched.errors import UsageError, expect
 
-__all__ = ["TagScope", "tag_of", "tag_scope"]
-
 _current: ContextVar[str] = ContextVar("tag", default="")
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsFloat, TypeAlias, TypeVar, overload
 
 from autosched.errors import UsageError, UsageTypeError, expect
+from autosched.ir.dims import Range
 from autosched.ir.dtype import DType
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import (
@@ -26,26 +27,13 @@ from autosched.ir.expr import (
     var,
     variables,
 )
-from autosched.ir.functions_of import FunctionOf
-from autosched.ir.names import checked_name
+from autosched.ir.functions import FunctionOf
 from autosched.ir.node import Unique
-from autosched.ir.range import Range
+from autosched.ir.printer import checked_name
 from autosched.ir.visit import post_order
 from autosched.te.arithmetic import OPERATORS, Arithmetic
 from autosched.te.reduction import REDUCTIONS
 from autosched.te.tag import tag_of
-
-__all__ = [
-    "ComputeOp",
-    "Graph",
-    "IterVar",
-    "Operation",
-    "PlaceholderOp",
-    "Tensor",
-    "compute",
-    "is_size",
-    "placeholder",
-]
 
 #: An expression nested deeper than this is refused: compiling it would exhaust Python's stack.
 MAX_DEPTH = 400

@@ -24,8 +24,6 @@ from autosched.te.extern import as_statement
 from autosched.te.graph_json import workload_key
 from autosched.te.tensor import ComputeOp, Operation, Tensor
 
-__all__ = ["TensorIntrin", "decl_tensor_intrin", "find_tensor_intrin"]
-
 _declared: dict[str, TensorIntrin] = {}
 
 

@@ -10,8 +10,6 @@ from autosched.ir.calls import call_packed
 from autosched.ir.expr import Expr, as_expr
 from autosched.ir.functions import get_global_func, register_func
 
-__all__ = ["trace"]
-
 DEFAULT_ACTION = "tvm.default_trace_action"
 
 

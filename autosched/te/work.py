@@ -12,8 +12,6 @@ from autosched.ir.visit import post_order
 from autosched.te.reduction import Reduction
 from autosched.te.tensor import ComputeOp, Graph, Operation, PlaceholderOp, Tensor
 
-__all__ = ["Work", "least_work", "points_of", "work_of"]
-
 
 @dataclass(frozen=True)
 class Work:

@@ -34,8 +34,6 @@ from autosched.testing.schedules import random_knobs, random_schedule
 from autosched.testing.tiles import declare_all
 from autosched.testing.work import operations
 
-__all__ = ["BACKENDS", "Case"]
-
 #: backend -> (target, how `check_against_reference` runs it)
 BACKENDS: dict[str, tuple[str, Any]] = {
     "interpreter": ("llvm", "interpreter"),

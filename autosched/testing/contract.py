@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["check", "failures"]
-
 
 def check(condition: object, message: str) -> None:
     """Raises AssertionError with the message unless the condition holds."""

@@ -20,8 +20,6 @@ from autosched.errors import AutoschedError
 from autosched.model.protocol import CostModel, FloatArray, IntArray, ModelFactory, PrimedCostModel
 from autosched.testing.contract import check, failures
 
-__all__ = ["CostModelContract", "check_cost_model", "rank_correlation"]
-
 NAMES = ("tile", "vec", "area", "noise")
 
 

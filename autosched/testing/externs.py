@@ -22,8 +22,6 @@ from autosched.te.extern import ExternOp
 from autosched.te.tensor import Graph, Tensor
 from autosched.testing.maker import Maker, clamp
 
-__all__ = ["know_references", "opaque"]
-
 #: the builder, inputs, outputs, where the row is, how long it is, and the kind of the loop over it
 Row = Callable[[IRBuilder, Sequence[BufferVar], Sequence[BufferVar], list[Expr], Expr, str], None]
 

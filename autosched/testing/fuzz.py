@@ -27,8 +27,6 @@ from autosched.measure.process import REPLY, WorkerProcess, wait
 from autosched.testing.case import BACKENDS, Case
 from autosched.testing.shrink import shrink
 
-__all__ = ["Verdict", "Worker", "campaign", "main"]
-
 #: seconds that one case may take
 LIMIT = 60.0
 

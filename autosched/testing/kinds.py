@@ -19,9 +19,6 @@ from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
 from autosched.testing.tiles import dot
 from autosched.testing.typed_kinds import TYPED_KINDS
 
-__all__ = ["KINDS"]
-
-
 # -- the kinds of stages ----------------------------------------------------------------------------
 
 

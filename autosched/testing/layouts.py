@@ -24,8 +24,6 @@ from autosched.target import Target
 from autosched.te import decl_buffer, size_var
 from autosched.te.tensor import Graph, PlaceholderOp, Tensor
 
-__all__ = ["Layout", "random_memory"]
-
 
 @dataclass(frozen=True)
 class Layout:

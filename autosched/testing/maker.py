@@ -13,8 +13,6 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, as_expr, const, variables
 from autosched.te.tensor import Formula, Tensor
 
-__all__ = ["LENGTHS", "MAX_ELEMENTS", "SPECIAL", "Maker", "clamp", "length_of"]
-
 #: lengths of dimensions: 1, primes, powers of two and their neighbours
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17)
 #: stages are kept below this many elements, so that the interpreter stays quick

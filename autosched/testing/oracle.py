@@ -12,16 +12,13 @@ from numpy.lib.stride_tricks import as_strided
 
 from autosched.ir.stmt import For, Function, Stmt, map_stmt, substitute_stmt
 from autosched.lower.pipeline import lower_structure
-from autosched.measure.guard import protect
-from autosched.measure.verify import allowed_error, compare
+from autosched.measure.verify import allowed_error, compare, protect
 from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.reference import reference
 from autosched.te.rounding import roundings
 from autosched.te.tensor import Graph, PlaceholderOp, Tensor
 from autosched.testing.layouts import Layout
-
-__all__ = ["backwards", "check_against_reference", "runner_of"]
 
 
 def backwards(function: Function) -> Function:
@@ -148,7 +145,7 @@ def runner_of(
         from autosched.codegen import compile_function
         from autosched.codegen.storage import ALIGNMENT
         from autosched.runtime import load
-        from autosched.runtime.workspace import WORKSPACE
+        from autosched.runtime.jit import WORKSPACE
 
         kernel = load(compile_function(function, target), target)
 

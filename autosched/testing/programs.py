@@ -21,8 +21,6 @@ from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 from autosched.testing.kinds import KINDS
 from autosched.testing.maker import LENGTHS, SPECIAL, Maker, length_of
 
-__all__ = ["RandomProgram", "random_program"]
-
 
 @dataclass(frozen=True)
 class RandomProgram:

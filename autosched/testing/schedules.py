@@ -27,8 +27,6 @@ from autosched.target import Target
 from autosched.te.tensor import Tensor
 from autosched.testing.steps import alone, fixed, is_part, legal_steps
 
-__all__ = ["random_knobs", "random_schedule", "with_numbers"]
-
 #: what a GPU-style target refuses for its values, or for how loops came to be bound: such a schedule is drawn again
 VALUE_REFUSALS = (
     "is not a constant",

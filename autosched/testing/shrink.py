@@ -20,8 +20,6 @@ from autosched.te.tensor import Graph, PlaceholderOp
 from autosched.testing.case import Case
 from autosched.testing.schedules import with_numbers
 
-__all__ = ["shrink", "smaller"]
-
 
 def shrink(case: Case, fails: Callable[[Case], bool], attempts: int = 300) -> Case:
     """The smallest case found that `fails` says yes to, after so many attempts at most.

@@ -20,18 +20,16 @@ from autosched.ir.expr import Expr, const, variables
 from autosched.ir.stmt import VTHREAD
 from autosched.schedule import kinds as K
 from autosched.schedule.illegal import Illegal
+from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitive import PRIMITIVES, Primitive
 from autosched.schedule.primitives.loops import GUARDED, has_room
 from autosched.schedule.primitives.place import Group, matching_axes
-from autosched.schedule.relations import leaf_extents
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import Loop, Split, Stage
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import ComputeOp
 from autosched.testing.tiles import PARTS, declare, name_of, types_of
-
-__all__ = ["Draw", "OpenFactor", "Step", "alone", "fixed", "is_part", "legal_steps"]
 
 T = TypeVar("T")
 

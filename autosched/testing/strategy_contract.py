@@ -19,8 +19,6 @@ from autosched.search.protocol import Candidate, SearchStrategy, StrategyFactory
 from autosched.testing.contract import check, failures
 from autosched.testing.synthetic import SyntheticSpace
 
-__all__ = ["StrategyContract", "check_strategy"]
-
 #: Far more calls than any of the spaces below has points.
 MANY = 1000
 

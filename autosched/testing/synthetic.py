@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from autosched.model.protocol import FloatArray, IntArray
 from autosched.search.protocol import Candidate, Trial
 
-__all__ = ["SyntheticKnob", "SyntheticSketch", "SyntheticSpace"]
-
 
 @dataclass(frozen=True, slots=True)
 class SyntheticKnob:

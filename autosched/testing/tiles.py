@@ -19,8 +19,6 @@ from autosched.te.tensor import Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 from autosched.testing.maker import Maker
 
-__all__ = ["PARTS", "declare", "declare_all", "dot", "name_of", "types_of"]
-
 #: the types of the factors and of the sum
 _TYPES = (
     ("int8", "uint8", "int32"),

@@ -13,8 +13,6 @@ from autosched.ir.expr import Expr, const
 from autosched.te.tensor import Tensor
 from autosched.testing.maker import MAX_ELEMENTS, Maker, clamp
 
-__all__ = ["TYPED_KINDS"]
-
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _NARROW = ("int8", "uint8", "int16", "uint16")
 

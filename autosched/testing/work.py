@@ -7,8 +7,6 @@ from autosched.ir.expr import Expr, variables
 from autosched.ir.stmt import For, If, Stmt, Store, children
 from autosched.ir.visit import post_order
 
-__all__ = ["operations"]
-
 
 def operations(s: Stmt, sizes: dict[str, int]) -> int:
     """About how many operations run, with the longer branch of each choice.

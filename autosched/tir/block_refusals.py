@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["REFUSED"]
-
 _EDITS = "a block computes what te.compute says; schedules move and store it, and do not edit it"
 
 REFUSED: dict[str, tuple[str, str]] = {

@@ -24,15 +24,13 @@ from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.lower.bounds import Realization, infer_bounds
 from autosched.lower.extern import opaque_nest
 from autosched.lower.inline import inline_stages
-from autosched.schedule.relations import values_of_leaves
+from autosched.schedule.loop import values_of_leaves
 from autosched.schedule.stage import Loop, Stage
 from autosched.te.extern import ExternOp
 from autosched.te.reduction import REDUCTIONS, Reduction
 from autosched.te.tensor import IterVar, Tensor
 from autosched.tir.prim_func import PrimFunc, block_names
 from autosched.tir.script import RANGES, Statements, script
-
-__all__ = ["print_blocks"]
 
 
 @script.register

@@ -40,8 +40,6 @@ from autosched.tir.block_refusals import REFUSED
 from autosched.tir.module import IRModule
 from autosched.tir.prim_func import PrimFunc, block_names
 
-__all__ = ["Block", "BlockSchedule"]
-
 _INIT, _UPDATE, _ROOT = "_init", "_update", "root"
 
 

@@ -21,8 +21,6 @@ from autosched.te.tensor import Tensor
 from autosched.tir.module import module_of
 from autosched.tir.prim_func import PrimFunc
 
-__all__ = ["extern_primfunc"]
-
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc | Function, **kwargs: Any) -> Any:
     """What a function computes from these tensors: its output, or a list of them.

@@ -21,8 +21,6 @@ from autosched.tir.script import module_script
 if TYPE_CHECKING:
     from autosched.tir.prim_func import PrimFunc
 
-__all__ = ["GlobalVar", "IRModule", "module_of"]
-
 
 class GlobalVar(str):
     """The name of a function in a module; TVM calls the text `name_hint`."""

@@ -24,8 +24,6 @@ from autosched.te.tensor import Graph, PlaceholderOp, Tensor
 from autosched.tir.module import IRModule
 from autosched.tir.script import script
 
-__all__ = ["PrimFunc", "as_prim_func", "block_names", "create_prim_func"]
-
 
 class Printed:
     """What functions of blocks and lowered ones have in common: attributes, and a text."""

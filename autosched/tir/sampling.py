@@ -10,12 +10,10 @@ from typing import Any
 from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr, compare, const, floordiv, floormod
 from autosched.ir.simplify import simplify
-from autosched.schedule.relations import leaf_extents
+from autosched.schedule.loop import leaf_extents
 from autosched.schedule.schedule import Schedule, with_line
 from autosched.schedule.stage import Loop, Stage
 from autosched.te.tensor import ComputeOp
-
-__all__ = ["PLACES", "categorical", "compute_location", "perfect_tile"]
 
 #: Places to compute a stage at that are no loops, and the decisions for them.
 PLACES = {"root": -1, "inline": -2}

@@ -50,18 +50,6 @@ from autosched.ir.visit import post_order
 if TYPE_CHECKING:
     from autosched.tir.module import IRModule
 
-__all__ = [
-    "HEADER",
-    "RANGES",
-    "Names",
-    "ScriptExpr",
-    "Statements",
-    "Writer",
-    "attrs_text",
-    "buffer_text",
-    "module_script",
-    "script",
-]
 
 HEADER = "# from tvm.script import ir as I\n# from tvm.script import tir as T\n\n"
 #: loop kind -> what makes its range

@@ -14,8 +14,6 @@ from autosched.errors import UsageTypeError, expect, is_list_of
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
 
-__all__ = ["check_calls", "checked"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -9,8 +9,6 @@ from autosched.te.tensor import Tensor
 from autosched.topi import generic
 from autosched.topi.calls import checked
 
-__all__ = ["schedule"]
-
 
 @checked
 def schedule(outs: Tensor | Sequence[Tensor]) -> Schedule:

@@ -13,25 +13,6 @@ from autosched.ir.expr import Expr, as_expr, is_const
 from autosched.te.tensor import Tensor, on_tensor_arithmetic
 from autosched.topi.shapes import Dim, broadcast_shapes, same
 
-__all__ = [
-    "BINARY",
-    "BROADCAST",
-    "ELEMWISE",
-    "UNARY",
-    "broadcast_to",
-    "cast",
-    "clip",
-    "elemwise_sum",
-    "full",
-    "full_like",
-    "identity",
-    "ones",
-    "ones_like",
-    "sign",
-    "zeros",
-    "zeros_like",
-]
-
 #: tags of operations, as TVM's schedules know them
 ELEMWISE, BROADCAST = "elemwise", "broadcast"
 

@@ -15,8 +15,6 @@ from autosched.target import Target
 from autosched.te.tensor import Tensor
 from autosched.topi.calls import checked
 
-__all__ = ["SCHEDULES", "default", "schedule"]
-
 #: TVM's names
 SCHEDULES = tuple(
     f"schedule_{name}"

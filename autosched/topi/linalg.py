@@ -11,11 +11,8 @@ from autosched.errors import UsageError
 from autosched.ir.dtype import DType, promote
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
-from autosched.topi.precision import accumulator, narrowed
-from autosched.topi.shapes import axis_of, product, same
+from autosched.topi.shapes import accumulator, axis_of, narrowed, product, same
 from autosched.topi.transform import reshape, transpose
-
-__all__ = ["cumprod", "cumsum", "einsum", "matmul", "tensordot"]
 
 MATMUL, EINSUM = "matmul", "einsum"
 

@@ -9,10 +9,7 @@ from autosched import te
 from autosched.ir import expr as ir
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import IterVar, Tensor
-from autosched.topi.precision import accumulator, narrowed
-from autosched.topi.shapes import Dim, axes_of, product, same
-
-__all__ = ["COMM_REDUCE", "all", "any", "argmax", "argmin", "collapse_sum", "max", "mean", "min", "prod", "sum"]
+from autosched.topi.shapes import Dim, accumulator, axes_of, narrowed, product, same
 
 COMM_REDUCE, COMM_REDUCE_IDX = "comm_reduce", "comm_reduce_idx"
 

@@ -1,27 +1,16 @@
-"""Shapes and axes: what every operator asks of its arguments first."""
+"""Shapes, axes and types: what every operator asks of its arguments first, and what sums are accumulated in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from autosched import te
 from autosched.errors import UsageError
+from autosched.ir.dtype import DType
+from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, const, is_const
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.te.tensor import Tensor
-
-__all__ = [
-    "Dim",
-    "Dims",
-    "at_least",
-    "axes_of",
-    "axis_of",
-    "broadcast_shapes",
-    "number",
-    "pair",
-    "product",
-    "same",
-    "windows",
-]
 
 Dim = int | Expr
 #: one number for all dimensions, or one for each
@@ -106,3 +95,17 @@ def windows(size: Dim, kernel: Dim, stride: Dim, dilation: Dim, before: Dim, aft
     room = as_expr(size) + before + after - (as_expr(kernel) - 1) * dilation - 1
     steps = (room + stride - 1) // stride if ceil else room // stride
     return simplify(steps + 1)
+
+
+def accumulator(of: object) -> DType:
+    """The type of sums whose result is of type `of`."""
+    found = to_dtype(of)
+    return to_dtype("float32") if found == "float16" else found
+
+
+def narrowed(x: Tensor, of: object) -> Tensor:
+    """`x` as a tensor of type `of`, where it is not one already: sums, rounded."""
+    to = to_dtype(of)
+    if x.dtype == to:
+        return x
+    return te.compute(x.shape, lambda *i: x(*i).astype(to), name=f"{x.op.name}_{to}", tag="elemwise")

@@ -15,31 +15,6 @@ from autosched.te.tensor import Tensor
 from autosched.topi.elementwise import stretched
 from autosched.topi.shapes import Dim, Dims, axes_of, axis_of, broadcast_shapes, number, product, same
 
-__all__ = [
-    "INJECTIVE",
-    "arange",
-    "concatenate",
-    "expand_dims",
-    "flip",
-    "gather",
-    "gather_nd",
-    "layout_transform",
-    "meshgrid",
-    "one_hot",
-    "repeat",
-    "reshape",
-    "sequence_mask",
-    "split",
-    "squeeze",
-    "stack",
-    "strided_slice",
-    "take",
-    "tile",
-    "transpose",
-    "trilu",
-    "where",
-]
-
 INJECTIVE = "injective"
 
 

@@ -21,7 +21,7 @@ from autosched.space.tunable import Objective, Tunable
 from autosched.target import Target
 from autosched.tuning.arguments import plain
 from autosched.tuning.events import Event, Note
-from autosched.tuning.priming import prime
+from autosched.tuning.proposals import prime
 
 
 class Costs:

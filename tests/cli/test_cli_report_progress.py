@@ -15,8 +15,7 @@ from rich.console import Console
 
 from autosched.errors import UsageError
 from autosched.report.live import LiveDisplay
-from autosched.report.progress import JsonlDisplay, PlainDisplay, QuietDisplay, make_display
-from autosched.report.state import TuningState, first_line
+from autosched.report.progress import JsonlDisplay, PlainDisplay, QuietDisplay, TuningState, first_line, make_display
 from autosched.report.summary import summary_lines
 from autosched.tuning import Note, Preflight
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from autosched.codegen.artifact import Artifact, Signature, evaluate_dim
+from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.c_family import compile_opencl, emit_kernels, emit_program
 from autosched.codegen.c_scalar import SCALAR
 from autosched.codegen.c_text import Names
 from autosched.codegen.dialects import OPENCL
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.lanes import as_ramp
+from autosched.codegen.signature import evaluate_dim
 from autosched.errors import BuildError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import (

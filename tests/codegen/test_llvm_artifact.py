@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from autosched.codegen import compile_function
-from autosched.codegen.artifact import Artifact, Signature, dim_of, evaluate_dim, format_dim
+from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.llvm import MOST_LINES_OF_SLP, host, optimised, target_machine
 from autosched.codegen.llvm_text import Scoped
+from autosched.codegen.signature import dim_of, evaluate_dim, format_dim
 from autosched.errors import BuildError, TargetError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, const, make, maximum, minimum, select, truncdiv, truncmod, var

@@ -23,7 +23,7 @@ from autosched.codegen.llvm_one_lane import PROBE, one_lane_stores_as_scalars, s
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, broadcast, cast, const, make, ramp
 from autosched.ir.stmt import Buffer, Function, If, Seq, Stmt, Store, load
-from autosched.measure.guard import GuardedArray
+from autosched.measure.verify import GuardedArray
 from autosched.runtime import load as load_kernel
 from autosched.runtime.cpu import LoadedCode
 from autosched.schedule import create_schedule

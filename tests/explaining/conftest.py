@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autosched.explaining import bench
+from autosched.explaining import explanation as bench
 from autosched.measure.protocol import Job, Measurement
 
 Cost = Callable[[list[Any], dict[str, int]], "float | str"]

@@ -13,7 +13,7 @@ import pytest
 
 import autosched
 from autosched.errors import MeasureError, RecordError, UsageError, WorkloadError
-from autosched.explaining.bench import _in_few_words
+from autosched.explaining.explanation import _in_few_words
 from autosched.measure.protocol import MeasureOptions
 from autosched.raw.kernel import raw_kernel
 from autosched.records import Record, RecordLog, default_path

@@ -11,7 +11,7 @@ import pytest
 
 from autosched import te
 from autosched.errors import InvalidValueError
-from autosched.ir.range import Range
+from autosched.ir.dims import Range
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.te.tensor import IterVar

@@ -12,7 +12,7 @@ from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, broadcast, cast, const, floordiv, ramp, var
 from autosched.ir.stmt import Buffer, Store, load
 from autosched.ir.visit import in_place_of, substitute
-from autosched.lower.patterns import split_patterns
+from autosched.lower.vectorize import split_patterns
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference

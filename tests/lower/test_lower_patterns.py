@@ -13,7 +13,7 @@ from autosched.ir.expr import Expr, broadcast, floordiv, floormod, ramp, var
 from autosched.ir.printer import format_function
 from autosched.ir.stmt import Buffer, Stmt, Store, expressions, load
 from autosched.lower import lower_structure
-from autosched.lower.patterns import split_patterns
+from autosched.lower.vectorize import split_patterns
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference

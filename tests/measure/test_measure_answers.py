@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched.measure.answers import UNLOADED, AnswerError, read_build, read_run, read_time
+from autosched.measure.protocol import UNLOADED, AnswerError, read_build, read_run, read_time
 
 RUN = {"status": "ok", "error": "", "samples": [1e-3, 2e-3], "verified": "full", "run_s": 0.5, "number": 3}
 BUILD = {"status": "ok", "error": "", "digest": "ab", "build_s": 0.1}

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosched.measure.guard import ALIGNMENT, OFFSET, GuardedArray
+from autosched.measure.verify import ALIGNMENT, OFFSET, GuardedArray
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,7 +48,7 @@ def test_close_misses_are_seen() -> None:
 def test_far_misses_crash(act: str, expression: str) -> None:
     script = f"""
 import ctypes, numpy, resource
-from autosched.measure.guard import GuardedArray
+from autosched.measure.verify import GuardedArray
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 array = GuardedArray((4,), numpy.dtype("float32")).array
 start, end = array.ctypes.data, array.ctypes.data + array.nbytes

@@ -10,7 +10,8 @@ import fake_backend
 import numpy as np
 import pytest
 
-from autosched.codegen.artifact import Artifact, Param, Signature
+from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.signature import Param
 from autosched.errors import BuildError, DeviceError, LowerError, ScheduleError
 from autosched.measure import jobs, verify
 from autosched.measure.backend import CompilerBackend

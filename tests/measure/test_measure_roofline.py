@@ -16,9 +16,8 @@ import pytest
 
 from autosched.codegen.llvm import assembled, host
 from autosched.measure import bandwidth, roofline
-from autosched.measure.bandwidth import plan_levels
+from autosched.measure.bandwidth import CHAINS, UNROLLED, kernels, plan_levels
 from autosched.measure.roofline import Level, Roofline
-from autosched.measure.roofline_kernels import CHAINS, UNROLLED, kernels
 from autosched.runtime.cpu import LoadedCode
 from autosched.runtime.device import Cache, data_caches
 from autosched.te.work import Work

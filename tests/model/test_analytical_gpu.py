@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from autosched.model import CostModel, prior_for
-from autosched.model.analytical import AnalyticalModel
-from autosched.model.analytical_gpu import CpuKernelModel, Gpu, GpuKernelModel
+from autosched.model.analytical import AnalyticalModel, CpuKernelModel, Gpu, GpuKernelModel
 from autosched.search.predicted import look_ahead
 from autosched.space.features import FEATURE_NAMES
 from autosched.space.features.names import PLAIN

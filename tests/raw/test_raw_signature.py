@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosched.raw.signature import declared_parameters, defined_functions
+from autosched.raw.spec import declared_parameters, defined_functions
 
 
 @pytest.mark.parametrize(

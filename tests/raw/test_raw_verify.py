@@ -8,8 +8,7 @@ from raw_kernels import ADD, FAST, N, add_words, axpy_words, kernel, operands
 
 from autosched.errors import MeasureError, UsageError
 from autosched.kernels import build_kernel, tune_kernel
-from autosched.raw.objective import Metrics, Objective
-from autosched.raw.parameters import Parameters
+from autosched.raw.parameters import Metrics, Objective, Parameters
 from autosched.runtime import c_compiler
 from autosched.target import Target
 from autosched.tuning import TrialDone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autosched.records import ranked
-from autosched.records.likeness import unlikeness
+from autosched.records.best import unlikeness
 
 MINE = {
     "name": "AMD EPYC (znver4, family 25 model 17, 41157d), 8 threads",

@@ -19,8 +19,9 @@ from autosched.errors import BuildError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import const, var
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Seq, Store, load
-from autosched.runtime import cpu, openmp
-from autosched.runtime.workspace import Arena
+from autosched.runtime import cpu
+from autosched.runtime import jit as openmp
+from autosched.runtime.jit import Arena
 from autosched.target import Target
 
 

@@ -16,7 +16,7 @@ from autosched import nd, te
 from autosched.codegen.c_family import compile_cuda
 from autosched.codegen.nvrtc import compile_cuda_source, find_nvrtc
 from autosched.errors import BuildError, DeviceError
-from autosched.runtime import cuda_driver
+from autosched.runtime import cuda as cuda_driver
 from autosched.runtime.cuda import CudaKernel
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.runtime.forks import ForkedError

@@ -12,8 +12,8 @@ from autosched.errors import BuildError, UsageError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import const, var
 from autosched.ir.stmt import Buffer, For, Function, Seq, Store, load
+from autosched.runtime.jit import Arena
 from autosched.runtime.module import Module
-from autosched.runtime.workspace import Arena
 from autosched.target import Target
 
 TARGET = Target.parse("llvm -threads=1")

@@ -23,8 +23,10 @@ from autosched.errors import BuildError, DeviceError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, call, cast, ceildiv, const, logical_and, maximum, minimum, ramp, var
 from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Launch, Stmt, Store, load, seq
-from autosched.runtime import intel_opencl, opencl_devices, pocl
 from autosched.runtime import load as load_kernel
+from autosched.runtime import opencl_devices
+from autosched.runtime import opencl_devices as intel_opencl
+from autosched.runtime import opencl_devices as pocl
 from autosched.runtime.module import Module
 from autosched.runtime.opencl import OpenCLKernel, device_limits, devices, find_device
 from autosched.schedule import create_schedule

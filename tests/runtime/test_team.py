@@ -18,7 +18,8 @@ from autosched.building import build
 from autosched.ir import functions
 from autosched.ir.calls import call_packed
 from autosched.ir.functions import register_func
-from autosched.runtime import cpu, openmp, team
+from autosched.runtime import cpu, team
+from autosched.runtime import jit as openmp
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import create_schedule
 

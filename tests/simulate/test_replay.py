@@ -13,11 +13,9 @@ import pytest
 from autosched.cli.app import main
 from autosched.errors import MeasureError, UsageError
 from autosched.search import Candidate
-from autosched.simulate.compare import Curves, compare, curves_of, overall
-from autosched.simulate.draw import drawing
-from autosched.simulate.processes import run_all
+from autosched.simulate.curves import Curves, compare, curves_of, drawing, overall
 from autosched.simulate.recorded import RecordedKnob, RecordedSketch, RecordedSpace, list_spaces, load
-from autosched.simulate.replay import Contender, replay_run
+from autosched.simulate.replay import Contender, replay_run, run_all
 
 RECORDS = Path(__file__).resolve().parents[2] / "records"
 SPACES = list_spaces(RECORDS)

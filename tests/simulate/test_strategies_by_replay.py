@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from autosched.search import DEFAULT, STRATEGIES
-from autosched.simulate.compare import compare, curves_of, overall
-from autosched.simulate.processes import run_all
+from autosched.simulate.curves import compare, curves_of, overall
 from autosched.simulate.recorded import list_spaces, load
-from autosched.simulate.replay import Contender, replay_run
+from autosched.simulate.replay import Contender, replay_run, run_all
 from autosched.target import cpu_count
 
 SPACES = list_spaces(Path(__file__).resolve().parents[2] / "records")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autosched import te
-from autosched.te.contraction import contraction
+from autosched.te.reference import contraction
 from autosched.te.tensor import Tensor
 
 #: `te.reference` is the function; its module is asked for by name

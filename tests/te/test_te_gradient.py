@@ -11,7 +11,7 @@ from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.visit import post_order
 from autosched.schedule import create_schedule
-from autosched.te.derivatives import DERIVATIVES
+from autosched.te.gradient import DERIVATIVES
 from autosched.te.tensor import Graph, Tensor
 from autosched.testing.oracle import check_against_reference
 

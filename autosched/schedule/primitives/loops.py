@@ -14,9 +14,8 @@ from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.handles import computed, factor_of, leaf, unmarked
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.loop import TAILS, Fuse, Loop, Split
+from autosched.schedule.loop import TAILS, Fuse, Loop, Split, leaf_extents, loop_extents
 from autosched.schedule.primitive import keeps_meaning, primitive
-from autosched.schedule.relations import leaf_extents, loop_extents
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule

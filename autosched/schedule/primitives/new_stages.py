@@ -13,10 +13,18 @@ from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.handles import computed, leaf, scope_of
 from autosched.schedule.illegal import Illegal
-from autosched.schedule.loop import Attach, Loop, Split
+from autosched.schedule.loop import (
+    Attach,
+    Loop,
+    Split,
+    axis_values,
+    leaf_extents,
+    leaf_positions,
+    leaf_predicates,
+    loop_extents,
+)
 from autosched.schedule.primitive import keeps_meaning, primitive
 from autosched.schedule.primitives.loops import GUARDED
-from autosched.schedule.relations import axis_values, leaf_extents, leaf_positions, leaf_predicates, loop_extents
 from autosched.te.reduction import Reduction
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 

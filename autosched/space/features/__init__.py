@@ -29,14 +29,10 @@ from autosched.ir.expr import Expr, as_expr, const
 from autosched.ir.simplify import Analyzer
 from autosched.lower.pipeline import Structure
 from autosched.lower.scoped import enter_loop
-from autosched.space.features.footprint import Footprints
-from autosched.space.features.machine import Machine
-from autosched.space.features.memory import memory_features
+from autosched.space.features.memory import Footprints, Machine, memory_features
 from autosched.space.features.names import FEATURE_NAMES, FEATURE_VERSION, FEATURES, PLAIN
-from autosched.space.features.parallel import parallel_features
-from autosched.space.features.registers import register_features
 from autosched.space.features.sites import nests_of
-from autosched.space.features.work import work_features
+from autosched.space.features.work import parallel_features, register_features, work_features
 
 __all__ = ["FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "Features", "Machine", "extract"]
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 
-__all__ = ["FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "PLAIN"]
-
 #: name -> meaning
 FEATURES = {
     # work.py: arithmetic and accesses

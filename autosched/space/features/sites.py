@@ -12,8 +12,6 @@ from autosched.ir.simplify import conjuncts
 from autosched.ir.stmt import VTHREAD, Buffer, For, If, Let, Stmt, Store, children, substitute_stmt
 from autosched.ir.visit import post_order
 
-__all__ = ["Access", "Nest", "Site", "nests_of", "of_the_last", "product", "ratio"]
-
 #: A buffer and where it is read or written.
 Access = tuple[Buffer, tuple[Expr, ...]]
 

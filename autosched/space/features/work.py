@@ -1,8 +1,8 @@
-"""Arithmetic and accesses, added up over all stores."""
+"""Arithmetic and accesses, vectors and registers, tasks and work-groups, counted over all stores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from autosched.ir.expr import (
     OPS,
@@ -10,20 +10,21 @@ from autosched.ir.expr import (
     ceildiv,
     compare,
     const,
+    floordiv,
+    floormod,
     is_index,
     logical_and,
     logical_not,
     maximum,
+    minimum,
     select,
     variables,
 )
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Buffer
-from autosched.ir.visit import post_order, rebuild
-from autosched.space.features.machine import Machine
-from autosched.space.features.sites import Site, of_the_last, product, ratio
-
-__all__ = ["is_arithmetic", "step", "unclamped", "work_features"]
+from autosched.ir.stmt import Allocate, Buffer, Stmt, children
+from autosched.ir.visit import post_order, rebuild, substitute
+from autosched.space.features.memory import Footprints, Machine, buffer_bytes
+from autosched.space.features.sites import Nest, Site, is_task, of_the_last, product, ratio
 
 #: Lanes no further apart than this come as wide loads and shuffles.
 WIDEST_STRIDE = 4
@@ -163,3 +164,181 @@ def unclamped(index: Expr, v: Expr) -> Expr:
         choice = e.op in ("select", "if_then_else")
         done[e] = moving[0] if clamp else args[1] if choice else rebuild(e, args) if args else e
     return done[index]
+
+
+def register_features(sites: Sequence[Site], main: Site, machine: Machine, prints: Footprints) -> dict[str, Expr]:
+    """The columns of this file."""
+    code: Expr = const(0)
+    loads: Expr = const(0)
+    for site in sites:
+        instructions = 1 + sum(1 for e in post_order(site.store.value) if is_arithmetic(e) and OPS[e.op].flops)
+        # a store is as often written out as it is unrolled, each time for as many registers as its vector fills
+        code = code + product(site.copies) * _registers(site, machine) * const(instructions + len(site.loads))
+        blocks = ratio(site.iterations, product(site.copies) * site.lanes)
+        for load in site.loads:
+            loads = loads + blocks * _loaded(load, site, machine, prints)
+    stored = _vectors(main.store.indices, main.store.buffer.dtype.bytes, main, machine)
+    each = [_loaded(e, main, machine, prints) for e in main.loads if e.value is not main.store.buffer]
+    fewest: Expr = each[0] if each else const(0)
+    for count in each[1:]:
+        fewest = minimum(fewest, count)
+    live = stored + fewest + (1 if len(each) > 1 else 0)
+    read: Expr = const(0)
+    for count in each:
+        read = read + count
+    width = main.lanes * const(main.store.buffer.dtype.bytes)
+    serial = [x for x in main.loops if x.kind == "serial"]
+    depth: Expr = const(0)
+    for x in serial:
+        depth = depth + select(x.extent > 1, 1, 0)
+    moved = frozenset(v for i in main.store.indices for v in variables(i))
+    apart = of_the_last(serial, lambda at: serial[at].extent if serial[at].var in moved else const(1), const(1))
+    return {
+        "lanes": main.lanes,
+        "vector_bytes": width,
+        "vector_fill": ratio(width, _registers(main, machine) * machine.vector_bytes),
+        "unrolled": product(main.copies),
+        "accumulators": stored,
+        "independent_sums": stored * apart,
+        "live_vectors": live,
+        "spilled_vectors": maximum(live - machine.registers, 0),
+        "register_loads": loads,
+        "loads_for_each_store": ratio(read, stored),
+        "code_size": code,
+        "innermost_extent": of_the_last(serial, lambda at: serial[at].extent, const(1)),
+        "loops": depth,
+    }
+
+
+def _loaded(load: Expr, site: Site, machine: Machine, prints: Footprints) -> Expr:
+    """Registers for all that the copies of a load touch. Windows of neighbouring copies share most of what they read:
+    there are no more loads than there are places where they begin."""
+    apart = _vectors(load.args, load.dtype.bytes, site, machine)
+    sides = prints.sides((load.value, load.args), frozenset(x.var for x in site.copies))
+    begin: Expr = const(1)
+    for side in sides:
+        begin = begin * side
+    used = frozenset(v for i in load.args for v in variables(i))
+    lanes = product(x for x in site.loops if x.kind == "vectorize" and x.var in used)
+    return minimum(apart, begin * _filled(lanes * const(load.dtype.bytes), machine))
+
+
+def _registers(site: Site, machine: Machine) -> Expr:
+    """How many registers one vector of a store fills."""
+    return _filled(site.lanes * const(site.store.buffer.dtype.bytes), machine)
+
+
+def _filled(size: Expr, machine: Machine) -> Expr:
+    return floordiv(size + (machine.vector_bytes - 1), machine.vector_bytes)
+
+
+def _vectors(indices: Iterable[Expr], width: int, site: Site, machine: Machine) -> Expr:
+    """Registers for all that the copies of an access touch: copies along loops it does not depend on are one."""
+    used = frozenset(v for i in indices for v in variables(i))
+    lanes = product(x for x in site.loops if x.kind == "vectorize" and x.var in used)
+    return product(x for x in site.copies if x.var in used) * _filled(lanes * const(width), machine)
+
+
+#: Banks of shared memory, and the bytes of a word of one: NVIDIA's, and nearly all others'.
+BANKS, BANK_BYTES = 32, 4
+
+
+def parallel_features(
+    root: Nest, main: Site, out: Site, body: Stmt, prints: Footprints, machine: Machine
+) -> dict[str, Expr]:
+    """The columns of this file."""
+    tasks = product(main.outer)
+    rounds = floordiv(tasks + (machine.units - 1), machine.units)
+    return {
+        "tasks": tasks,
+        "task_iterations": ratio(main.iterations, tasks),
+        "imbalance": ratio(rounds * machine.units, tasks),
+        "regions": _regions(root, const(1)),
+        **_waste(out),
+        **_groups(main, body, machine),
+        **_item_loads(root.sites, prints),
+    }
+
+
+def _regions(nest: Nest, times: Expr) -> Expr:
+    """How often a parallel loop is begun, or a kernel: the outermost loops of its kind."""
+    total: Expr = const(0)
+    for x in nest.inside:
+        if isinstance(x, Nest) and x.loop is not None:
+            begins = is_task(x.loop) or x.loop.thread.startswith("threadIdx")
+            total = total + (times if begins else _regions(x, times * x.loop.extent))
+    return total
+
+
+def _waste(out: Site) -> dict[str, Expr]:
+    useful: Expr = const(1)
+    worst, row = const(1, "float64"), const(1, "float64")
+    for reached, extent in _reached(out):
+        useful = useful * extent
+        row = ratio(reached, extent)
+        worst = maximum(worst, row)
+    return {"waste": ratio(out.iterations, useful), "axis_waste": worst, "row_waste": row}
+
+
+def _reached(site: Site) -> list[tuple[Expr, Expr]]:
+    """Along each dimension of what is stored: elements from the first iteration to the last, and those there are.
+
+    Not by intervals: a fused loop that is taken apart again, `f // n` and `f - f // n * n`, has both ends
+    right where interval arithmetic sees two numbers that have nothing to do with each other.
+    """
+    first = {x.var: x.start for x in reversed(site.loops)}
+    last = {x.var: x.start + x.extent - 1 for x in reversed(site.loops)}
+    found = []
+    for index, extent in zip(site.store.indices, site.store.buffer.shape, strict=True):
+        reached = substitute(index, last) - substitute(index, first) + 1
+        known = all(v.value.role in ("size", "knob") for v in variables(reached))
+        known = known and not any(e.op == "load" for e in post_order(reached))
+        found.append((maximum(reached, 1) if known else extent, extent))
+    return found
+
+
+def _groups(main: Site, body: Stmt, machine: Machine) -> dict[str, Expr]:
+    threads = product(x for x in main.loops if x.thread.startswith("threadIdx"))
+    warps = floordiv(threads + (machine.warp - 1), machine.warp)
+    shared: Expr = const(0)
+
+    def visit(s: Stmt) -> None:
+        nonlocal shared
+        if isinstance(s, Allocate) and s.buffer.scope == "shared":
+            shared = shared + buffer_bytes(s.buffer)
+        for c in children(s):
+            visit(c)
+
+    visit(body)
+    return {
+        "threads": threads,
+        "threads_x": product(x for x in main.loops if x.thread == "threadIdx.x"),
+        "warp_fill": ratio(threads, warps * machine.warp),
+        "shared_bytes": shared,
+        "resident_groups": minimum(floordiv(const(machine.shared), maximum(shared, 1)), BANKS),
+    }
+
+
+def _item_loads(sites: tuple[Site, ...], prints: Footprints) -> dict[str, Expr]:
+    """What neighbouring work-items read: neighbours in main memory, and different banks of shared memory?"""
+    apart: Expr = const(0)
+    queued: Expr = const(0)
+    for site in sites:
+        items = [x for x in site.loops if x.thread == "threadIdx.x"]
+        for load in site.loads if items else ():
+            by = step(load, items[-1].var, prints.an)
+            if load.value.scope == "shared":
+                queued = queued + site.iterations * (const(BANKS) if by is None else _conflict(by, load.dtype.bytes))
+            elif load.value.scope == "global":
+                near = const(False) if by is None else compare("le", by, maximum(site.lanes, 1))
+                apart = apart + site.iterations * select(near, 0, 1)
+    return {"uncoalesced_loads": apart, "bank_conflicts": queued}
+
+
+def _conflict(by: Expr, width: int) -> Expr:
+    """Work-items of 32 that queue for one bank, where neighbours are `by` elements apart."""
+    words = by * const(max(1, width // BANK_BYTES))
+    queue: Expr = const(1)
+    for power in (2, 4, 8, 16, BANKS):
+        queue = select(compare("eq", floormod(words, power), 0), power, queue)
+    return select(compare("eq", by, 0), 1, queue)

@@ -25,10 +25,7 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look
 from autosched.space.rules.gpu import is_cpu, lanes_of, own_kernel, reduces_rows, row_reductions
 from autosched.space.rules.inline import common_places
-from autosched.space.rules.loops import fuse_all, partial_results, reduce_loops, spatial_loops
-from autosched.space.rules.plan import Place, Plan, rule
-
-__all__ = ["inside_an_item", "rows_of_items", "stored_padding", "sums_of_items"]
+from autosched.space.rules.plan import Place, Plan, fuse_all, partial_results, reduce_loops, rule, spatial_loops
 
 #: Work-items of a work-group.
 ITEMS = (1, 4, 16)

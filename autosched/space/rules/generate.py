@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from autosched.errors import UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
-from autosched.space.rules import cpu_kernels, gpu, inline, rows, scans, scatters, sums, tiles
+from autosched.space.rules import cpu_kernels, gpu, inline, rows, scans, sums, tiles
+from autosched.space.rules import scans as scatters
 from autosched.space.rules.plan import Plan, Rule, Walk, apply_rules
 from autosched.space.workload import Template
 from autosched.target import Target
-
-__all__ = ["CPU_STRUCTURE", "GPU_STRUCTURE", "RULES", "cpu_rules", "generated", "gpu_rules", "load_rule", "rule_names"]
 
 #: Ansor's structure of tiles on CPUs.
 CPU_STRUCTURE = "SSRSRS"

@@ -45,23 +45,12 @@ from autosched.space.gpu import add_up_rows, bind_elements, share
 from autosched.space.rules import look
 from autosched.space.rules.inline import MAX_TAPS, ROOT, choose_way, common_places
 from autosched.space.rules.look import length
-from autosched.space.rules.loops import fuse_all, reduce_loops, spatial_loops
-from autosched.space.rules.plan import Plan, rule
+from autosched.space.rules.plan import Plan, fuse_all, reduce_loops, rule, spatial_loops
 from autosched.space.rules.rows import neighbours_share
 from autosched.space.rules.sums import may_be_cut
 from autosched.space.rules.tiles import best_rows
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar
-
-__all__ = [
-    "elements",
-    "group_reduction",
-    "inline_or_share",
-    "opaque_kernels",
-    "patches",
-    "row_groups",
-    "shared_tiles",
-]
 
 #: Sums that one work-item may have in registers, and of those that are CPUs vectors of sums.
 MOST_SUMS, MOST_VECTORS = 64, 16

@@ -18,17 +18,6 @@ from autosched.space.rules import look
 from autosched.space.rules.plan import Place, Plan, rule
 from autosched.space.rules.rows import loops_of_producer
 
-__all__ = [
-    "MAX_TAPS",
-    "ROOT",
-    "always_inline",
-    "common_places",
-    "compute_location",
-    "leave_opaque",
-    "reachable",
-    "unroll_constant",
-]
-
 #: Chains of inlined stages may read so many elements for one of theirs.
 MAX_TAPS = 64
 #: Stages of a pipeline whose places are chosen one by one; where there are more, every n-th is stored.

@@ -1,13 +1,4 @@
-"""Sketches from rules: the walk from outputs to inputs, and what rules share.
-
-A rule is a plain function that calls schedule primitives, and a condition. Where several rules fit a
-stage, which of them is applied is a `choose`; what a rule leaves open are knobs. So all rules together
-are one template, and what they make is what a person would have written.
-
-Stages are decided one by one as long as that makes few sketches. From `MOST_FORKS` on a stage does as the one
-before it did where it had the same decision to take: of a chain of like layers the last ones are varied, and
-the others follow. In the end the schedule has a remark on each stage: which rule settled it, and why.
-"""
+"""Sketches from rules: the walk from outputs to inputs, and what rules share."""
 
 from __future__ import annotations
 
@@ -21,12 +12,11 @@ from typing import Any
 from autosched.errors import AutoschedError, raised_at, raised_in
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.features.machine import Machine
+from autosched.space.features.memory import Machine
 from autosched.space.rules import look
+from autosched.space.rules.look import long_lanes
 from autosched.target import Target
 from autosched.te.tensor import Tensor
-
-__all__ = ["MOST_FORKS", "Place", "Plan", "Rule", "Walk", "apply_rules", "rule"]
 
 #: Sketches that come from deciding stage by stage, at most, and stages in all of these sketches together: the template
 #: runs once for each sketch, which takes milliseconds for each stage.
@@ -228,3 +218,31 @@ def _remarks(plan: Plan) -> Iterator[tuple[str, str, str]]:
 def _next(plan: Plan) -> Stage | None:
     waiting = (x for x in reversed(plan.s.stages) if x not in plan.done and not x.is_placeholder)
     return next(waiting, None)
+
+
+def spatial_loops(stage: Stage) -> list[Loop]:
+    """The loops over elements of the result, outermost first."""
+    return [x for x in stage.loops if not x.is_reduce]
+
+
+def reduce_loops(stage: Stage) -> list[Loop]:
+    """The loops of a reduction, outermost first."""
+    return [x for x in stage.loops if x.is_reduce]
+
+
+def fuse_all(stage: Stage, loops: Sequence[Loop]) -> Loop:
+    """The loops as one; a single one stays as it is, and is no instruction of the trace."""
+    return stage.fuse(*loops) if len(loops) > 1 else loops[0]
+
+
+def lanes_knob(plan: Plan, stage: Stage, n: int | None) -> Any:
+    """A knob for the lanes of a statement that only handles elements of the result's type, along a row of `n`."""
+    return plan.knob(stage, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], n))
+
+
+def partial_results(plan: Plan, stage: Stage, loop: Loop, rule: str, factor_axis: int = 0) -> Stage:
+    """The stage that `rfactor` makes of a reduce loop, settled by `rule`. The results of a tuple are one stage."""
+    made = plan.s.rfactor(stage.tensor, loop, factor_axis=factor_axis)
+    partial = plan.s[made[0] if isinstance(made, list) else made]
+    plan.done[partial] = rule
+    return partial

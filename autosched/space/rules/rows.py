@@ -21,12 +21,9 @@ from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.work import unclamped
 from autosched.space.rules import look, sums
-from autosched.space.rules.loops import fuse_all
-from autosched.space.rules.plan import Plan, rule
-from autosched.space.rules.values import long_lanes, powers
+from autosched.space.rules.look import long_lanes, powers
+from autosched.space.rules.plan import Plan, fuse_all, rule
 from autosched.te.tensor import IterVar
-
-__all__ = ["loops_of_producer", "neighbours_share", "whole_rows"]
 
 #: A row of fewer elements than this is one axis with the axis outside it.
 SHORT = 16

@@ -1,13 +1,4 @@
-"""Rules for scans: recurrences that run side by side, each place by itself.
-
-scan_side_by_side       for t: for j: S[t, j] = S[t-1, j] + X[t, j]
-                          ->  parallel for j.o: for t: for j.i: S[t, j] = ..        strips of places
-                          or  parallel for task: (for t: S = ..)  C = .. S ..       where rows are read
-
-step_in_vectors         for j: S[t, j] = ..        ->  for j.o: S[t, j.o*16 : j.o*16+16] = ..
-
-sums_of_a_step          for t, j, k: P[t, j] += .. ->  for t: (unroll k: P[0:16] += ..)  S[t, ..] = S[t-1, ..] + P[..]
-"""
+"""Rules for scans, recurrences that run side by side, and for scatters, whose results the data place."""
 
 from __future__ import annotations
 
@@ -16,12 +7,11 @@ from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Stage
 from autosched.space.rules import look
 from autosched.space.rules.inline import ROOT, common_places
-from autosched.space.rules.loops import fuse_all, lanes_knob, reduce_loops
-from autosched.space.rules.plan import Place, Plan, rule
-from autosched.space.rules.values import long_lanes, powers
+from autosched.space.rules.look import long_lanes, powers
+from autosched.space.rules.plan import Place, Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule
+from autosched.space.rules.sums import may_be_cut
 from autosched.te.scan import ScanOp
-
-__all__ = ["scan_side_by_side", "step_in_vectors", "sums_of_a_step"]
+from autosched.te.tensor import ComputeOp
 
 #: Steps of a reduction in one step of a scan that are written out.
 SHORT = 16
@@ -120,3 +110,37 @@ def sums_of_a_step(plan: Plan, stage: Stage) -> None:
         if is_made and len(plan.s.consumers(source)) == 1 and not any(e.op == "read" for e in post_order(source.body)):
             source.compute_inline()
             plan.done[source] = "always_inline"
+
+
+#: Bands that the elements are cut into, and neighbours that are counted apart.
+BANDS, NEIGHBOURS = (2, 4, 8, 16, 32), (1, 2, 4, 8)
+
+
+def _has_room(plan: Plan, stage: Stage) -> bool:
+    """Whether the combiner takes any order, and copies for neighbours stay in a second-level cache."""
+    if not isinstance(stage.op, ComputeOp) or not stage.scatter_axes or plan.s.scans.part(stage):
+        return False
+    most = plan.machine.l2 // (stage.tensor.dtype.bytes * NEIGHBOURS[-1])
+    return may_be_cut(stage) and len(stage.op.outputs) == 1 and look.has_fewer(stage.axis, most + 1)
+
+
+@rule(when=_has_room)
+def private_copies(plan: Plan, stage: Stage) -> None:
+    """Tasks have copies of the results of their own, and so do a few neighbours in each; then all are combined.
+
+    for k: C[at(k)] += 1   ->   parallel for b: for k.o: unroll n: P[b, n, at(k.o*4 + n)] += 1;  C = the sum of P
+    """
+    band, _ = stage.split(reduce_loops(stage)[0], nparts=plan.knob(stage, "bands", BANDS))
+    bands = partial_results(plan, stage, band, "private_copies")
+    row = fuse_all(bands, reduce_loops(bands)[1:] or reduce_loops(bands))
+    _, neighbour = bands.split(row, factor=plan.knob(stage, "neighbours", NEIGHBOURS))
+    single = partial_results(plan, bands, neighbour, "private_copies")
+    bands.parallel(bands.roots[bands.axis[0]])
+    single.compute_at(bands, bands.roots[bands.axis[0]])
+    single.reorder(*reduce_loops(single), single.roots[single.axis[0]])
+    single.unroll(single.roots[single.axis[0]])
+    for sums in (bands, stage):
+        *_, place, total = sums.loops
+        _, lane = sums.split(place, factor=lanes_knob(plan, stage, look.length(sums.axis[-1])))
+        sums.reorder(total, lane)
+        sums.vectorize(lane)

@@ -11,20 +11,9 @@ from __future__ import annotations
 
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look
-from autosched.space.rules.loops import fuse_all, lanes_knob, partial_results, reduce_loops, spatial_loops
-from autosched.space.rules.plan import Plan, rule
-from autosched.space.rules.values import long_lanes, powers
+from autosched.space.rules.look import long_lanes, powers
+from autosched.space.rules.plan import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
 from autosched.te.tensor import IterVar
-
-__all__ = [
-    "bands_of_rows",
-    "lanes_of_sums",
-    "may_be_cut",
-    "pieces_of_rows",
-    "reduce_rows",
-    "reduction_in_place",
-    "sums_of_columns",
-]
 
 #: A reduction of fewer independent results than this for each thread is cut into pieces, too.
 FEW_RESULTS = 16

@@ -27,13 +27,9 @@ from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import look
-from autosched.space.rules.look import Access, length
-from autosched.space.rules.loops import fuse_all
-from autosched.space.rules.plan import Plan, rule
-from autosched.space.rules.values import divisors, lanes, powers, tiles
+from autosched.space.rules.look import Access, divisors, lanes, length, powers, tiles
+from autosched.space.rules.plan import Plan, fuse_all, rule
 from autosched.te.tensor import IterVar
-
-__all__ = ["best_rows", "fuse_epilogue", "multi_level_tiling"]
 
 #: Rows of a tile of sums, and vectors in each.
 ROWS, VECTORS = (1, 2, 3, 4, 6, 7, 8, 12, 14, 28), (1, 2, 3, 4)

@@ -22,7 +22,6 @@ from autosched.topi.nn.convolution import (
     group_conv2d_nhwc,
 )
 from autosched.topi.nn.dense import batch_matmul, bias_add, dense, flatten, matmul
-from autosched.topi.nn.images import depth_to_space, space_to_depth, upsampling
 from autosched.topi.nn.normalization import (
     batch_norm,
     group_norm,
@@ -34,7 +33,16 @@ from autosched.topi.nn.normalization import (
     scale_shift_nhwc,
 )
 from autosched.topi.nn.padding import dilate, get_pad_tuple, mirror_pad, pad
-from autosched.topi.nn.pooling import adaptive_pool, global_pool, pool1d, pool2d, pool3d
+from autosched.topi.nn.pooling import (
+    adaptive_pool,
+    depth_to_space,
+    global_pool,
+    pool1d,
+    pool2d,
+    pool3d,
+    space_to_depth,
+    upsampling,
+)
 from autosched.topi.nn.recurrent import lstm
 
 __all__ = [

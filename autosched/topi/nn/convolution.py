@@ -15,28 +15,7 @@ from autosched.ir.expr import Expr, as_expr
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
 from autosched.topi.nn.padding import dilate, pad, pads
-from autosched.topi.precision import accumulator, narrowed
-from autosched.topi.shapes import Dim, Dims, number, pair, same, windows
-
-__all__ = [
-    "conv1d",
-    "conv1d_ncw",
-    "conv1d_nwc",
-    "conv1d_transpose_ncw",
-    "conv2d",
-    "conv2d_NCHWc",
-    "conv2d_hwcn",
-    "conv2d_nchw",
-    "conv2d_nhwc",
-    "conv2d_transpose_nchw",
-    "conv3d_ncdhw",
-    "conv3d_ndhwc",
-    "convolution",
-    "depthwise_conv2d_nchw",
-    "depthwise_conv2d_nhwc",
-    "group_conv2d_nchw",
-    "group_conv2d_nhwc",
-]
+from autosched.topi.shapes import Dim, Dims, accumulator, narrowed, number, pair, same, windows
 
 
 def convolution(

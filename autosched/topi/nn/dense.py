@@ -6,10 +6,7 @@ from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import Tensor
-from autosched.topi.precision import accumulator, narrowed
-from autosched.topi.shapes import axis_of, broadcast_shapes, product, same
-
-__all__ = ["batch_matmul", "bias_add", "dense", "flatten", "matmul"]
+from autosched.topi.shapes import accumulator, axis_of, broadcast_shapes, narrowed, product, same
 
 
 def matmul(

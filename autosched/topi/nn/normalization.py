@@ -10,21 +10,9 @@ from autosched.ir import expr as ir
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
 from autosched.topi.nn.padding import pad
-from autosched.topi.precision import accumulator
 from autosched.topi.reduction import mean
-from autosched.topi.shapes import at_least, axes_of, axis_of, number
+from autosched.topi.shapes import accumulator, at_least, axes_of, axis_of, number
 from autosched.topi.transform import reshape
-
-__all__ = [
-    "batch_norm",
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
-    "lrn",
-    "rms_norm",
-    "scale_shift_nchw",
-    "scale_shift_nhwc",
-]
 
 
 def _normalized(

@@ -11,8 +11,6 @@ from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
 from autosched.topi.shapes import Dim, Dims, number
 
-__all__ = ["dilate", "get_pad_tuple", "mirror_pad", "pad", "pads"]
-
 
 def pad(
     data: Tensor,

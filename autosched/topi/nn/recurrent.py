@@ -8,10 +8,7 @@ from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr
 from autosched.te.tensor import IterVar, Tensor
-from autosched.topi.precision import accumulator
-from autosched.topi.shapes import number
-
-__all__ = ["lstm"]
+from autosched.topi.shapes import accumulator, number
 
 
 def lstm(

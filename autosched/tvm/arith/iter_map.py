@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autosched.errors import UsageError
+from autosched.ir.dims import Range
 from autosched.ir.expr import Expr, as_expr, compare, const, floordiv, floormod, is_const, var, variables
 from autosched.ir.iter_map import Digit, Inversion, NoIterMap
 from autosched.ir.poly import Poly
-from autosched.ir.range import Range
 from autosched.ir.simplify import simplify, to_poly
 from autosched.ir.visit import substitute
 

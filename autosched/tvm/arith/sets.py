@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autosched.errors import UsageError
+from autosched.ir.dims import Range
 from autosched.ir.expr import Expr, as_expr, binary, const, maximum, minimum, var, variables
 from autosched.ir.prove import is_integer_index
-from autosched.ir.range import Range
 from autosched.ir.simplify import Analyzer as Prover
 
 __all__ = ["NEG_INF", "POS_INF", "IntSet", "IntervalSet", "Range", "as_interval", "interval_of"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autosched.errors import RecordError, ScheduleError, UsageError
 from autosched.records import Record
-from autosched.schedule.relations import leaf_extents
+from autosched.schedule.loop import leaf_extents
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.schedule import replay as replayed
 from autosched.schedule.stage import Loop

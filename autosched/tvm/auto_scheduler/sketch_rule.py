@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autosched.errors import UsageError
-from autosched.schedule.relations import leaf_extents
+from autosched.schedule.loop import leaf_extents
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.default import bind_free_loops
 from autosched.space.rules import Plan, Rule

@@ -16,8 +16,8 @@ from math import prod
 from typing import Any
 
 from autosched.errors import AutoschedError, RecordError
+from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitives.marks import KEEP_MEANING, PRAGMAS
-from autosched.schedule.relations import leaf_extents
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.te.tensor import Operation, Tensor
