@@ -75,6 +75,14 @@ def _ends_reference(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (x > 0).sum(-1, keepdims=True), np.concatenate([first, x[..., -1:]], -1)
 
 
+def _converted(x: np.ndarray, to: str) -> np.ndarray:
+    """As the language converts: integers wrap, floats saturate, NaN is 0."""
+    if x.dtype.kind != "f":
+        return x.astype(to)
+    limits = np.iinfo(to)
+    return np.clip(np.nan_to_num(x.astype("float64")), limits.min, limits.max).astype(to)
+
+
 def _paired(ib: IRBuilder, ins: Any, outs: Any, at: list[Expr], width: Expr, kind: str) -> None:
     with ib.for_range(0, width, name="j", kind=kind) as j:
         x, y = ins[0][*at, j], ins[1][*at, width - 1 - j]
@@ -84,7 +92,7 @@ def _paired(ib: IRBuilder, ins: Any, outs: Any, at: list[Expr], width: Expr, kin
 
 def _paired_reference(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     y = y[..., ::-1]
-    return x * x.dtype.type(2) - y, np.where(x < y, np.int16(-1), x.astype("int16"))
+    return x * x.dtype.type(2) - y, np.where(x < y, np.int16(-1), _converted(x, "int16"))
 
 
 def _counted(ib: IRBuilder, ins: Any, outs: Any, at: list[Expr], width: Expr, kind: str) -> None:
@@ -96,7 +104,7 @@ def _counted(ib: IRBuilder, ins: Any, outs: Any, at: list[Expr], width: Expr, ki
 
 
 def _counted_reference(x: np.ndarray) -> np.ndarray:
-    place = np.clip(np.nan_to_num(x), 0, 4).astype("int32")  # as conversions saturate; NaN is 0
+    place = np.clip(_converted(x, "int32"), 0, 4)
     return np.stack([(place == b).sum(-1) for b in range(5)], -1)
 
 
