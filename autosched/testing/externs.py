@@ -70,7 +70,8 @@ def _ends(ib: IRBuilder, ins: Any, outs: Any, at: list[Expr], width: Expr, kind:
 
 
 def _ends_reference(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    place = np.where((x > 0).any(-1), (x > 0).argmax(-1), x.shape[-1] - 1)
+    stops = ~(x <= 0)  # also at NaN
+    place = np.where(stops.any(-1), stops.argmax(-1), x.shape[-1] - 1)
     first = np.take_along_axis(x, place[..., None], -1)
     return (x > 0).sum(-1, keepdims=True), np.concatenate([first, x[..., -1:]], -1)
 
