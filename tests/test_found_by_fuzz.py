@@ -498,3 +498,19 @@ def test_conditions_of_items_and_of_groups_are_kept_apart(n: int) -> None:
     s[t1].double_buffer()
     s[t2].bind(k, te.thread_axis("threadIdx.y"))
     check(s, [a, b, t2], target="opencl", n=n)
+
+
+def test_a_window_where_all_loops_are_short() -> None:
+    """A C compiler writes all of it out. gcc 12 with AVX made vectors of the conditional loads, of wrong elements."""
+    a, b = (te.placeholder((3, 3), "float64", name) for name in "AB")
+    r = te.reduce_axis((0, 3), "r")
+
+    def product(i: te.Expr, j: te.Expr) -> te.Expr:
+        inside = te.all(i - r + 1 >= 0, i - r + 1 < 3)
+        return te.sum(b[i - r + 1, j] * a[i - r + 1, j], axis=r, where=inside)
+
+    c = te.compute((3, 3), product, name="C")
+    d = te.compute((3, 3), lambda i, j: a[i, j] + c[i, j], name="D")
+    s = create_schedule(d)
+    s[c].compute_at(s[d], d.op.axis[1])
+    check(s, [a, b, d], target="c")

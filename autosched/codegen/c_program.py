@@ -440,7 +440,7 @@ def _has_groups(s: Stmt, times: int = 1, inside: bool = False, counts: Counter[B
         length = s.extent.value if s.extent.op == "const" else MOST_COPIES + 1
         if length > MOST_COPIES:
             return _has_groups(s.body, 1, False, Counter())
-        return _has_groups(s.body, times * length, inside, counts)
+        return _has_groups(s.body, times * length, inside, Counter() if counts is None else counts)
     if inside and counts is not None:
         loads = [e.value for e in post_order(expressions(s)) if e.op == "load"]
         for b in [*loads, *([s.buffer] if isinstance(s, Store) else [])]:
