@@ -502,7 +502,7 @@ def test_conditions_of_items_and_of_groups_are_kept_apart(n: int) -> None:
 
 def test_a_window_where_all_loops_are_short() -> None:
     """A C compiler writes all of it out. gcc 12 with AVX made vectors of the conditional loads, of wrong elements."""
-    a, b = (te.placeholder((3, 3), "float64", name) for name in "AB")
+    a, b, g = (te.placeholder((3, 3), "float64", name) for name in "ABG")
     r = te.reduce_axis((0, 3), "r")
 
     def product(i: te.Expr, j: te.Expr) -> te.Expr:
@@ -510,7 +510,7 @@ def test_a_window_where_all_loops_are_short() -> None:
         return te.sum(b[i - r + 1, j] * a[i - r + 1, j], axis=r, where=inside)
 
     c = te.compute((3, 3), product, name="C")
-    d = te.compute((3, 3), lambda i, j: a[i, j] + c[i, j], name="D")
+    d = te.compute((3, 3), lambda i, j: g[i, j] + c[i, j], name="D")
     s = create_schedule(d)
     s[c].compute_at(s[d], d.op.axis[1])
-    check(s, [a, b, d], target="c")
+    check(s, [a, b, g, d], target="c")
