@@ -110,6 +110,8 @@ def formula(text: str, names: Mapping[str, Expr | Coded], asked: str) -> Expr:
 
 def names_in(text: str) -> set[str]:
     """The names that a formula mentions; none for a text that is no formula."""
+    if len(text) > MAX_LENGTH:
+        return set()
     try:
         return {n.id for n in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(n, ast.Name)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -217,3 +217,20 @@ def test_misuse() -> None:
     step = te.compute((4, 2), lambda t, k: state[t - 1, k] * 2, name="step")
     with pytest.raises(UsageError, match=r"is a ScanOp, which has no derivative"):
         te.gradient(te.scan(first, step, state), [x])
+
+
+def test_a_gradient_is_the_same_program_each_time() -> None:
+    """Either of two axes of one length can be solved for; where memory lies must not choose, because a workload's key
+    depends on it."""
+    alive: list[object] = []
+
+    def key() -> str:
+        a = te.placeholder((7,), "float32", "A")
+        axes = [te.reduce_axis((0, 3), name) for name in "rst"]
+        total = te.compute((3,), lambda i: te.sum(a[i + sum(axes[1:], axes[0].var) - 2], axis=axes), name="total")
+        alive.append([te.var("elsewhere") for _ in range(len(alive) * 7 % 5)])
+        (found,) = te.gradient(total, [a])
+        alive.append(found)
+        return te.workload_key([a, found])
+
+    assert len({key() for _ in range(40)}) == 1
