@@ -514,3 +514,30 @@ def test_a_window_where_all_loops_are_short() -> None:
     s = create_schedule(d)
     s[c].compute_at(s[d], d.op.axis[1])
     check(s, [a, b, g, d], target="c")
+
+
+def test_arrays_a_constant_distance_apart() -> None:
+    """gcc 12 loaded what lies between the rows of `in0`, and behind the last one."""
+    a = te.placeholder((4, 17), "uint8", "in0")
+    k = te.reduce_axis((0, 17), "k")
+    t0 = te.compute((4,), lambda i: te.argmin((k, a[i, k]), axis=k), name="t0")
+    s = create_schedule([*t0])
+    s[t0[0]].split_into("i", 2, None, 3)
+    part = s.rfactor(t0[0], k, factor_axis=1)[0]
+    s[part].bind("i", te.thread_axis("vthread"))
+    s[part].parallel("k")
+    s[part].compute_at(s[t0[0]], "i.1")
+    check(s, [a, *t0], target="c")
+
+
+def test_columns_that_are_converted() -> None:
+    """gcc 12 loaded 16 floats for one of them, behind the last row, too."""
+    a, b = te.placeholder((7, 12), "float32", "A"), te.placeholder((16, 12), "float32", "B")
+    k = te.reduce_axis((0, 12), "k")
+    c = te.compute(
+        (7, 16), lambda i, j: te.sum(a[i, k].astype("float64") * b[j, k].astype("float64"), axis=k), name="C"
+    )
+    s = create_schedule(c)
+    s.rfactor(c, k, factor_axis=-3)
+    s.rfactor(c, "k.v", factor_axis=1)
+    check(s, [a, b, c], target="c")

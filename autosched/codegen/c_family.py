@@ -21,6 +21,7 @@ from autosched.codegen.c_text import INDEX, Names
 from autosched.codegen.cuda_dialect import CUDA
 from autosched.codegen.dialects import OPENCL, Dialect
 from autosched.codegen.index_range import IndexRanges
+from autosched.codegen.pocl import part_regions
 from autosched.codegen.signature import Dim, Signature, dim_of
 from autosched.errors import BuildError
 from autosched.ir.expr import Expr, const, logical_and, logical_not
@@ -216,12 +217,14 @@ class _Emitter:
         roots = [e for s in walk(launch.body) for e in expressions(s)]
         nodes = post_order(roots)
         params, args = self._parameters(launch, nodes, names)
-        body = Statements(self.x, names)
+        body, statements = Statements(self.x, names), launch.body
+        if self.dialect.of_kernels.regions_preamble:
+            statements, body.of_each_item = part_regions(launch.body)
         with names.scope():
             body.depth = 1
             params += self._shared(launch, names, body, args)
             self._thread_indices(launch, nodes, names, body)
-            body.emit(launch.body)
+            body.emit(statements)
         head = f"void {name}({', '.join(params)}) {{"
         block = [dim_of(e) for e in launch.block]
         qualifiers = [self.dialect.of_kernels.qualifier]
@@ -311,6 +314,8 @@ class _Emitter:
             head.append(d.vectors.preamble)
         if any(kind == "shared" for launch in self.launches for kind, _ in launch["args"]):
             head.append(d.of_kernels.shared_preamble)
+        if any(word in kernel for word in ("each_item(", "pocl_barrier(") for kernel in self.kernels):
+            head.append(d.of_kernels.regions_preamble)
         index = [
             "#ifndef INDEX_T  // the host defines it as long when an offset might not fit in an int",
             f"#define INDEX_T {d.types['int32']}",

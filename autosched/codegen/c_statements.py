@@ -60,6 +60,7 @@ class Statements:
         self.lines: list[str] = []
         self.depth = 0
         self._plan: frozenset[Expr] = frozenset()
+        self.of_each_item: frozenset[For] = frozenset()  #: what `pocl.part_regions` finds
 
     # -- lines and blocks ---------------------------------------------------------------------
     def line(self, text: str) -> None:
@@ -135,7 +136,9 @@ class Statements:
             name = self.names.declare(s.var.name)
             self.x.variables[s.var] = name, INDEX
             self.x.ranges.bind_loop(s.var, s.start, s.extent)
-            head = f"for ({INDEX} {name} = {start.text}; {name} < {stop.at(CONDITIONAL + 1)}; ++{name})"
+            goes_on = f"{name} < {stop.at(CONDITIONAL + 1)}"
+            goes_on = f"each_item({goes_on})" if s in self.of_each_item else goes_on
+            head = f"for ({INDEX} {name} = {start.text}; {goes_on}; ++{name})"
             with self.loop_block(s, head):
                 self.emit(s.body)
 

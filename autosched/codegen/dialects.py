@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 
+from autosched.codegen.pocl import POCL, PREAMBLE
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS
 
@@ -36,6 +37,8 @@ class Kernels:
     shared_parameter: str
     shared_declaration: str = ""
     shared_preamble: str = ""
+    #: what a file with barriers needs where `codegen/pocl.py` parts the regions between them; "" where it does not
+    regions_preamble: str = ""
 
 
 @dataclass(frozen=True)
@@ -216,6 +219,7 @@ OPENCL = Dialect(
         barriers={
             "shared": "barrier(CLK_LOCAL_MEM_FENCE)",
             "global": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
+            POCL: "pocl_barrier()",
         },
         thread_index={
             f"{level}Idx.{axis}": f"{function}({number})"
@@ -223,6 +227,7 @@ OPENCL = Dialect(
             for number, axis in enumerate("xyz")
         },
         shared_scope="__local",
+        regions_preamble=PREAMBLE,
         shared_parameter="__local {type}* restrict {name}",
     ),
     function="static inline",

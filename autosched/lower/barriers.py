@@ -205,61 +205,6 @@ def lift_barriers(s: Stmt, in_loop: bool = False) -> Stmt:
             return s
 
 
-def part_conditions(s: Stmt, items: frozenset[Expr]) -> Stmt:
-    """`s` with a barrier between a condition on the work-item and one that its group agrees about.
-
-        for k:                                 for k:
-          barrier                                barrier
-          if item < 1:                           if item < 1:
-            B = ...                ->              B = ...
-          if k < 2:                              barrier
-            A = ...                              if k < 2:
-                                                   A = ...
-
-    PoCL 3.0 loses the first store where both stand between the same two barriers of a loop in a loop. `items` are the
-    variables of a work-item's place in its group.
-    """
-    return _Conditions(items).part(s, False)
-
-
-class _Conditions:
-    """`seen` are the kinds of conditions since the last barrier: of the `item`, of the `group`."""
-
-    def __init__(self, items: frozenset[Expr]) -> None:
-        self.items, self.seen = items, set[str]()
-
-    def part(self, s: Stmt, in_loop: bool) -> Stmt:
-        match s:
-            case Barrier():
-                self.seen.clear()
-                return s
-            case If() if not _waits(s):
-                if not in_loop:
-                    return s
-                kind = "item" if variables(s.condition) & self.items else "group"
-                apart = bool(self.seen - {kind})
-                self.seen = {kind} if apart else self.seen | {kind}
-                return Seq((Barrier("shared"), s)) if apart else s
-            case If():
-                begun = set(self.seen)
-                then = self.part(s.then, in_loop)
-                ended, self.seen = self.seen, begun
-                otherwise = None if s.otherwise is None else self.part(s.otherwise, in_loop)
-                self.seen |= ended
-                return If(s.condition, then, otherwise)
-            case For() | While() if _waits(s):
-                begun = set(self.seen)
-                self.part(s.body, True)  # what one iteration leaves, the next one meets
-                self.seen |= begun
-                return replace(s, body=self.part(s.body, True))
-            case Seq(stmts=stmts):
-                return seq(*(self.part(part, in_loop) for part in stmts))
-            case Allocate() | Produce() | Let():
-                return replace(s, body=self.part(s.body, in_loop))
-            case _:
-                return s
-
-
 def _waits(s: Stmt) -> bool:
     return any(isinstance(x, Barrier) for x in walk(s))
 

@@ -143,6 +143,8 @@ def _reach(shape: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
 def _apart(b: Buffer, an: Analyzer) -> list[Expr]:
     """Conditions under which no two elements share a place: in some order of the dimensions, each
     stride goes past all that the dimensions before it reach. Raises LowerError if there is none."""
+    if any(is_const(d, 0) for d in b.shape):
+        return []  # there are no elements
     pairs = [(d, step) for d, step in zip(b.shape, b.strides, strict=True) if not is_const(d, 1)]
     orders = permutations(pairs) if len(pairs) <= MAX_ORDERED else (pairs, pairs[::-1])
     best: list[Expr] | None = None

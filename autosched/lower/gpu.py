@@ -51,7 +51,7 @@ from autosched.ir.stmt import (
     walk,
 )
 from autosched.ir.visit import post_order, rewrite
-from autosched.lower.barriers import check_uniform, insert_barriers, lift_barriers, part_conditions
+from autosched.lower.barriers import check_uniform, insert_barriers, lift_barriers
 from autosched.lower.storage import retarget
 
 #: no device has larger groups, so no tree has more steps
@@ -318,7 +318,7 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
     inside = map_stmt(stored, on_stmt=unbind)
     inside = insert_barriers(inside, by_one)
     check_uniform(inside, frozenset(items.values()))
-    inside = part_conditions(lift_barriers(inside), frozenset(items.values()))
+    inside = lift_barriers(inside)
     one = const(1)
     dims = [extents.get(tag, one) for tag in THREAD_TAGS]
     return Launch(name, (dims[0], dims[1], dims[2]), (dims[3], dims[4], dims[5]), inside)

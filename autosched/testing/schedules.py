@@ -34,6 +34,7 @@ VALUE_REFUSALS = (
     "and nothing makes them wait for one another",
     "belongs to one work-item of the group",
     "run at the same time, and would write one copy of",
+    "has to divide",
 )
 #: what lowering refuses of intrinsics and of elements that are computed twice
 ANYWHERE_REFUSED = (

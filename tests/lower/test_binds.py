@@ -251,6 +251,12 @@ def test_what_is_refused(golden: Callable[..., None]) -> None:
     golden("\n".join(texts), "errors")
 
 
+def test_no_two_of_no_elements_overlap() -> None:
+    a = te.placeholder((4, 0), name="A")
+    b = te.compute((4, 0), lambda i, j: a[i, j], name="B")
+    lower(create_schedule(b), [a, b], binds={b: te.decl_buffer((4, 0), name="B", strides=[1, 0])})
+
+
 @pytest.mark.parametrize(
     "options",
     [{"strides": [1]}, {"strides": [1, 0.5]}, {"buffer_type": "odd"}, {"data_alignment": 48}],
