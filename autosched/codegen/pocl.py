@@ -22,6 +22,7 @@ pip installs, gets such regions wrong. The macros of `PREAMBLE` part them for Po
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from autosched.ir.stmt import Allocate, Barrier, For, If, Let, Produce, Seq, Stmt, While, seq, walk
 
@@ -40,7 +41,7 @@ PREAMBLE = """
 def part_regions(body: Stmt) -> tuple[Stmt, frozenset[For]]:
     """The body of a kernel with the barriers that PoCL needs besides its own, and the loops in it that each work-item
     has to decide about."""
-    return (_part(body), _loops_of_each_item(body, 0)) if _waits(body) else (body, frozenset())
+    return (_Regions().part(body), _loops_of_each_item(body, 0)) if _waits(body) else (body, frozenset())
 
 
 def _loops_of_each_item(body: Stmt, depth: int, maybe: bool = False) -> frozenset[For]:
@@ -64,40 +65,51 @@ def _loops_of_each_item(body: Stmt, depth: int, maybe: bool = False) -> frozense
             return found
 
 
-def _part(s: Stmt) -> Stmt:
-    if not _waits(s):
-        return s
-    match s:
-        case For() | While():
-            body = _part(s.body)
-            parted: Stmt = replace(s, body=seq(body, Barrier(POCL)) if _ends_with_condition(body) else body)
-            return parted if isinstance(s, For) and _always_runs(s) else seq(Barrier(POCL), parted)
-        case If():
-            return seq(Barrier(POCL), If(s.condition, _part(s.then), s.otherwise and _part(s.otherwise)))
-        case Seq():
-            parts = seq(*map(_part, s.stmts))
-            return _apart(parts.stmts if isinstance(parts, Seq) else (parts,))
-        case Allocate() | Produce() | Let():
-            return replace(s, body=_part(s.body))
-        case _:
+class _Regions:
+    """`since` says what stands behind the last barrier: nothing, or statements of which one may be conditional."""
+
+    def __init__(self) -> None:
+        self.since: Literal["nothing", "statements", "condition"] = "statements"
+
+    def part(self, s: Stmt) -> Stmt:
+        match s:
+            case Barrier():
+                self.since = "nothing"
+                return s
+            case _ if not _waits(s):
+                return self._plain(s)
+            case For() | While():
+                begun = [] if isinstance(s, For) and _always_runs(s) else self._barrier()
+                body = self.part(s.body)
+                return seq(*begun, replace(s, body=seq(body, *(self._barrier() if self.since == "condition" else []))))
+            case If():
+                begun = self._barrier()
+                then, ended = self.part(s.then), self.since
+                self.since = "nothing"
+                otherwise = None if s.otherwise is None else self.part(s.otherwise)
+                self.since = "condition" if "condition" in (ended, self.since) else "statements"
+                return seq(*begun, If(s.condition, then, otherwise))
+            case Seq(stmts=stmts):
+                return seq(*map(self.part, stmts))
+            case Allocate() | Produce() | Let():
+                return replace(s, body=self.part(s.body))
+            case _:
+                return s
+
+    def _plain(self, s: Stmt) -> Stmt:
+        """A statement without barriers: a second condition gets a region of its own."""
+        if not _is_conditional(s):
+            self.since = "condition" if self.since == "condition" else "statements"
             return s
+        begun = self._barrier() if self.since == "condition" else []
+        self.since = "condition"
+        return seq(*begun, s)
 
-
-def _apart(stmts: tuple[Stmt, ...]) -> Stmt:
-    """The statements with a barrier between any two with conditions, and none for PoCL beside another one."""
-    found: list[Stmt] = []
-    conditional = False
-    for s in stmts:
-        if _waits(s):
-            conditional = _ends_with_condition(s)
-            is_double = isinstance(s, Barrier) and s.scope == POCL and found and isinstance(found[-1], Barrier)
-            found += [] if is_double else [s]
-        elif _is_conditional(s):
-            found += [Barrier(POCL), s] if conditional else [s]
-            conditional = True
-        else:
-            found.append(s)
-    return seq(*found)
+    def _barrier(self) -> list[Stmt]:
+        """A barrier here, unless there is one."""
+        found: list[Stmt] = [] if self.since == "nothing" else [Barrier(POCL)]
+        self.since = "nothing"
+        return found
 
 
 def _waits(s: Stmt) -> bool:
@@ -110,21 +122,3 @@ def _always_runs(s: For) -> bool:
 
 def _is_conditional(s: Stmt) -> bool:
     return any(isinstance(x, If | While) or (isinstance(x, For) and not _always_runs(x)) for x in walk(s))
-
-
-def _ends_with_condition(s: Stmt) -> bool:
-    """Whether a condition stands behind the last barrier of `s`."""
-    match s:
-        case Barrier():
-            return False
-        case Seq(stmts=stmts):
-            for part in reversed(stmts):
-                if _waits(part):
-                    return _ends_with_condition(part)
-                if _is_conditional(part):
-                    return True
-            return False
-        case Allocate() | Produce() | Let() | For():
-            return _ends_with_condition(s.body)
-        case _:
-            return _is_conditional(s)

@@ -80,7 +80,24 @@ def a_copy_beside_a_store() -> Program:
     return s, [in1, in2, t2]
 
 
+def sums_one_after_the_other() -> Program:
+    """Each sum of a work-item follows a store of the first one."""
+    in4, in5 = te.placeholder((M, 12), "int16", "in4"), te.placeholder((6, 12), "int16", "in5")
+    k = te.reduce_axis((0, 12), "k")
+    t3 = te.compute(
+        (M, 6), lambda i, j: te.sum(in4[i, k].astype("int64") * in5[j, k].astype("int64"), axis=k), name="t3"
+    )
+    s = create_schedule(t3)
+    part = s.rfactor(t3, k, factor_axis=1)
+    s[part].bind("i", te.thread_axis("blockIdx.x"))
+    s[t3].unroll("j")
+    s[t3].split_into("k.v", 5, None)
+    s[t3].bind("k.v.0", te.thread_axis("threadIdx.y"))
+    return s, [in4, in5, t3]
+
+
 PROGRAMS = (
+    sums_one_after_the_other,
     a_loop_that_is_skipped,
     a_store_that_ends_a_round,
     conditions_before_a_loop_with_barriers,
