@@ -541,3 +541,13 @@ def test_columns_that_are_converted() -> None:
     s.rfactor(c, k, factor_axis=-3)
     s.rfactor(c, "k.v", factor_axis=1)
     check(s, [a, b, c], target="c")
+
+
+def test_groups_of_columns_that_are_converted() -> None:
+    a, b = te.placeholder((7, 6), "float32", "A"), te.placeholder((4, 6), "float32", "B")
+    k = te.reduce_axis((0, 6), "k")
+    c = te.compute((7, 4), lambda i, j: te.sum(a[i, k].astype("float64") * b[j, k].astype("float64"), axis=k), name="C")
+    s = create_schedule(c)
+    part = s.rfactor(c, k)
+    s[part].transform_layout(lambda i, j, k: [i // 3, j, k, i % 3])
+    check(s, [a, b, c], target="c")

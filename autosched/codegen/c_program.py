@@ -160,6 +160,13 @@ _NO_GAPS = """\
 #endif
 #endif"""
 
+#: Of floats that are converted to wider ones gcc 12 makes such loads with vectors of 32 bytes, too. Only where it makes
+#: no vectors of loops at all, it makes none of those.
+_NO_LOOPS = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-loop-vectorize")
+#endif"""
+
 _PACKED = """
 #include <time.h>
 
@@ -417,6 +424,7 @@ class _Emitter:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
         head += ["", _NO_GAPS] if any(isinstance(s, For) for s in walk(self.function.body)) else []
+        head += ["", _NO_LOOPS] if any(map(_is_widened_load, self._nodes())) else []
         head += ["", _NO_MASKED_LOADS] if self._is_conditional() or self._has_loops_that_vary() else []
         head += ["", _NO_MASKS] if _has_groups(self.function.body) else []
         externs = self._externs()
@@ -443,6 +451,17 @@ class _Emitter:
                 takes = ["void *" if a.dtype.kind == "handle" else self.x.type_name(a.dtype) for a in n.args]
                 found[f"extern {self.x.type_name(n.dtype)} {n.value.name}({', '.join(takes) or 'void'});"] = None
         return list(found)
+
+
+def _is_widened_load(e: Expr) -> bool:
+    """Whether one number is loaded as a float and converted to a wider one."""
+    return (
+        e.op == "cast"
+        and e.dtype.lanes == 1
+        and e.args[0].op == "load"
+        and e.args[0].dtype.kind == e.dtype.kind == "float"
+        and e.args[0].dtype.bits < e.dtype.bits
+    )
 
 
 def _has_groups(s: Stmt, times: int = 1, inside: bool = False, counts: Counter[Buffer] | None = None) -> bool:
