@@ -1,10 +1,10 @@
 """What all tests share: the checkout's own `autosched`, and texts kept in files.
 
     def test_blur(golden):
-        golden(format_function(f))              # tests/golden/<module>/test_blur.txt
-        golden(format_function(g), "tiled")     # tests/golden/<module>/tiled.txt
+        golden(format_function(f))              # tests/<kind>/golden/<module>/test_blur.txt
+        golden(format_function(g), "tiled")     # tests/<kind>/golden/<module>/tiled.txt
 
-`<module>` is the test module's name without `test_`. `pytest --update-golden` writes the files,
+`<kind>` is unit, device or system, `<module>` the test module's name without `test_`. `pytest --update-golden` writes the files,
 to be read in review like any other change; without it a missing or different file is a failure.
 """
 
@@ -26,7 +26,7 @@ CHECKOUT = TESTS.parent
 # The tests are about this checkout, whatever is installed and wherever pytest was started; the
 # environment variable says the same to the processes that tests start.
 sys.path.insert(0, str(CHECKOUT))
-sys.path.append(str(TESTS))  # for the modules beside this file, whatever the import mode
+sys.path.append(str(TESTS / "helpers"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
 
 # Threads that spin while they wait for others take the cores from the tests that run beside them: on two
@@ -85,7 +85,8 @@ def users_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
     """`golden(text, name=...)` compares a text with its file; the name is the test's unless given."""
-    folder = TESTS / "golden" / request.path.stem.removeprefix("test_")
+    kind = request.path.relative_to(TESTS).parts[0]
+    folder = TESTS / kind / "golden" / request.path.stem.removeprefix("test_")
     used: set[str] = set()
 
     def check(text: str, name: str | None = None) -> None:

@@ -1,6 +1,6 @@
 """The table of operators: what every consumer of expressions may want to know of each.
 
-An operator that is added here needs one row in each backend's own table; `tests/ir/test_ir_tables.py`
+An operator that is added here needs one row in each backend's own table; `tests/unit/ir/test_ir_tables.py`
 says which.
 """
 

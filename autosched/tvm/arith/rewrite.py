@@ -2,7 +2,7 @@
 
 `rewrite(e, analyzer)` applies them once to every part of `e`, from the leaves up; `Analyzer.simplify`
 alternates that with the normal form of polynomials. Each rule is an identity of the integers, where a
-division by zero gives 0 (`tests/ir/test_arith_laws.py` checks them by brute force, and z3 proves what
+division by zero gives 0 (`tests/unit/tvm/test_arith_laws.py` checks them by brute force, and z3 proves what
 they make of random expressions). The comment beside a rule is the identity.
 """
 

@@ -1,0 +1,368 @@
+"""C99: every operator against NumPy and free of undefined behaviour; programs; the text itself."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import test_c_family_values as values
+
+import autosched
+from autosched import te
+from autosched.codegen.c_dialect import C
+from autosched.codegen.c_program import compile_c, emit_c
+from autosched.codegen.cuda_dialect import CUDA
+from autosched.codegen.dialects import OPENCL
+from autosched.errors import BuildError, UsageError
+from autosched.ir import functions
+from autosched.ir.calls import call_pure_extern
+from autosched.ir.dtype import dtype
+from autosched.ir.expr import OPS, const, select, var
+from autosched.ir.stmt import Allocate, Buffer, For, Function, Launch, Let, Store, expressions, load, seq, walk
+from autosched.lower import lower_structure
+from autosched.runtime import c_compiler
+from autosched.runtime import load as load_kernel
+from autosched.schedule import create_schedule
+from autosched.target import Target
+from autosched.testing.case import Case
+
+TARGET = Target("c -threads=2")
+STRICT = "-O0 -Wall -Wextra -Werror -fsanitize=undefined -fno-sanitize-recover=undefined"
+
+needs_compiler = pytest.mark.skipif(c_compiler.find_compiler() is None, reason="no C compiler")
+
+
+def has_sanitizer() -> bool:
+    compiler = c_compiler.find_compiler()
+    return compiler is not None and compiler.accepts("-fsanitize=undefined", "-fopenmp")
+
+
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Warnings are errors, and undefined behaviour ends the process."""
+    if has_sanitizer():
+        monkeypatch.setenv("CFLAGS", STRICT)
+        monkeypatch.setenv("LDFLAGS", "-fsanitize=undefined")
+
+
+def execute(function: Function, arrays: list[np.ndarray]) -> None:
+    """The same function with a loop in place of its kernel."""
+    launch = function.body
+    assert isinstance(launch, Launch)
+    nodes = values.post_order([e for s in walk(launch.body) for e in expressions(s)])
+    body, index = launch.body, var("i", role="loop")
+    for thread in dict.fromkeys(n for n in nodes if n.op == "var" and n.value.role == "thread"):
+        body = Let(thread, index, body)
+    loop = For(index, const(0), launch.block[0], "serial", body)
+    load_kernel(compile_c(replace(function, body=loop), TARGET), TARGET).bind(arrays).run()
+
+
+@pytest.fixture
+def in_c(monkeypatch: pytest.MonkeyPatch, strict: None) -> None:
+    monkeypatch.setattr(values, "execute", execute)
+
+
+# -- operators, with the cases of OpenCL ---------------------------------------------------------------
+
+
+def test_every_function_has_a_name() -> None:
+    assert {op for op, info in OPS.items() if info.kind == "math"} - {"sigmoid"} <= set(C.math)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("in_c")
+class TestOperators:
+    @pytest.mark.parametrize("name", values.INTEGERS)
+    def test_integers(self, name: str) -> None:
+        values.test_integers(name, 1)
+
+    @pytest.mark.parametrize("name", values.FLOATS)
+    def test_floats(self, name: str) -> None:
+        values.test_floats(name, 1)
+
+    @pytest.mark.parametrize("name", values.FLOATS)
+    def test_mathematics(self, name: str) -> None:
+        values.test_mathematics(name, 1)
+
+    @pytest.mark.parametrize("name", ["bool", "int8", "uint64", "float16", "float32", "float64"])
+    def test_casts(self, name: str) -> None:
+        values.test_casts(name, 1)
+
+    def test_lanes(self) -> None:
+        """Statements of vectors are loops over lanes."""
+        values.test_integers("int16", 4)
+        values.test_booleans(4)
+        values.test_guarded_lanes_do_not_load(4)
+        values.test_let(4)
+
+    def test_stores_of_lanes_that_are_read(self) -> None:
+        values.test_a_store_reads_all_lanes_before_it_writes_any()
+
+    def test_constants_come_back_exactly(self) -> None:
+        values.test_constants_come_back_exactly()
+
+    def test_index_arithmetic(self) -> None:
+        values.test_random_index_arithmetic_is_exact(0)
+        values.test_index_values_meet_arithmetic_in_their_type()
+
+    def test_random_integer_expressions(self) -> None:
+        values.test_random_integer_expressions(0, 1)
+
+    def test_private_arrays(self) -> None:
+        values.test_private_arrays_hold_every_type("float16")
+        values.test_expressions_that_share_their_parts()
+
+
+@needs_compiler
+def test_all_halves_come_back_and_doubles_round_once() -> None:
+    """float16 is bits in memory: reading is exact, writing rounds a double to the nearest, ties to even."""
+    n = 1 << 16
+    a, b = te.placeholder((n,), "float16", name="a"), te.placeholder((4 * n,), "float64", name="b")
+    same = te.compute((n,), lambda i: a[i] * a[i] / a[i], name="same")
+    rounded = te.compute((4 * n,), lambda i: b[i].astype("float16"), name="rounded")
+    module = autosched.build(autosched.create_schedule([a, b, same, rounded]), "c", args=[a, b, same, rounded])
+    halves = np.arange(n, dtype=np.uint16).view(np.float16)
+    steps = np.sort(halves[np.isfinite(halves)]).astype(np.float64)
+    middles = (steps[1:] + steps[:-1]) / 2
+    doubles = np.concatenate([steps, middles, np.nextafter(middles, np.inf), np.nextafter(middles, -np.inf)])
+    doubles = np.concatenate([doubles, np.array([65519.999, 65520.0, 1e300, -1e300, np.inf, np.nan, 1e-300])])
+    doubles.resize(4 * n)
+    with np.errstate(all="ignore"):
+        x, y = module(halves, doubles)
+        np.testing.assert_array_equal(y, doubles.astype(np.float16))
+        np.testing.assert_array_equal(x, halves * halves / halves)
+
+
+# -- programs ------------------------------------------------------------------------------------------
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", range(700_000, 700_008))
+def test_random_programs(seed: int, strict: None) -> None:
+    """Thousands more: `python -m autosched.testing.fuzz --backend c`."""
+    Case.draw(seed, "c").check()
+
+
+def two_stages(rows: object = None):
+    """A parallel loop whose iterations need memory of their own, after a stage that all of them read."""
+    n = te.var("n") if rows is None else rows
+    a = te.placeholder((n, n), name="A")
+    first = te.compute((n, n), lambda i, j: a[j, i] * 2, name="first")
+    row = te.compute((n, n), lambda i, j: first[i, j] + a[i, j], name="row")
+    out = te.compute((n, n), lambda i, j: row[i, n - 1 - j] - row[i, j], name="out")
+    s = autosched.create_schedule([a, out])
+    s[out].parallel(out.op.axis[0])
+    s[row].compute_at(s[out], out.op.axis[0])
+    s[row].set_scope("global")
+    return s
+
+
+def expected(a: np.ndarray) -> np.ndarray:
+    row = 2 * a.T + a
+    return row[:, ::-1] - row
+
+
+@needs_compiler
+def test_a_workspace_for_the_program_and_for_each_thread(strict: None) -> None:
+    for target in ("c -threads=1", "c -threads=3"):
+        module = autosched.build(two_stages(), target)
+        for n in (0, 1, 7, 130):
+            a = np.arange(n * n, dtype=np.float32).reshape(n, n)
+            np.testing.assert_array_equal(module(a), expected(a))
+    assert len(module.time(a, number=3, repeat=2)) == 2
+
+
+def test_source_of_a_program(golden: Callable[..., None]) -> None:
+    golden(autosched.build(two_stages(), "c").get_source(), "two_stages")
+
+
+@needs_compiler
+@pytest.mark.parametrize("flags", [["-fopenmp"], []])
+def test_the_source_is_c99_that_a_c_program_calls(flags: list[str], tmp_path: Path) -> None:
+    """As it is, without this library: with OpenMP, and without."""
+    compiler = c_compiler.require_compiler("test")
+    if flags and not compiler.openmp:
+        pytest.skip("the compiler has no OpenMP")
+    (tmp_path / "out.c").write_text(autosched.build(two_stages(), "c").get_source())
+    (tmp_path / "main.c").write_text(
+        """\
+#include <stdint.h>
+#include <stdio.h>
+int32_t out(const float *restrict A, float *restrict out, int64_t n);
+int main(void) {
+  float a[9], b[9];
+  for (int i = 0; i < 9; ++i) a[i] = (float)(i * i);
+  if (out(a, b, 3)) return 1;
+  for (int i = 0; i < 9; ++i) printf("%g ", (double)b[i]);
+  return 0;
+}
+"""
+    )
+    warnings = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
+    compiler.run([*warnings, *flags, "-o", str(tmp_path / "main"), *map(str, tmp_path.glob("*.c")), "-lm"], "test")
+    printed = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True, check=True).stdout
+    a = np.arange(9, dtype=np.float32).reshape(3, 3) ** 2
+    assert [float(x) for x in printed.split()] == expected(a).ravel().tolist()
+
+
+def test_names_that_c_has_taken() -> None:
+    n = te.var("threads")
+    a, b = te.placeholder((n,), name="int"), te.placeholder((n,), name="expf")
+    out = te.compute((n,), lambda workspace: te.exp(a[workspace]) + b[workspace], name="main")
+    s = autosched.create_schedule([a, b, out])
+    s[out].parallel(out.op.axis[0])
+    module = autosched.build(s, "c", name="main")
+    assert "int32_t main_(const float *restrict int_, " in module.get_source()
+    if c_compiler.find_compiler():
+        x = np.linspace(0, 1, 50, dtype=np.float32)
+        np.testing.assert_allclose(module(x, x), np.exp(x) + x, rtol=1e-6)
+
+
+def test_arguments_that_no_code_mentions(strict: None) -> None:
+    n = te.var("n")
+    a = te.placeholder((n,), name="a")
+    out = te.compute((8,), lambda i: i * 2, name="out")
+    source = autosched.build(autosched.create_schedule([a, out]), "c", args=[a, out]).get_source()
+    assert "(void)a;" in source and "(void)n;" in source
+
+
+def test_small_buffers_are_arrays_and_large_ones_are_not() -> None:
+    f = dtype("float32")
+    a, out = (Buffer(name, (const(1 << 20),), f) for name in ("a", "out"))
+    small, large = Buffer("small", (const(16),), f), Buffer("large", (const(1 << 20),), f)
+    zero, i = const(0), var("i", role="loop")
+    copy = For(i, zero, const(16), "serial", Store(small, (i,), select(i < 8, load(a, i), const(0.0, f))))
+    use = seq(copy, Store(large, (zero,), load(small, zero)), Store(out, (zero,), load(large, zero)))
+    source = emit_c(Function("f", (a, out), (), Allocate(large, Allocate(small, use)), (1,))).source
+    assert "float small[16];" in source
+    assert "float *restrict const large = (float *)workspace;" in source
+    assert "return 4194304;" in source
+
+
+# -- the compiler --------------------------------------------------------------------------------------
+
+
+def test_without_a_compiler_the_source_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(c_compiler.importlib.util, "find_spec", lambda name: None)
+    module = autosched.build(two_stages(), "c")
+    assert "int32_t out(" in module.get_source()
+    with pytest.raises(BuildError, match=r"(?s)no C compiler is found.*pip install ziglang"):
+        module(np.ones((3, 3), np.float32))
+
+
+@needs_compiler
+def test_the_compiler_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    log, real = tmp_path / "log", shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if real is None:
+        pytest.skip("only ziglang")
+    wrapper = tmp_path / "mycc"
+    wrapper.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("CC", f"{wrapper} -DMINE")
+    monkeypatch.setenv("CFLAGS", "-O0")
+    a = np.eye(3, dtype=np.float32)
+    np.testing.assert_array_equal(autosched.build(two_stages(), "c")(a), expected(a))
+    assert "-DMINE" in log.read_text() and "-O0" in log.read_text()
+    monkeypatch.setenv("CFLAGS", "-no-such-flag")
+    with pytest.raises(BuildError, match=r"(?s)failed with status.*no-such-flag"):
+        autosched.build(two_stages(), "c")(a)
+    monkeypatch.delenv("CFLAGS")
+    with pytest.raises(BuildError, match="knows no CPU 'quantum'"):
+        autosched.build(two_stages(), "c -mcpu=quantum")(a)
+
+
+# -- functions from outside ----------------------------------------------------------------------------
+
+
+@needs_compiler
+@pytest.mark.parametrize("parallel", [False, True])
+def test_functions_of_the_library_and_functions_at_addresses(parallel: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "_symbols", {})
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int64)
+    add = kind(lambda a, b: a + b)
+    functions.register_symbol("add_of_mine", add)
+    a = te.placeholder((33,), "int32", name="a")
+    out = te.compute(
+        (33,), lambda i: call_pure_extern("int32", "add_of_mine", a[i], const(5, "int64"))
+        + call_pure_extern("int32", "abs", a[i]), name="out",
+    )  # fmt: skip
+    s = autosched.create_schedule([a, out])
+    if parallel:
+        s[out].parallel(s[out].split(out.op.axis[0], 8)[0])
+    module = autosched.build(s, "c -threads=2")
+    assert "extern int32_t add_of_mine(int32_t, int64_t);" in module.get_source()
+    x = np.arange(-16, 17, dtype=np.int32)
+    np.testing.assert_array_equal(module(x), x + 5 + abs(x))
+
+
+GUARDED = Path(__file__).with_name("c_guard_pages.py")
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
+def test_nothing_behind_an_array_is_touched(level: str) -> None:
+    environment = {**os.environ, "CFLAGS": level, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, GUARDED], env=environment, capture_output=True, text=True, timeout=100)
+    assert done.stdout.splitlines() == ["conditions", "guarded vector loop"], done.stderr[-2000:]
+
+
+def test_what_the_emitter_calls_is_no_name_of_a_stage() -> None:
+    defined = {name for name, _ in C.definitions}
+    assert {"padded", "chunk_size", "team_size", "thread_number", "max_threads"} <= defined
+    called = {"omp_get_thread_num", "omp_get_max_threads", "isnan", "half_bits", "half_value"}
+    library = {"printf", "index", "select", "y1", "gamma", "time", "clock_gettime", "qsort", "sinf", "strlen"}
+    for dialect in (C, OPENCL, CUDA):
+        parts = [x for x in (dialect, dialect.half, dialect.kernels, dialect.vectors) if x is not None]
+        fields = {(type(x), name): value for x in parts for name, value in vars(x).items() if value not in parts}
+        texts = [str(value) for (_, name), value in fields.items() if not name.startswith("reserved")]
+        for text in re.findall(r"\b([A-Za-z_]\w*)\(", " ".join(texts)):
+            assert dialect.is_reserved(text), (dialect.name, text)
+    assert all(C.is_reserved(name) for name in defined | called | library)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["padded", "max_threads", "thread_number", "chunk_size", "malloc", "y1", "select"])
+def test_a_stage_may_have_the_name_of_a_helper(name: str) -> None:
+    n = te.var("n")
+    a = te.placeholder((n, n), name="a")
+    inner = te.compute((n, n), lambda i, j: a[i, j] + 1, name=name)
+    out = te.compute((n, n), lambda i, j: inner[j, i] * 2, name="out")
+    s = autosched.create_schedule(out)
+    s[out].parallel("i")
+    x = np.arange(9, dtype="float32").reshape(3, 3)
+    np.testing.assert_array_equal(autosched.build(s, TARGET, args=[a, out], name=name)(x), (x.T + 1) * 2)
+
+
+def test_the_compiler_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = c_compiler.Compiler((sys.executable, "-c", "import time; time.sleep(600)"), ())
+    monkeypatch.setenv("AUTOSCHED_CC_TIMEOUT", "0.2")
+    with pytest.raises(BuildError, match=r"(?s)has not ended after 0.2 s.*AUTOSCHED_CC_TIMEOUT"):
+        slow.run([], "compiling x")
+    for wrong in ("x", "-1", "nan", "inf"):
+        monkeypatch.setenv("AUTOSCHED_CC_TIMEOUT", wrong)
+        with pytest.raises(UsageError, match="AUTOSCHED_CC_TIMEOUT"):
+            slow.run([], "compiling x")
+
+
+def test_what_is_selected_is_still_vectorized() -> None:
+    """Only conditional accesses that may lie side by side go without if-conversion, which selecting values needs."""
+    n, r = te.var("n"), te.reduce_axis((0, 3), "r")
+    a, b = (te.placeholder((n, 8), "float32", name=x) for x in "AB")
+    chosen = te.compute((n, 8), lambda i, j: te.select(a[i, j] > 0, b[i, j], a[i, j]), name="C")
+    where = te.all(r.var < n, r.var > 0)
+    near = te.compute((n, 8), lambda i, j: te.sum(a[i, j] + r.var.astype("float32"), axis=r, where=where), name="C")
+    for c, wanted in ((chosen, False), (near, True)):
+        args = [t for t in (a, b) if t in c.op.input_tensors] + [c]
+        source = compile_c(lower_structure(create_schedule(c), args, "c").bind(), Target("c")).texts["source"]
+        assert ("no-tree-loop-if-convert" in source) == wanted

@@ -1,0 +1,153 @@
+"""How a run shares out a budget in seconds: on a clock of its own, with candidates that cost what a test says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import autosched
+from autosched.errors import UsageError
+from autosched.measure.measurer import Measurer
+from autosched.measure.protocol import Job, Measurement, MeasureOptions
+from autosched.space.loading import find_workload
+from autosched.tuning import Note, TrialDone
+from autosched.tuning import run as tuning_run
+from autosched.tuning.budget import FINALISTS, LEAST_ROUNDS, ROUNDS, Budget
+
+ROOT = Path(__file__).resolve().parents[3]
+SIZES = {"height": 24, "width": 40}
+
+
+def trial(build_s: float, run_s: float) -> Measurement:
+    return Measurement(Job(1, "s"), "ok", (1e-3,), build_s=build_s, run_s=run_s)
+
+
+def test_what_comes_once_is_no_cost_of_a_trial() -> None:
+    budget = Budget(25.0, builders=2, sample_s=0.02)
+    budget.default(trial(1.5, 0.5))
+    assert budget.trial_s == pytest.approx(1.25)  # all that is known so far
+    for _ in range(4):
+        budget.measured(trial(0.2, 0.1))
+    assert budget.trial_s == pytest.approx(0.1 + 0.1)
+    assert budget.left(12.0) > 25.0 - 12.0 - 0.3 * 25.0
+    budget.proposed(6.0)  # sketches were lowered for the first time: the next batch lowers fewer
+    assert budget.trial_s == pytest.approx(0.1 + 0.1)
+    assert 0 < budget.propose_s < 6.0
+    assert not budget.is_over(12.0, is_first=False)
+
+
+def test_the_reserve_for_the_play_off_is_bounded() -> None:
+    budget = Budget(10.0, builders=2, sample_s=0.02)
+    budget.default(trial(20.0, 10.0))
+    assert budget.left(2.0) == pytest.approx(5.0)
+    quick = Budget(100.0, builders=2, sample_s=0.02)
+    quick.default(trial(0.01, 0.01))
+    assert quick.left(0.0) == pytest.approx(90.0)
+
+
+def test_no_batch_takes_more_than_half_of_what_is_left() -> None:
+    budget = Budget(10.0, builders=2, sample_s=0.02)
+    budget.measured(trial(0.4, 0.1))
+    left = budget.left(2.0)
+    assert budget.batch(16, 2.0) == int(left / 2 / 0.3)
+    assert budget.batch(16, 9.9) == 1
+    assert Budget(None, 2, 0.02).batch(16, 1e9) == 16
+
+
+def test_a_late_play_off_is_smaller_and_never_without_a_verdict() -> None:
+    budget = Budget(10.0, builders=2, sample_s=0.02)
+    budget.measured(trial(0.2, 0.1))
+    assert budget.playoff(0.0) == (FINALISTS, ROUNDS)
+    entrants, rounds = budget.playoff(8.8)
+    assert entrants < FINALISTS and rounds == LEAST_ROUNDS
+    assert budget.playoff(11.0) == (1, LEAST_ROUNDS)
+
+
+class Clock:
+    """Time that passes only where candidates are measured."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A machine on which the default schedule takes 4 s to build, a candidate 0.3 s, each run 0.1 s and a play-off
+    2 s, with two builders."""
+    clock = Clock()
+
+    def measure(self: Measurer, jobs: list[Job], quiet: Any = None) -> Any:
+        if quiet is not None:
+            quiet()
+        build_s = 4.0 if jobs[0].sketch == "default" else 0.3
+        clock.now += build_s * -(-len(jobs) // 2)
+        for job in jobs:
+            clock.now += 0.1
+            seconds = 1e-3 if job.sketch == "default" else 5e-4
+            yield Measurement(job, "ok", (seconds,) * 3, "", build_s, 0.1, "full", f"{job.id:064x}")
+
+    def playoff(self: Measurer, jobs: list[Job], rounds: int = 15) -> Any:
+        clock.now += 2.0
+        return [(job, [1e-3 if job.sketch == "default" else 5e-4] * rounds) for job in jobs]
+
+    monkeypatch.setattr(Measurer, "measure", measure)
+    monkeypatch.setattr(Measurer, "playoff", playoff)
+    monkeypatch.setattr(tuning_run.time, "monotonic", clock.monotonic)
+    return clock
+
+
+def tune(folder: Path, budget_s: float) -> tuple[Any, list[Any]]:
+    events: list[Any] = []
+    blur = find_workload("box_blur", ROOT / "search_spaces")()
+    result = autosched.tune(
+        blur,
+        "llvm",
+        trials=None,
+        budget_s=budget_s,
+        sizes=SIZES,
+        records=folder,
+        strategy="random",
+        transfer=False,
+        measure=MeasureOptions(builders=2),
+        progress=events.append,
+    )
+    return result, events
+
+
+def test_a_budget_of_ten_seconds_is_good_for_several_trials(clock: Clock, tmp_path: Path) -> None:
+    """The default schedule's build takes 4 s of them, which is no cost of a trial: those take 0.25 s."""
+    result, events = tune(tmp_path, 10.0)
+    assert 8 <= result.trials == sum(isinstance(e, TrialDone) for e in events)
+    assert clock.now - 1000.0 <= 10.0
+    assert result.best is not None and result.speedup == pytest.approx(2.0)
+
+
+def test_a_budget_too_short_for_a_trial_says_how_long_one_takes(clock: Clock, tmp_path: Path) -> None:
+    result, events = tune(tmp_path, 3.0)
+    assert result.trials == 0
+    (warning,) = [e.text for e in events if isinstance(e, Note) and e.level == "warning" and "budget" in e.text]
+    assert warning.startswith("the budget of 3 s was used up before the first trial: preparing took 4.1 s")
+    assert "one trial takes about 2.1 s" in warning and warning.endswith("s or more")
+
+
+def test_batches_are_small_at_first(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    real = Measurer.measure
+
+    def measure(self: Measurer, jobs: list[Job], quiet: Any = None) -> Any:
+        sizes.append(len(jobs))
+        return real(self, jobs, quiet)
+
+    monkeypatch.setattr(Measurer, "measure", measure)
+    tune(tmp_path, 60.0)
+    assert sizes[:5] == [1, 4, 8, 16, 16]
+
+
+def test_progress_that_is_no_function(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="True, False, or a function"):
+        autosched.tune("box_blur", trials=1, records=tmp_path, progress="live")  # type: ignore[arg-type]

@@ -1,0 +1,375 @@
+"""Features: what each says of schedules whose figures are known, and that knobs may stay open."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosched import te
+from autosched.runtime.device import with_machine
+from autosched.schedule.schedule import Schedule, create_schedule
+from autosched.schedule.trace import Trace
+from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION, FEATURES, Machine
+from autosched.space.features.names import PLAIN
+from autosched.space.gpu import share
+from autosched.space.loading import find_workload
+from autosched.space.space import Sketch, make_sketch, template_space
+from autosched.space.workload import Workload
+from autosched.target import Target
+
+ROOT = Path(__file__).resolve().parents[3]
+CPU = Target.parse("llvm -threads=4").with_limits(
+    l1_bytes=32 << 10, l2_bytes=1 << 20, l3_bytes=16 << 20, vector_bytes=64, vector_registers=32
+)
+GPU = Target.parse("opencl").with_limits(work_group_multiple=32, shared_memory_bytes=32 << 10, compute_units=4)
+
+
+def features(sketch: Sketch, indices: tuple[int, ...] = ()) -> dict[str, float]:
+    """One candidate's features, logarithms undone."""
+    (row,) = sketch.features(np.array([indices], dtype=np.int64).reshape(1, -1))
+    return {n: float(v) if n in PLAIN else float(2**v - 1) for n, v in zip(FEATURE_NAMES, row, strict=True)}
+
+
+def matmul(n: int) -> Workload:
+    a, b = te.placeholder((n, n), name="a"), te.placeholder((n, n), name="b")
+    k = te.reduce_axis((0, n), "k")
+    return Workload("matmul", (a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")))
+
+
+def sketch_of(w: Workload, apply, target: Target = CPU) -> Sketch:
+    s = create_schedule(list(w.args))
+    apply(s)
+    return make_sketch("t", w, s, target, {})
+
+
+def test_each_has_a_name_and_one_line() -> None:
+    assert list(FEATURES) == list(FEATURE_NAMES) and set(FEATURES) >= PLAIN
+    assert all(text and "\n" not in text for text in FEATURES.values())
+    assert len(FEATURE_VERSION) == 12
+
+
+def test_each_is_in_the_documents() -> None:
+    text = (ROOT / "docs" / "features.md").read_text()
+    rows = dict(line.strip("| ").split(" | ", 1) for line in text.splitlines() if line.startswith("| `"))
+    assert rows == {f"`{name}`": meaning for name, meaning in FEATURES.items()}
+
+
+# -- an open knob, and the same schedule with a number --------------------------------------------------------
+
+SPACES = ["matmul", "box_blur", "conv2d_nchw", "softmax", "depthwise_conv2d"]
+
+
+@functools.cache
+def sketches(name: str, target: Target) -> tuple[Workload, tuple[Sketch, ...]]:
+    w = find_workload(name, ROOT / "search_spaces")()
+    return w, template_space(w, target, w.sizes_of(w.sample_inputs(None))).sketches
+
+
+def with_numbers(w: Workload, sketch: Sketch, knobs: dict[str, int], target: Target) -> Sketch:
+    """The schedule as somebody would write it without knobs."""
+    made: dict[str, object] = {"te": te}
+    exec(Trace.from_json(sketch.trace).as_python(knobs=knobs), made)
+    s = create_schedule(list(w.args))
+    made["schedule"](s)  # type: ignore[operator]
+    return make_sketch("numbers", w, s, target, sketch.sizes)
+
+
+#: Upper bounds while knobs are open: a number may resolve a clamp or a guard for good.
+BOUNDS = {"index_arithmetic", "choices", "guards", "masked_loads"}
+#: Bounds, too, and quotients of such, but close ones on a CPU: where a sketch divides or fuses by a knob.
+CLOSE = {
+    "traffic", "task_footprint", "inner_footprint", "row_footprint", "reuse", "reuse_distance",
+    "bytes_into_l1", "bytes_into_l2", "bytes_into_l3", "l1_reuse", "l2_reuse", "l3_reuse", "l2_intensity",
+    "memory_intensity", "private_bytes", "strided_loads", "gathered_loads", "side_strided_loads", "uncoalesced_loads",
+    "bank_conflicts", "row_pages", "crowded_lines",
+}  # fmt: skip
+
+
+def agree(name: str, open_one: float, number: float, target: Target) -> bool:
+    """Whether a sketch's feature (mostly a logarithm) is what a schedule with numbers has."""
+    if name in BOUNDS:
+        return open_one >= number - 1e-6
+    if name in CLOSE:
+        return target.is_gpu_style or abs(open_one - number) < 0.3
+    return abs(open_one - number) < 1e-6
+
+
+@pytest.mark.parametrize(("name", "target"), [(n, CPU) for n in SPACES] + [("matmul", GPU)], ids=str)
+def test_open_knobs_give_what_numbers_give(name: str, target: Target) -> None:
+    """The features of a sketch at some knobs are those of the schedule written with these numbers."""
+    rng = np.random.default_rng(0)
+    w, found = sketches(name, target)
+    for sketch in found[:3]:
+        rows = rng.integers(0, [len(k.values) for k in sketch.knobs], size=(200, len(sketch.knobs)))
+        rows = rows[sketch.mask(rows)][:2]
+        for row, open_ones in zip(rows, sketch.features(rows), strict=True):
+            closed = with_numbers(w, sketch, sketch.values(row), target)
+            (numbers,) = closed.features(np.zeros((1, 0), dtype=np.int64))
+            wrong = {
+                n: (a, b)
+                for n, a, b in zip(FEATURE_NAMES, open_ones, numbers, strict=True)
+                if not agree(n, float(a), float(b), target)
+            }
+            assert not wrong, f"{sketch.name} {sketch.values(row)}: {wrong}"
+
+
+# -- by hand ----------------------------------------------------------------------------------------------------
+
+
+def tiled(rows: int = 4, columns: int = 32) -> Sketch:
+    """A matrix product in tiles that stay in registers: 4 x 2 vectors of 16 floats."""
+
+    def apply(s: Schedule) -> None:
+        c = s["c"]
+        i, row = c.split("i", factor=rows)
+        j, column = c.split("j", factor=columns)
+        vector, lane = c.split(column, factor=16)
+        c.reorder(i, j, "k", row, vector, lane)
+        c.parallel(i)
+        c.unroll(row)
+        c.unroll(vector)
+        c.vectorize(lane)
+
+    return sketch_of(matmul(256), apply)
+
+
+def test_the_registers_of_a_tile() -> None:
+    found = features(tiled())
+    assert found["accumulators"] == pytest.approx(8)
+    # two vectors of b stay while four values of a pass by, one at a time
+    assert found["live_vectors"] == pytest.approx(8 + 2 + 1)
+    assert found["spilled_vectors"] == 0
+    assert features(tiled(rows=16))["spilled_vectors"] == pytest.approx(32 + 3 - 32)
+    # for each k: the tile's own sums, two vectors of b and four broadcasts of a
+    steps = 64 * 8 * 256
+    assert found["loads_for_each_store"] == pytest.approx(6 / 8)
+    assert found["register_loads"] >= steps * 6
+    assert found["vector_fill"] == pytest.approx(1.0)
+    assert features(tiled(columns=16))["loads_for_each_store"] == pytest.approx(5 / 4)
+
+
+def test_what_caches_fetch() -> None:
+    """Three matrices of 64 KiB in a loop nest i, j, k; a line of b's column is used once for each j."""
+    n, size = 128, 128 * 128 * 4
+    plain = sketch_of(matmul(n), lambda s: s["c"].reorder("i", "j", "k"))
+    found = features(plain)
+    assert found["bytes_into_l2"] == found["bytes_into_l3"] == pytest.approx(3 * size)  # all fits
+    # the first level holds what one (i, j) touches, but not b: b comes once for each i
+    assert found["bytes_into_l1"] == pytest.approx(n * (size + 2 * n * 4))
+    assert found["l2_reuse"] == pytest.approx(found["bytes_into_l1"] / (3 * size), rel=1e-6)
+    assert found["memory_intensity"] == pytest.approx(2 * n**3 / (3 * size))
+
+
+def test_a_tile_that_fits_is_fetched_once() -> None:
+    def blocked(s: Schedule) -> None:
+        j, inner = s["c"].split("j", factor=32)
+        s["c"].reorder(j, "i", "k", inner)
+
+    n, size = 128, 128 * 128 * 4
+    found = features(sketch_of(matmul(n), blocked))
+    # a panel of b of 16 KiB stays in the first level while all rows of a pass by
+    assert found["bytes_into_l1"] == pytest.approx(4 * size + size + size)
+
+
+def test_reuse_distance_is_what_is_touched_in_between() -> None:
+    found = features(sketch_of(matmul(128), lambda s: s["c"].reorder("i", "j", "k")))
+    # b is read again with the next i: after a row of a, all of b and a row of c
+    assert found["reuse_distance"] == pytest.approx(128 * 4 + 128 * 128 * 4 + 128 * 4)
+
+
+def elementwise(apply, shape=(100, 60), target: Target = CPU) -> dict[str, float]:
+    a = te.placeholder(shape, name="a")
+    w = Workload("twice", (a, te.compute(shape, lambda i, j: a[i, j] * 2.0, name="b")))
+    return features(sketch_of(w, apply, target))
+
+
+def test_lanes_that_are_loaded_for_themselves() -> None:
+    """Strides up to 4 come as wide loads and shuffles, columns of a matrix and looked-up elements do not."""
+    a, at = te.placeholder((64, 80), name="a"), te.placeholder((16,), "int32", name="at")
+
+    def gathered(read) -> float:
+        w = Workload("t", (a, at, te.compute((16, 16), read, name="b")))
+        return features(sketch_of(w, lambda s: s["b"].vectorize("j")))["gathered_loads"]
+
+    assert gathered(lambda i, j: a[i, j] + at[i]) == gathered(lambda i, j: a[i, j * 4]) == 0
+    assert gathered(lambda i, j: a[i, j * 5]) == gathered(lambda i, j: a[j, i]) == pytest.approx(256)
+    assert gathered(lambda i, j: a[i, te.max(te.min(at[j], 63), 0)]) == pytest.approx(256)
+    assert gathered(lambda i, j: a[i, j * 3 // 2]) == 0  # the same pattern in every vector
+
+
+def test_lanes_with_a_condition_of_their_own() -> None:
+    a = te.placeholder((64, 64), name="a")
+
+    def masked(holds) -> float:
+        w = Workload(
+            "t", (a, te.compute((64, 64), lambda i, j: te.if_then_else(holds(i, j), a[i, j], te.const(0)), name="b"))
+        )
+        return features(sketch_of(w, lambda s: s["b"].vectorize(s["b"].split("j", factor=16)[1])))["masked_loads"]
+
+    assert masked(lambda i, j: j > 3) == pytest.approx(64 * 64)
+    assert masked(lambda i, j: i > 3) == 0
+
+
+def test_what_is_written_past_the_caches() -> None:
+    def apply(s: Schedule) -> None:
+        s["b"].vectorize("j")
+        s["b"].pragma("j", "streaming_store")
+
+    assert elementwise(apply)["streamed_bytes"] == pytest.approx(100 * 60 * 4)
+    assert elementwise(lambda s: s["b"].vectorize("j"))["streamed_bytes"] == 0
+
+
+def test_rows_far_apart() -> None:
+    """A column of a matrix: a page for each element, and where rows are whole pages, one place for all of them."""
+    wide = elementwise(lambda s: s["b"].reorder("j", "i"), shape=(32, 1024))
+    assert wide["row_pages"] == wide["crowded_lines"] == pytest.approx(2 * 32)
+    odd = elementwise(lambda s: s["b"].reorder("j", "i"), shape=(32, 1040))
+    assert odd["row_pages"] == pytest.approx(2 * 32) and odd["crowded_lines"] == 0
+    near = elementwise(lambda s: s["b"].reorder("j", "i"), shape=(32, 16))
+    assert near["row_pages"] == pytest.approx(2)
+    assert elementwise(lambda s: None, shape=(32, 1024))["crowded_lines"] == 0
+
+
+def test_what_is_asked_for_ahead() -> None:
+    def ahead(by: int) -> float:
+        return elementwise(lambda s: s["b"].prefetch("a", "i", by))["prefetch_distance"]
+
+    assert ahead(3) == pytest.approx(3 * 60 * 4) and ahead(1) < ahead(2) < ahead(3)
+    assert elementwise(lambda s: None)["prefetch_distance"] == 0
+
+
+def test_sums_that_do_not_wait_for_each_other() -> None:
+    """A column at a time is one chain; with columns inside, each element has a sum of its own."""
+    a, k = te.placeholder((64, 48), name="a"), te.reduce_axis((0, 64), "k")
+    w = Workload("t", (a, te.compute((48,), lambda j: te.sum(a[k, j], axis=k), name="b")))
+    assert features(sketch_of(w, lambda s: s["b"].reorder("j", "k")))["independent_sums"] == pytest.approx(1)
+    assert features(sketch_of(w, lambda s: s["b"].reorder("k", "j")))["independent_sums"] == pytest.approx(48)
+
+
+def test_windows_of_neighbouring_copies_share_loads() -> None:
+    """Four rows with windows of three: six different ones."""
+    a, k = te.placeholder((66, 64), name="a"), te.reduce_axis((0, 3), "k")
+    w = Workload("t", (a, te.compute((64, 64), lambda i, j: te.sum(a[i + k, j], axis=k), name="b")))
+
+    def apply(s: Schedule) -> None:
+        b = s["b"]
+        tile, row = b.split("i", factor=4)
+        b.reorder(tile, "k", row, "j")
+        b.unroll("k")
+        b.unroll(row)
+        b.vectorize(b.split("j", factor=16)[1])
+
+    assert features(sketch_of(w, apply))["loads_for_each_store"] == pytest.approx(6 / 4)
+
+
+def test_tails_and_tasks() -> None:
+    def apply(s: Schedule) -> None:
+        i, _ = s["b"].split("i", factor=20)
+        _, lane = s["b"].split("j", factor=16)
+        s["b"].parallel(i)
+        s["b"].vectorize(lane)
+
+    found = elementwise(apply)
+    assert found["tasks"] == pytest.approx(5) and found["regions"] == pytest.approx(1)
+    assert found["imbalance"] == pytest.approx(8 / 5)  # four threads, two rounds
+    assert found["row_waste"] == found["axis_waste"] == found["waste"] == pytest.approx(64 / 60)
+    assert elementwise(lambda s: s["b"].parallel("j"))["regions"] == pytest.approx(100)
+
+
+def test_rows_that_are_no_whole_lines() -> None:
+    """A column of a matrix with rows of 240 bytes: a line for each element."""
+    found = elementwise(lambda s: s["b"].reorder("j", "i"), shape=(1000, 60))
+    assert found["bytes_into_l2"] == pytest.approx(2 * 240_000)
+    assert found["bytes_into_l1"] == pytest.approx(60 * 2 * 1000 * 64)
+
+
+def test_work_groups() -> None:
+    def apply(s: Schedule) -> None:
+        block, item = s["b"].split("i", factor=48)
+        s["b"].bind(block, "blockIdx.x")
+        s["b"].bind(item, "threadIdx.x")
+
+    found = elementwise(apply, shape=(96, 64), target=GPU)
+    assert found["threads"] == found["threads_x"] == pytest.approx(48)
+    assert found["warp_fill"] == pytest.approx(48 / 64)
+    assert found["uncoalesced_loads"] == pytest.approx(96 * 64)  # a row apart
+    assert found["tasks"] == pytest.approx(2) and found["regions"] == pytest.approx(1)
+    assert elementwise(lambda s: s["b"].bind("j", "threadIdx.x"), target=GPU)["uncoalesced_loads"] == 0
+
+
+@pytest.mark.parametrize(("width", "queue"), [(32, 32), (33, 1), (8, 8)])
+def test_banks_of_shared_memory(width: int, queue: int) -> None:
+    """Work-items that read down a column of a shared tile meet in one bank, unless its rows are odd."""
+
+    def apply(s: Schedule) -> None:
+        shared = s[s.cache_read("a", "shared", [s["b"]])]
+        b = s["b"]
+        block, i = b.split("i", factor=32)
+        b.bind(block, "blockIdx.x")
+        b.bind(i, "threadIdx.x")
+        shared.compute_at(b, block)
+
+    found = elementwise(apply, shape=(64, width), target=GPU)
+    assert found["shared_bytes"] == pytest.approx(32 * width * 4)
+    assert found["bank_conflicts"] == pytest.approx(64 * width * queue)
+    assert found["resident_groups"] == pytest.approx(min(32, (32 << 10) // (32 * width * 4)))
+
+
+def test_what_packing_costs_stands_aside() -> None:
+    def packed(s: Schedule) -> None:
+        copy = s[s.cache_read("b", "global", ["c"])]
+        copy.parallel(copy.op.axis[0])
+
+    found = features(sketch_of(matmul(64), packed))
+    assert found["side_iterations"] == pytest.approx(64 * 64)
+    assert found["side_bytes"] == pytest.approx(2 * 4 * 64 * 64)
+    assert found["side_task_iterations"] == pytest.approx(64)
+    assert features(sketch_of(matmul(64), lambda s: None))["side_iterations"] == 0
+
+
+def test_the_machine() -> None:
+    assert Machine.of(CPU) == Machine(32 << 10, 1 << 20, 16 << 20, 64, 32, 4, 1)
+    assert Machine.of(GPU).units == 4 and Machine.of(GPU).warp == 32
+    assert Machine.of(Target.parse("llvm -threads=3")).units == 3
+
+
+def test_this_machine() -> None:
+    target = with_machine(Target.parse("llvm -threads=2"))
+    machine = Machine.of(target)
+    assert str(target) == "llvm -threads=2"
+    assert 1024 < machine.l1 <= machine.l2 <= machine.l3
+    assert machine.vector_bytes in (16, 32, 64) and machine.registers in (16, 32)
+    narrow = with_machine(Target.parse("llvm -mattr=-avx512f"))
+    assert Machine.of(narrow).vector_bytes <= 32
+    assert with_machine(GPU) is GPU
+
+
+def test_operands_that_a_group_fetches_together_count_once() -> None:
+    """The loops over work-items of a copy to shared memory stand inside those of the sums, and are the same ones."""
+
+    def tiles(s: Schedule) -> None:
+        c = s["c"]
+        sums = s[s.cache_write("c", "local")]
+        by, ty = c.split("i", factor=8)
+        bx, tx = c.split("j", factor=8)
+        c.reorder(by, bx, ty, tx)
+        for loop, tag in ((by, "blockIdx.y"), (bx, "blockIdx.x"), (ty, "threadIdx.y"), (tx, "threadIdx.x")):
+            c.bind(loop, tag)
+        sums.compute_at(c, tx)
+        outer, inner = sums.split(sums.reduce_axis[0], factor=16)
+        sums.reorder(outer, inner, *(sums.roots[a] for a in sums.axis))
+        for name in ("a", "b"):
+            copy = s[s.cache_read(name, "shared", [sums])]
+            copy.compute_at(sums, outer)
+            share(copy, {"threadIdx.x": 8, "threadIdx.y": 8})
+
+    found = features(sketch_of(matmul(64), tiles, GPU))
+    assert found["threads"] == 64 and found["tasks"] == 64
+    products, copied, started = 64**3, 2 * 64 * 4 * 8 * 16, 2 * 64 * 64
+    assert found["iterations"] == pytest.approx(products + copied + started)
+    assert found["bytes_loaded"] == pytest.approx(4 * (3 * products + copied + 64 * 64))
+    assert found["shared_bytes"] == pytest.approx(4 * 2 * 8 * 16)
+    assert found["bytes_into_l1"] <= found["bytes_loaded"] + found["bytes_stored"]

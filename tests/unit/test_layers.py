@@ -1,0 +1,310 @@
+"""Who may import whom, and what nobody may use: read off the source with `ast`, never by importing.
+
+`LAYERS` is the rule. A name allows a package with all its modules (`ir`), or one module
+(`schedule.trace`). Imports count wherever they stand: at the top, inside a function, or under
+`TYPE_CHECKING`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "autosched"
+
+_BELOW_SPACE = ("errors", "target", "ir", "te", "schedule", "lower")
+_PARTS = (
+    *_BELOW_SPACE,
+    "noise",
+    "options",
+    "space",
+    "tir",
+    "topi",
+    "codegen",
+    "runtime",
+    "search",
+    "model",
+    "measure",
+    "records",
+    "raw",
+)
+
+#: package (or single module) -> what it may import besides itself
+LAYERS: dict[str, tuple[str, ...]] = {
+    "errors": (),
+    "noise": (),
+    "plugins": ("errors",),
+    "options": (),
+    "places": (),
+    "deadline": (),
+    "target": ("errors",),
+    "ir": ("errors", "target"),
+    "te": ("errors", "target", "ir"),
+    "schedule": ("errors", "target", "ir", "te"),
+    "lower": ("errors", "target", "ir", "te", "schedule"),
+    "space": (*_BELOW_SPACE, "plugins"),
+    "tir": _BELOW_SPACE,
+    "topi": (*_BELOW_SPACE, "space"),
+    "codegen": ("errors", "target", "ir"),
+    "runtime": ("errors", "target", "ir", "codegen"),
+    "model": ("errors", "plugins", "target"),
+    "search": ("errors", "plugins", "target", "model"),
+    "measure": ("errors", "noise", "options", "places", "target", "te", "schedule", "lower", "codegen", "runtime"),
+    "records": ("errors", "noise", "places", "target", "schedule.trace"),
+    "raw": ("errors", "target", "ir", "te.rounding", "schedule", "space", "codegen", "runtime", "measure"),
+    "testing": _PARTS,
+    # where everything meets, each above the one before
+    "trust": (*_PARTS, "deadline", "places"),
+    "predicting": (*_PARTS, "deadline", "places"),
+    "building": (*_PARTS, "trust", "predicting"),
+    "sanitizing": (*_PARTS, "building"),
+    "simulate": _PARTS,
+    "search_options": ("errors", "measure.protocol", "options", "space.kinds"),
+    "tuning": (*_PARTS, "building", "predicting", "search_options"),
+    "asking": (*_PARTS, "building", "search_options", "tuning"),
+    "kernels": (*_PARTS, "building", "tuning", "front"),
+    "tvm": (*_PARTS, "building", "sanitizing", "tuning"),
+    "report": (*_PARTS, "building", "tuning"),
+    "front": (*_PARTS, "building", "tuning", "report"),
+    "explaining": (*_PARTS, "building", "report"),
+    "cli": (*_PARTS, "building", "tuning", "kernels", "report", "explaining", "search_options", "simulate", "__init__"),
+    "__main__": ("cli",),
+    "__init__": (*_PARTS, "building", "sanitizing", "tuning", "asking", "kernels", "explaining", "front", "tvm"),
+}
+
+#: modules that are held to more than their package is: the oracles share no code with what they judge
+STRICTER: dict[str, tuple[str, ...]] = {
+    "te.reference": (
+        "errors",
+        "ir.dims",
+        "ir.dtype",
+        "ir.expr",
+        "ir.functions",
+        "ir.ops",
+        "te.reduction",
+        "te.extern",
+        "te.scan",
+        "te.tensor",
+    ),
+    "runtime.interpreter": ("errors", "ir.dtype", "ir.expr", "ir.functions", "ir.ops", "ir.stmt", "runtime.shadow"),
+    "runtime.shadow": ("errors", "ir.expr", "ir.stmt", "runtime.strided"),
+    "runtime.strided": (),
+}
+
+#: the compiler itself: it knows of no other spelling of programs than its own
+CORE = ("ir", "te", "schedule", "lower", "codegen", "runtime")
+FOREIGN_WORDS = re.compile("tvm|ansor", re.IGNORECASE)
+#: module of the core -> the text in which such a word has to stay
+FOREIGN_WORDS_KEPT = {
+    "te.trace": '"tvm.default_trace_action"',  # programs register a function of that name, and stored graphs call it
+}
+
+#: what runs data as code, or breaks a process that has threads: imported module, or called name
+FORBIDDEN_IMPORTS = ("pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "multiprocessing")
+FORBIDDEN_CALLS = (
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "os.fork",
+    "os.forkpty",
+    "os.system",
+    "os.popen",
+    "pty.fork",
+)
+
+HEAVY = ("xgboost", "sklearn", "optuna", "pandas", "pyopencl", "rich", "PIL", "llvmlite", "numba", "scipy")
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its name within it: `ir.expr`, `tuning`, `__init__`."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(module: str, tree: ast.AST, is_package: bool = False) -> Iterator[tuple[int, str]]:
+    """(line, absolute name) of everything imported, `autosched` names and others."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = ["autosched", *module.split(".")]
+            base = parts[: len(parts) - node.level + is_package] if node.level else []
+            source = ".".join([*base, *((node.module or "").split(".") if node.module else [])])
+            yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module":
+            for argument in node.args[:1]:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield node.lineno, argument.value
+
+
+def imported_modules(module: str, tree: ast.AST, is_package: bool = False) -> Iterator[tuple[int, str]]:
+    """(line, module of this package) of every import of the package's own."""
+    for line, name in imports(module, tree, is_package):
+        first, _, inside = name.partition(".")
+        if first != "autosched":
+            continue
+        while inside and inside not in MODULES:  # the last part was a class or a function
+            inside = inside.rpartition(".")[0]
+        yield line, inside or "__init__"
+
+
+def is_allowed(module: str, other: str) -> bool:
+    package = module.partition(".")[0]
+    if other == module:
+        return True
+    if module in STRICTER:
+        return other in STRICTER[module]
+    return any(other == a or other.startswith(f"{a}.") for a in (package, *LAYERS[package]))
+
+
+def layer_violations(module: str, source: str, is_package: bool = False) -> list[str]:
+    tree = ast.parse(source)
+    return [
+        f"{module}:{line} imports {other}"
+        for line, other in imported_modules(module, tree, is_package)
+        if not is_allowed(module, other)
+    ]
+
+
+def forbidden_uses(module: str, source: str) -> list[str]:
+    tree = ast.parse(source)
+    found = [
+        f"{module}:{line} imports {name}"
+        for line, name in imports(module, tree)
+        if name.partition(".")[0] in FORBIDDEN_IMPORTS or name in FORBIDDEN_CALLS
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) in FORBIDDEN_CALLS:
+            found.append(f"{module}:{node.lineno} uses {ast.unparse(node)}")
+        if isinstance(node, ast.keyword) and node.arg == "shell" and ast.unparse(node.value) != "False":
+            found.append(f"{module}:{node.value.lineno} runs a shell")
+    return found
+
+
+def foreign_words(module: str, source: str) -> list[str]:
+    """The lines of a module of the core that speak of another compiler."""
+    kept = FOREIGN_WORDS_KEPT.get(module, "")
+    lines = enumerate(source.replace(kept, "").splitlines() if kept else source.splitlines(), start=1)
+    return [f"{module}:{number} {line.strip()}" for number, line in lines if FOREIGN_WORDS.search(line)]
+
+
+def _is_package(module: str) -> bool:
+    return MODULES[module].name == "__init__.py"
+
+
+def test_every_package_has_a_rule() -> None:
+    assert {m.partition(".")[0] for m in MODULES} - {"__init__"} <= LAYERS.keys()
+    assert STRICTER.keys() <= MODULES.keys()
+
+
+def test_the_rules_name_what_exists() -> None:
+    named = {name for allowed in (*LAYERS.values(), *STRICTER.values()) for name in allowed}
+    packages = {m.partition(".")[0] for m in MODULES}
+    assert [name for name in named if name not in MODULES and name not in packages] == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_respect_the_layers(module: str) -> None:
+    assert layer_violations(module, MODULES[module].read_text(encoding="utf-8"), _is_package(module)) == []
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.partition(".")[0] in CORE])
+def test_the_core_knows_no_other_spelling(module: str) -> None:
+    assert foreign_words(module, MODULES[module].read_text(encoding="utf-8")) == []
+
+
+def test_no_layer_of_the_core_may_import_another_spelling() -> None:
+    assert not {"tvm", "tir"} & {name for package in CORE for name in LAYERS[package]}
+    assert FOREIGN_WORDS_KEPT.keys() <= MODULES.keys()
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "found"),
+    [
+        ("ir.expr", 'x = 1\n"""As AutoTVM has it."""', ['ir.expr:2 """As AutoTVM has it."""']),
+        ("lower.room", "# Ansor's rule", ["lower.room:1 # Ansor's rule"]),
+        ("te.trace", 'ACTION = "tvm.default_trace_action"', []),
+        ("te.trace", "# TVM's", ["te.trace:1 # TVM's"]),
+    ],
+)
+def test_the_checker_sees_another_spelling(module: str, source: str, found: list[str]) -> None:
+    assert foreign_words(module, source) == found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_runs_data_as_code(module: str) -> None:
+    assert forbidden_uses(module, MODULES[module].read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "found"),
+    [
+        ("ir.expr", "from autosched.te.tensor import Tensor", ["ir.expr:1 imports te.tensor"]),
+        ("ir.expr", "import autosched.schedule", ["ir.expr:1 imports schedule"]),
+        ("te.tensor", "def f():\n    from autosched import lower", ["te.tensor:2 imports lower"]),
+        (
+            "search.grid",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from autosched.space.space import Sketch",
+            ["search.grid:3 imports space.space"],
+        ),
+        ("model.xgb", "from ..te import tensor", ["model.xgb:1 imports te.tensor"]),
+        (
+            "codegen.llvm",
+            'import importlib\nx = importlib.import_module("autosched.lower")',
+            ["codegen.llvm:2 imports lower"],
+        ),
+        ("records.log", "from autosched.schedule.stage import Stage", ["records.log:1 imports schedule.stage"]),
+        ("records.log", "from autosched.schedule.trace import Trace", []),
+        ("te.reference", "from autosched.ir.simplify import Analyzer", ["te.reference:1 imports ir.simplify"]),
+        ("runtime.cpu", "from autosched import te", ["runtime.cpu:1 imports te"]),
+        ("ir.poly", "import autosched", ["ir.poly:1 imports __init__"]),
+        ("measure.worker", "from autosched.codegen.artifact import Artifact\nimport numpy, os", []),
+    ],
+)
+def test_the_checker_sees_a_violation(module: str, source: str, found: list[str]) -> None:
+    assert layer_violations(module, source) == found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "def f():\n    from pickle import loads",
+        "import os\nos.fork()",
+        "from os import fork",
+        "eval('1')",
+        "run = exec",
+        "import subprocess\nsubprocess.run('ls', shell=True)",
+        "import multiprocessing.pool",
+    ],
+)
+def test_the_checker_sees_a_forbidden_use(source: str) -> None:
+    assert len(forbidden_uses("fake", source)) == 1
+
+
+def test_the_checker_lets_harmless_names_pass() -> None:
+    assert (
+        forbidden_uses("fake", "import re\nre.compile('x')\nloader.exec_module(m)\nmodel.eval()\nf(shell=False)") == []
+    )
+
+
+@pytest.mark.parametrize("used", ["", "te", "create_schedule", "workload", "Target", "records"])
+def test_importing_autosched_is_light(used: str) -> None:
+    """No library that takes long to load comes in before it is used, by name or by `import autosched`."""
+    name = f"autosched.{used}" if used else "autosched"
+    probe = f"import sys, autosched; {name}; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,33 @@
+"""The code in docs/tvm.md runs, and its tables name what exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from autosched.tvm.passes import OPTIONS
+
+GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "tvm.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("number", "printed"),
+    [
+        (0, "T.vectorized(32)"),
+        (1, "c[i_outer * 8:i_outer * 8 + 8]"),
+        (2, "25 configurations, 2 in the log"),
+        (3, 's["D"].parallel('),
+    ],
+)
+def test_the_code_runs(number: int, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(BLOCKS[number], f"block {number}", "exec"), {})
+    assert printed in capsys.readouterr().out
+    assert len(BLOCKS) == 4
+
+
+def test_every_option_is_in_the_table() -> None:
+    named = set(re.findall(r"`((?:tir|te)\.\w+)`", GUIDE[GUIDE.index("## Options") :]))
+    assert named == set(OPTIONS)
