@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from error_cases import Cases
 from scan_programs import running_sum
 
 import autosched
@@ -18,8 +19,10 @@ from autosched.lower.guarded import guarded
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 
+Program = tuple[list[Tensor], Schedule]
 
-def program() -> tuple[list[Tensor], Schedule]:
+
+def program() -> Program:
     """A[n, m] -> B = A + 1 -> C, sums of neighbours in a row of B."""
     n, m = te.var("n"), te.var("m")
     a = te.placeholder((n, m), name="A")
@@ -28,7 +31,7 @@ def program() -> tuple[list[Tensor], Schedule]:
     return [a, c], create_schedule(c)
 
 
-def sums() -> tuple[list[Tensor], Schedule]:
+def sums() -> Program:
     """A[n, m] -> S, the sums of its rows."""
     n, m = te.var("n"), te.var("m")
     a = te.placeholder((n, m), name="A")
@@ -37,124 +40,59 @@ def sums() -> tuple[list[Tensor], Schedule]:
     return [a, c], create_schedule(c)
 
 
-# -- arguments -------------------------------------------------------------------------------------------
+def of_eight(fcompute: Callable[[Tensor], Callable[..., object]]) -> Program:
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), fcompute(a), name="B")
+    return [a, b], create_schedule(b)
 
 
-def an_input_is_missing() -> None:
-    (_, c), s = program()
-    lower_structure(s, [c], "llvm")
+def opaque_of_eight(body: Callable[[Sequence[Buffer], Sequence[Buffer]], Stmt]) -> Program:
+    a = te.placeholder((8,), name="A")
+    b = te.extern((8,), [a], body, name="B")
+    return [a, b], create_schedule(b)
 
 
-def the_arguments_of_another_program() -> None:
-    _, s = program()
-    args, _ = program()
-    lower_structure(s, args, "llvm")
+def llvm(args: list[Tensor], s: Schedule, **options: object) -> Function:
+    return lower_structure(s, args, "llvm", **options).bind()
 
 
-def an_argument_that_no_stage_computes() -> None:
-    (a, c), s = program()
-    stranger = te.compute(c.shape, lambda i, j: c[i, j] + 1, name="stranger")
-    lower_structure(s, [a, stranger, c], "llvm")
+def opencl(args: list[Tensor], s: Schedule) -> Function:
+    return lower_structure(s, args, "opencl").bind()
 
 
-def an_output_is_missing() -> None:
-    (a, _), s = program()
-    lower_structure(s, [a], "llvm")
-
-
-def an_argument_is_computed_by_each_work_item() -> None:
-    (a, c), s = program()
-    s["C"].bind("i", "threadIdx.x")
-    s["B"].compute_at("C", "i")
-    lower_structure(s, [a, s["B"].tensor, c], "opencl")
-
-
-def an_argument_with_no_room_for_whole_tiles() -> None:
-    (a, c), s = program()
-    s["B"].split("j", factor=8, tail="round_up")
-    lower_structure(s, [a, s["B"].tensor, c], "llvm")
-
-
-def an_argument_is_given_twice() -> None:
-    (a, c), s = program()
-    lower_structure(s, [a, c, a], "llvm")
-
-
-def a_size_is_in_no_argument() -> None:
+def size_in_no_argument() -> Program:
     n, m = te.var("n"), te.var("m")
     a = te.placeholder((n,), name="A")
     c = te.compute((n,), lambda i: a[i] + te.min(m, 3).astype("float32"), name="C")
-    lower_structure(create_schedule(c), [a, c], "llvm")
+    return [a, c], create_schedule(c)
 
 
-# -- numbers, declared buffers and parts of scans as arguments -----------------------------------------------
-
-
-def a_number_is_given_twice() -> None:
-    args, s = program()
-    alpha = te.var("alpha", "float32")
-    lower_structure(s, [alpha, *args, alpha], "llvm")
-
-
-def a_number_that_is_computed() -> None:
-    args, s = program()
-    lower_structure(s, [te.var("alpha", "float32") + 1, *args], "llvm")
-
-
-def a_length_as_a_number() -> None:
+def length_as_a_number() -> Program:
     count = te.var("count")
     a = te.placeholder((8,), name="A")
     k = te.reduce_axis((0, count), name="k")
     c = te.compute((1,), lambda i: te.sum(a[k], axis=k), name="C")
-    lower_structure(create_schedule(c), [count, a, c], "llvm")
+    return [count, a, c], create_schedule(c)
 
 
-def an_update_of_a_scan_among_the_arguments() -> None:
+def scanned() -> Program:
     args = running_sum()
-    s = create_schedule(args)
-    lower_structure(s, [*args, s["step"].tensor], "llvm")
+    return args, create_schedule(args)
 
 
-def iterations_that_sum_up_one_argument() -> None:
+def sums_of_which_each_is_read_twice() -> Program:
     (a, total), _ = sums()
     c = te.compute(total.shape, lambda i: total[i] + total[te.max(i - 1, 0)], name="C")
-    s = create_schedule(c)
-    s[c].parallel("i")
-    s[total].compute_at(s[c], "i")
-    lower_structure(s, [a, total, c], "llvm")
+    return [a, total, c], create_schedule(c)
 
 
-def a_buffer_for_a_stranger() -> None:
-    args, s = program()
-    x = te.placeholder((4,), name="X")
-    lower_structure(s, args, "llvm", binds={x: te.decl_buffer((4,), name="X")})
-
-
-def a_shape_for_a_buffer() -> None:
-    args, s = program()
-    lower_structure(s, args, "llvm", binds={args[0]: (4, 4)})  # type: ignore[dict-item]
-
-
-def a_buffer_of_another_rank() -> None:
-    args, s = program()
-    lower_structure(s, args, "llvm", binds={args[0]: te.decl_buffer((4,), name="A")})
-
-
-def a_buffer_of_another_type() -> None:
-    args, s = program()
-    lower_structure(s, args, "llvm", binds={args[0]: te.decl_buffer(args[0].shape, "int32", "A")})
-
-
-def a_buffer_whose_rows_overlap() -> None:
+def square() -> Program:
     a = te.placeholder((4, 4), name="A")
     b = te.compute((4, 4), lambda i, j: a[i, j] + 1, name="B")
-    lower_structure(create_schedule(b), [a, b], "llvm", binds={b: te.decl_buffer((4, 4), name="B", strides=[1, 1])})
+    return [a, b], create_schedule(b)
 
 
-# -- what others than loops compute --------------------------------------------------------------------------
-
-
-def an_extern_that_counts_the_elements_of_padded_memory() -> None:
+def padded_before_an_extern() -> Program:
     a = te.placeholder((4, 6), name="A")
     b = te.compute((4, 6), lambda i, j: a[i, j] + 1, name="B")
 
@@ -167,361 +105,300 @@ def an_extern_that_counts_the_elements_of_padded_memory() -> None:
 
     s = create_schedule(te.extern((4,), [b], last_of_each_row, name="C"))
     s[b].storage_align("i", 8)
-    lower_structure(s, [a, s["C"].tensor], "llvm")
+    return [a, s["C"].tensor], s
 
 
-def an_intrinsic_without_a_rule() -> None:
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: call_intrin("float32", "erf_of_the_third_kind", a[i]), name="B")
-    lower_structure(create_schedule(b), [a, b], "llvm").bind()
+def round_and_round(e: Expr) -> Expr:
+    return call_intrin("float32", "round_and_round", e.args[0] + 1)
 
 
-def an_intrinsic_whose_rules_go_round() -> None:
-    def round_and_round(e: Expr) -> Expr:
-        return call_intrin("float32", "round_and_round", e.args[0] + 1)
+def unknown_intrinsic() -> Program:
+    return of_eight(lambda a: lambda i: call_intrin("float32", "erf_of_the_third_kind", a[i]))
 
+
+def intrinsic_that_goes_round() -> Program:
     register_intrin_lowering("round_and_round", "llvm", f=round_and_round)
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: call_intrin("float32", "round_and_round", a[i]), name="B")
-    lower_structure(create_schedule(b), [a, b], "llvm").bind()
+    return of_eight(lambda a: lambda i: call_intrin("float32", "round_and_round", a[i]))
 
 
-# -- knobs ---------------------------------------------------------------------------------------------------
+def triangle_of_work_items(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+    ib = ir_builder()
+    data, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+    item = te.thread_axis("threadIdx.x")
+    with ib.for_range(0, 8, name="i") as i:
+        ib.scope_attr(item, "thread_extent", i + 1)
+        result[item.var] = data[item.var]
+    return ib.get()
 
 
-def a_knob_without_a_value() -> None:
-    args, s = program()
-    s["C"].split("i", factor=s.define_knob("rows", [2, 4]))
-    lower_structure(s, args, "llvm").bind()
+def triangle_of_storage(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+    ib = ir_builder()
+    data, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+    with ib.for_range(0, 8, name="i") as i:
+        row = ib.allocate("float32", (i + 1,), name="row")
+        row[i] = data[i]
+        result[i] = row[i]
+    return ib.get()
 
 
-def a_function_with_an_open_knob() -> None:
-    args, s = program()
-    s["C"].split("i", factor=s.define_knob("rows", [2, 4]))
-    autosched.build(lower(s, args).function)
-
-
-def a_knob_that_is_not_there() -> None:
-    args, s = program()
-    lower_structure(s, args, "llvm").bind({"rows": 2})
-
-
-def a_value_the_knob_does_not_have() -> None:
-    args, s = program()
-    s["C"].split("i", factor=s.define_knob("rows", [2, 4]))
-    lower_structure(s, args, "llvm").bind({"rows": 3})
-
-
-def values_that_break_a_constraint() -> None:
-    args, s = program()
-    rows, columns = s.define_knob("rows", [2, 4]), s.define_knob("columns", [2, 4])
-    s["C"].tile("i", "j", rows, columns)
-    s.constrain(rows * columns <= 8, "a tile of more than 8 elements")
-    lower_structure(s, args, "llvm").bind({"rows": 4, "columns": 4})
-
-
-def a_factor_that_comes_out_as_zero() -> None:
-    args, s = program()
-    s["C"].split("i", factor=s.define_knob("rows", [1, 4]) // 2)
-    lower_structure(s, args, "llvm").bind({"rows": 1})
-
-
-# -- vectors and unrolling -------------------------------------------------------------------------------------
-
-
-def vectorize_a_loop_of_unknown_extent() -> None:
-    args, s = program()
-    s["C"].vectorize("j")
-    lower_structure(s, args, "llvm").bind()
-
-
-def vectorize_too_many_lanes() -> None:
-    args, s = program()
-    s["C"].split("j", factor=2048)
-    s["C"].vectorize("j.inner")
-    lower_structure(s, args, "llvm").bind()
-
-
-def unroll_a_loop_of_unknown_extent() -> None:
-    args, s = program()
-    s["C"].unroll("j")
-    lower_structure(s, args, "llvm").bind()
-
-
-def unroll_too_much() -> None:
-    args, s = program()
-    s["C"].split("j", factor=10_000)
-    s["C"].unroll("j.inner")
-    lower_structure(s, args, "llvm").bind()
-
-
-# -- reductions that compute elements twice ------------------------------------------------------------------------
-
-
-def shift_inwards_inside_the_reduction() -> None:
-    args, s = sums()
-    s["S"].split("i", factor=4, tail="shift_inwards")
-    s["S"].reorder("k", "i.outer", "i.inner")
-    lower_structure(s, args, "llvm")
-
-
-def shift_inwards_of_elements_that_are_set_once() -> None:
-    args, s = sums()
-    s["S"].split("i", factor=4, tail="auto")
-    s["S"].decompose_reduction("i.outer")
-    lower_structure(s, args, "llvm")
-
-
-def shift_inwards_across_threads() -> None:
-    args, s = sums()
-    s["S"].split("i", factor=4, tail="shift_inwards")
-    s["S"].parallel("i.outer")
-    lower_structure(s, args, "llvm")
-
-
-def shift_inwards_across_lanes() -> None:
-    args, s = sums()
-    s["S"].split("i", nparts=4, tail="shift_inwards")
-    s["S"].vectorize("i.outer")
-    lower_structure(s, args, "llvm")
-
-
-# -- GPU-style targets -----------------------------------------------------------------------------------------------
-
-
-def bind_on_a_cpu() -> None:
-    args, s = program()
-    s["C"].bind("i", "blockIdx.x")
-    lower_structure(s, args, "llvm").bind()
-
-
-def virtual_threads_of_unknown_number() -> None:
-    args, s = program()
-    s["C"].bind("j", "vthread")
-    lower_structure(s, args, "opencl").bind()
-
-
-def parallel_on_a_gpu() -> None:
-    args, s = program()
-    s["C"].parallel("i")
-    lower_structure(s, args, "opencl").bind()
-
-
-def local_storage_between_kernels() -> None:
-    args, s = program()
-    s["B"].set_scope("local")
-    lower_structure(s, args, "opencl")
-
-
-def private_storage_of_unknown_size() -> None:
-    args, s = program()
-    s["C"].bind("i", "threadIdx.x")
-    s["B"].compute_at(s["C"], "i")
-    lower_structure(s, args, "opencl").bind()
-
-
-def a_private_stage_spread_over_work_items() -> None:
-    args, s = program()
-    s["C"].bind("i", "threadIdx.x")
-    s["B"].compute_at(s["C"], "i")
-    s["B"].bind("j", "threadIdx.y")
-    lower_structure(s, args, "opencl")
-
-
-def a_stage_in_a_kernel_spread_over_work_groups() -> None:
-    args, s = program()
-    s["C"].bind("i", "blockIdx.x")
-    s["B"].compute_at(s["C"], "i")
-    s["B"].bind("j", "blockIdx.y")
-    lower_structure(s, args, "opencl")
-
-
-def a_barrier_that_some_work_items_miss() -> None:
-    args, s = program()
-    s["C"].split("i", factor=4)
-    s["C"].bind("i.outer", "blockIdx.x")
-    s["C"].bind("i.inner", "threadIdx.x")  # 4 work-items
-    s["B"].compute_at(s["C"], "i.inner")
-    s["B"].set_scope("shared")
-    s["B"].split("j", factor=8)
-    s["B"].bind("j.inner", "threadIdx.x")  # 8 work-items
-    lower_structure(s, args, "opencl").bind()
-
-
-def store_at_outside_a_shared_stage() -> None:
-    args, s = program()
-    s["C"].bind("i", "blockIdx.x")
-    _, inner = s["C"].split("j", factor=4)
-    s["B"].compute_at(s["C"], "j.outer")
-    s["B"].store_at(s["C"], "i")
-    s["C"].bind(inner, "threadIdx.x")
-    lower_structure(s, args, "opencl").bind()
-
-
-def specialize_a_kernel() -> None:
-    args, s = program()
-    s["C"].bind("i", "blockIdx.x")
-    s["C"].specialize(s.size("m") % 4 == 0)
-    lower_structure(s, args, "opencl")
-
-
-def a_reduction_by_a_group_with_loops_inside() -> None:
-    args, s = sums()
-    s["S"].split("k", factor=8)
-    s["S"].bind("k.inner", "threadIdx.x")
-    s["S"].reorder("k.outer", "k.inner", "i")
-    lower_structure(s, args, "opencl")
-
-
-def a_launch_whose_size_depends_on_a_loop() -> None:
-    a = te.placeholder((8,), name="A")
-
-    def triangle(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        ib = ir_builder()
-        data, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
-        item = te.thread_axis("threadIdx.x")
-        with ib.for_range(0, 8, name="i") as i:
-            ib.scope_attr(item, "thread_extent", i + 1)
-            result[item.var] = data[item.var]
-        return ib.get()
-
-    b = te.extern((8,), [a], triangle, name="B")
-    lower_structure(create_schedule(b), [a, b], "opencl").bind()
-
-
-def storage_whose_size_depends_on_a_loop() -> None:
-    a = te.placeholder((8,), name="A")
-
-    def triangle(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        ib = ir_builder()
-        data, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
-        with ib.for_range(0, 8, name="i") as i:
-            row = ib.allocate("float32", (i + 1,), name="row")
-            row[i] = data[i]
-            result[i] = row[i]
-        return ib.get()
-
-    b = te.extern((8,), [a], triangle, name="B")
-    lower_structure(create_schedule(b), [a, b], "llvm").bind()
-
-
-# -- scans whose steps are shared out ------------------------------------------------------------------------
-
-
-def a_bound_axis_along_which_a_step_looks_aside() -> None:
+def step_that_looks_aside() -> Program:
     n, m = te.var("n"), te.var("m")
-    x = te.placeholder((n, m), name="X")
-    state = te.placeholder((n, m), name="state")
+    x, state = te.placeholder((n, m), name="X"), te.placeholder((n, m), name="state")
     first = te.compute((1, m), lambda _, i: x[0, i], name="first")
     step = te.compute((n, m), lambda t, i: state[t - 1, m - 1 - i] * 2 + x[t, i], name="step")
     total = te.scan(first, step, state, name="S")
-    s = create_schedule(total)
-    s["step"].bind("i", "threadIdx.x")
-    lower_structure(s, [x, total], "opencl")
+    return [x, total], create_schedule(total)
 
 
-def a_stride_that_no_argument_shows() -> None:
-    args, s = program()
-    b = s["B"].tensor
-    lower_structure(s, args, "llvm", binds={b: te.decl_buffer(b.shape, b.dtype, "B", strides=[te.var("row"), 1])})
-
-
-def work_items_that_change_places() -> None:
-    args = running_sum()
-    s = create_schedule(args)
-    s["first"].bind("i", "threadIdx.x")
-    s["step"].bind(s["step"].split("i", factor=4)[1], "threadIdx.x")
-    lower_structure(s, args, "opencl")
-
-
-def a_shared_part_that_reads_the_state() -> None:
-    args = running_sum()
-    s = create_schedule(args)
-    for name in ("first", "step"):
-        group, item = s[name].split("i", factor=4)
-        s[name].bind(group, "blockIdx.x")
-        s[name].bind(item, "threadIdx.x")
-    s.cache_read("state", "shared", ["step"])
-    lower_structure(s, args, "opencl")
-
-
-def a_shared_part_of_a_step_whose_state_is_private() -> None:
+def step_in_two_stages() -> Program:
     n, m = te.var("n"), te.var("m")
-    x = te.placeholder((n, m), name="X")
-    state = te.placeholder((n, m), name="state")
+    x, state = te.placeholder((n, m), name="X"), te.placeholder((n, m), name="state")
     first = te.compute((1, m), lambda _, i: x[0, i], name="first")
     middle = te.compute((n, m), lambda t, i: state[t - 1, i] * 2, name="middle")
     step = te.compute((n, m), lambda t, i: middle[t, i] + x[t, i], name="step")
     total = te.scan(first, step, state, name="S")
     out = te.compute((n, m), lambda t, i: total[t, i] * 2, name="out")
-    s = create_schedule(out)
-    _, inner = s[out].split("i", factor=2)
-    s[out].bind(inner, "threadIdx.x")
-    s["S"].compute_at(s[out], inner)
-    s["middle"].set_scope("shared")
-    lower_structure(s, [x, out], "opencl")
+    return [x, out], create_schedule(out)
 
 
-# -- versions for sizes ----------------------------------------------------------------------------------
+def bind_items(s: Schedule, *stages: str) -> None:
+    for name in stages:
+        group, item = s[name].split("i", factor=4)
+        s[name].bind(group, "blockIdx.x")
+        s[name].bind(item, "threadIdx.x")
 
 
-def lowered(of: Callable[[], tuple[list[Tensor], Schedule]]) -> Function:
+def plain(of: Callable[[], Program]) -> Function:
     args, s = of()
     return lower_structure(s, args, "llvm", "f").bind()
 
 
-def a_version_for_what_is_no_size() -> None:
-    guarded([(te.var("rows") < 8, lowered(program))], lowered(program))
-
-
-def versions_of_different_programs() -> None:
-    plain = lowered(program)
-    guarded([(plain.sizes[0] < 8, lowered(sums))], plain)
-
-
-def versions_of_which_none_takes_all_sizes() -> None:
+def exact() -> Function:
     args, s = program()
     s["C"].split("j", factor=4, disable_predication=True)
-    strict = lower_structure(s, args, "llvm", "f").bind()
-    guarded([(strict.sizes[0] < 8, strict)], strict)
+    return lower_structure(s, args, "llvm", "f").bind()
 
 
-CASES: dict[str, list[Callable[[], None]]] = {
-    "arguments": [
-        an_input_is_missing, the_arguments_of_another_program, an_argument_that_no_stage_computes, an_output_is_missing, an_argument_is_computed_by_each_work_item,
-        an_argument_with_no_room_for_whole_tiles, an_argument_is_given_twice,
-        a_size_is_in_no_argument, a_number_is_given_twice, a_number_that_is_computed, a_length_as_a_number, an_update_of_a_scan_among_the_arguments, iterations_that_sum_up_one_argument,
-    ],
-    "knobs": [
-        a_knob_without_a_value, a_function_with_an_open_knob, a_knob_that_is_not_there, a_value_the_knob_does_not_have,
-        values_that_break_a_constraint, a_factor_that_comes_out_as_zero,
-    ],
-    "vectors": [
-        vectorize_a_loop_of_unknown_extent, vectorize_too_many_lanes, unroll_a_loop_of_unknown_extent,
-        unroll_too_much,
-    ],
-    "reductions": [
-        shift_inwards_inside_the_reduction, shift_inwards_of_elements_that_are_set_once, shift_inwards_across_threads, shift_inwards_across_lanes,
-    ],
-    "storage": [storage_whose_size_depends_on_a_loop],
-    "scans": [
-        a_bound_axis_along_which_a_step_looks_aside, work_items_that_change_places, a_shared_part_that_reads_the_state,
-        a_shared_part_of_a_step_whose_state_is_private,
-    ],
-    "binds": [
-        a_buffer_for_a_stranger, a_shape_for_a_buffer, a_buffer_of_another_rank, a_buffer_of_another_type,
-        a_buffer_whose_rows_overlap, a_stride_that_no_argument_shows,
-    ],
-    "versions": [
-        a_version_for_what_is_no_size, versions_of_different_programs, versions_of_which_none_takes_all_sizes,
-    ],
-    "calls": [
-        an_extern_that_counts_the_elements_of_padded_memory, an_intrinsic_without_a_rule,
-        an_intrinsic_whose_rules_go_round,
-    ],
-    "gpu": [
-        bind_on_a_cpu, virtual_threads_of_unknown_number, parallel_on_a_gpu, local_storage_between_kernels, private_storage_of_unknown_size,
-        a_private_stage_spread_over_work_items, a_stage_in_a_kernel_spread_over_work_groups,
-        a_barrier_that_some_work_items_miss, store_at_outside_a_shared_stage, specialize_a_kernel, a_reduction_by_a_group_with_loops_inside, a_launch_whose_size_depends_on_a_loop,
-    ],
-}  # fmt: skip
+def rows_knob(s: Schedule) -> None:
+    s["C"].split("i", factor=s.define_knob("rows", [2, 4]))
+
+
+CASES: Cases = {
+    "arguments": {
+        "an input is missing": lambda args, s: llvm(args[1:], s),
+        "the arguments of another program": lambda args, s: llvm(program()[0], s),
+        "an argument that no stage computes": lambda args, s: llvm(
+            [args[0], te.compute(args[1].shape, lambda i, j: args[1][i, j] + 1, name="stranger"), args[1]], s
+        ),
+        "an output is missing": lambda args, s: llvm(args[:1], s),
+        "an argument is computed by each work item": lambda args, s: (
+            s["C"].bind("i", "threadIdx.x"),
+            s["B"].compute_at("C", "i"),
+            opencl([args[0], s["B"].tensor, args[1]], s),
+        ),
+        "an argument with no room for whole tiles": lambda args, s: (
+            s["B"].split("j", factor=8, tail="round_up"),
+            llvm([args[0], s["B"].tensor, args[1]], s),
+        ),
+        "an argument is given twice": lambda args, s: llvm([*args, args[0]], s),
+        "a size is in no argument": (size_in_no_argument, llvm),
+        "a number is given twice": lambda args, s: llvm([alpha := te.var("alpha", "float32"), *args, alpha], s),
+        "a number that is computed": lambda args, s: llvm([te.var("alpha", "float32") + 1, *args], s),
+        "a length as a number": (length_as_a_number, llvm),
+        "an update of a scan among the arguments": (scanned, lambda args, s: llvm([*args, s["step"].tensor], s)),
+        "iterations that sum up one argument": (
+            sums_of_which_each_is_read_twice,
+            lambda args, s: (s["C"].parallel("i"), s["S"].compute_at(s["C"], "i"), llvm(args, s)),
+        ),
+    },
+    "knobs": {
+        "a knob without a value": lambda args, s: (rows_knob(s), llvm(args, s)),
+        "a function with an open knob": lambda args, s: (rows_knob(s), autosched.build(lower(s, args).function)),
+        "a knob that is not there": lambda args, s: lower_structure(s, args, "llvm").bind({"rows": 2}),
+        "a value the knob does not have": lambda args, s: (
+            rows_knob(s),
+            lower_structure(s, args, "llvm").bind({"rows": 3}),
+        ),
+        "values that break a constraint": lambda args, s: (
+            rows := s.define_knob("rows", [2, 4]),
+            columns := s.define_knob("columns", [2, 4]),
+            s["C"].tile("i", "j", rows, columns),
+            s.constrain(rows * columns <= 8, "a tile of more than 8 elements"),
+            lower_structure(s, args, "llvm").bind({"rows": 4, "columns": 4}),
+        ),
+        "a factor that comes out as zero": lambda args, s: (
+            s["C"].split("i", factor=s.define_knob("rows", [1, 4]) // 2),
+            lower_structure(s, args, "llvm").bind({"rows": 1}),
+        ),
+    },
+    "vectors": {
+        "vectorize a loop of unknown extent": lambda args, s: (s["C"].vectorize("j"), llvm(args, s)),
+        "vectorize too many lanes": lambda args, s: (
+            s["C"].split("j", factor=2048),
+            s["C"].vectorize("j.inner"),
+            llvm(args, s),
+        ),
+        "unroll a loop of unknown extent": lambda args, s: (s["C"].unroll("j"), llvm(args, s)),
+        "unroll too much": lambda args, s: (
+            s["C"].split("j", factor=10_000),
+            s["C"].unroll("j.inner"),
+            llvm(args, s),
+        ),
+    },
+    "reductions": {
+        "shift inwards inside the reduction": (
+            sums,
+            lambda args, s: (
+                s["S"].split("i", factor=4, tail="shift_inwards"),
+                s["S"].reorder("k", "i.outer", "i.inner"),
+                llvm(args, s),
+            ),
+        ),
+        "shift inwards of elements that are set once": (
+            sums,
+            lambda args, s: (
+                s["S"].split("i", factor=4, tail="auto"),
+                s["S"].decompose_reduction("i.outer"),
+                llvm(args, s),
+            ),
+        ),
+        "shift inwards across threads": (
+            sums,
+            lambda args, s: (
+                s["S"].split("i", factor=4, tail="shift_inwards"),
+                s["S"].parallel("i.outer"),
+                llvm(args, s),
+            ),
+        ),
+        "shift inwards across lanes": (
+            sums,
+            lambda args, s: (
+                s["S"].split("i", nparts=4, tail="shift_inwards"),
+                s["S"].vectorize("i.outer"),
+                llvm(args, s),
+            ),
+        ),
+    },
+    "storage": {"storage whose size depends on a loop": (lambda: opaque_of_eight(triangle_of_storage), llvm)},
+    "scans": {
+        "a bound axis along which a step looks aside": (
+            step_that_looks_aside,
+            lambda args, s: (s["step"].bind("i", "threadIdx.x"), opencl(args, s)),
+        ),
+        "work items that change places": (
+            scanned,
+            lambda args, s: (
+                s["first"].bind("i", "threadIdx.x"),
+                s["step"].bind(s["step"].split("i", factor=4)[1], "threadIdx.x"),
+                opencl(args, s),
+            ),
+        ),
+        "a shared part that reads the state": (
+            scanned,
+            lambda args, s: (
+                bind_items(s, "first", "step"),
+                s.cache_read("state", "shared", ["step"]),
+                opencl(args, s),
+            ),
+        ),
+        "a shared part of a step whose state is private": (
+            step_in_two_stages,
+            lambda args, s: (
+                s["out"].split("i", factor=2),
+                s["out"].bind("i.inner", "threadIdx.x"),
+                s["S"].compute_at(s["out"], "i.inner"),
+                s["middle"].set_scope("shared"),
+                opencl(args, s),
+            ),
+        ),
+    },
+    "binds": {
+        "a buffer for a stranger": lambda args, s: llvm(
+            args, s, binds={te.placeholder((4,), name="X"): te.decl_buffer((4,), name="X")}
+        ),
+        "a shape for a buffer": lambda args, s: llvm(args, s, binds={args[0]: (4, 4)}),
+        "a buffer of another rank": lambda args, s: llvm(args, s, binds={args[0]: te.decl_buffer((4,), name="A")}),
+        "a buffer of another type": lambda args, s: llvm(
+            args, s, binds={args[0]: te.decl_buffer(args[0].shape, "int32", "A")}
+        ),
+        "a buffer whose rows overlap": (
+            square,
+            lambda args, s: llvm(args, s, binds={args[1]: te.decl_buffer((4, 4), name="B", strides=[1, 1])}),
+        ),
+        "a stride that no argument shows": lambda args, s: llvm(
+            args,
+            s,
+            binds={(b := s["B"].tensor): te.decl_buffer(b.shape, b.dtype, "B", strides=[te.var("row"), 1])},
+        ),
+    },
+    "versions": {
+        "a version for what is no size": lambda args, s: guarded(
+            [(te.var("rows") < 8, plain(program))], plain(program)
+        ),
+        "versions of different programs": lambda args, s: guarded(
+            [((fallback := plain(program)).sizes[0] < 8, plain(sums))], fallback
+        ),
+        "versions of which none takes all sizes": lambda args, s: guarded(
+            [((strict := exact()).sizes[0] < 8, strict)], strict
+        ),
+    },
+    "calls": {
+        "an extern that counts the elements of padded memory": (padded_before_an_extern, llvm),
+        "an intrinsic without a rule": (unknown_intrinsic, llvm),
+        "an intrinsic whose rules go round": (intrinsic_that_goes_round, llvm),
+    },
+    "gpu": {
+        "bind on a cpu": lambda args, s: (s["C"].bind("i", "blockIdx.x"), llvm(args, s)),
+        "virtual threads of unknown number": lambda args, s: (s["C"].bind("j", "vthread"), opencl(args, s)),
+        "parallel on a gpu": lambda args, s: (s["C"].parallel("i"), opencl(args, s)),
+        "local storage between kernels": lambda args, s: (s["B"].set_scope("local"), opencl(args, s)),
+        "private storage of unknown size": lambda args, s: (
+            s["C"].bind("i", "threadIdx.x"),
+            s["B"].compute_at(s["C"], "i"),
+            opencl(args, s),
+        ),
+        "a private stage spread over work items": lambda args, s: (
+            s["C"].bind("i", "threadIdx.x"),
+            s["B"].compute_at(s["C"], "i"),
+            s["B"].bind("j", "threadIdx.y"),
+            opencl(args, s),
+        ),
+        "a stage in a kernel spread over work groups": lambda args, s: (
+            s["C"].bind("i", "blockIdx.x"),
+            s["B"].compute_at(s["C"], "i"),
+            s["B"].bind("j", "blockIdx.y"),
+            opencl(args, s),
+        ),
+        "a barrier that some work items miss": lambda args, s: (
+            bind_items(s, "C"),  # 4 work-items
+            s["B"].compute_at(s["C"], "i.inner"),
+            s["B"].set_scope("shared"),
+            s["B"].split("j", factor=8),
+            s["B"].bind("j.inner", "threadIdx.x"),  # 8 work-items
+            opencl(args, s),
+        ),
+        "store at outside a shared stage": lambda args, s: (
+            s["C"].bind("i", "blockIdx.x"),
+            s["C"].split("j", factor=4),
+            s["B"].compute_at(s["C"], "j.outer"),
+            s["B"].store_at(s["C"], "i"),
+            s["C"].bind("j.inner", "threadIdx.x"),
+            opencl(args, s),
+        ),
+        "specialize a kernel": lambda args, s: (
+            s["C"].bind("i", "blockIdx.x"),
+            s["C"].specialize(s.size("m") % 4 == 0),
+            opencl(args, s),
+        ),
+        "a reduction by a group with loops inside": (
+            sums,
+            lambda args, s: (
+                s["S"].split("k", factor=8),
+                s["S"].bind("k.inner", "threadIdx.x"),
+                s["S"].reorder("k.outer", "k.inner", "i"),
+                opencl(args, s),
+            ),
+        ),
+        "a launch whose size depends on a loop": (lambda: opaque_of_eight(triangle_of_work_items), opencl),
+    },
+}

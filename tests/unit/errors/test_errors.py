@@ -6,7 +6,6 @@ read side by side in review.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 
@@ -15,66 +14,50 @@ import lower_errors
 import pytest
 import schedule_errors
 import verify_errors
+from error_cases import Case, attempt, lines_of
 
 from autosched.errors import AutoschedError, LowerError, ScheduleError
 
-Case = Callable[[], object]
-
-
-def message(case: Case, kind: type[AutoschedError]) -> AutoschedError:
-    with pytest.raises(kind) as raised:
-        case()
-    assert type(raised.value) is kind
-    return raised.value
-
-
-def normalised(error: AutoschedError) -> str:
-    """Without what depends on where the checkout is and where in the file a case stands."""
-    return re.sub(r"at \S*/(\w+\.py):\d+", r"at \1:LINE", str(error))
-
-
-def title(case: Case) -> str:
-    return case.__name__.replace("_", " ")
-
-
-#: Cases that raise ScheduleError: the names of their golden texts, and the cases.
+#: Parts of which each case raises ScheduleError: the names of their golden texts, and what `attempt` takes besides the case.
 SCHEDULES = {
-    **schedule_errors.CASES,
-    **{f"tir_{part}": cases for part, cases in block_errors.CASES.items()},
-    **{f"later_{part}": cases for part, cases in verify_errors.CASES.items()},
+    **{part: (cases, schedule_errors.schedule) for part, cases in schedule_errors.CASES.items()},
+    **{f"tir_{part}": (cases, block_errors.blocks) for part, cases in block_errors.CASES.items()},
+    **{
+        f"later_{part}": (cases, schedule_errors.schedule, verify_errors.finish)
+        for part, cases in verify_errors.CASES.items()
+    },
 }
 
 
-@pytest.mark.parametrize("primitive", SCHEDULES)
-def test_schedule_messages(primitive: str, golden: Callable[..., None]) -> None:
+def messages(cases: dict[str, Case], kind: type[AutoschedError], *given: Callable[..., object]) -> str:
+    """The messages of all cases, without what depends on where the checkout is and where in the file a case stands."""
     texts = []
-    for case in SCHEDULES[primitive]:
-        error = message(case, ScheduleError)
-        texts.append(f"-- {title(case)}\n{normalised(error)}\n")
-        assert error.why
-        assert not error.why.endswith(".")
-        assert error.legal
-        assert names_the_callers_line(error, case)
-    golden("\n".join(texts), primitive)
-
-
-@pytest.mark.parametrize("part", lower_errors.CASES)
-def test_lowering_messages(part: str, golden: Callable[..., None]) -> None:
-    texts = []
-    for case in lower_errors.CASES[part]:
-        error = message(case, LowerError)
-        texts.append(f"-- {title(case)}\n{normalised(error)}\n")
-        assert error.why
-        assert error.legal
+    for title, case in cases.items():
+        with pytest.raises(kind) as raised:
+            attempt(case, *given)
+        error = raised.value
+        assert type(error) is kind
+        assert error.why and not error.why.endswith(".") and error.legal
         assert "defect" not in str(error)
         assert names_the_callers_line(error, case)
-    golden("\n".join(texts), f"lower_{part}")
+        texts.append(f"-- {title}\n" + re.sub(r"at \S*/(\w+\.py):\d+", r"at \1:LINE", str(error)) + "\n")
+    return "\n".join(texts)
 
 
 def names_the_callers_line(error: AutoschedError, case: Case) -> bool:
     """The line of the case that made the call; or, in a helper of its module, the one that lowers."""
     found = re.search(r" at (.*):(\d+)$", error.asked)
     assert found is not None, error.asked
-    first = case.__code__.co_firstlineno
-    inside = first < int(found[2]) <= first + len(inspect.getsource(case).splitlines())
-    return found[1] == case.__code__.co_filename and (inside or " lowered at " in error.asked)
+    file, lines = lines_of(case)
+    return found[1] == file and (int(found[2]) in lines or " lowered at " in error.asked)
+
+
+@pytest.mark.parametrize("primitive", SCHEDULES)
+def test_schedule_messages(primitive: str, golden: Callable[..., None]) -> None:
+    cases, *given = SCHEDULES[primitive]
+    golden(messages(cases, ScheduleError, *given), primitive)
+
+
+@pytest.mark.parametrize("part", lower_errors.CASES)
+def test_lowering_messages(part: str, golden: Callable[..., None]) -> None:
+    golden(messages(lower_errors.CASES[part], LowerError, lower_errors.program), f"lower_{part}")

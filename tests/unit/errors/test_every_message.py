@@ -10,6 +10,7 @@ import block_errors
 import lower_errors
 import schedule_errors
 import verify_errors
+from error_cases import attempt
 
 import autosched
 from autosched.errors import AutoschedError
@@ -46,11 +47,16 @@ def sites() -> dict[Place, str]:
 def reached() -> set[tuple[Path, int]]:
     """The lines that the cases' errors came through, those of the errors that they replaced included."""
     lines = set()
-    for module in (schedule_errors, verify_errors, block_errors, lower_errors):
-        for cases in module.CASES.values():
-            for case in cases:
+    for parts, *given in (
+        (schedule_errors.CASES, schedule_errors.schedule),
+        (verify_errors.CASES, schedule_errors.schedule, verify_errors.finish),
+        (block_errors.CASES, block_errors.blocks),
+        (lower_errors.CASES, lower_errors.program),
+    ):
+        for cases in parts.values():
+            for case in cases.values():
                 try:
-                    case()
+                    attempt(case, *given)
                 except AutoschedError as error:
                     seen: BaseException | None = error
                     while seen is not None:
