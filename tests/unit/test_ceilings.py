@@ -6,9 +6,8 @@ import ast
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
-from test_layers import MODULES, imported_modules
+from test_layers import MODULES, TREES, imported_modules
 
-TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
 LINES = {module: path.read_text(encoding="utf-8").count("\n") for module, path in MODULES.items()}
 
 #: packages that a compiler and tuner could do without

@@ -45,7 +45,6 @@ from autosched.ir.expr import (
     make,
     maximum,
     minimum,
-    neg,
     truncdiv,
     truncmod,
     var,
@@ -169,79 +168,10 @@ def test_binary_operators(a: str, b: str) -> None:
                 assert got is bool(ufunc(to.numpy.type(u), to.numpy.type(v))), f"{a}({x}) {op} {b}({y})"
 
 
-@pytest.mark.parametrize("of", INTEGERS)
-def test_shifts(of: str) -> None:
-    """A shift by the width or more leaves 0, or the sign."""
-    t = dtype(of)
-    for x in samples(t):
-        for by in (0, 1, 5, t.bits - 1, t.bits, t.bits + 3, 100):
-            left = 0 if by >= t.bits else wrap(x << by, t)
-            assert folded(const(x, t) << const(by, t)) == left
-            assert folded(const(x, t) >> const(by, t)) == (x >> by)
-
-
-@pytest.mark.parametrize("of", SCALAR_DTYPES)
-def test_negation(of: str) -> None:
-    t = dtype(of)
-    for x in samples(t):
-        expected = -x if t.is_float else wrap(-int(x), dtype("int32") if t.is_bool else t)
-        assert same(folded(neg(const(x, t))), expected)
-
-
-@pytest.mark.parametrize("to", SCALAR_DTYPES)
-@pytest.mark.parametrize("of", SCALAR_DTYPES)
-def test_casts(of: str, to: str) -> None:
-    """Float to integer saturates, NaN to 0; integer to integer wraps; all else is NumPy's."""
-    source, target = dtype(of), dtype(to)
-    for x in [*samples(source), *([2.0**63, 3e9, -3e9, 255.9, -0.9] if source == "float64" else [])]:
-        got = cast(to, const(x, of)).value
-        if source.is_float and target.is_integer:
-            exact = (
-                0
-                if math.isnan(x)
-                else target.max
-                if x > target.max
-                else target.min
-                if x < target.min
-                else math.trunc(x)
-            )
-            assert same(got, exact), f"{to}({of}({x}))"
-        else:
-            with np.errstate(all="ignore"):
-                assert same(got, np.asarray(x, source.numpy).astype(target.numpy).item()), f"{to}({of}({x}))"
-
-
 @pytest.mark.parametrize("value", [2**24 + 1, 2**53 + 1, 9007199791611905, -(2**62) - 2**38 - 1, 2**63 - 1])
 def test_an_integer_is_rounded_once_on_its_way_to_a_float(value: int) -> None:
     """Through a Python float, 9007199791611905 would be rounded to float64 first and then again."""
     assert cast("float32", const(value, "int64")).value == float(np.int64(value).astype(np.float32))
-
-
-@pytest.mark.parametrize("of", INTEGERS)
-def test_the_most_negative_by_minus_one(of: str) -> None:
-    t = dtype(of)
-    least, minus = const(t.min, t), const(-1, t)
-    assert folded(floordiv(least, minus)) == wrap(_floor(int(t.min), int(minus.value)), t)
-    assert folded(truncdiv(least, minus)) == wrap(_trunc(int(t.min), int(minus.value)), t)
-    assert folded(floormod(least, minus)) == folded(truncmod(least, minus)) == int(t.min) % int(minus.value)
-
-
-@pytest.mark.parametrize("of", INTEGERS)
-@pytest.mark.parametrize("divide_by", [divide, floordiv, floormod, truncdiv, truncmod])
-def test_integers_divided_by_zero_give_zero(divide_by: Callable[..., Expr], of: str) -> None:
-    for x in samples(dtype(of)):
-        assert folded(divide_by(const(x, of), const(0, of))) == 0
-
-
-def test_random_pairs() -> None:
-    """Beyond the edges: random operands of every integer type."""
-    rng = np.random.default_rng(11)
-    for of in INTEGERS:
-        t = dtype(of)
-        pairs = rng.integers(int(t.min), int(t.max), size=(60, 2), dtype=t.numpy, endpoint=True)
-        for x, y in ((int(p), int(q)) for p, q in pairs):
-            for name, (build, on_int, _) in BINARY.items():
-                assert folded(build(const(x, t), const(y, t))) == wrap(on_int(x, y), t), f"{of}({x}) {name} {of}({y})"
 
 
 # -- at every edge, against arithmetic that shares nothing with the tables -------------------------
@@ -258,7 +188,7 @@ def _folds(op: str, to: str, points: list[tuple[Expr, ...]]) -> np.ndarray:
 
 @pytest.mark.parametrize("of", INTEGERS)
 def test_integers_fold_to_what_exact_arithmetic_gives(of: str) -> None:
-    one, (a, b) = edges(of), pairs(of)
+    one, (a, b) = edges(of), pairs(of, 32)
     for op in ON_ONE_INTEGER:
         assert_near(_folds(op, of, _points(one)), on_integers(op, of, one), 0, op, one)
     within = (b >= 0) & (b < dtype(of).bits)  # a shift further than that is refused or made another one by builders
@@ -269,7 +199,7 @@ def test_integers_fold_to_what_exact_arithmetic_gives(of: str) -> None:
 
 @pytest.mark.parametrize("of", INTEGERS)
 def test_shifts_by_any_constant(of: str) -> None:
-    a, b = pairs(of)
+    a, b = pairs(of, 32)
     for op, build in (("shl", lambda x, y: x << y), ("shr", lambda x, y: x >> y)):
         found = np.array([folded(build(x, y)) for x, y in _points(a, b)], of)
         assert_near(found, on_integers(op, of, a, b), 0, op, a, b)
@@ -277,7 +207,7 @@ def test_shifts_by_any_constant(of: str) -> None:
 
 @pytest.mark.parametrize("of", SCALAR_DTYPES)
 def test_comparisons_fold_to_what_exact_arithmetic_gives(of: str) -> None:
-    a, b = pairs(of)
+    a, b = pairs(of, 32)
     for op in COMPARISONS:
         found = np.array([compare(op, x, y).value for x, y in _points(a, b)])
         assert_near(found, compared(op, a, b), 0, op, a, b)
@@ -285,7 +215,7 @@ def test_comparisons_fold_to_what_exact_arithmetic_gives(of: str) -> None:
 
 @pytest.mark.parametrize("of", FLOATS)
 def test_floats_fold_to_what_exact_arithmetic_gives(of: str) -> None:
-    one, (a, b) = edges(of), pairs(of)
+    one, (a, b) = edges(of), pairs(of, 32)
     for op in FUNCTIONS:
         assert_near(_folds(op, of, _points(one)), on_one_float(op, one), 0 if op in EXACT else 2, op, one)
     for op in CLASSES:

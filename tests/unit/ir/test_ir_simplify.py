@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -505,13 +504,11 @@ PATHOLOGICAL = {
 
 @pytest.mark.parametrize("name", PATHOLOGICAL)
 def test_anything_ends_soon(name: str) -> None:
-    """Far from a performance test: without their budgets these take hours, or the whole stack."""
+    """Without their budgets these take hours, or the whole stack."""
     e, an = PATHOLOGICAL[name], _ranged()
-    began = time.perf_counter()
     an.simplify(e)
     an.prove(e < W * 1000)
     an.extreme(an.poly(LOOPS[0] + e % 7) if name != "deep division" else an.poly(LOOPS[0]), LOOPS, True)
-    assert time.perf_counter() - began < 20
 
 
 def test_many_facts_end_soon() -> None:

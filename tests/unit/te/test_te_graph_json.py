@@ -262,7 +262,7 @@ def test_any_part_replaced_by_junk(make) -> None:
     data = te.graph_to_json(make())
     rng = random.Random(5)
     spots = list(places(data))
-    outcomes = [readable(replaced(data, path, junk)) for path in spots for junk in rng.sample(JUNK, 3)]
+    outcomes = [readable(replaced(data, path, junk)) for path in spots for junk in [rng.choice(JUNK)]]
     assert outcomes.count(False) > len(outcomes) // 2
     for path in spots:
         readable(replaced(data, path, KeyError))
@@ -272,7 +272,7 @@ def test_any_two_parts_exchanged() -> None:
     data = te.graph_to_json(everything())
     rng = random.Random(6)
     spots = list(places(data))
-    for _ in range(600):
+    for _ in range(200):
         a, b = rng.sample(spots, 2)
         value_a, value_b = data, data
         for key in a:

@@ -51,7 +51,7 @@ def operator(op: str, to: str, *args: Any) -> Expr:
 
 @pytest.mark.parametrize("of", INTEGERS)
 def test_integers(of: str) -> None:
-    one, (a, b) = edges(of), pairs(of)
+    one, (a, b) = edges(of), pairs(of, 32)
     ones = run(lambda x: tuple(operator(op, of, x) for op in ON_ONE_INTEGER), one)
     for op, found in zip(ON_ONE_INTEGER, ones, strict=True):
         assert_near(found, on_integers(op, of, one), 0, op, one)
@@ -62,7 +62,7 @@ def test_integers(of: str) -> None:
 
 @pytest.mark.parametrize("of", SCALAR_DTYPES)
 def test_comparisons(of: str) -> None:
-    a, b = pairs(of)
+    a, b = pairs(of, 32)
     for op, found in zip(
         COMPARISONS, run(lambda x, y: tuple(ir.compare(op, x, y) for op in COMPARISONS), a, b), strict=True
     ):
@@ -80,7 +80,7 @@ def test_functions(of: str) -> None:
 
 @pytest.mark.parametrize("of", FLOATS)
 def test_float_arithmetic(of: str) -> None:
-    a, b = pairs(of)
+    a, b = pairs(of, 32)
     ops = [*ON_FLOATS, "nextafter"]
     for op, found in zip(ops, run(lambda x, y: tuple(operator(op, of, x, y) for op in ops), a, b), strict=True):
         expected = on_floats(op, a, b)
@@ -101,7 +101,7 @@ def test_powers_of_one_exponent(exponent: float, of: str) -> None:
 @pytest.mark.parametrize("of", FLOATS)
 def test_floor_division(of: str) -> None:
     """NumPy's, which is Python's where that does not raise; the remainder has the divisor's sign."""
-    a, b = pairs(of)
+    a, b = pairs(of, 32)
     quotient, rest = run(lambda x, y: (x // y, x % y), a, b)
     with np.errstate(all="ignore"):
         assert_near(quotient, np.floor_divide(a, b), 0, "floordiv", a, b)
