@@ -190,7 +190,7 @@ def build(
     if not isinstance(what, (Workload, WorkloadFunction)):
         raise UsageTypeError(f"{what!r} cannot be built", asked="build", legal="a workload or a schedule")
     last: AutoschedError | None = None
-    for candidate in _plans(as_workload(what), to, records, sizes, name):
+    for candidate in plans_to_try(as_workload(what), to, records, sizes, name):
         try:
             module = candidate.compile(bounds_check)
             candidate.check(module, as_workload(what))
@@ -284,7 +284,7 @@ def plan(
     expect(what, "a workload or a schedule", is_one, "plan")
     if isinstance(what, (Schedule, PrimFunc)):
         return _plan_schedule(what, to, args, name, binds)
-    return next(_plans(as_workload(what), to, records, sizes, name))
+    return next(plans_to_try(as_workload(what), to, records, sizes, name))
 
 
 def _plan_schedule(
@@ -306,7 +306,7 @@ def _plan_schedule(
     return Plan(called, chosen, s, {}, structure, target, {"kind": "schedule", "record": None, "note": "hand-made"})
 
 
-def _plans(
+def plans_to_try(
     w: Workload, target: Target, records: str | None, sizes: dict[str, int] | None, name: str | None
 ) -> Iterator[Plan]:
     """Plans to try in order: records of this device from the best down, those of the device most like it, what a

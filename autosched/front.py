@@ -25,7 +25,7 @@ R = TypeVar("R")
 PROGRESS_VARIABLE = "AUTOSCHED_PROGRESS"
 
 
-def _shown(function: Callable[P, R]) -> Callable[P, R]:
+def with_progress(function: Callable[P, R]) -> Callable[P, R]:
     """The function, with a display of its progress where its caller gives none."""
 
     @functools.wraps(function)
@@ -67,6 +67,6 @@ def _mode() -> str:
     return os.environ.get(PROGRESS_VARIABLE) or "auto"
 
 
-tune = _shown(tuning.tune)
-tune_sizes = _shown(tuning.tune_sizes)
-tune_tasks = _shown(tuning.tune_tasks)
+tune = with_progress(tuning.tune)
+tune_sizes = with_progress(tuning.tune_sizes)
+tune_tasks = with_progress(tuning.tune_tasks)

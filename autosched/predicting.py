@@ -68,26 +68,26 @@ def foreseen(
 ) -> tuple[Foreseen | None, str]:
     """(The choice, or None, and why there is none). Never takes longer than `limit_s` seconds by much, nor raises."""
     at = dict.fromkeys(w.size_names(), USUAL_SIZE) | w.usual_sizes() | dict(sizes or {})
-    file = _file(w, target, device, at)
-    known = _kept.get(file) or _read(file)
+    file = answer_file(w, target, device, at)
+    known = answers.get(file) or _read(file)
     if known is None:
         known = _within_limit(w, target, at, limit_s)
         _write(file, known)
-    _kept[file] = known
+    answers[file] = known
     return known
 
 
 def _within_limit(w: Workload, target: Target, at: dict[str, int], limit_s: float) -> tuple[Foreseen | None, str]:
     try:
         with within(limit_s):
-            return _chosen(w, target, at)
+            return choose_by_model(w, target, at)
     except TooLate:
         return None, f"{_LATE} {limit_s:g} s, `autosched tune` with --trials 0 takes the time"
     except Exception as error:  # a search space is its author's code, and a model may fail on what it makes
         return None, f"no prediction: {' '.join(str(error).split())[:200]}"
 
 
-def _chosen(w: Workload, target: Target, at: dict[str, int]) -> tuple[Foreseen | None, str]:
+def choose_by_model(w: Workload, target: Target, at: dict[str, int]) -> tuple[Foreseen | None, str]:
     from autosched.search.predicted import look_ahead
 
     space = w.search_space(with_machine(target), at)
@@ -103,10 +103,11 @@ def _chosen(w: Workload, target: Target, at: dict[str, int]) -> tuple[Foreseen |
 
 
 # -- what was found before ------------------------------------------------------------------------
-_kept: dict[Path, tuple[Foreseen | None, str]] = {}
+#: what was answered in this process, by the file that keeps it
+answers: dict[Path, tuple[Foreseen | None, str]] = {}
 
 
-def _file(w: Workload, target: Target, device: str, at: Mapping[str, int]) -> Path:
+def answer_file(w: Workload, target: Target, device: str, at: Mapping[str, int]) -> Path:
     """Where the answer is kept, a file for each question; relative where there is no cache folder."""
     code = [_digest_of(path) for path in w.files]
     what = [_VERSION, w.key, w.name, str(target), device, versions(), sorted(at.items()), code]

@@ -68,10 +68,10 @@ def sanitize(
     arrays = [
         np.zeros(p.shape_for(sizes), p.dtype) if a is None else a for p, a in zip(signature.params, given, strict=True)
     ]
-    return sanitize_function(function, arrays, _index_bits(function, to, sizes))
+    return sanitize_function(function, arrays, index_bits(function, to, sizes))
 
 
-def _index_bits(function: Function, target: Target, sizes: dict[str, int]) -> int:
+def index_bits(function: Function, target: Target, sizes: dict[str, int]) -> int:
     """The width in which the code generator computes indices at these sizes."""
     if target.kind != "opencl":
         return 64

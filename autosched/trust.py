@@ -215,7 +215,8 @@ def _file() -> Path:
     return cache_folder() / "verdicts.jsonl"
 
 
-_known: dict[str, dict[str, tuple[Verdict, str]]] = {}
+#: what was read in this process: file -> digest -> verdict, and what was done
+known_verdicts: dict[str, dict[str, tuple[Verdict, str]]] = {}
 
 
 def _verdicts() -> dict[str, tuple[Verdict, str]]:
@@ -223,13 +224,13 @@ def _verdicts() -> dict[str, tuple[Verdict, str]]:
     try:
         file = _file()
     except RuntimeError:  # no home folder
-        return _known.setdefault("", {})
-    if str(file) not in _known:
-        found = _known[str(file)] = {}
+        return known_verdicts.setdefault("", {})
+    if str(file) not in known_verdicts:
+        found = known_verdicts[str(file)] = {}
         with suppress(OSError, UnicodeDecodeError):
             for line in file.read_text(encoding="utf-8").splitlines():
                 with suppress(ValueError):
                     match json.loads(line):
                         case [str(digest), str() | None as verdict, str(done)]:
                             found[digest] = verdict, done
-    return _known[str(file)]
+    return known_verdicts[str(file)]

@@ -83,6 +83,22 @@ def users_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
+def own_registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions, symbols, intrinsics and their rules that a test registers are forgotten after it."""
+    from autosched.ir import functions, intrinsics
+    from autosched.te import tensor_intrin
+
+    registries = {
+        functions: ("_functions", "_symbols", "_libraries", "_numpy"),
+        intrinsics: ("_rules", "_attributes"),
+        tensor_intrin: ("_declared",),
+    }
+    for module, names in registries.items():
+        for name in names:
+            monkeypatch.setattr(module, name, dict(getattr(module, name)))
+
+
+@pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
     """`golden(text, name=...)` compares a text with its file; the name is the test's unless given."""
     kind = request.path.relative_to(TESTS).parts[0]

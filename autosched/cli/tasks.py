@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from autosched.report.progress import make_display
     from autosched.tuning import tune_tasks
 
-    found = [_task(text) for text in args.task]
+    found = [parse_task(text) for text in args.task]
     limited = args.trials is not None or args.budget is not None
     with make_display(args.progress, sys.stderr) as display:
         result = tune_tasks(
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     return MeasureError.exit_status if failed else 0
 
 
-def _task(text: str) -> tuple[Workload, float]:
+def parse_task(text: str) -> tuple[Workload, float]:
     """The workload and the weight that a word of the command line stands for."""
     from autosched.space.loading import find_workload
 

@@ -128,7 +128,7 @@ def _run(args: argparse.Namespace) -> int:
     else:
         resume = _resume(args, result)
         print("\n".join(summary_lines(result, build=command("build", args), resume=resume, standing=str(near))))
-    return _status(result)
+    return exit_status(result)
 
 
 def _resume(args: argparse.Namespace, result: TuneResult) -> str:
@@ -148,7 +148,7 @@ def _limit(args: argparse.Namespace) -> int | None:
     return TRIALS if trials is None and args.budget is None else trials
 
 
-def _status(result: TuneResult) -> int:
+def exit_status(result: TuneResult) -> int:
     """130 or 143 when interrupted; 3 when every trial failed, or no sketch could be made, so that there was none."""
     if result.interrupted:
         return interrupted_status()

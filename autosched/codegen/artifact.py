@@ -224,8 +224,8 @@ class Artifact:
             "meta": self.meta,
             "code_bytes": len(self.code),
         }
-        header["sha256"] = _checksum(header, self.code)
-        return _dump(header) + b"\n" + self.code
+        header["sha256"] = checksum_of(header, self.code)
+        return dump_header(header) + b"\n" + self.code
 
     @staticmethod
     def from_bytes(data: bytes, origin: str) -> list[Artifact]:
@@ -257,7 +257,7 @@ def _first(data: bytes) -> tuple[Artifact, bytes]:
     code, rest = code[:size], code[size:]
     if size != len(code) or rest[:1] not in (b"", b"{"):
         raise ValueError(f"it holds {len(code) + len(rest)} bytes of code instead of {size}")
-    if claimed != _checksum(header, code):
+    if claimed != checksum_of(header, code):
         raise ValueError("its checksum does not match")
     artifact = Artifact(
         kind=_expect(header, "kind", str),
@@ -274,12 +274,12 @@ def _first(data: bytes) -> tuple[Artifact, bytes]:
     return artifact, rest
 
 
-def _dump(header: dict[str, Any]) -> bytes:
+def dump_header(header: dict[str, Any]) -> bytes:
     return json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _checksum(header: dict[str, Any], code: bytes) -> str:
-    return hashlib.sha256(_dump(header) + b"\n" + code).hexdigest()
+def checksum_of(header: dict[str, Any], code: bytes) -> str:
+    return hashlib.sha256(dump_header(header) + b"\n" + code).hexdigest()
 
 
 def _expect(header: dict[str, Any], name: str, kind: type) -> Any:

@@ -166,7 +166,7 @@ class Bench:
         tell(f"building and measuring {len(variants)} variant{'' if len(variants) == 1 else 's'}")
         for m in self.measurer.measure([self.jobs[v.key] for v in variants]):
             if not m.ok:
-                result = Result(why=_in_few_words(m.status, m.error))
+                result = Result(why=in_few_words(m.status, m.error))
             elif m.digest == self.digest:
                 result = Result(1.0, (1.0, 1.0), same_code=True, digest=m.digest)
             else:
@@ -198,7 +198,7 @@ class Bench:
         self.seconds = float(np.median(baseline))
         for (result, job), (_, samples) in zip(part, found[1:], strict=True):
             if not samples:
-                result.why = _in_few_words(*self.measurer.playoff_errors[job.id].split(": ", 1))
+                result.why = in_few_words(*self.measurer.playoff_errors[job.id].split(": ", 1))
                 continue
             result.samples += samples
             result.baseline += baseline[: len(samples)]
@@ -221,7 +221,7 @@ _STATUS = {
 }
 
 
-def _in_few_words(status: str, error: str = "") -> str:
+def in_few_words(status: str, error: str = "") -> str:
     """Why a variant does not work, on one line: without the call that it is about and what is legal instead."""
     why = " ".join(error.split("\n")[0].split())
     if status == "constraints":

@@ -207,7 +207,7 @@ class _At:
 
 
 @dataclass
-class _Program:
+class LintedProgram:
     """A lowered function, with every statement in its place."""
 
     function: Function
@@ -248,7 +248,7 @@ def lint(
     to = Target.parse(target)
     values = {k.name: k.values[0] for k in s.knobs.values()} | (knobs or {})
     structure = lower_structure(s, args, to, "schedule")
-    program = _Program(structure.after("simplify", values), s, to)
+    program = LintedProgram(structure.after("simplify", values), s, to)
     found: dict[Lint, None] = {}
     for rule in LINTS:
         found.update(dict.fromkeys(rule(program)))
@@ -288,7 +288,7 @@ def _stride(buffer: Buffer, indices: Sequence[Expr], v: Expr) -> Expr | None:
 # -- the rules ----------------------------------------------------------------------------------------
 
 
-def strided_vectors(p: _Program) -> Iterator[Lint]:
+def strided_vectors(p: LintedProgram) -> Iterator[Lint]:
     """Lanes that lie far apart in memory take one load or store each."""
     for s, at in p.stores():
         lanes = next((x for x in reversed(at.loops) if x.kind == "vectorize"), None)
@@ -306,7 +306,7 @@ def strided_vectors(p: _Program) -> Iterator[Lint]:
             )
 
 
-def wide_vectors(p: _Program) -> Iterator[Lint]:
+def wide_vectors(p: LintedProgram) -> Iterator[Lint]:
     """Vectors that do not fit into registers are spilled."""
     for s, at in p.stores():
         lanes = prod(_length(x) or 1 for x in at.loops if x.kind == "vectorize")
@@ -316,7 +316,7 @@ def wide_vectors(p: _Program) -> Iterator[Lint]:
             yield Lint("wide-vector", f"{at.stage}.{name}", f"{lanes} lanes are {size} bytes", "split by 8 to 64 first")
 
 
-def copies(p: _Program) -> Iterator[Lint]:
+def copies(p: LintedProgram) -> Iterator[Lint]:
     """Unrolling that makes more code than the instruction cache holds."""
     for _, at in p.stores():
         count = prod(_length(x) or 1 for x in at.loops if x.kind == "unroll")
@@ -325,7 +325,7 @@ def copies(p: _Program) -> Iterator[Lint]:
             yield Lint("unroll", f"{at.stage}: {names}", f"the body is written out {count} times", "unroll less of it")
 
 
-def parallel_inside(p: _Program) -> Iterator[Lint]:
+def parallel_inside(p: LintedProgram) -> Iterator[Lint]:
     """Threads that meet again and again, or more often than there is work for them."""
     for s, at in p.loops():
         if s.kind != "parallel":
@@ -345,7 +345,7 @@ def parallel_inside(p: _Program) -> Iterator[Lint]:
             yield Lint("parallel", where, why, "split into more, or fuse it with the loop inside")
 
 
-def races(p: _Program) -> Iterator[Lint]:
+def races(p: LintedProgram) -> Iterator[Lint]:
     """Iterations of a parallel loop, or work-items, that write to the same element."""
     inside: dict[Buffer, tuple[For, ...]] = {}
     for s, at in p.places:
@@ -373,7 +373,7 @@ def _decided(loop: For, at: _At) -> bool:
     return any(c.op == "eq" and loop.var in variables(c) for c in at.divergent)
 
 
-def divergent_barriers(p: _Program) -> Iterator[Lint]:
+def divergent_barriers(p: LintedProgram) -> Iterator[Lint]:
     """Barriers that some work-items of a group do not reach."""
     for s, at in p.places:
         if isinstance(s, Barrier) and at.divergent:
@@ -381,7 +381,7 @@ def divergent_barriers(p: _Program) -> Iterator[Lint]:
             yield Lint("barrier", at.stage or "barrier", why, "move the barrier out of the condition")
 
 
-def limits(p: _Program) -> Iterator[Lint]:
+def limits(p: LintedProgram) -> Iterator[Lint]:
     """More shared memory or work-items than the device has."""
     if not p.target.is_gpu_style:
         return
@@ -401,7 +401,7 @@ def limits(p: _Program) -> Iterator[Lint]:
             yield Lint("threads", name, f"{count} work-items in a group, at most {most}", "smaller factors")
 
 
-def wasted_tails(p: _Program) -> Iterator[Lint]:
+def wasted_tails(p: LintedProgram) -> Iterator[Lint]:
     """Splits whose last block is mostly empty."""
     for stage in p.schedule.stages:
         for r in stage.relations:
@@ -416,7 +416,7 @@ def wasted_tails(p: _Program) -> Iterator[Lint]:
                 yield Lint("tail", r.parent.full_name, why, "a factor that divides, or a smaller one")
 
 
-def recomputed(p: _Program) -> Iterator[Lint]:
+def recomputed(p: LintedProgram) -> Iterator[Lint]:
     """Stages computed at a loop where neighbouring iterations need the same elements."""
     runs: dict[str, int] = {}
     for _, at in p.stores():
@@ -433,13 +433,13 @@ def recomputed(p: _Program) -> Iterator[Lint]:
             yield Lint("recompute", stage.name, why, better)
 
 
-def narrow_arithmetic(p: _Program) -> Iterator[Lint]:
+def narrow_arithmetic(p: LintedProgram) -> Iterator[Lint]:
     """Sums, differences and products of 8- and 16-bit integers that wrap around."""
     for name, why, better in overflows(p.schedule.outputs):
         yield Lint("overflow", name, why, better)
 
 
-def doubtful(p: _Program) -> Iterator[Lint]:
+def doubtful(p: LintedProgram) -> Iterator[Lint]:
     """Reads that may be outside of their tensors: it depends on data, or on sizes."""
     for x in doubtful_reads(p.schedule):
         better = "te.if_then_else around the read, or te.min and te.max; build(.., bounds_check=True) looks at run time"
@@ -447,7 +447,7 @@ def doubtful(p: _Program) -> Iterator[Lint]:
 
 
 #: Every rule, in the order of reports.
-LINTS: tuple[Callable[[_Program], Iterator[Lint]], ...] = (
+LINTS: tuple[Callable[[LintedProgram], Iterator[Lint]], ...] = (
     races, divergent_barriers, narrow_arithmetic, limits, strided_vectors, wide_vectors, copies, parallel_inside,
     wasted_tails, recomputed, doubtful,
 )  # fmt: skip

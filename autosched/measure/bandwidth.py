@@ -185,7 +185,7 @@ def plan_levels(caches: list[Cache], cores: int, available: int) -> list[_LevelP
     return [*plans, _LevelPlan("memory", None, False, memory)]
 
 
-def _available_memory() -> int:
+def available_memory() -> int:
     """Bytes that can be had without swapping; 1 GiB where nobody tells."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
@@ -276,7 +276,7 @@ def measure_roofline(tell: Callable[[str], None] = lambda what: None) -> Rooflin
     Raises BuildError where the kernels cannot be compiled or loaded.
     """
     cores, begun = cpu_count(), time.monotonic()
-    plans = plan_levels(data_caches(), cores, _available_memory())
+    plans = plan_levels(data_caches(), cores, available_memory())
     largest = max(cores * p.working_set if p.private else p.working_set for p in plans)
     machine = _Machine(largest + cores * 16384)
     read: list[dict[int, float]] = [{} for _ in plans]

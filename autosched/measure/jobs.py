@@ -32,7 +32,7 @@ PHASES = ("load", "first", "check", "time", "recheck")
 
 _LINE = 500  # characters of an ordinary error
 _LOG = 4000  # characters of a device compiler's log
-_MAX_LOADED = 32  # kernels kept for the play-off
+MAX_LOADED = 32  # kernels kept for the play-off
 _MAX_LOADED_BYTES = 4 << 30  # arguments of theirs, which a device holds once per kernel
 
 
@@ -274,7 +274,7 @@ class Runner:
         self._backend, self._bench, self._announce = backend, bench, announce
         self._verify = verify_outputs
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
-        self._capacity = max(2, min(_MAX_LOADED, _MAX_LOADED_BYTES // max(1, bench.nbytes)))
+        self._capacity = max(2, min(MAX_LOADED, _MAX_LOADED_BYTES // max(1, bench.nbytes)))
         self._phase = PHASES[0]
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -85,11 +85,11 @@ class Measurer:
         except BaseException:
             workers.close()
             raise
-        self._context = MeasureContext(target, o, workers)
+        self.context = MeasureContext(target, o, workers)
         if inspector is not None and o.verify:
             like = [e if i is None else i for e, i in zip(expected, before, strict=True)]
             shown = folder.path / "shown"
-            self._context.inspection = Inspection(inspector, [a for a in like if a is not None], shown)
+            self.context.inspection = Inspection(inspector, [a for a in like if a is not None], shown)
         self._finalizer = weakref.finalize(self, workers.close)
         self._is_busy = False
         #: Why candidates left the last play-off, by job id.
@@ -112,22 +112,22 @@ class Measurer:
     @property
     def best_s(self) -> float | None:
         """Best median so far, in seconds. Time limits follow it; set it when earlier records know one."""
-        return self._context.best_s
+        return self.context.best_s
 
     @best_s.setter
     def best_s(self, seconds: float | None) -> None:
-        self._context.best_s = seconds
+        self.context.best_s = seconds
 
     def remember(self, digest: str, samples: Sequence[float], *, verified: str, name: str, raced: bool = False) -> None:
         """Let jobs whose code has this `digest` take over these samples (seconds), as they were measured
         in an earlier session; such a job says `error="same code as NAME"`. What this session measured comes first.
         """
-        self._context.remember(digest, KnownCode(name, tuple(samples), verified, raced))
+        self.context.remember(digest, KnownCode(name, tuple(samples), verified, raced))
 
     @property
     def restarts(self) -> int:
         """How many worker processes had to be replaced."""
-        return self._context.pool.restarts
+        return self.context.pool.restarts
 
     def measure(self, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> Iterator[Measurement]:
         """One measurement per job, in the order in which they are done.
@@ -143,7 +143,7 @@ class Measurer:
         lost, UsageError when this measurer is closed or busy.
         """
         with self._at_work("measure"):
-            yield from Batch(self._context, jobs, quiet)
+            yield from Batch(self.context, jobs, quiet)
 
     def playoff(self, jobs: Sequence[Job], rounds: int = 15) -> list[tuple[Job, list[float]]]:
         """`rounds` samples (seconds per call) of each job, interleaved: one of each per round.
@@ -156,7 +156,7 @@ class Measurer:
         if rounds < 1:
             raise UsageError("there must be at least one round", asked=f"playoff(rounds={rounds})")
         with self._at_work("playoff"):
-            playoff = Playoff(self._context, jobs, rounds)
+            playoff = Playoff(self.context, jobs, rounds)
             try:
                 return playoff.run()
             finally:
@@ -175,4 +175,4 @@ class Measurer:
             yield
         finally:
             self._is_busy = False
-            self._context.pool.stop_busy()
+            self.context.pool.stop_busy()

@@ -61,7 +61,7 @@ PIECES = 40
 LONGEST = 4.0
 
 _GROWTH = 100  # the shortest readings are the least reliable: approach the goal in steps
-_MAX_NUMBER = 10_000_000
+MAX_NUMBER = 10_000_000
 _FULL = 0.9  # share of its length that a piece, or a sample, lasts at least
 _TRUSTED = 0.25  # share of a sample after which it may be over for a hopeless candidate; for one that is slower, twice
 _TOO_SHORT = 0.5  # share of its length below which a piece is made longer after all
@@ -94,10 +94,10 @@ def check_time(seconds: float) -> float:
 
 def next_number(number: int, seconds: float, min_s: float) -> int | None:
     """Calls to try next after `number` calls took `seconds` each; None when that was long enough."""
-    if number * seconds >= _FULL * min_s or number >= _MAX_NUMBER:
+    if number * seconds >= _FULL * min_s or number >= MAX_NUMBER:
         return None
     wanted = math.ceil(1.1 * min_s / seconds)
-    return max(number + 1, min(wanted, number * _GROWTH, _MAX_NUMBER))
+    return max(number + 1, min(wanted, number * _GROWTH, MAX_NUMBER))
 
 
 def fastest(
@@ -120,7 +120,7 @@ def fastest(
         found = min(pieces)
         # A first reading that was disturbed made a piece look long enough.
         share = _FULL if len(pieces) == 1 else _TOO_SHORT
-        if not is_fixed and number * found < share * piece_s and number < _MAX_NUMBER:
+        if not is_fixed and number * found < share * piece_s and number < MAX_NUMBER:
             number, pieces = next_number(number, found, piece_s) or number + 1, []
             continue
         if best_s is not None and found > SLOWER * best_s and len(pieces) > 1:

@@ -36,7 +36,7 @@ def find_folders(explicit: str | os.PathLike[str] | None = None, *, packaged: bo
     if explicit is not None:
         candidates = [_folder(explicit)]
     else:
-        candidates = [*_own(), *([_packaged()] if packaged else [])]
+        candidates = [*_own(), *([packaged_folder()] if packaged else [])]
     found: dict[Path, Path] = {}
     for folder in candidates:
         if os.path.isdir(folder):
@@ -101,11 +101,11 @@ def _own() -> list[Path]:
 
 
 def _is_packaged(folder: Path) -> bool:
-    packaged = _packaged()
+    packaged = packaged_folder()
     return os.path.isdir(folder) and packaged.is_dir() and os.path.samefile(folder, packaged)
 
 
-def _packaged() -> Path:
+def packaged_folder() -> Path:
     """The records that come with autosched: in its wheel, or at the top of its checkout."""
     package = Path(__file__).resolve().parent.parent
     # The wheel's first: beside an installed package, `records` may belong to somebody else.

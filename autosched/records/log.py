@@ -35,7 +35,7 @@ _BLOCK = 1 << 20
 
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
 # macOS has no fdatasync; fsync flushes the time stamps as well and is as safe.
-_datasync = getattr(os, "fdatasync", os.fsync)
+datasync = getattr(os, "fdatasync", os.fsync)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ def _append_line(fd: int, line: bytes) -> None:
         left = memoryview(line)
         while left:  # once, unless the disk fills up: then the second write says so
             left = left[os.write(fd, left) :]
-        _datasync(fd)
+        datasync(fd)
     except BaseException:  # Ctrl-C as well: an append has happened or it has not
         try:
             os.ftruncate(fd, old)
@@ -290,7 +290,7 @@ def _append_line(fd: int, line: bytes) -> None:
                 legal="no earlier record is harmed: the next append ends the torn line, and readers skip it",
             ) from e
         with suppress(OSError):  # the length is right for every reader already
-            _datasync(fd)
+            datasync(fd)
         raise
 
 

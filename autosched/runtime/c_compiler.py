@@ -99,7 +99,7 @@ def time_limit() -> float:
     return limit
 
 
-def _commands() -> list[tuple[str, ...]]:
+def compiler_commands() -> list[tuple[str, ...]]:
     """Commands that may be C compilers, best first."""
     asked = shlex.split(os.environ.get("CC", ""))
     found = [tuple(asked)] if asked and shutil.which(asked[0]) else []
@@ -111,7 +111,7 @@ def _commands() -> list[tuple[str, ...]]:
 
 def find_compiler() -> Compiler | None:
     """The compiler to use, None when there is none. `$CC` may change between calls."""
-    for command in _commands():
+    for command in compiler_commands():
         compiler = _probed(command)
         if compiler is not None:
             return compiler

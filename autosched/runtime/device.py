@@ -33,7 +33,7 @@ def host_cpu() -> str:
 
     Names alone do not tell CPUs apart: in many clouds three generations are called `AMD EPYC`.
     """
-    facts = _cpuinfo()
+    facts = cpuinfo()
     numbers = [f"{word} {facts[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in facts]
     inside = [host_core(), *([" ".join(numbers)] if numbers else []), _features_digest()]
     return f"{facts.get('model name') or platform.processor() or platform.machine()} ({', '.join(inside)})"
@@ -46,7 +46,7 @@ def host_core() -> str:
     return str(llvm.get_host_cpu_name())
 
 
-def _cpuinfo() -> dict[str, str]:
+def cpuinfo() -> dict[str, str]:
     """What Linux says of the first CPU; empty elsewhere."""
     found: dict[str, str] = {}
     try:

@@ -37,7 +37,7 @@ Array = np.ndarray[Any, Any]
 #: a timing round lasts at least this long, so that the clock and the call do not show
 _ROUND_SECONDS = 0.02
 #: plans remembered per module, those used last; a plan is one combination of shapes
-_MAX_PLANS = 1024
+MAX_PLANS = 1024
 
 
 class CompiledFunction:
@@ -86,7 +86,7 @@ class CompiledFunction:
         plan = self._plans.pop(key, None)
         if plan is None:
             plan = self._make_plan(cast("tuple[Array, ...]", arrays))
-            while len(self._plans) >= _MAX_PLANS:
+            while len(self._plans) >= MAX_PLANS:
                 self._plans.pop(next(iter(self._plans)), None)
         self._plans[key] = plan  # the last now
         if self._may_be_native:

@@ -151,7 +151,7 @@ class BanditSearch(PointStrategy):
             shares[names[0]] = n
             return shares
         past = self._past[-self._window :]
-        areas = {name: _area([beat for arm, beat in past if arm == name]) for name in names}
+        areas = {name: area_under_curve([beat for arm, beat in past if arm == name]) for name in names}
         uses = {name: sum(arm == name for arm, _ in past) for name in names}
         for _ in range(n):
             total = sum(uses.values()) + sum(shares.values())
@@ -166,7 +166,7 @@ class BanditSearch(PointStrategy):
         return shares
 
 
-def _area(successes: Sequence[bool]) -> float:
+def area_under_curve(successes: Sequence[bool]) -> float:
     """Area under the curve of successes, in [0, 1]: a success weighs as much as it is late."""
     count = len(successes)
     return (

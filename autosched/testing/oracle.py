@@ -75,7 +75,7 @@ def check_against_reference(
         given = [declared[t.name].given(x) if t.name in declared else x for t, x in zip(inputs_of, each, strict=True)]
         values = dict(zip(inputs_of, given, strict=True))
         values |= zip(computed, reference(everything, given), strict=True)
-        places = {t: _Fenced(values[t], at_end, declared.get(t.name)) for t in everything}
+        places = {t: Fenced(values[t], at_end, declared.get(t.name)) for t in everything}
         for t in computed:
             places[t].poison()
         run([places[t].argument for t in everything])
@@ -88,7 +88,7 @@ def check_against_reference(
             raise AssertionError(f"memory around an argument was written\n{said}")
 
 
-class _Fenced:
+class Fenced:
     """A copy of an array that ends, or begins, at a page that must not be touched.
 
     A read or write beyond that side ends the process. A write beyond the other one, or between elements, changes
@@ -153,7 +153,7 @@ def runner_of(
             call = kernel.bind(arrays)
             call.upload()
             size = -(-getattr(call, "workspace_bytes", 0) // ALIGNMENT) * ALIGNMENT
-            scratch = _Fenced(np.empty(size, np.uint8), at_end)
+            scratch = Fenced(np.empty(size, np.uint8), at_end)
             scratch.poison()
             with WORKSPACE.lent(scratch.array.ctypes.data, size):
                 call.run()

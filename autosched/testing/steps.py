@@ -564,11 +564,11 @@ def legal_steps(
     rng.shuffle(pairs)
     for stage, propose in pairs:
         step = propose(s, stage, draw)
-        if step is not None and _stays_consistent(s, step):
+        if step is not None and stays_consistent(s, step):
             yield step
 
 
-def _stays_consistent(s: Schedule, step: Step) -> bool:
+def stays_consistent(s: Schedule, step: Step) -> bool:
     trial = replay(s.trace, s.outputs)
     step.apply(trial)
     try:

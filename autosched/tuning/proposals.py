@@ -34,7 +34,7 @@ def prime(model: PrimedCostModel, task: Task, space: Any, *, records: str | None
     return "; ".join(said)
 
 
-_PATIENCE_S = 10.0  # at the end of a run, for a strategy that is still at work
+PATIENCE_S = 10.0  # at the end of a run, for a strategy that is still at work
 
 
 class Proposals:
@@ -90,7 +90,7 @@ class Proposals:
     def close(self) -> None:
         """The end of the run, however it ended: a strategy that hangs does not keep the program."""
         if self._thread is not None:
-            self._thread.join(_PATIENCE_S)
+            self._thread.join(PATIENCE_S)
             self._thread = None
 
     def _propose(self, n: int) -> None:

@@ -12,7 +12,7 @@ from mutated_records import mutations, programs, record_of
 
 import autosched
 from autosched import te, template, trust, workload
-from autosched.building import _plans
+from autosched.building import plans_to_try
 from autosched.errors import AutoschedError
 from autosched.measure import roofline
 from autosched.records import RecordLog, default_path, sealed
@@ -97,11 +97,11 @@ def test_what_a_run_verifies_is_its_own(tmp_path, monkeypatch):
 def test_the_verdict_is_kept_for_other_processes(tmp_path, monkeypatch):
     folder = written(tmp_path, record(PLAIN))
     assert autosched.build(doubled(), records=folder).provenance["verified"] == "compared with the reference"
-    monkeypatch.setattr(trust, "_known", {})
+    monkeypatch.setattr(trust, "known_verdicts", {})
     monkeypatch.setattr(trust, "check", lambda *_: pytest.fail("it was checked before"))
     assert autosched.build(doubled(), records=folder).provenance["verified"] == "compared with the reference"
     (tmp_path / "cache" / "autosched" / "verdicts.jsonl").write_text("damaged\n[1]\n")
-    monkeypatch.setattr(trust, "_known", {})
+    monkeypatch.setattr(trust, "known_verdicts", {})
     monkeypatch.setattr(trust, "check", lambda *_: ("", "again"))
     assert autosched.build(doubled(), records=folder).provenance["verified"] == "again"
 
@@ -186,7 +186,7 @@ def wrong_answers(count, seed, folder):
         file = default_path(w.name, "llvm", folder)
         for line in itertools.islice(mutations(w, traces, device, seed), count // 2):
             file.write_bytes(line)
-            plan = next(_plans(w, LLVM, str(folder), None, None))
+            plan = next(plans_to_try(w, LLVM, str(folder), None, None))
             if plan.provenance["kind"] == "default":
                 continue
             applied += 1

@@ -7,7 +7,7 @@ import pytest
 
 import autosched
 from autosched import te
-from autosched.cli.tune import _status
+from autosched.cli.tune import exit_status
 from autosched.errors import BuildError, MeasureError, ScheduleError, WorkloadError
 from autosched.measure.protocol import MeasureOptions
 from autosched.schedule import create_schedule
@@ -65,7 +65,7 @@ def test_what_no_rule_can_do_anything_for_keeps_the_default_schedule(target, tmp
     assert note.startswith("the default schedule is the only one, so there is nothing to search; ")
     assert "largest: a scan: its steps follow each other" in note
     assert not result.unsearchable
-    assert _status(result) == 0
+    assert exit_status(result) == 0
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -170,7 +170,7 @@ def test_where_the_rules_fail_there_is_the_default_schedule_and_the_reason(targe
     assert any("rule impossible at stage y, " in note and "nowhere" in note for note in result.notes)
     assert "there was nothing to search: no sketch of auto could be made" in result.notes
     assert result.unsearchable
-    assert _status(result) == MeasureError.exit_status
+    assert exit_status(result) == MeasureError.exit_status
 
 
 def test_a_rule_of_the_users_that_fails_everywhere_is_an_error() -> None:

@@ -25,7 +25,7 @@ SIZES = {"height": 16, "width": 24}
 def told(**options: Any) -> None:
     """A function that tells one thing, shown as `tune` is."""
 
-    @front._shown
+    @front.with_progress
     def talk(progress: Any = None) -> None:
         if progress is not None:
             progress(autosched.tuning.Note("a word"))

@@ -26,8 +26,8 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("AUTOSCHED_PREDICT", "1")
-    monkeypatch.setattr(folders, "_packaged", lambda: tmp_path / "shipped")
-    monkeypatch.setattr(predicting, "_kept", {})
+    monkeypatch.setattr(folders, "packaged_folder", lambda: tmp_path / "shipped")
+    monkeypatch.setattr(predicting, "answers", {})
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -71,9 +71,9 @@ def test_without_any_record_a_model_predicts(data):
 
 def test_the_same_build_gives_the_same_schedule(data, monkeypatch):
     first = autosched.build(dense()).provenance
-    monkeypatch.setattr(predicting, "_chosen", lambda *_: pytest.fail("it is remembered"))
+    monkeypatch.setattr(predicting, "choose_by_model", lambda *_: pytest.fail("it is remembered"))
     assert autosched.build(dense()).provenance == first
-    monkeypatch.setattr(predicting, "_kept", {})  # another process
+    monkeypatch.setattr(predicting, "answers", {})  # another process
     assert autosched.build(dense()).provenance == first
 
 
@@ -81,10 +81,10 @@ def test_another_template_is_another_question(data):
     text = "from autosched import te, workload\n@workload\ndef f():\n    a = te.placeholder((4,), name='a')\n"
     text += "    return a, te.compute((4,), lambda i: a[i] + 1, name='b')\n"
     (data / "op.py").write_text(text)
-    one = predicting._file(find_workload(f"{data / 'op.py'}:f")(), LLVM, "x", {})
-    assert predicting._file(find_workload(f"{data / 'op.py'}:f")(), LLVM, "x", {}) == one
+    one = predicting.answer_file(find_workload(f"{data / 'op.py'}:f")(), LLVM, "x", {})
+    assert predicting.answer_file(find_workload(f"{data / 'op.py'}:f")(), LLVM, "x", {}) == one
     (data / "op.py").write_text(text + "# another\n")
-    assert predicting._file(find_workload(f"{data / 'op.py'}:f")(), LLVM, "x", {}) != one
+    assert predicting.answer_file(find_workload(f"{data / 'op.py'}:f")(), LLVM, "x", {}) != one
 
 
 def test_a_record_of_a_like_device_goes_before_a_prediction(data):
@@ -128,14 +128,14 @@ def test_no_time_for_a_prediction(data, monkeypatch):
         while True:
             time.sleep(0.001)
 
-    monkeypatch.setattr(predicting, "_chosen", slow)
+    monkeypatch.setattr(predicting, "choose_by_model", slow)
     found, why = predicting.foreseen(dense(), LLVM, "x", None, limit_s=0.05)
     assert found is None and why.startswith("no prediction within 0.05 s")
-    monkeypatch.setattr(predicting, "_kept", {})
-    monkeypatch.setattr(predicting, "_chosen", lambda *_: (None, "asked again"))
+    monkeypatch.setattr(predicting, "answers", {})
+    monkeypatch.setattr(predicting, "choose_by_model", lambda *_: (None, "asked again"))
     assert predicting.foreseen(dense(), LLVM, "x", None) == (None, why), "for a day"
     monkeypatch.setattr(predicting, "AGAIN_S", -1.0)
-    monkeypatch.setattr(predicting, "_kept", {})
+    monkeypatch.setattr(predicting, "answers", {})
     assert predicting.foreseen(dense(), LLVM, "x", None) == (None, "asked again")
 
 
@@ -143,7 +143,7 @@ def test_a_search_space_that_fails_costs_the_prediction_only(data, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("in a template")
 
-    monkeypatch.setattr(predicting, "_chosen", broken)
+    monkeypatch.setattr(predicting, "choose_by_model", broken)
     found = autosched.build(dense()).provenance
     assert found["kind"] == "default"
     assert found["note"] == "no record of this workload; no prediction: in a template: the default schedule"

@@ -13,7 +13,7 @@ import pytest
 
 from autosched import build, create_schedule, te
 from autosched.codegen import compile_function
-from autosched.codegen.artifact import Artifact, _checksum, _dump
+from autosched.codegen.artifact import Artifact, checksum_of, dump_header
 from autosched.errors import AutoschedError, BuildError
 from autosched.lower import lower_structure
 from autosched.runtime.module import Module
@@ -58,7 +58,7 @@ def changed(header: dict[str, Any], path: tuple[Any, ...], value: Any, drop: boo
 
 
 def sealed(header: dict[str, Any], code: bytes) -> bytes:
-    return _dump(header | {"sha256": _checksum(header, code)}) + b"\n" + code
+    return dump_header(header | {"sha256": checksum_of(header, code)}) + b"\n" + code
 
 
 def test_a_resealed_header_is_read_or_refused() -> None:

@@ -287,8 +287,7 @@ def test_the_compiler_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 @needs_compiler
 @pytest.mark.parametrize("parallel", [False, True])
-def test_functions_of_the_library_and_functions_at_addresses(parallel: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functions, "_symbols", {})
+def test_functions_of_the_library_and_functions_at_addresses(parallel: bool, own_registries: None) -> None:
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int64)
     add = kind(lambda a, b: a + b)
     functions.register_symbol("add_of_mine", add)

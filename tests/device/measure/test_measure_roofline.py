@@ -212,7 +212,7 @@ def test_a_small_machine_is_measured(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(bandwidth, "_SAMPLES", 1)
     monkeypatch.setattr(bandwidth, "_SAMPLE_S", 1e-5)
     monkeypatch.setattr(bandwidth, "data_caches", lambda: [Cache(1, 32 * KIB, 1), Cache(2, 256 * KIB, 2)])
-    monkeypatch.setattr(bandwidth, "_available_memory", lambda: 128 * MIB)
+    monkeypatch.setattr(bandwidth, "available_memory", lambda: 128 * MIB)
     monkeypatch.setattr(bandwidth, "cpu_count", lambda: 2)
     heard: list[str] = []
     found = bandwidth.measure_roofline(heard.append)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from messages import without_line
 from autosched import te
 from autosched.building import build
 from autosched.errors import BuildError, LowerError, UsageError
-from autosched.ir import functions, intrinsics
 from autosched.ir.calls import (
     call_extern,
     call_intrin,
@@ -32,17 +31,9 @@ from autosched.runtime.interpreter import interpret
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
 
+pytestmark = pytest.mark.usefixtures("own_registries")
+
 X = np.linspace(0.1, 3, 37, dtype="float32")
-
-
-@pytest.fixture(autouse=True)
-def _own_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module, name in (
-        *((functions, n) for n in ("_functions", "_symbols", "_libraries", "_numpy")),
-        *((intrinsics, n) for n in ("_rules", "_attributes")),
-    ):
-        monkeypatch.setattr(module, name, dict(getattr(module, name)))
-    yield
 
 
 def element_wise(body: Callable[[Any], Any], vector: bool = False) -> tuple[list[te.Tensor], Schedule]:

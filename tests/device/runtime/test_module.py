@@ -91,7 +91,7 @@ def test_shapes_may_change_between_calls(module: Module) -> None:
 
 
 def test_many_shapes_do_not_pile_up(simple: Module, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.runtime.function._MAX_PLANS", 2)
+    monkeypatch.setattr("autosched.runtime.function.MAX_PLANS", 2)
     module = Module(compile_function(stencil(), TARGET), TARGET)
     for h in range(1, 9):
         module(*arrays(h, 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +15,6 @@ import pytest
 from autosched import te
 from autosched.building import build
 from autosched.errors import BuildError
-from autosched.ir import functions
 from autosched.ir.calls import call_packed
 from autosched.ir.functions import register_func
 from autosched.runtime import native_call as native
@@ -181,7 +180,7 @@ def test_memory_that_cannot_be_had_for_an_output_is_an_error_that_leaves_all_as_
     np.testing.assert_array_equal(module(np.ones(2, "float32"))[1], np.ones((2, 2)))
 
 
-def test_outputs_that_were_made_are_not_leaked(own_functions: None) -> None:
+def test_outputs_that_were_made_are_not_leaked(own_registries: None) -> None:
     def refuse(value: float) -> float:
         if value < 0:
             raise LookupError
@@ -361,12 +360,6 @@ def test_arrays_and_numbers_are_not_leaked() -> None:
     assert max(b - a for a, b in zip(before, after, strict=True)) < 20
 
 
-@pytest.fixture
-def own_functions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(functions, "_functions", dict(functions._functions))
-    yield
-
-
 def calling(name: str) -> Module:
     n = te.var("n")
     x = te.placeholder((n, 6), name="x")
@@ -375,7 +368,7 @@ def calling(name: str) -> Module:
     return build(create_schedule(out), "llvm", args=[x, out])
 
 
-def test_an_exception_of_a_call_back_arrives_every_time(own_functions: None, slow: list[int]) -> None:
+def test_an_exception_of_a_call_back_arrives_every_time(own_registries: None, slow: list[int]) -> None:
     def refuse(value: float) -> float:
         if value < 0:
             raise LookupError(f"no {value}")
@@ -391,7 +384,7 @@ def test_an_exception_of_a_call_back_arrives_every_time(own_functions: None, slo
     assert len(slow) == 1
 
 
-def test_a_call_back_that_calls_a_module_does_not_use_its_workspace(own_functions: None, slow: list[int]) -> None:
+def test_a_call_back_that_calls_a_module_does_not_use_its_workspace(own_registries: None, slow: list[int]) -> None:
     inner, (x, y) = sums(rows=None), arrays()
     inside = np.zeros_like(x)
 
@@ -409,7 +402,7 @@ def test_a_call_back_that_calls_a_module_does_not_use_its_workspace(own_function
     assert len(slow) == x.size  # the inner calls found the scratch memory taken
 
 
-def test_what_found_the_workspace_taken_and_too_small_has_it_later(own_functions: None, slow: list[int]) -> None:
+def test_what_found_the_workspace_taken_and_too_small_has_it_later(own_registries: None, slow: list[int]) -> None:
     inner, rows = sums(rows=None), 1_000_000
     x, y = arrays(rows)
     inside = np.zeros_like(x)
@@ -447,7 +440,7 @@ def test_threads_do_not_disturb_each_other() -> None:
     assert not wrong
 
 
-def test_the_interpreter_is_free_while_the_kernel_runs(own_functions: None) -> None:
+def test_the_interpreter_is_free_while_the_kernel_runs(own_registries: None) -> None:
     others: list[int] = []
 
     def wait_for_another_thread(value: float) -> float:

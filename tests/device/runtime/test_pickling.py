@@ -18,7 +18,6 @@ from cuda_emulation import with_emulated_cuda
 import autosched
 from autosched import nd, te
 from autosched.errors import BuildError, DeviceError
-from autosched.ir import functions
 from autosched.ir.calls import call_packed
 from autosched.ir.functions import register_func, remove_global_func
 from autosched.runtime.module import Module
@@ -110,8 +109,7 @@ with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as p
     assert done.returncode == 0, done.stderr
 
 
-def test_a_call_back_that_the_other_process_lacks_is_told_of_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functions, "_functions", dict(functions._functions))
+def test_a_call_back_that_the_other_process_lacks_is_told_of_by_the_call(own_registries: None) -> None:
     register_func("pickling.twice", lambda value: 2 * value)
     x = te.placeholder((4,), name="x")
     y = te.compute((4,), lambda i: call_packed("pickling.twice", x[i], dtype="float32"), name="y")

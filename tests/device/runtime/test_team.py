@@ -15,7 +15,6 @@ import pytest
 
 from autosched import te
 from autosched.building import build
-from autosched.ir import functions
 from autosched.ir.calls import call_packed
 from autosched.ir.functions import register_func
 from autosched.runtime import cpu, team
@@ -211,13 +210,7 @@ def test_python_threads_call_at_the_same_time() -> None:
     assert not wrong
 
 
-@pytest.fixture
-def own_functions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(functions, "_functions", dict(functions._functions))
-    yield
-
-
-def test_a_call_back_in_a_loop_calls_a_module_with_loops(own_functions: None) -> None:
+def test_a_call_back_in_a_loop_calls_a_module_with_loops(own_registries: None) -> None:
     inner = rows(2)
 
     def nested(value: float) -> float:

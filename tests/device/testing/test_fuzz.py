@@ -98,7 +98,7 @@ def test_layouts_and_intermediates_among_the_arguments(backend: str) -> None:
 @pytest.mark.parametrize("at_end", [True, False])
 def test_what_lies_between_the_elements_is_guarded(at_end: bool) -> None:
     for layout in (Layout((1, 0), (0, 2)), Layout((0, 1), (1, 0)), Layout((1, 0), (0, 0), True, repeated=(1,))):
-        place = oracle._Fenced(np.zeros((3, 4), "int16"), at_end, layout)
+        place = oracle.Fenced(np.zeros((3, 4), "int16"), at_end, layout)
         place.poison()
         place.array[...] = 7
         assert place.is_intact()
@@ -109,7 +109,7 @@ def test_what_lies_between_the_elements_is_guarded(at_end: bool) -> None:
 
 
 def test_a_wrong_element_of_an_intermediate_is_seen() -> None:
-    place = oracle._Fenced(np.zeros(4, "int16"), True)
+    place = oracle.Fenced(np.zeros(4, "int16"), True)
     place.poison()
     expected = np.arange(4, dtype="int16")
     place.array[1:3] = 1, 9
@@ -203,7 +203,7 @@ def test_memory_of_intermediates_is_guarded() -> None:
     given, result = np.zeros((3, 65536), "int32"), np.zeros((3, 65536), "int32")
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(oracle._Fenced, "is_intact", lambda place: seen.append(place))
+        patch.setattr(oracle.Fenced, "is_intact", lambda place: seen.append(place))
         for at_end in (True, False):
             with pytest.raises(AssertionError, match="memory around the intermediates was written"):
                 oracle.runner_of(function, Target("llvm"), "native", at_end)([given, result])

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from autosched.cli.app import main
-from autosched.cli.tasks import _task
+from autosched.cli.tasks import parse_task
 from autosched.errors import UsageError, WorkloadError
 from autosched.tuning import TasksResult
 
 
 def test_how_tasks_are_written() -> None:
-    plain, weight = _task("matmul")
+    plain, weight = parse_task("matmul")
     assert (plain.params["m"], weight) == (1024, 1.0)
-    small, weight = _task(' matmul(m=64, dtype="int8") * 2.5')
+    small, weight = parse_task(' matmul(m=64, dtype="int8") * 2.5')
     assert (small.params["m"], small.params["dtype"], weight) == (64, "int8", 2.5)
 
 
@@ -36,7 +36,7 @@ def test_how_tasks_are_written() -> None:
 )
 def test_what_is_no_task(text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        _task(text)
+        parse_task(text)
 
 
 def test_tasks_are_searched_as_tune_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,6 +58,6 @@ def test_tasks_are_searched_as_tune_says(monkeypatch: pytest.MonkeyPatch, capsys
 
 def test_unknown_workloads_and_parameters() -> None:
     with pytest.raises(WorkloadError, match="no such workload"):
-        _task("matmull")
+        parse_task("matmull")
     with pytest.raises(WorkloadError, match="matmul"):
-        _task("matmul(q=3)")
+        parse_task("matmul(q=3)")

@@ -13,7 +13,7 @@ import pytest
 
 import autosched
 from autosched.errors import MeasureError, RecordError, UsageError, WorkloadError
-from autosched.explaining.explanation import _in_few_words
+from autosched.explaining.explanation import in_few_words
 from autosched.measure.protocol import MeasureOptions
 from autosched.raw.kernel import raw_kernel
 from autosched.records import Record, RecordLog, default_path
@@ -189,7 +189,7 @@ def test_a_schedule_that_does_not_work_here(pretend: Callable[..., list[Any]]) -
     ],
 )
 def test_reasons_in_few_words(status: str, error: str, words: str) -> None:
-    assert _in_few_words(status, error) == words
+    assert in_few_words(status, error) == words
 
 
 # -- simplify ------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_what_a_candidate_leaves_behind_is_ended(name: str, tmp_path: Path) -> N
         left, honest = measurer.measure([Job(0, name), Job(1, "honest")])
         assert left.status == {"daemon": "ok", "daemon_and_segv": "crash", "bare_daemon": "timeout"}[name]
         assert honest.status == "ok"
-        pid = int((measurer._context.session.path / "daemon").read_text())
+        pid = int((measurer.context.session.path / "daemon").read_text())
         assert not is_running(pid)
 
 

@@ -30,7 +30,7 @@ with Measurer(
     {}, Target.parse("llvm"), {}, fake_backend.inputs(), fake_backend.expected(), options, backend="fake_backend:make"
 ) as measurer:
     list(measurer.measure([Job(0, "honest"), Job(1, "honest")]))
-    print(*(slot.worker.pid for slot in measurer._context.pool.slots), flush=True)
+    print(*(slot.worker.pid for slot in measurer.context.pool.slots), flush=True)
     list(measurer.measure([Job(2, sys.argv[2]), Job(3, "build_hang"), Job(4, "honest")]))
 """
 

@@ -82,7 +82,7 @@ def test_kernels_are_kept_for_the_playoff(bench: Bench, tmp_path: Path) -> None:
     assert (again["status"], again["samples"], again["verified"]) == ("ok", answer["samples"][:1], "full")
     assert runner.time({"key": "b", "min_s": 0.0, "check": False})["status"] == "unloaded"
     path = str(tmp_path / "a.artifact")
-    for i in range(jobs._MAX_LOADED):
+    for i in range(jobs.MAX_LOADED):
         runner.run({**REQUEST, "path": path, "key": f"other {i}"})
     assert runner.time({"key": "a", "min_s": 0.0, "check": False})["status"] == "unloaded"
 

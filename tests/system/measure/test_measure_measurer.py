@@ -49,15 +49,15 @@ def test_every_job_is_measured_once(make_measurer: Make, overlap: bool) -> None:
 def test_builders_do_not_disturb_the_runner(make_measurer: Make) -> None:
     """Without overlap, no builder has a job while the runner has one, and none runs during `yield`."""
     measurer = make_measurer(**PATIENT, builders=2)
-    slots = measurer._context.pool.slots
+    slots = measurer.context.pool.slots
     seen = []
-    real = measurer._context.pool.submit
+    real = measurer.context.pool.submit
 
     def watch(slot, *args):  # type: ignore[no-untyped-def]
         seen.append((slot.role, {s.role for s in slots if s.state == "busy"}))
         return real(slot, *args)
 
-    measurer._context.pool.submit = watch  # type: ignore[method-assign]
+    measurer.context.pool.submit = watch  # type: ignore[method-assign]
     for m in measurer.measure(honest(30)):
         assert m.ok and not any(s.state == "busy" for s in slots)
     assert all(busy <= {role} for role, busy in seen)
@@ -86,7 +86,7 @@ def test_what_was_measured_before_is_neither_written_nor_run(make_measurer: Make
     (m,) = measurer.measure([Job(1, "segv", {"code": 7})])
     assert (m.status, m.error, m.samples) == ("ok", "same code as record 12ab", (3e-6, 4e-6))
     assert (m.digest, m.verified, m.raced, m.run_s) == (digest, "sampled", True, 0.0)
-    session = measurer._context.session
+    session = measurer.context.session
     assert [path.name for path in session.known.iterdir()] == [digest]
     assert not list((session.path / "artifacts").iterdir())
     assert measurer.restarts == 0
@@ -138,7 +138,7 @@ def test_a_candidate_that_always_crashes_runs_twice_at_most(make_measurer: Make)
 def test_workers_killed_while_idle_are_replaced(make_measurer: Make) -> None:
     measurer = make_measurer(**PATIENT)
     assert [m.status for m in measurer.measure(honest(2))] == ["ok"] * 2
-    for slot in measurer._context.pool.slots:
+    for slot in measurer.context.pool.slots:
         assert slot.worker.pid is not None
         os.kill(slot.worker.pid, signal.SIGKILL)
     time.sleep(0.2)
@@ -165,28 +165,28 @@ def test_number_and_repeat(make_measurer: Make) -> None:
 
 def test_limits_follow_the_best(make_measurer: Make) -> None:
     measurer = make_measurer(timeout_s=60.0, min_repeat_ms=20, repeat=3)
-    assert measurer._context.run_limit_s() == 60.0
-    assert measurer._context.run_limit_s(patience=6) == 360.0  # the default schedule may be very slow
+    assert measurer.context.run_limit_s() == 60.0
+    assert measurer.context.run_limit_s(patience=6) == 360.0  # the default schedule may be very slow
     measurer.best_s = 1e-3
-    assert measurer._context.run_limit_s() == 2.0
+    assert measurer.context.run_limit_s() == 2.0
     measurer.best_s = 1.0
-    assert measurer._context.run_limit_s() == 30.0
+    assert measurer.context.run_limit_s() == 30.0
     measurer.best_s = 100.0
-    assert measurer._context.run_limit_s() == 60.0
+    assert measurer.context.run_limit_s() == 60.0
     measurer.best_s = 1e-3
-    assert dict(measurer._context.run_limits(60.0))["first"] == 60.0  # a play-off's
+    assert dict(measurer.context.run_limits(60.0))["first"] == 60.0  # a play-off's
     measurer.best_s = 100.0
-    limits = dict(measurer._context.run_limits(measurer._context.run_limit_s()))
+    limits = dict(measurer.context.run_limits(measurer.context.run_limit_s()))
     assert limits["first"] == limits["time"] == 60.0 and limits["load"] == 0.4
     device = make_measurer("opencl", timeout_s=60.0)
-    assert dict(device._context.run_limits(60.0))["first"] == 60.4  # its first launch compiles
+    assert dict(device.context.run_limits(60.0))["first"] == 60.4  # its first launch compiles
 
 
 def test_leaving_early_ends_the_jobs_at_work(make_measurer: Make) -> None:
     measurer = make_measurer(**PATIENT, builders=2, overlap=True)
     for _ in measurer.measure([*honest(10), Job(99, "hang")]):
         break
-    assert not any(slot.state == "busy" for slot in measurer._context.pool.slots)
+    assert not any(slot.state == "busy" for slot in measurer.context.pool.slots)
     assert [m.status for m in measurer.measure(honest(2, start=50))] == ["ok"] * 2
 
 

@@ -171,7 +171,7 @@ def test_values_that_work_stay_the_default_in_later_rounds(tmp_path):
 
 
 def test_without_a_compiler_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(c_compiler, "_commands", list)
+    monkeypatch.setattr(c_compiler, "compiler_commands", list)
     with pytest.raises(BuildError, match="no C compiler is found"):
         build_kernel(kernel(axpy_words()), {"STEP": 4})
 

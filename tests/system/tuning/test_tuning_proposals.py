@@ -105,7 +105,7 @@ def test_a_strategy_that_waits_for_results_is_asked_again() -> None:
 
 
 def test_a_strategy_that_hangs_does_not_keep_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.tuning.proposals._PATIENCE_S", 0.01)
+    monkeypatch.setattr("autosched.tuning.proposals.PATIENCE_S", 0.01)
     diary = Diary()
     proposals = Proposals(diary, ahead=True)
     proposals.take(1)

@@ -110,10 +110,10 @@ def test_limits_of_a_device() -> None:
     ]
 
 
-def program(body: object) -> linter._Program:
+def program(body: object) -> linter.LintedProgram:
     a = te.placeholder((4,), name="A")
     s = create_schedule(te.compute((4,), lambda i: a[i], name="B"))
-    return linter._Program(Function("f", (), (), body, ()), s, Target.parse("opencl"))  # type: ignore[arg-type]
+    return linter.LintedProgram(Function("f", (), (), body, ()), s, Target.parse("opencl"))  # type: ignore[arg-type]
 
 
 def test_races_of_bodies_written_by_hand() -> None:

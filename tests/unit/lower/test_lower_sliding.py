@@ -212,9 +212,9 @@ def stored_outside(rng: random.Random, args: list[Tensor]) -> Schedule:
 
 
 def _if_consistent(s: Schedule, step: Step) -> None:
-    from autosched.testing.steps import _stays_consistent
+    from autosched.testing.steps import stays_consistent
 
-    if _stays_consistent(s, step):
+    if stays_consistent(s, step):
         step.apply(s)
 
 

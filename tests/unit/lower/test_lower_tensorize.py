@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from roundtrip import assert_roundtrip
 from autosched import te
 from autosched.building import build
 from autosched.errors import LowerError, ScheduleError, UsageError
-from autosched.ir import functions
 from autosched.ir.builder import create
 from autosched.ir.calls import call_extern, call_packed
 from autosched.ir.expr import var
@@ -26,15 +25,9 @@ from autosched.schedule.schedule import Schedule, create_schedule, replay
 from autosched.te import tensor_intrin
 from autosched.testing.oracle import check_against_reference
 
+pytestmark = pytest.mark.usefixtures("own_registries")
+
 Golden = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def _own_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("_functions", "_symbols"):
-        monkeypatch.setattr(functions, name, dict(getattr(functions, name)))
-    monkeypatch.setattr(tensor_intrin, "_declared", {})
-    yield
 
 
 def everywhere(args: list[te.Tensor], s: Schedule) -> None:

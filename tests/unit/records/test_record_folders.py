@@ -20,7 +20,7 @@ def places(tmp_path, monkeypatch):
     monkeypatch.delenv("AUTOSCHED_RECORDS", raising=False)
     monkeypatch.delenv("AUTOSCHED_PATH", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(folders, "_packaged", lambda: tmp_path / "shipped")
+    monkeypatch.setattr(folders, "packaged_folder", lambda: tmp_path / "shipped")
     return tmp_path
 
 
@@ -91,14 +91,14 @@ def test_packaged_folder_is_in_the_wheel_or_the_checkout(tmp_path, monkeypatch):
     package = tmp_path / "autosched"
     (package / "records").mkdir(parents=True)
     monkeypatch.setattr(folders, "__file__", str(package / "records" / "folders.py"))
-    assert folders._packaged() == tmp_path / "records"
+    assert folders.packaged_folder() == tmp_path / "records"
     (package / "_packaged" / "records").mkdir(parents=True)
-    assert folders._packaged() == package / "_packaged" / "records"
+    assert folders.packaged_folder() == package / "_packaged" / "records"
 
 
 def test_packaged_folder_of_this_checkout(monkeypatch):
     package = Path(autosched.__file__).resolve().parent
-    assert folders._packaged() in (package.parent / "records", package / "_packaged" / "records")
+    assert folders.packaged_folder() in (package.parent / "records", package / "_packaged" / "records")
 
 
 def test_files_and_contents_of_a_workload(places, make_record, monkeypatch):

@@ -25,7 +25,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AUTOSCHED_RECORDS", raising=False)
     monkeypatch.delenv("AUTOSCHED_PATH", raising=False)
-    monkeypatch.setattr(folders, "_packaged", lambda: tmp_path / "shipped")
+    monkeypatch.setattr(folders, "packaged_folder", lambda: tmp_path / "shipped")
     return tmp_path
 
 

@@ -43,7 +43,7 @@ def start(script: str, *args: str) -> subprocess.Popen[str]:
 @pytest.fixture
 def no_sync(monkeypatch):
     """For tests that append thousands of times and look at the file's bytes, not at the disk."""
-    monkeypatch.setattr(log_module, "_datasync", lambda fd: None)
+    monkeypatch.setattr(log_module, "datasync", lambda fd: None)
 
 
 def ids(contents) -> list[str]:
@@ -247,7 +247,7 @@ def test_file_size_limit_at_every_byte(tmp_path):
     script = """
 import resource
 import autosched.records.log
-autosched.records.log._datasync = lambda fd: None
+autosched.records.log.datasync = lambda fd: None
 path = sys.argv[1]
 log = RecordLog(path)
 lines = [(encode(record(i, f"r{i}")) + "\\n").encode() for i in range(4)]
@@ -284,7 +284,7 @@ def test_failing_flush_is_no_acknowledgement(make_record, log_path, monkeypatch)
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
-        patch.setattr(log_module, "_datasync", fail)
+        patch.setattr(log_module, "datasync", fail)
         with pytest.raises(RecordError, match="Input/output error"):
             log.append(make_record(2))
     assert log_path.read_bytes() == before
@@ -299,7 +299,7 @@ def test_interrupt_while_appending_leaves_the_file_as_it_was(make_record, log_pa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(log_module, "_datasync", interrupt)
+        patch.setattr(log_module, "datasync", interrupt)
         with pytest.raises(KeyboardInterrupt):
             log.append(make_record(2))
     assert log_path.read_bytes() == before

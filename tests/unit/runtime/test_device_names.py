@@ -23,7 +23,7 @@ def named(monkeypatch):
     """The names on a machine that says this of its CPU, of target and kind of OpenCL device."""
 
     def names(facts, target, features=("avx2", "avx512f"), is_cpu=True, opencl_name="pthread-AMD EPYC"):
-        monkeypatch.setattr(device, "_cpuinfo", lambda: facts)
+        monkeypatch.setattr(device, "cpuinfo", lambda: facts)
         monkeypatch.setattr(device, "host_core", lambda: "znver4")
         monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: dict.fromkeys(features, True))
         monkeypatch.setattr(opencl_devices, "find_device", lambda spec="": info(opencl_name, is_cpu))

@@ -34,7 +34,7 @@ from autosched.ir.stmt import (
 from autosched.lower import lower_structure
 from autosched.runtime.interpreter import interpret, sanitize
 from autosched.runtime.shadow import Finding
-from autosched.sanitizing import _index_bits
+from autosched.sanitizing import index_bits
 from autosched.schedule import create_schedule
 from autosched.space.default import default_schedule
 from autosched.space.loading import find_workload, list_workloads
@@ -386,7 +386,7 @@ def test_indices_are_as_wide_as_the_kernel_computes_them() -> None:
     s = default_schedule([a, b], Target.parse("opencl"))
     f = lower_structure(s, [a, b], "opencl").bind()
     for length, bits in ((2, 32), (500, 64)):
-        assert _index_bits(f, Target.parse("opencl"), {"n": length}) == bits
+        assert index_bits(f, Target.parse("opencl"), {"n": length}) == bits
         values = np.arange(length, dtype=np.int32)
         assert autosched.sanitize(s, values, target="opencl") == ()
         narrow = sanitize(f, [values, np.zeros_like(values)], 32)

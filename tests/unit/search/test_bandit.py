@@ -10,7 +10,7 @@ import pytest
 from autosched.errors import UsageError
 from autosched.model.random import RandomCostModel
 from autosched.search import Trial, make_strategy
-from autosched.search.bandit import BanditSearch, _area
+from autosched.search.bandit import BanditSearch, area_under_curve
 from autosched.testing import SyntheticSpace
 
 SPACE = SyntheticSpace.standard()
@@ -27,9 +27,9 @@ def run(strategy, trials, n=16):
 
 def test_the_area_under_the_curve_of_successes():
     """Formula (1) of OpenTuner's paper: 2 / (n (n + 1)) times the sum of the places of successes."""
-    assert _area([]) == 0.0 and _area([True] * 5) == 1.0
-    assert _area([True, False, False]) == pytest.approx(1 / 6)
-    assert _area([False, False, True]) == pytest.approx(3 / 6)
+    assert area_under_curve([]) == 0.0 and area_under_curve([True] * 5) == 1.0
+    assert area_under_curve([True, False, False]) == pytest.approx(1 / 6)
+    assert area_under_curve([False, False, True]) == pytest.approx(3 / 6)
 
 
 def test_the_first_arm_begins_and_then_all_are_asked():

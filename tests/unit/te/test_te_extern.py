@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from messages import without_line
 from autosched import te
 from autosched.building import build
 from autosched.errors import BuildError, LowerError, RecordError, ScheduleError, UsageError
-from autosched.ir import functions
 from autosched.ir.builder import create
 from autosched.ir.calls import call_extern, call_packed
 from autosched.ir.functions import register_func
@@ -21,13 +20,9 @@ from autosched.lower.pipeline import lower, lower_structure
 from autosched.runtime.interpreter import interpret
 from autosched.schedule.schedule import Schedule, create_schedule
 
+pytestmark = pytest.mark.usefixtures("own_registries")
+
 Golden = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(functions, "_functions", dict(functions._functions))
-    yield
 
 
 def everywhere(args: list[te.Tensor], inputs: list[np.ndarray], s: Schedule | None = None) -> list[np.ndarray]:
