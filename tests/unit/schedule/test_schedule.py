@@ -28,252 +28,10 @@ def program() -> list[Tensor]:
     return [a, s]
 
 
-def split_by_factor(s: Schedule) -> None:
-    s["C"].split("j", factor=8)
-
-
-def split_in_parts(s: Schedule) -> None:
-    s["C"].split("j", nparts=4)
-
-
-def split_shifting_inwards(s: Schedule) -> None:
-    s["C"].split("j", factor=8, tail="shift_inwards")
-
-
-def split_rounding_up(s: Schedule) -> None:
-    """B is padded, and what there is beyond its end copies its last element."""
-    s["B"].split("j", factor=8, tail="round_up")
-
-
-def split_without_conditions(s: Schedule) -> None:
-    s["S"].split("k", factor=s.define_knob("k", [2, 4]), disable_predication=True)
-    s["S"].split("i", factor=8, tail="round_up")
-
-
-def split_an_output_by_whatever_is_best(s: Schedule) -> None:
-    s["B"].split("i", factor=8, tail="auto")
-
-
-def split_by_a_size(s: Schedule) -> None:
-    s["C"].split("j", factor=s.size("n"))
-
-
-def split_by_a_formula(s: Schedule) -> None:
-    rows = s.define_knob("rows", [1, 2, 4])
-    s["C"].split("i", factor=rows * 2 + 1)
-    s["C"].split("j", factor=te.min(rows, 3))
-    s["B"].split("i", nparts=te.truncdiv(rows + 1, 2))
-    s["B"].split("j", factor=(rows + 3) // 2)
-
-
-def split_a_reduction(s: Schedule) -> None:
-    s["S"].split("k", factor=4)
-
-
-def tile(s: Schedule) -> None:
-    s["C"].tile("i", "j", 4, 8)
-
-
-def tile_shifting_inwards(s: Schedule) -> None:
-    s["C"].tile("i", "j", 4, 8, tail="shift_inwards")
-
-
-def fuse(s: Schedule) -> None:
-    s["C"].fuse("i", "j")
-
-
-def fuse_three(s: Schedule) -> None:
-    outer, inner = s["C"].split("i", factor=2)
-    s["C"].fuse(outer, inner, "j")
-
-
-def reorder(s: Schedule) -> None:
-    s["C"].reorder("j", "i")
-
-
-def reorder_some(s: Schedule) -> None:
-    s["C"].tile("i", "j", 4, 8)
-    s["C"].reorder("j.inner", "i.outer")
-
-
-def reorder_reduction_outside(s: Schedule) -> None:
-    s["S"].reorder("k", "i")
-
-
-def parallel(s: Schedule) -> None:
-    s["C"].parallel("i")
-
-
-def vectorize(s: Schedule) -> None:
-    _, inner = s["C"].split("j", factor=8)
-    s["C"].vectorize(inner)
-
-
-def vectorize_a_reduction(s: Schedule) -> None:
-    _, inner = s["S"].split("k", factor=8)
-    s["S"].vectorize(inner)
-
-
-def unroll(s: Schedule) -> None:
-    _, inner = s["S"].split("k", factor=4)
-    s["S"].unroll(inner)
-
-
-def bind(s: Schedule) -> None:
-    outer, inner = s["C"].split("i", factor=32)
-    s["C"].bind(outer, "blockIdx.x")
-    s["C"].bind(inner, "threadIdx.x")
-
-
-def pragma(s: Schedule) -> None:
-    s["C"].parallel("i")
-    s["C"].pragma("i", "streaming_store")
-
-
-def prefetch(s: Schedule) -> None:
-    """B, which reads A inside the loop, asks."""
-    s["C"].prefetch("A", "i", s.define_knob("ahead", [1, 2]))
-    s["B"].compute_at(s["C"], "i")
-    s["B"].split("j", factor=4)
-
-
-def prefetch_what_is_stored(s: Schedule) -> None:
-    s["S"].prefetch("C", "k", 4)
-
-
-def bind_virtual_threads(s: Schedule) -> None:
-    outer, inner = s["C"].split("j", nparts=2)
-    s["C"].bind(outer, te.thread_axis("vthread", name="vx"))
-    s["C"].split(inner, factor=4)
-    s["C"].bind("j.inner.inner", "vthread")
-
-
-def storage_align(s: Schedule) -> None:
-    s["B"].compute_at(s["C"], "i")
-    s["B"].storage_align("i", 32, 1)
-
-
-def storage_align_by_a_knob(s: Schedule) -> None:
-    s["B"].storage_align(s["B"].op.axis[1], s.define_knob("bank", [1, 4]))
-
-
-def transform_layout(s: Schedule) -> None:
-    """Blocks of four columns, one after the other; what is computed stays in order."""
-    s["B"].transform_layout(lambda i, j: [j // 4, te.AXIS_SEPARATOR, i, j % 4])
-    s["B"].reorder("axis1", "axis0")
-
-
-def transform_layout_by_knobs_and_sizes(s: Schedule) -> None:
-    rows = s.define_knob("rows", [2, 4])
-    s["B"].transform_layout(lambda *i: [i[0] * s.size("m") + i[1]])
-    s["C"].transform_layout(lambda i, j: [i // rows, j * rows + i % rows])
-    s["B"].compute_inline()
-
-
-def rolling_buffer(s: Schedule) -> None:
-    s["B"].compute_at(s["C"], "j").rolling_buffer()
-
-
-def specialize(s: Schedule) -> None:
-    _, inner = s["C"].split("j", factor=8)
-    s["C"].vectorize(inner)
-    s["C"].specialize(s.size("m") == 8).specialize(te.all(s.size("m") % 8 == 0, s.size("n") >= 2))
-
-
 def set_store_predicate(s: Schedule) -> None:
     """Rows are computed twice, and stored once."""
     _, lane = s["C"].split("i", factor=2)
     s["C"].set_store_predicate(te.any(lane.var == 0, s["C"].op.axis[1] < s.size("m") // 2, lane.var >= 1))
-
-
-def compute_at(s: Schedule) -> None:
-    s["B"].compute_at(s["C"], "j")
-
-
-def store_at(s: Schedule) -> None:
-    s["B"].compute_at(s["C"], "j").store_at(s["C"], "i")
-
-
-def compute_at_then_split(s: Schedule) -> None:
-    s["B"].compute_at(s["C"], "i")
-    s["B"].split("j", factor=4)
-
-
-def compute_inline(s: Schedule) -> None:
-    s["B"].compute_inline()
-
-
-def compute_root(s: Schedule) -> None:
-    s["B"].compute_inline()
-    s["B"].compute_root()
-
-
-def set_scope(s: Schedule) -> None:
-    s["B"].compute_at(s["C"], "i").set_scope("local")
-
-
-def cache_write(s: Schedule) -> None:
-    s.cache_write("S", "local")
-
-
-def cache_write_of_a_layout(s: Schedule) -> None:
-    _, inner = s["B"].split("j", factor=8)
-    s["B"].reorder(inner, "i")
-    s.cache_write("B", "global")
-
-
-def cache_read(s: Schedule) -> None:
-    s.cache_read("B", "local", ["C"])
-    s["B.local"].compute_at(s["C"], "i")
-
-
-def cache_read_of_an_input(s: Schedule) -> None:
-    s.cache_read("A", "global")
-
-
-def rfactor(s: Schedule) -> None:
-    s.rfactor("S", "k")
-
-
-def rfactor_of_a_part(s: Schedule) -> None:
-    """The partial sums of a row side by side, so that they are the lanes of a vector."""
-    s["S"].split("k", factor=s.define_knob("lanes", [4, 8]))
-    s.rfactor("S", "k.inner", factor_axis=-1)
-    s["S.rf"].reorder("k.outer", "k.inner")
-    s["S.rf"].vectorize("k.inner")
-    s["S.rf"].compute_at(s["S"], "i")
-
-
-def split_into(s: Schedule) -> None:
-    s["C"].split_into("j", None, s.define_knob("lanes", [4, 8]), 2)
-
-
-def reverse_compute_at(s: Schedule) -> None:
-    s.cache_read("B", "local", ["C"])
-    outer, _ = s["B"].split("j", factor=8)
-    s["B"].parallel("i")
-    s["B.local"].reverse_compute_at(s["B"], outer)
-
-
-def reverse_compute_inline(s: Schedule) -> None:
-    s.cache_read("B", "local", ["C"])
-    s["B"].tile("i", "j", 2, 4)
-    s["B.local"].reverse_compute_inline()
-
-
-def decompose_reduction(s: Schedule) -> None:
-    outer, _ = s["S"].split("i", factor=4)
-    s["S"].reorder(outer, "k", "i.inner")
-    s["S"].decompose_reduction(outer)
-    s["S"].parallel("i.outer.init")
-    s["S"].unroll("i.inner.init")
-
-
-def cache_write_keeping_loops(s: Schedule) -> None:
-    s["S"].split("i", factor=4)
-    s["S"].parallel("i.outer")
-    s["C"].compute_at(s["S"], "i.inner")
-    s.cache_write("S", "global", keep_loops=True)
 
 
 def tensorize(s: Schedule) -> None:
@@ -290,39 +48,144 @@ def tensorize(s: Schedule) -> None:
     s["S"].tensorize("k.inner", te.decl_tensor_intrin(y.op, fcompute, name="tests.sum4"))
 
 
-def knobs_and_constraints(s: Schedule) -> None:
-    x = s.define_knob("x", [2, 4, 8])
-    y = s.define_knob("y", [1, 3])
-    s["C"].tile("i", "j", x, y)
-    s.constrain(x * y <= 12, "tiles fit the cache")
-    s.constrain(x <= s.size("m"))
-
-
 def a_choice(s: Schedule) -> None:
     if s.choose("wide", [True, False]):
         s["C"].fuse("i", "j")
 
 
-def double_buffer(s: Schedule) -> None:
-    s["S"].split("k", factor=4)
-    s["C"].compute_at(s["S"], "k.outer")
-    s["C"].double_buffer()
-
-
-CASES: dict[str, Callable[[Schedule], None]] = {
-    f.__name__: f
-    for f in (
-        split_by_factor, split_in_parts, split_shifting_inwards, split_rounding_up,
-        split_without_conditions, split_an_output_by_whatever_is_best, split_by_a_size, split_by_a_formula,
-        split_a_reduction, tile, tile_shifting_inwards, fuse, fuse_three, reorder, reorder_some,
-        reorder_reduction_outside, parallel, vectorize, vectorize_a_reduction, unroll, bind, bind_virtual_threads,
-        rolling_buffer, specialize, set_store_predicate,
-        transform_layout, transform_layout_by_knobs_and_sizes, storage_align, storage_align_by_a_knob, pragma, prefetch, prefetch_what_is_stored, compute_at, store_at, compute_at_then_split,
-        compute_inline, compute_root, set_scope, cache_write, cache_write_of_a_layout, cache_read,
-        cache_read_of_an_input, rfactor, rfactor_of_a_part, split_into, reverse_compute_at, reverse_compute_inline,
-        decompose_reduction, tensorize, double_buffer, cache_write_keeping_loops, knobs_and_constraints, a_choice,
-    )
-}  # fmt: skip
+CASES: dict[str, Callable[[Schedule], object]] = {
+    "split_by_factor": lambda s: s["C"].split("j", factor=8),
+    "split_in_parts": lambda s: s["C"].split("j", nparts=4),
+    "split_shifting_inwards": lambda s: s["C"].split("j", factor=8, tail="shift_inwards"),
+    # B is padded, and what there is beyond its end copies its last element.
+    "split_rounding_up": lambda s: s["B"].split("j", factor=8, tail="round_up"),
+    "split_without_conditions": lambda s: (
+        s["S"].split("k", factor=s.define_knob("k", [2, 4]), disable_predication=True),
+        s["S"].split("i", factor=8, tail="round_up"),
+    ),
+    "split_an_output_by_whatever_is_best": lambda s: s["B"].split("i", factor=8, tail="auto"),
+    "split_by_a_size": lambda s: s["C"].split("j", factor=s.size("n")),
+    "split_by_a_formula": lambda s: (
+        rows := s.define_knob("rows", [1, 2, 4]),
+        s["C"].split("i", factor=rows * 2 + 1),
+        s["C"].split("j", factor=te.min(rows, 3)),
+        s["B"].split("i", nparts=te.truncdiv(rows + 1, 2)),
+        s["B"].split("j", factor=(rows + 3) // 2),
+    ),
+    "split_a_reduction": lambda s: s["S"].split("k", factor=4),
+    "tile": lambda s: s["C"].tile("i", "j", 4, 8),
+    "tile_shifting_inwards": lambda s: s["C"].tile("i", "j", 4, 8, tail="shift_inwards"),
+    "fuse": lambda s: s["C"].fuse("i", "j"),
+    "fuse_three": lambda s: (s["C"].split("i", factor=2), s["C"].fuse("i.outer", "i.inner", "j")),
+    "reorder": lambda s: s["C"].reorder("j", "i"),
+    "reorder_some": lambda s: (s["C"].tile("i", "j", 4, 8), s["C"].reorder("j.inner", "i.outer")),
+    "reorder_reduction_outside": lambda s: s["S"].reorder("k", "i"),
+    "parallel": lambda s: s["C"].parallel("i"),
+    "vectorize": lambda s: (s["C"].split("j", factor=8), s["C"].vectorize("j.inner")),
+    "vectorize_a_reduction": lambda s: (s["S"].split("k", factor=8), s["S"].vectorize("k.inner")),
+    "unroll": lambda s: (s["S"].split("k", factor=4), s["S"].unroll("k.inner")),
+    "bind": lambda s: (
+        s["C"].split("i", factor=32),
+        s["C"].bind("i.outer", "blockIdx.x"),
+        s["C"].bind("i.inner", "threadIdx.x"),
+    ),
+    "bind_virtual_threads": lambda s: (
+        s["C"].split("j", nparts=2),
+        s["C"].bind("j.outer", te.thread_axis("vthread", name="vx")),
+        s["C"].split("j.inner", factor=4),
+        s["C"].bind("j.inner.inner", "vthread"),
+    ),
+    "rolling_buffer": lambda s: s["B"].compute_at(s["C"], "j").rolling_buffer(),
+    "specialize": lambda s: (
+        s["C"].split("j", factor=8),
+        s["C"].vectorize("j.inner"),
+        s["C"].specialize(s.size("m") == 8).specialize(te.all(s.size("m") % 8 == 0, s.size("n") >= 2)),
+    ),
+    "set_store_predicate": set_store_predicate,
+    # Blocks of four columns, one after the other; what is computed stays in order.
+    "transform_layout": lambda s: (
+        s["B"].transform_layout(lambda i, j: [j // 4, te.AXIS_SEPARATOR, i, j % 4]),
+        s["B"].reorder("axis1", "axis0"),
+    ),
+    "transform_layout_by_knobs_and_sizes": lambda s: (
+        rows := s.define_knob("rows", [2, 4]),
+        s["B"].transform_layout(lambda *i: [i[0] * s.size("m") + i[1]]),
+        s["C"].transform_layout(lambda i, j: [i // rows, j * rows + i % rows]),
+        s["B"].compute_inline(),
+    ),
+    "storage_align": lambda s: (s["B"].compute_at(s["C"], "i"), s["B"].storage_align("i", 32, 1)),
+    "storage_align_by_a_knob": lambda s: s["B"].storage_align(s["B"].op.axis[1], s.define_knob("bank", [1, 4])),
+    "pragma": lambda s: (s["C"].parallel("i"), s["C"].pragma("i", "streaming_store")),
+    # B, which reads A inside the loop, asks.
+    "prefetch": lambda s: (
+        s["C"].prefetch("A", "i", s.define_knob("ahead", [1, 2])),
+        s["B"].compute_at(s["C"], "i"),
+        s["B"].split("j", factor=4),
+    ),
+    "prefetch_what_is_stored": lambda s: s["S"].prefetch("C", "k", 4),
+    "compute_at": lambda s: s["B"].compute_at(s["C"], "j"),
+    "store_at": lambda s: s["B"].compute_at(s["C"], "j").store_at(s["C"], "i"),
+    "compute_at_then_split": lambda s: (s["B"].compute_at(s["C"], "i"), s["B"].split("j", factor=4)),
+    "compute_inline": lambda s: s["B"].compute_inline(),
+    "compute_root": lambda s: (s["B"].compute_inline(), s["B"].compute_root()),
+    "set_scope": lambda s: s["B"].compute_at(s["C"], "i").set_scope("local"),
+    "cache_write": lambda s: s.cache_write("S", "local"),
+    "cache_write_of_a_layout": lambda s: (
+        s["B"].split("j", factor=8),
+        s["B"].reorder("j.inner", "i"),
+        s.cache_write("B", "global"),
+    ),
+    "cache_read": lambda s: (s.cache_read("B", "local", ["C"]), s["B.local"].compute_at(s["C"], "i")),
+    "cache_read_of_an_input": lambda s: s.cache_read("A", "global"),
+    "rfactor": lambda s: s.rfactor("S", "k"),
+    # The partial sums of a row side by side, so that they are the lanes of a vector.
+    "rfactor_of_a_part": lambda s: (
+        s["S"].split("k", factor=s.define_knob("lanes", [4, 8])),
+        s.rfactor("S", "k.inner", factor_axis=-1),
+        s["S.rf"].reorder("k.outer", "k.inner"),
+        s["S.rf"].vectorize("k.inner"),
+        s["S.rf"].compute_at(s["S"], "i"),
+    ),
+    "split_into": lambda s: s["C"].split_into("j", None, s.define_knob("lanes", [4, 8]), 2),
+    "reverse_compute_at": lambda s: (
+        s.cache_read("B", "local", ["C"]),
+        s["B"].split("j", factor=8),
+        s["B"].parallel("i"),
+        s["B.local"].reverse_compute_at(s["B"], "j.outer"),
+    ),
+    "reverse_compute_inline": lambda s: (
+        s.cache_read("B", "local", ["C"]),
+        s["B"].tile("i", "j", 2, 4),
+        s["B.local"].reverse_compute_inline(),
+    ),
+    "decompose_reduction": lambda s: (
+        s["S"].split("i", factor=4),
+        s["S"].reorder("i.outer", "k", "i.inner"),
+        s["S"].decompose_reduction("i.outer"),
+        s["S"].parallel("i.outer.init"),
+        s["S"].unroll("i.inner.init"),
+    ),
+    "tensorize": tensorize,
+    "double_buffer": lambda s: (
+        s["S"].split("k", factor=4),
+        s["C"].compute_at(s["S"], "k.outer"),
+        s["C"].double_buffer(),
+    ),
+    "cache_write_keeping_loops": lambda s: (
+        s["S"].split("i", factor=4),
+        s["S"].parallel("i.outer"),
+        s["C"].compute_at(s["S"], "i.inner"),
+        s.cache_write("S", "global", keep_loops=True),
+    ),
+    "knobs_and_constraints": lambda s: (
+        x := s.define_knob("x", [2, 4, 8]),
+        y := s.define_knob("y", [1, 3]),
+        s["C"].tile("i", "j", x, y),
+        s.constrain(x * y <= 12, "tiles fit the cache"),
+        s.constrain(x <= s.size("m")),
+    ),
+    "a_choice": a_choice,
+}
 
 
 @pytest.mark.parametrize("name", CASES)
