@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,253 +46,196 @@ def undo(s: Schedule, args: list[Tensor], kind: str, way: str = "", option: str 
     return found[way]
 
 
-def lost(s: Schedule, u: Undone) -> list[str]:
-    return [s.trace[p].as_python() for p in u.lost]
-
-
-# -- one primitive after the other -----------------------------------------------------------------
-def tiled() -> tuple[Schedule, list[Tensor]]:
-    s, args = stencil()
-    s["c"].split("y", factor=8)
-    s["c"].reorder("y.outer", "x", "y.inner")
-    s["c"].parallel("y.outer")
-    s["c"].unroll("y.inner")
-    return s, args
-
-
-def test_of_a_split_the_outer_loop_is_the_whole() -> None:
-    s, args = tiled()
-    u = undo(s, args, "split", "outer")
-    assert lines(u) == ['s["c"].reorder("y", "x")', 's["c"].parallel("y")']
-    assert lost(s, u) == ['s["c"].unroll("y.inner")']
-    assert u.origin == (1, 2)
-
-
-def test_or_the_inner_one() -> None:
-    """Then parallel goes, which y.outer was."""
-    s, args = tiled()
-    u = undo(s, args, "split", "inner")
-    assert lines(u) == ['s["c"].reorder("x", "y")', 's["c"].unroll("y")']
-    assert lost(s, u) == ['s["c"].parallel("y.outer")']
-
-
-def test_marks_stay_on_loops_that_are_short_all_the_same() -> None:
-    s, args = stencil()
-    s["c"].split("x", factor=16)
-    s["c"].split("x.inner", factor=8)
-    s["c"].vectorize("x.inner.inner")
-    assert lines(undo(s, args, "split", "inner", last=True)) == [
-        's["c"].split("x", factor=16)',
-        's["c"].vectorize("x.inner")',
-    ]
-
-
-def test_a_longer_loop_is_not_vectorized() -> None:
-    a = te.placeholder((4096,), name="a")
-    b = te.compute((4096,), lambda x: a[x] + 1, name="b")
-    s = create_schedule(b)
-    s[b].split("x", factor=16)
-    s[b].vectorize("x.inner")
-    u = undo(s, [a, b], "split", "inner")
-    assert lines(u) == ["pass"]
-    assert lost(s, u) == ['s["b"].vectorize("x.inner")']
-
-
-def test_names_made_later_follow() -> None:
-    """y.outer.outer is y.outer where y.outer is y."""
-    s, args = stencil()
-    s["c"].split("y", factor=4)
-    s["c"].split("y.outer", factor=2)
-    s["c"].fuse("y.inner", "x")
-    s["c"].parallel("y.outer.outer")
-    u = undo(s, args, "split", "outer")
-    assert lines(u) == ['s["c"].split("y", factor=2)', 's["c"].parallel("y.outer")']
-    assert lost(s, u) == ['s["c"].fuse("y.inner", "x")']
-
-
-def test_a_tile_that_lost_one_loop_is_a_split() -> None:
-    s, args = stencil()
-    s["c"].split("y", factor=8)
-    s["c"].tile("y.inner", "x", 2, 16)
-    s["c"].vectorize("x.inner")
-    assert lines(undo(s, args, "split", "outer")) == [
-        's["c"].split("x", factor=16)',
-        's["c"].reorder("x.outer", "x.inner")',
-        's["c"].vectorize("x.inner")',
-    ]
-    assert lines(undo(s, args, "tile", "outer")) == ['s["c"].split("y", factor=8)']
-
-
-@pytest.mark.parametrize(
-    ("way", "rest"), [("outer", 's["c"].split("y", factor=4)'), ("inner", 's["c"].split("x", factor=4)')]
-)
-def test_of_a_fusion_one_loop_is_split_in_its_place(way: str, rest: str) -> None:
-    s, args = stencil()
-    s["c"].fuse("y", "x")
-    s["c"].split("y.x.fused", factor=4)
-    u = undo(s, args, "fuse", way)
-    assert lines(u) == [rest]
-    assert u.lost == ()
-
-
-def test_of_a_fusion_all_loops_are_reordered_in_its_place() -> None:
-    a = te.placeholder((4, 5, 6), name="a")
-    b = te.compute((4, 5, 6), lambda i, j, k: a[i, j, k] + 1, name="b")
-    s = create_schedule(b)
-    s[b].fuse("i", "j")
-    s[b].reorder("k", "i.j.fused")
-    s[b].parallel("i.j.fused")
-    assert lines(undo(s, [a, b], "fuse", "outer")) == ['s["b"].reorder("k", "i", "j")', 's["b"].parallel("i")']
-
-
-def test_another_fusion_keeps_what_it_can() -> None:
-    a = te.placeholder((4, 5, 6), name="a")
-    b = te.compute((4, 5, 6), lambda i, j, k: a[i, j, k] + 1, name="b")
-    s = create_schedule(b)
-    s[b].fuse("i", "j")
-    s[b].fuse("i.j.fused", "k")
-    assert lines(undo(s, [a, b], "fuse", "outer")) == ['s["b"].fuse("j", "k")']
-
-
-def test_a_cache_goes_with_all_that_was_said_of_it() -> None:
-    s, args = matmul()
-    s.cache_write("c", "local")
-    s["c"].split("j", factor=8)
-    s["c.local"].compute_at(s["c"], "j.outer")
-    s["c.local"].vectorize("j.c")
-    s["c"].vectorize("j.inner")
-    u = undo(s, args, "cache_write")
-    assert lines(u) == ['s["c"].split("j", factor=8)', 's["c"].vectorize("j.inner")']
-    assert len(u.lost) == 2
-
-
-def test_and_with_the_layout_it_had() -> None:
-    """split and reorder before a cache_write say how the cache lies in memory, and nothing else."""
-    s, args = matmul()
-    s["c"].split("j", factor=8)
-    s["c"].reorder("j.outer", "i", "j.inner")
-    s.cache_write("c", "global")
-    s["c"].parallel("i")
-    assert lines(undo(s, args, "cache_write")) == ['s["c"].parallel("i")']
-
-
-def test_a_cache_of_a_cache_reads_the_first_one_s_source() -> None:
-    s, args = matmul()
-    s.cache_read("a", "global", ["c"])
-    s.cache_read("a.global", "local", ["c"])
-    s["a.global.local"].compute_at(s["c"], "i")
-    assert lines(undo(s, args, "cache_read")) == [
-        's.cache_read("a", "local", ["c"])',
-        's["a.local"].compute_at(s["c"], "i")',
-    ]
-
-
-def test_a_cache_that_took_the_loops_gives_them_back() -> None:
-    s, args = matmul()
-    s["c"].split("i", factor=4)
-    s.cache_write("c", "local", keep_loops=True)
-    s["c.local"].parallel("i.outer")
-    s["c"].vectorize("j")
-    u = undo(s, args, "cache_write")
-    assert lines(u) == ['s["c"].split("i", factor=4)', 's["c"].parallel("i.outer")']
-    assert lost(s, u) == ['s["c"].vectorize("j")']
-
-
-def test_what_was_computed_at_a_loop_that_is_gone_is_computed_around_it() -> None:
-    s, args = stencil()
-    s["c"].split("y", factor=8)
-    s["c"].reorder("y.outer", "x", "y.inner")
-    s["b"].compute_at(s["c"], "y.inner")
-    assert lines(undo(s, args, "split", "outer")) == ['s["c"].reorder("y", "x")', 's["b"].compute_at(s["c"], "x")']
-    assert lines(undo(s, args, "compute_at"))[-1] == 's["c"].reorder("y.outer", "x", "y.inner")'
-
-
-def test_what_moves_to_the_root_is_not_unrolled_there() -> None:
-    s, args = matmul(128)
-    s.cache_write("c", "local")
-    s["c"].split("i", factor=4)
-    s["c.local"].compute_at(s["c"], "i.outer")
-    s["c.local"].unroll("i.c")
-    at = next(p for p, i in enumerate(s.trace) if i.kind == "compute_at")
-    (u,) = ways_to_undo(s.trace, at, args, extents=extents)
-    assert lost(s, u) == ['s["c.local"].unroll("i.c")']
-
-
-def test_of_an_rfactor_the_partial_results_go() -> None:
-    s, args = matmul()
-    s["c"].split("k", factor=8)
-    s.rfactor("c", "k.inner")
-    s["c.rf"].reorder("k.outer", "k.inner")
-    s["c.rf"].vectorize("k.inner")
-    s["c"].unroll("k.inner.v")
-    u = undo(s, args, "rfactor")
-    assert lines(u) == ['s["c"].split("k", factor=8)', 's["c"].unroll("k.inner")']
-    assert len(u.lost) == 2
-    assert lines(undo(s, args, "split", "outer")) == ["pass"]
-
-
-def test_an_option_is_undone_alone() -> None:
-    s, args = stencil()
-    s["c"].split("x", factor=16, tail="shift_inwards")
-    s["c"].vectorize("x.inner")
-    assert (0, "tail") in undoable(s.trace)
-    assert lines(undo(s, args, "split", option="tail")) == [
-        's["c"].split("x", factor=16)',
-        's["c"].vectorize("x.inner")',
-    ]
-
-
-def test_inits_of_a_decomposed_reduction_follow() -> None:
-    s, args = matmul()
-    s["c"].split("j", factor=8)
-    s["c"].reorder("j.outer", "k", "j.inner")
-    s["c"].decompose_reduction("k")
-    s["c"].vectorize("j.inner.init")
-    u = undo(s, args, "split", "inner")
-    assert lines(u) == ['s["c"].reorder("k", "j")', 's["c"].decompose_reduction("k")', 's["c"].vectorize("j.init")']
-
-
-# -- what cannot be undone -------------------------------------------------------------------------
-def test_what_needs_it_is_named() -> None:
-    s, args = stencil()
-    s["c"].split("y", factor=8)
-    s["c"].reorder("y.outer", "x", "y.inner")
-    s["c"].fuse("y.outer", "x")
-    u = undo(s, args, "reorder")
-    assert u.trace is None
-    assert u.refused == 's["c"].fuse("y.outer", "x") needs it: c.x is not directly inside c.y.outer'
-
-
-def test_a_stage_takes_its_producers_to_the_root() -> None:
-    """c would be computed before d, and b, which it needs, inside d."""
+def chain() -> tuple[Schedule, list[Tensor]]:
+    """a -> b -> c -> d, each element by element."""
     a = te.placeholder((8, 8), name="a")
     b = te.compute((8, 8), lambda y, x: a[y, x] + 1, name="b")
     c = te.compute((8, 8), lambda y, x: b[y, x] * 2, name="c")
     d = te.compute((8, 8), lambda y, x: c[y, x] + 3, name="d")
-    s = create_schedule(d)
-    s[b].compute_at(s[d], "y")
-    s[c].compute_at(s[d], "y")
-    u = undo(s, [a, d], "compute_at", last=True)
-    assert lines(u) == ["pass"]
-    assert lost(s, u) == ['s["b"].compute_at(s["d"], "y")']
+    return create_schedule(d), [a, d]
 
 
-def test_what_does_not_hold_together_is_refused() -> None:
-    s, args = stencil()
-    s["c"].split("y", factor=8)
-    s["b"].compute_at(s["c"], "y.outer")
-    s["b"].rolling_buffer()
-    u = undo(s, args, "compute_at")
-    assert u.trace is None
-    assert u.refused == "b is computed at the root: there is no loop for it to roll along"
+def cube() -> tuple[Schedule, list[Tensor]]:
+    a = te.placeholder((4, 5, 6), name="a")
+    b = te.compute((4, 5, 6), lambda i, j, k: a[i, j, k] + 1, name="b")
+    return create_schedule(b), [a, b]
 
 
-def test_a_stage_that_is_gone_is_no_reader() -> None:
-    """What it read is read by those that read it."""
-    s, args = matmul()
-    s.cache_read("a", "global", ["c"])
-    s.cache_read("a", "local", ["a.global"])
-    assert lines(undo(s, args, "cache_read")) == ['s.cache_read("a", "local", ["c"])']
+def row() -> tuple[Schedule, list[Tensor]]:
+    a = te.placeholder((4096,), name="a")
+    b = te.compute((4096,), lambda x: a[x] + 1, name="b")
+    return create_schedule(b), [a, b]
+
+
+Program = Callable[[], tuple[Schedule, list[Tensor]]]
+#: what each shows -> the program, and calls that are undone one at a time
+UNDONE: dict[str, tuple[Program, Callable[[Schedule], object]]] = {
+    "of a split the outer loop is the whole, or the inner one": (
+        stencil,
+        lambda s: (
+            s["c"].split("y", factor=8),
+            s["c"].reorder("y.outer", "x", "y.inner"),
+            s["c"].parallel("y.outer"),
+            s["c"].unroll("y.inner"),
+        ),
+    ),
+    "marks stay on loops that are short all the same": (
+        stencil,
+        lambda s: (
+            s["c"].split("x", factor=16),
+            s["c"].split("x.inner", factor=8),
+            s["c"].vectorize("x.inner.inner"),
+        ),
+    ),
+    "a longer loop is not vectorized": (row, lambda s: (s["b"].split("x", factor=16), s["b"].vectorize("x.inner"))),
+    "names made later follow: y.outer.outer is y.outer where y.outer is y": (
+        stencil,
+        lambda s: (
+            s["c"].split("y", factor=4),
+            s["c"].split("y.outer", factor=2),
+            s["c"].fuse("y.inner", "x"),
+            s["c"].parallel("y.outer.outer"),
+        ),
+    ),
+    "a tile that lost one loop is a split": (
+        stencil,
+        lambda s: (
+            s["c"].split("y", factor=8),
+            s["c"].tile("y.inner", "x", 2, 16),
+            s["c"].vectorize("x.inner"),
+        ),
+    ),
+    "of a fusion one loop is split in its place": (
+        stencil,
+        lambda s: (s["c"].fuse("y", "x"), s["c"].split("y.x.fused", factor=4)),
+    ),
+    "of a fusion all loops are reordered in its place": (
+        cube,
+        lambda s: (s["b"].fuse("i", "j"), s["b"].reorder("k", "i.j.fused"), s["b"].parallel("i.j.fused")),
+    ),
+    "another fusion keeps what it can": (cube, lambda s: (s["b"].fuse("i", "j"), s["b"].fuse("i.j.fused", "k"))),
+    "a cache goes with all that was said of it": (
+        matmul,
+        lambda s: (
+            s.cache_write("c", "local"),
+            s["c"].split("j", factor=8),
+            s["c.local"].compute_at(s["c"], "j.outer"),
+            s["c.local"].vectorize("j.c"),
+            s["c"].vectorize("j.inner"),
+        ),
+    ),
+    "and with the layout it had, which is all that split and reorder before it say": (
+        matmul,
+        lambda s: (
+            s["c"].split("j", factor=8),
+            s["c"].reorder("j.outer", "i", "j.inner"),
+            s.cache_write("c", "global"),
+            s["c"].parallel("i"),
+        ),
+    ),
+    "a cache of a cache reads the first one's source": (
+        matmul,
+        lambda s: (
+            s.cache_read("a", "global", ["c"]),
+            s.cache_read("a.global", "local", ["c"]),
+            s["a.global.local"].compute_at(s["c"], "i"),
+        ),
+    ),
+    "a cache that took the loops gives them back": (
+        matmul,
+        lambda s: (
+            s["c"].split("i", factor=4),
+            s.cache_write("c", "local", keep_loops=True),
+            s["c.local"].parallel("i.outer"),
+            s["c"].vectorize("j"),
+        ),
+    ),
+    "what was computed at a loop that is gone is computed around it": (
+        stencil,
+        lambda s: (
+            s["c"].split("y", factor=8),
+            s["c"].reorder("y.outer", "x", "y.inner"),
+            s["b"].compute_at(s["c"], "y.inner"),
+        ),
+    ),
+    "what moves to the root is not unrolled there": (
+        lambda: matmul(128),
+        lambda s: (
+            s.cache_write("c", "local"),
+            s["c"].split("i", factor=4),
+            s["c.local"].compute_at(s["c"], "i.outer"),
+            s["c.local"].unroll("i.c"),
+        ),
+    ),
+    "of an rfactor the partial results go": (
+        matmul,
+        lambda s: (
+            s["c"].split("k", factor=8),
+            s.rfactor("c", "k.inner"),
+            s["c.rf"].reorder("k.outer", "k.inner"),
+            s["c.rf"].vectorize("k.inner"),
+            s["c"].unroll("k.inner.v"),
+        ),
+    ),
+    "an option is undone alone": (
+        stencil,
+        lambda s: (s["c"].split("x", factor=16, tail="shift_inwards"), s["c"].vectorize("x.inner")),
+    ),
+    "inits of a decomposed reduction follow": (
+        matmul,
+        lambda s: (
+            s["c"].split("j", factor=8),
+            s["c"].reorder("j.outer", "k", "j.inner"),
+            s["c"].decompose_reduction("k"),
+            s["c"].vectorize("j.inner.init"),
+        ),
+    ),
+    "what needs it is named": (
+        stencil,
+        lambda s: (
+            s["c"].split("y", factor=8),
+            s["c"].reorder("y.outer", "x", "y.inner"),
+            s["c"].fuse("y.outer", "x"),
+        ),
+    ),
+    "a stage takes its producers to the root: c is computed before d, and b, which it needs, not inside d": (
+        chain,
+        lambda s: (s["b"].compute_at(s["d"], "y"), s["c"].compute_at(s["d"], "y")),
+    ),
+    "what does not hold together is refused": (
+        stencil,
+        lambda s: (
+            s["c"].split("y", factor=8),
+            s["b"].compute_at(s["c"], "y.outer"),
+            s["b"].rolling_buffer(),
+        ),
+    ),
+    "what read a stage that is gone reads what it read": (
+        matmul,
+        lambda s: (s.cache_read("a", "global", ["c"]), s.cache_read("a", "local", ["a.global"])),
+    ),
+}
+
+
+def outcome(s: Schedule, u: Undone) -> str:
+    """What is left, from which instructions it comes, and which are lost; or why not."""
+    if u.trace is None:
+        return f"    refused: {u.refused}"
+    rows = [*lines(u), *(f"lost: {s.trace[p].as_python()}" for p in u.lost), f"from {u.origin}"]
+    return "\n".join(f"    {row}" for row in rows)
+
+
+def test_what_is_left(golden: Callable[..., None]) -> None:
+    texts = []
+    for title, (program, calls) in UNDONE.items():
+        s, args = program()
+        calls(s)
+        texts.append(f"== {title}\n")
+        for at, option in undoable(s.trace):
+            for u in ways_to_undo(s.trace, at, args, option=option, extents=extents):
+                how = "".join(f", {x}" for x in (u.way, option) if x)
+                texts.append(f"without {s.trace[at].as_python()}{how}:\n{outcome(s, u)}\n")
+    golden("\n".join(texts), "undone")
 
 
 # -- knobs -------------------------------------------------------------------------------------------
