@@ -1,4 +1,4 @@
-"""Every operator on every type, as OpenCL computes it, against NumPy.
+"""What languages of the C family make of expressions and statements, as OpenCL computes it, against NumPy.
 
 PoCL needs up to half a second for each kernel, so one kernel computes all operators of a type.
 """
@@ -121,18 +121,13 @@ def evaluate(cases: Sequence[Case], inputs: Sequence[np.ndarray], lanes: int) ->
     return run(inputs, types, body, threads=N // lanes)
 
 
-def check(cases: Sequence[Case], inputs: Sequence[np.ndarray], lanes: int, ulps: float = 0) -> None:
+def check(cases: Sequence[Case], inputs: Sequence[np.ndarray], lanes: int) -> None:
     results = evaluate(cases, inputs, lanes)
     wrong = []
     for (name, _, reference), result in zip(cases, results, strict=True):
         with np.errstate(all="ignore"):
             expected = np.asarray(reference(*inputs)).astype(result.dtype)
         same = (result == expected) | ((result != result) & (expected != expected))
-        if ulps and result.dtype.kind == "f":
-            with np.errstate(all="ignore"):
-                same |= np.abs(result - expected) <= ulps * np.maximum(
-                    np.spacing(np.abs(expected)), np.finfo(result.dtype).tiny
-                )
         for i in np.flatnonzero(~same)[:3]:
             wrong.append(f"{name}{tuple(a[i] for a in inputs)} = {result[i]!r}, NumPy says {expected[i]!r}")
     assert not wrong, "\n".join(wrong)
@@ -143,15 +138,6 @@ def check(cases: Sequence[Case], inputs: Sequence[np.ndarray], lanes: int, ulps:
 BINARY = ["add", "sub", "mul", "truncdiv", "truncmod", "floordiv", "floormod", "min", "max"]
 BITS = ["bitand", "bitor", "bitxor", "shl", "shr"]
 COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
-#: where each function is well-conditioned
-MATH = {
-    **dict.fromkeys(("exp", "exp2", "exp10", "sinh", "cosh", "tanh", "sigmoid", "erf"), (-4, 4)),
-    **dict.fromkeys(("log", "log2", "log10", "sqrt", "rsqrt", "pow", "atan2", "hypot"), (0.1, 50)),
-    **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan", "asinh", "atanh", "log1p"), (-0.95, 0.95)),
-    "acosh": (1.1, 50),
-}
-DOMAIN_OF_SECOND = 1  #: position of (-0.95, 0.95) among the sorted domains
-ROUNDING = ["floor", "ceil", "trunc", "nearbyint"]
 
 
 def operator(op: str, of: DType) -> Case:
@@ -166,10 +152,10 @@ def operator(op: str, of: DType) -> Case:
 
 
 @pytest.mark.parametrize(("name", "lanes"), types_and_lanes(INTEGERS))
-def test_integers(name: str, lanes: int) -> None:
+def test_constant_operands_and_chains(name: str, lanes: int) -> None:
+    """Operators of two operands: `test_edges`."""
     of = dtype(name)
-    cases = [operator(op, of) for op in [*BINARY, *BITS, *COMPARISONS, "neg", "abs", "bitnot", "popcount", "clz"]]
-    check([*cases, *_integer_cases(of)], pairs(of), lanes)
+    check(_integer_cases(of), pairs(of), lanes)
 
 
 def _integer_cases(of: DType) -> list[Case]:
@@ -223,17 +209,15 @@ def _positive_divisor(a: Expr, b: Expr) -> Expr:
 @pytest.mark.parametrize(("name", "lanes"), types_and_lanes(FLOATS))
 def test_floats(name: str, lanes: int) -> None:
     of = dtype(name)
-    exact = ["add", "sub", "mul", "div", "truncmod", "floordiv", "floormod", "min", "max", *COMPARISONS]
-    exact += ["neg", "abs", "fmod", "copysign", "nextafter", "isnan", "isinf", "isfinite", *ROUNDING]
-    cases = [operator(op, of) for op in exact]
+    cases = [operator(op, of) for op in ("floordiv", "floormod")]
     cases += [
-        ("round", lambda a, b: call("round", a), lambda a, b: np.copysign(np.floor(np.abs(a) + of.numpy.type(0.5)), a)),
         ("(a+b)/b-a", lambda a, b: (a + b) / b - a, lambda a, b: (a + b) / b - a),
         ("a<b?a:-b", lambda a, b: select(a < b, a, -b), lambda a, b: np.where(a < b, a, -b)),
         ("ldexp", lambda a, b: call("ldexp", a, cast("int32", b)), _ldexp),
         ("bits", lambda a, b: reinterpret(f"int{of.bits}", _number(a)) & 0x7FF, _low_bits),
         ("from bits", lambda a, b: _halved(a, of), lambda a, b: _halved_by_numpy(a)),
         ("scalar condition", _scalar_condition, lambda a, b: a + b),
+        ("uint8 of a sum", lambda a, b: cast("uint8", a + a), lambda a, b: _saturated(a + a)),
     ]
     check(cases, pairs(of), lanes)
 
@@ -272,27 +256,8 @@ def _loads(e: Expr) -> list[Expr]:
     return [n for n in post_order(e) if n.op == "load"]
 
 
-@pytest.mark.parametrize(("name", "lanes"), types_and_lanes(FLOATS))
-def test_mathematics(name: str, lanes: int) -> None:
-    of = dtype(name)
-    rng = np.random.default_rng(3)
-    domains = sorted(set(MATH.values()))
-    inputs = [rng.uniform(*domain, N).astype(of.numpy) for domain in domains]
-    cases = [_on(domains.index(domain), *operator(op, of)) for op, domain in MATH.items()]
-    check(cases, inputs, lanes, ulps=16 if name == "float16" else 8)
-
-
-def _on(position: int, name: str, build: Callable[..., Expr], reference: Callable[..., np.ndarray]) -> Case:
-    """The operator on the input at `position`; the reference computed in double precision and rounded once."""
-
-    def pick(args: Sequence[np.ndarray]) -> list[np.ndarray]:
-        second = args[DOMAIN_OF_SECOND] if OPS[name].arity == 2 else args[position]
-        return [args[position], second]
-
-    def exact(*args: np.ndarray) -> np.ndarray:
-        return reference(*(a.astype(np.float64) for a in pick(args))).astype(args[0].dtype)
-
-    return name, lambda *args: build(*pick(args)), exact
+def _saturated(x: np.ndarray) -> np.ndarray:
+    return np.array([saturate(float(v), dtype("uint8")) for v in x], np.uint8)
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -310,45 +275,6 @@ def test_booleans(lanes: int) -> None:
         ("true and", lambda a, b: make("and", a.dtype, (broadcast(const(True), a.dtype.lanes), b)), lambda a, b: b),
     ]
     check(cases, (a, b), lanes)
-
-
-@pytest.mark.parametrize(("name", "lanes"), types_and_lanes(SCALAR_DTYPES))
-def test_casts(name: str, lanes: int) -> None:
-    of = dtype(name)
-    a, _ = pairs(of)
-    if of.is_float:
-        with np.errstate(all="ignore"):
-            limits = [f(np.finfo(of.numpy).max, float(dtype(t).max)) for t in INTEGERS for f in (min, _below)]
-            a[: len(limits)] = limits
-            a[60 : 60 + len(limits)] = [-v for v in limits]
-    cases = [
-        (f"to {to}", lambda x, to=to: make("cast", dtype(to).with_lanes(x.dtype.lanes), (x,)), _converter(dtype(to)))
-        for to in SCALAR_DTYPES
-        if to != name
-    ]
-    cases += [
-        ("uint8 of double", lambda x: cast("uint8", x + x) if not of.is_bool else cast("uint8", x), _doubled(of)),
-    ]
-    check(cases, (a,), lanes)
-
-
-def _below(a: float, b: float) -> float:
-    return min(a, float(np.nextafter(b, 0)))
-
-
-def _converter(to: DType) -> Callable[[np.ndarray], np.ndarray]:
-    def convert(x: np.ndarray) -> np.ndarray:
-        if x.dtype.kind == "f" and to.is_integer:  # saturates, and NaN is 0
-            low, high = int(to.min), int(to.max)
-            numbers = [0 if v != v else low if v <= low else high if v >= high else int(v) for v in map(float, x)]
-            return np.array(numbers, dtype=to.numpy)
-        return x.astype(to.numpy)
-
-    return convert
-
-
-def _doubled(of: DType) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda x: _converter(dtype("uint8"))(x if of.is_bool else x + x)
 
 
 # -- mixtures ---------------------------------------------------------------------------------------

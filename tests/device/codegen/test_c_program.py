@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import test_c_family_values as values
+from strict_c import compile_strictly
 
 import autosched
 from autosched import te
@@ -36,22 +37,14 @@ from autosched.target import Target
 from autosched.testing.case import Case
 
 TARGET = Target("c -threads=2")
-STRICT = "-O0 -Wall -Wextra -Werror -fsanitize=undefined -fno-sanitize-recover=undefined"
 
 needs_compiler = pytest.mark.skipif(c_compiler.find_compiler() is None, reason="no C compiler")
-
-
-def has_sanitizer() -> bool:
-    compiler = c_compiler.find_compiler()
-    return compiler is not None and compiler.accepts("-fsanitize=undefined", "-fopenmp")
 
 
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     """Warnings are errors, and undefined behaviour ends the process."""
-    if has_sanitizer():
-        monkeypatch.setenv("CFLAGS", STRICT)
-        monkeypatch.setenv("LDFLAGS", "-fsanitize=undefined")
+    compile_strictly(monkeypatch)
 
 
 def execute(function: Function, arrays: list[np.ndarray]) -> None:
@@ -71,7 +64,7 @@ def in_c(monkeypatch: pytest.MonkeyPatch, strict: None) -> None:
     monkeypatch.setattr(values, "execute", execute)
 
 
-# -- operators, with the cases of OpenCL ---------------------------------------------------------------
+# -- expressions and statements, with the cases of OpenCL ---------------------------------------------------------------
 
 
 def test_every_function_has_a_name() -> None:
@@ -80,26 +73,12 @@ def test_every_function_has_a_name() -> None:
 
 @needs_compiler
 @pytest.mark.usefixtures("in_c")
-class TestOperators:
-    @pytest.mark.parametrize("name", values.INTEGERS)
-    def test_integers(self, name: str) -> None:
-        values.test_integers(name, 1)
-
-    @pytest.mark.parametrize("name", values.FLOATS)
-    def test_floats(self, name: str) -> None:
-        values.test_floats(name, 1)
-
-    @pytest.mark.parametrize("name", values.FLOATS)
-    def test_mathematics(self, name: str) -> None:
-        values.test_mathematics(name, 1)
-
-    @pytest.mark.parametrize("name", ["bool", "int8", "uint64", "float16", "float32", "float64"])
-    def test_casts(self, name: str) -> None:
-        values.test_casts(name, 1)
-
+class TestValues:
     def test_lanes(self) -> None:
         """Statements of vectors are loops over lanes."""
-        values.test_integers("int16", 4)
+        values.test_constant_operands_and_chains("int16", 4)
+        values.test_floats("float16", 1)
+        values.test_floats("float64", 1)
         values.test_booleans(4)
         values.test_guarded_lanes_do_not_load(4)
         values.test_let(4)

@@ -135,13 +135,10 @@ def test_without_nvrtc_the_message_says_where_to_get_it(monkeypatch: pytest.Monk
 
 # -- what it computes -----------------------------------------------------------------------------
 
-#: tests of `test_c_family_values` and what they are called with; together they meet every operator and type
+#: tests of `test_c_family_values` and what they are called with; `test_edges` tries the operators
 OPERATORS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
-    *((values.test_integers, (t, 4)) for t in ("int8", "uint16")),
-    (values.test_integers, ("int64", 1)),
+    *((values.test_constant_operands_and_chains, given) for given in (("int8", 4), ("uint16", 4), ("int64", 1))),
     *((values.test_floats, (t, 4)) for t in ("float16", "float64")),
-    *((values.test_mathematics, (t, n)) for t, n in (("float16", 4), ("float32", 1), ("float64", 4))),
-    *((values.test_casts, (t, n)) for t, n in (("float16", 4), ("float32", 1), ("uint8", 4))),
     (values.test_booleans, (4,)),
     (values.test_vectors_of_any_width, (3,)),
     (values.test_constants_come_back_exactly, ()),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
+from cuda_emulation import with_emulated_cuda
 from edges import (
     CLASSES,
     COMPARISONS,
@@ -25,11 +26,14 @@ from edges import (
     on_one_float,
     pairs,
 )
+from strict_c import compile_strictly
 
 from autosched import te
+from autosched.codegen.nvrtc import compile_cuda_source, find_nvrtc
 from autosched.ir.dtype import SCALAR_DTYPES, dtype
 from autosched.ir.expr import Expr, compare, make
 from autosched.lower.pipeline import lower_structure
+from autosched.runtime import cuda
 from autosched.schedule.schedule import create_schedule
 from autosched.target import Target
 from autosched.testing.oracle import runner_of
@@ -41,12 +45,41 @@ BACKENDS = {
     "c": ("c -threads=1", "native", 1),
     "c-vectors": ("c -threads=1", "native", 8),
     "opencl": ("opencl", "native", 1),
+    "opencl-vectors": ("opencl", "native", 4),
+    "cuda": ("cuda", "native", 4),
     "interpreter": ("llvm -threads=1", "interpreter", 1),
 }
 #: how far functions that are not exact may be from the right number, in numbers of the type
 STEPS = 4
 #: NumPy leaves open which of two equal numbers, +0.0 and -0.0, comes out
 EITHER_ZERO = ("min", "max", "nextafter")
+
+
+#: types that kernels for CUDA are tried with: g++ takes a second for each
+ON_CUDA = ("int8", "uint16", "int64", "float16", "float32", "float64")
+
+
+def each(types: Iterable[str], *without: str) -> pytest.MarkDecorator:
+    """A test of each backend and type."""
+    both = [(b, t) for b in BACKENDS if b not in without for t in types if b != "cuda" or t in ON_CUDA]
+    return pytest.mark.parametrize(("backend", "of"), both)
+
+
+@pytest.fixture(autouse=True)
+def machines(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scalar C is free of undefined behaviour; kernels for CUDA run without a GPU, and NVRTC takes their text."""
+    if backend == "c":
+        compile_strictly(monkeypatch)
+    if backend == "cuda":
+        with_emulated_cuda(monkeypatch)
+        with_gcc = cuda.compile_cuda_source
+        if find_nvrtc() is not None:
+
+            def with_both(source: str, arch: str, **options: object) -> bytes:
+                assert compile_cuda_source(source, "sm_80")
+                return with_gcc(source, arch, **options)
+
+            monkeypatch.setattr(cuda, "compile_cuda_source", with_both)
 
 
 def run(backend: str, body: Callable[..., tuple[Expr, ...]], *arrays: np.ndarray) -> list[np.ndarray]:
@@ -60,8 +93,10 @@ def run(backend: str, body: Callable[..., tuple[Expr, ...]], *arrays: np.ndarray
     s = create_schedule([outputs[0].op])
     stage = s[outputs[0]]
     if lanes > 1:
-        _, inner = stage.split(stage.op.axis[0], factor=lanes)
+        outer, inner = stage.split(stage.op.axis[0], factor=lanes)
         stage.vectorize(inner)
+        if target in ("opencl", "cuda"):
+            stage.bind(outer, "blockIdx.x")
     elif target == "opencl":
         outer, inner = stage.split(stage.op.axis[0], factor=16)
         stage.bind(outer, "blockIdx.x")
@@ -76,8 +111,7 @@ def operators(ops: object, to: str) -> Callable[..., tuple[Expr, ...]]:
     return lambda *args: tuple(make(op, dtype(to), args) for op in ops)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("of", INTEGERS)
-@pytest.mark.parametrize("backend", BACKENDS)
+@each(INTEGERS)
 def test_integers(backend: str, of: str) -> None:
     one, (a, b) = edges(of), pairs(of, 24 if backend == "interpreter" else 60)
     for op, found in zip(ON_ONE_INTEGER, run(backend, operators(ON_ONE_INTEGER, of), one), strict=True):
@@ -86,8 +120,7 @@ def test_integers(backend: str, of: str) -> None:
         assert_near(found, on_integers(op, of, a, b), 0, op, a, b)
 
 
-@pytest.mark.parametrize("of", FLOATS)
-@pytest.mark.parametrize("backend", BACKENDS)
+@each(FLOATS)
 def test_functions(backend: str, of: str) -> None:
     x = edges(of)
     x = x[::8] if backend == "interpreter" else x
@@ -101,8 +134,7 @@ def test_functions(backend: str, of: str) -> None:
             assert_near(found, on_one_float(op, x), 0 if op in EXACT else STEPS, op, x)
 
 
-@pytest.mark.parametrize("of", FLOATS)
-@pytest.mark.parametrize("backend", BACKENDS)
+@each(FLOATS)
 def test_float_arithmetic(backend: str, of: str) -> None:
     a, b = pairs(of, 24 if backend == "interpreter" else 60)
     ops = [*ON_FLOATS, "nextafter"]
@@ -113,8 +145,7 @@ def test_float_arithmetic(backend: str, of: str) -> None:
         assert_near(found, expected, STEPS if op in ("pow", "hypot", "atan2") else 0, op, a, b)
 
 
-@pytest.mark.parametrize("of", FLOATS)
-@pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "interpreter"])
+@each(FLOATS, "interpreter")
 def test_powers_of_one_exponent(backend: str, of: str) -> None:
     """Compilers write a constant exponent as a root or as products; GCC's vectorizer takes the root of -inf for 0.5."""
     x = edges(of)
@@ -125,8 +156,7 @@ def test_powers_of_one_exponent(backend: str, of: str) -> None:
         assert_near(powers, on_floats("pow", x, np.full_like(x, exponent)), STEPS, f"pow {exponent}", x)
 
 
-@pytest.mark.parametrize("of", SCALAR_DTYPES)
-@pytest.mark.parametrize("backend", BACKENDS)
+@each(SCALAR_DTYPES)
 def test_casts_and_comparisons(backend: str, of: str) -> None:
     x = edges(of)
     for to, found in zip(
