@@ -177,7 +177,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         options.emit({**found, "advice": [vars(a) for a in advice]})
     else:
-        print("\n".join(_lines(found, advice)))
+        print("\n".join(text_lines(found, advice)))
     return 0
 
 
@@ -251,7 +251,7 @@ def _about_opencl(opencl: dict[str, Any]) -> list[Advice]:
 
 
 # -- text -----------------------------------------------------------------------------------------
-def _lines(found: dict[str, Any], advice: list[Advice]) -> list[str]:
+def text_lines(found: dict[str, Any], advice: list[Advice]) -> list[str]:
     where = found["folders"]
     told = [line for a in advice for line in (f"  {a.about}: {a.why}", f"    {a.hint}")]
     blocks = [

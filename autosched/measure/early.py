@@ -18,7 +18,7 @@ from autosched.target import Target
 #: Builders that are started for the first candidates; others follow when there is more to build.
 BUILDERS = 4
 
-_waiting: list[tuple[str, int, Workers]] = []
+waiting: list[tuple[str, int, Workers]] = []
 
 
 @contextmanager
@@ -31,20 +31,20 @@ def workers(target: str, options: MeasureOptions | None = None) -> Iterator[None
         if parsed.kind == "llvm":  # of other kinds the device is asked for its limits first
             found = Workers.make(parsed, options)
             found.spawn(min(options.builders, BUILDERS))
-            _waiting.append((str(parsed), options.memory_limit_mb, found))
+            waiting.append((str(parsed), options.memory_limit_mb, found))
     try:
         yield
     finally:
-        _waiting.clear()
+        waiting.clear()
         if found is not None:
             found.close()
 
 
 def take(target: Target, options: MeasureOptions, backend: str = "") -> Workers:
     """Workers for a search: those that wait, where they are what it needs, or new ones, which begin to start now."""
-    for name, limit, found in _waiting:
+    for name, limit, found in waiting:
         if (name, limit, "") == (str(target), options.memory_limit_mb, backend):
-            _waiting.clear()
+            waiting.clear()
             return found
     made = Workers.make(target, options, backend)
     made.spawn(min(options.builders, BUILDERS))

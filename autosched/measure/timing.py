@@ -23,16 +23,16 @@ class Strain:
 
     @staticmethod
     def now() -> Strain:
-        return Strain(_waited(), time.monotonic())
+        return Strain(waited(), time.monotonic())
 
     def share(self) -> float:
         """How long threads have waited for CPUs since then, by the time that has passed: 0.5 where one of two threads
         had a core of its own and the other shared one."""
         passed = time.monotonic() - self.at
-        return max(0.0, _waited() - self.waited_s) / passed if passed > 0 else 0.0
+        return max(0.0, waited() - self.waited_s) / passed if passed > 0 else 0.0
 
 
-def _waited() -> float:
+def waited() -> float:
     """Seconds. Of threads that ended meanwhile nothing is known any more."""
     total, found = 0, False
     try:

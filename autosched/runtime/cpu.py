@@ -46,7 +46,7 @@ define i32 @omp_get_max_threads() {
 
 
 @lru_cache(maxsize=2)
-def _runtime(is_openmp: bool) -> tuple[Mapping[str, int], object]:
+def runtime_of(is_openmp: bool) -> tuple[Mapping[str, int], object]:
     """Addresses of what parallel code calls, and what keeps them valid."""
     if not is_openmp and team.is_wanted():
         return team.addresses(), None
@@ -114,7 +114,7 @@ class LoadedCode:
         addresses = dict(imports or {})
         self._threads: object = None
         if parallel:
-            runtime, self._threads = _runtime(needs_openmp)
+            runtime, self._threads = runtime_of(needs_openmp)
             addresses |= runtime
         try:
             self._library = link(library, name, exports, addresses)

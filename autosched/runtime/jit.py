@@ -97,7 +97,7 @@ class OpenMP:
     handle: ctypes.CDLL
 
 
-def _loaded() -> Iterator[str]:
+def loaded_runtimes() -> Iterator[str]:
     """OpenMP runtimes mapped into this process (Linux only: elsewhere nothing lists them)."""
     try:
         text = Path("/proc/self/maps").read_text()
@@ -109,7 +109,7 @@ def _loaded() -> Iterator[str]:
             yield "/" + path
 
 
-def _bundled() -> Iterator[str]:
+def bundled_runtimes() -> Iterator[str]:
     """Runtimes inside installed wheels; the packages are located, not imported."""
     for package, folders in _WHEELS.items():
         try:
@@ -124,7 +124,7 @@ def _bundled() -> Iterator[str]:
                 yield from map(str, sorted((root / folder).glob(pattern)))
 
 
-def _open(path: str) -> OpenMP | None:
+def open_openmp(path: str) -> OpenMP | None:
     try:
         handle = ctypes.CDLL(path)
         addresses = {name: ctypes.cast(getattr(handle, name), ctypes.c_void_p).value for name in SYMBOLS}
@@ -136,9 +136,9 @@ def _open(path: str) -> OpenMP | None:
 @lru_cache(maxsize=1)
 def find() -> OpenMP | None:
     """The OpenMP runtime to use in this process, loaded; None when there is none."""
-    for source in (_loaded(), _bundled(), iter(_SYSTEM)):
+    for source in (loaded_runtimes(), bundled_runtimes(), iter(_SYSTEM)):
         for path in dict.fromkeys(source):
-            runtime = _open(path)
+            runtime = open_openmp(path)
             if runtime is not None:
                 return runtime
     return None

@@ -290,7 +290,7 @@ def opencl() -> Any:
 
 
 @lru_cache(maxsize=1)
-def _discover() -> tuple[tuple[tuple[DeviceInfo, Any], ...], str, int]:
+def discover() -> tuple[tuple[tuple[DeviceInfo, Any], ...], str, int]:
     """Devices with their handles, in the drivers' order, why there are none, and the process that asked for them."""
     try:
         cl = opencl()
@@ -349,7 +349,7 @@ def _preferred_multiple(cl: Any, device: Any) -> int:
 
 def devices() -> list[DeviceInfo]:
     """All OpenCL devices of this machine; empty when there are none, for whatever reason."""
-    return [info for info, _ in _discover()[0]]
+    return [info for info, _ in discover()[0]]
 
 
 def find_device(spec: str = "") -> DeviceInfo:
@@ -358,7 +358,7 @@ def find_device(spec: str = "") -> DeviceInfo:
     Without `spec`, the first device that is not a CPU, else PoCL, for whose way to run kernels the generated
     schedules are made, else the first. Raises DeviceError.
     """
-    found, problem = devices(), _discover()[1]
+    found, problem = devices(), discover()[1]
     asked = f"device {spec!r}" if spec else "an OpenCL device"
     if not found:
         raise DeviceError(problem, asked=asked, legal=_INSTALL)
@@ -381,7 +381,7 @@ def open_session(info: DeviceInfo) -> Session:
     forked after the drivers were asked for devices ForkedError."""
     session = _sessions.get(info.index)
     if session is None:
-        found, _, process = _discover()
+        found, _, process = discover()
         check_owner(process, f"device {info.name!r}")  # the driver's threads may be at work since then
         cl, device = opencl(), found[info.index][1]
         try:

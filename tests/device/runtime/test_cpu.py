@@ -176,13 +176,13 @@ def test_openmp_is_found_where_a_wheel_brings_it() -> None:
     found = openmp.find()
     assert found is not None
     assert all(found.addresses[name] for name in openmp.SYMBOLS)
-    assert openmp._open(found.path) is not None
-    assert openmp._open("/no/such/libgomp.so") is None
+    assert openmp.open_openmp(found.path) is not None
+    assert openmp.open_openmp("/no/such/libgomp.so") is None
 
 
 def test_bundled_runtimes_are_located_without_importing() -> None:
     script = (
-        "import sys; sys.path[:] = %r; from autosched.runtime import jit; print(*jit._bundled(), sep='\\n'); "
+        "import sys; sys.path[:] = %r; from autosched.runtime import jit; print(*jit.bundled_runtimes(), sep='\\n'); "
         "assert not {'sklearn', 'xgboost', 'torch'} & set(sys.modules)" % [p for p in sys.path if p]
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
@@ -194,12 +194,12 @@ def test_a_loaded_runtime_comes_first() -> None:
     found = openmp.find()
     assert found is not None
     if sys.platform == "linux":
-        assert found.path in set(openmp._loaded())
+        assert found.path in set(openmp.loaded_runtimes())
 
 
 def test_without_openmp_loops_run_on_one_thread(artifact: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same code works, a warning is given once."""
-    for module, function in ((cpu, cpu._runtime), (openmp, openmp.find_or_warn)):
+    for module, function in ((cpu, cpu.runtime_of), (openmp, openmp.find_or_warn)):
         monkeypatch.setattr(module, function.__name__, lru_cache(function.__wrapped__))  # with nothing cached yet
     monkeypatch.setattr(openmp, "find", lambda: None)
     monkeypatch.setenv("AUTOSCHED_THREADS", "openmp")

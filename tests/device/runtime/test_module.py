@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -165,58 +166,64 @@ def test_zero_dimensional_arrays() -> None:
 # -- calls that do not ----------------------------------------------------------------------------
 
 
-def refused(module: Module, *values: object) -> str:
-    with pytest.raises(BuildError) as caught:
-        module(*values)
-    assert caught.value.asked
-    assert caught.value.why
-    assert caught.value.legal
-    return str(caught.value)
+def crooked(x: np.ndarray) -> np.ndarray:
+    """The same shape one byte off."""
+    return np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
 
 
-def test_wrong_number_of_arrays(module: Module) -> None:
+def frozen(x: np.ndarray) -> np.ndarray:
+    made = np.zeros_like(x)
+    made.flags.writeable = False
+    return made
+
+
+def overlapping(a: np.ndarray, b: np.ndarray) -> tuple[object, ...]:
+    memory = np.zeros(48, np.float32)
+    return a, memory[:24].reshape(4, 6), b, memory[23:47].reshape(4, 6)
+
+
+#: arguments that `stencil` refuses, made of arrays that it takes: a and b, and room for its outputs
+REFUSED: dict[str, Callable[..., tuple[object, ...]]] = {
+    "no array": lambda a, b, out: (),
+    "an array too few": lambda a, b, out: (a,),
+    "an output of two": lambda a, b, out: (a, b, b),
+    "an array too many": lambda a, b, out: (a, b, b, b, b),
+    "a list": lambda a, b, out: (a, [1.0]),
+    "nothing": lambda a, b, out: (None, b),
+    "memory of another device": lambda a, b, out: (a, ElsewhereExporter(b, "__dlpack__")),
+    "another type": lambda a, b, out: (a, b.astype(np.float64)),
+    "another byte order": lambda a, b, out: (a, b.astype(">f4")),
+    "another number of dimensions": lambda a, b, out: (a, b.ravel()),
+    "sizes that disagree": lambda a, b, out: (a[:-1].copy(), b),
+    "an output of another size": lambda a, b, out: (a, np.zeros((4, 6), "f4"), b, np.zeros((4, 5), "f4")),
+    "columns before rows": lambda a, b, out: (np.asfortranarray(a), b),
+    "every other column": lambda a, b, out: (a, np.zeros((4, 12), "f4")[:, ::2]),
+    "addresses that are not aligned": lambda a, b, out: (a, crooked(b)),
+    "an output that is read only": lambda a, b, out: (a, out, b, frozen(b)),
+    "an output that is an input": lambda a, b, out: (a, out, b, b),
+    "an output given twice": lambda a, b, out: (a, out, b, out),
+    "an output that overlaps another": lambda a, b, out: overlapping(a, b),
+}
+
+
+def test_what_is_refused(module: Module, golden: Callable[..., None]) -> None:
+    """Also where arrays of these shapes have been seen before."""
     a, b = arrays()
-    for values in ((), (a,), (a, b, b), (a, b, b, b, b)):
-        text = refused(module, *values)
-        assert f"takes 2 arrays, or 4 with the outputs, got {len(values)}" in text
-        assert "stencil(a: float32[height + 1, width + 1], total: float32[height, width]," in text
-
-
-def test_wrong_kind_of_argument(module: Module) -> None:
-    a, b = arrays()
-    assert "argument 'b': is a list, not an array" in refused(module, a, [1.0])
-    assert "argument 'a': is a NoneType, not an array" in refused(module, None, b)
-    text = refused(module, a, ElsewhereExporter(b, "__dlpack__"))
-    assert "argument 'b': NumPy cannot see its memory: the memory is on another device" in text
-
-
-def test_wrong_type(module: Module) -> None:
-    a, b = arrays()
-    text = refused(module, a, b.astype(np.float64))
-    assert "stencil, argument 'b': needs float32, got float64" in text
-    assert "b.astype('float32')" in text
-    assert "got >f4" in refused(module, a, b.astype(">f4"))
-
-
-def test_wrong_number_of_dimensions(module: Module) -> None:
-    a, b = arrays()
-    assert "argument 'b': needs 2 dimensions, got 1: shape (24,)" in refused(module, a, b.ravel())
+    module(a, b)
+    memory = np.zeros(48, np.float32)
+    module(a, memory[:24].reshape(4, 6), b, memory[24:].reshape(4, 6))  # neighbours do not overlap
+    texts = []
+    for title, values in REFUSED.items():
+        with pytest.raises(BuildError) as caught:
+            module(*values(a, b, np.zeros_like(b)))
+        assert caught.value.asked and caught.value.why and caught.value.legal
+        texts.append(f"-- {title}\n{caught.value}\n")
+    golden("\n".join(texts), "refused")
 
 
 def test_wrong_fixed_length(simple: Module) -> None:
-    text = refused(simple, np.zeros(9, np.int16))
-    assert "argument 'a': shape (9,): dimension 0 is 9 and should be 8" in text
-
-
-def test_sizes_that_disagree(module: Module) -> None:
-    """Both values and both arguments are named, for a derived dimension as well."""
-    a, b = arrays()
-    text = refused(module, a[:-1].copy(), b)
-    assert "argument 'a': shape (4, 7): dimension 0 is 4 and should be height + 1 = 5" in text
-    assert "(height = 4 by argument 'b', dimension 0)" in text
-    text = refused(module, a, np.zeros((4, 6), "f4"), b, np.zeros((4, 5), "f4"))
-    assert "argument 'twice': shape (4, 5): dimension 1 is 5 and should be width = 6" in text
-    assert "(width = 6 by argument 'total', dimension 1)" in text
+    with pytest.raises(BuildError, match=r"argument 'a': shape \(9,\): dimension 0 is 9 and should be 8"):
+        simple(np.zeros(9, np.int16))
 
 
 def test_negative_size() -> None:
@@ -225,43 +232,9 @@ def test_negative_size() -> None:
     i = var("i", role="loop")
     body = For(i, const(0), n, "serial", Store(out, (i,), load(a, i)))
     module = Module(compile_function(Function("crop", (a, out), (n,), body, (1,)), TARGET), TARGET)
-    assert "shape (1,) makes the size 'n' negative: -1" in refused(module, np.zeros(1, np.int8))
+    with pytest.raises(BuildError, match=r"shape \(1,\) makes the size 'n' negative: -1"):
+        module(np.zeros(1, np.int8))
     assert module(np.zeros(2, np.int8)).shape == (0,)
-
-
-def test_layout(module: Module) -> None:
-    a, b = arrays()
-    text = refused(module, np.asfortranarray(a), b)
-    assert "argument 'a': is not C-contiguous: shape (5, 7), strides (4, 20)" in text
-    assert "np.ascontiguousarray(a)" in text
-    assert "not C-contiguous" in refused(module, a, np.zeros((4, 12), "f4")[:, ::2])
-
-
-def test_alignment(module: Module) -> None:
-    a, b = arrays()
-    crooked = np.zeros(b.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(b.shape)
-    module(a, b)  # arrays of these shapes have been seen before
-    assert "argument 'b': is not aligned to 4 bytes" in refused(module, a, crooked)
-
-
-def test_read_only_output(module: Module) -> None:
-    a, b = arrays()
-    frozen, free = np.zeros_like(b), np.zeros_like(b)
-    frozen.flags.writeable = False
-    text = refused(module, a, free, b, frozen)
-    assert "argument 'twice': is an output and cannot be written: the array is read-only" in text
-
-
-def test_overlapping_output(module: Module) -> None:
-    a, b = arrays()
-    free = np.zeros_like(b)
-    module(a, np.zeros_like(b), b, free)  # arrays of these shapes have been seen before
-    assert "argument 'twice': is an output and shares memory with argument 'b'" in refused(module, a, free, b, b)
-    assert "argument 'total': is an output and shares memory with argument 'twice'" in refused(module, a, free, b, free)
-    memory = np.zeros(48, np.float32)
-    near, far = memory[:24].reshape(4, 6), memory[24:].reshape(4, 6)
-    module(a, near, b, far)  # neighbours do not overlap
-    assert "shares memory" in refused(module, a, near, b, memory[23:47].reshape(4, 6))
 
 
 def test_workspace_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, simple: Module) -> None:

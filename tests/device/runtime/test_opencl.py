@@ -98,7 +98,7 @@ def test_an_unknown_device_lists_those_that_exist() -> None:
 
 
 def test_a_missing_driver_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opencl_devices, "_discover", lambda: ((), "no OpenCL driver was found"))
+    monkeypatch.setattr(opencl_devices, "discover", lambda: ((), "no OpenCL driver was found"))
     assert devices() == []
     with pytest.raises(DeviceError) as caught:
         OpenCLKernel(doubled(), TARGET)
@@ -108,7 +108,7 @@ def test_a_missing_driver_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_missing_pyopencl_is_no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyopencl", None)
-    found, problem, _ = opencl_devices._discover.__wrapped__()
+    found, problem, _ = opencl_devices.discover.__wrapped__()
     assert found == ()
     assert "pyopencl does not load" in problem
 

@@ -28,9 +28,9 @@ pytestmark = pytest.mark.skipif(not team.is_available(), reason="no team for thi
 @pytest.fixture(autouse=True)
 def _on_the_team(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("AUTOSCHED_THREADS", raising=False)
-    cpu._runtime.cache_clear()
+    cpu.runtime_of.cache_clear()
     yield
-    cpu._runtime.cache_clear()
+    cpu.runtime_of.cache_clear()
 
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -177,19 +177,19 @@ def test_more_threads_than_cores_compute_all_rows(threads: int) -> None:
 
 
 def test_the_environment_says_whose_threads_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cpu._runtime(False)[0] == team.addresses()
-    cpu._runtime.cache_clear()
+    assert cpu.runtime_of(False)[0] == team.addresses()
+    cpu.runtime_of.cache_clear()
     monkeypatch.setenv("AUTOSCHED_THREADS", "openmp")
     found = openmp.find()
     assert found is not None
-    assert cpu._runtime(False)[0] == found.addresses
-    cpu._runtime.cache_clear()
+    assert cpu.runtime_of(False)[0] == found.addresses
+    cpu.runtime_of.cache_clear()
     monkeypatch.setenv("AUTOSCHED_THREADS", "")
-    assert cpu._runtime(False)[0] == team.addresses()
-    cpu._runtime.cache_clear()
+    assert cpu.runtime_of(False)[0] == team.addresses()
+    cpu.runtime_of.cache_clear()
     monkeypatch.setenv("AUTOSCHED_THREADS", "many")
     with pytest.warns(RuntimeWarning, match="legal: team, openmp"):
-        assert cpu._runtime(False)[0] == team.addresses()
+        assert cpu.runtime_of(False)[0] == team.addresses()
 
 
 def test_python_threads_call_at_the_same_time() -> None:

@@ -164,7 +164,7 @@ def found(**changes: Any) -> dict[str, Any]:
 
 def test_no_advice_where_all_is_well() -> None:
     assert doctor.advise(found()) == []
-    assert "none: all is well" in "\n".join(doctor._lines(found(), []))
+    assert "none: all is well" in "\n".join(doctor.text_lines(found(), []))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_what_is_missing_is_told_with_what_to_do(changes: dict[str, Any], about:
     assert advice.about == about
     assert why in advice.why
     assert advice.hint
-    assert advice.hint in "\n".join(doctor._lines(machine_found, [advice]))
+    assert advice.hint in "\n".join(doctor.text_lines(machine_found, [advice]))
 
 
 def test_an_old_pocl_is_pointed_out() -> None:
@@ -205,7 +205,7 @@ def test_a_device_that_fails_a_small_program_is_pointed_out() -> None:
     devices.append({**devices[0], "index": 1, "problem": ""})
     (advice,) = doctor.advise(machine_found)
     assert advice.hint == '--target "opencl -device=1"'
-    assert "fails a small program" in "\n".join(doctor._lines(machine_found, []))
+    assert "fails a small program" in "\n".join(doctor.text_lines(machine_found, []))
 
 
 def test_a_device_is_asked_in_a_process_of_its_own() -> None:

@@ -114,7 +114,7 @@ def test_a_hopeless_default_schedule_never_wins(
 def test_strain_is_the_time_that_threads_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     waited = iter([1.0, 1.3, 1.3])
     clock = iter([100.0, 100.5, 101.0])
-    monkeypatch.setattr(strain, "_waited", lambda: next(waited))
+    monkeypatch.setattr(strain, "waited", lambda: next(waited))
     monkeypatch.setattr(strain.time, "monotonic", lambda: next(clock))
     before = Strain.now()
     assert before.share() == pytest.approx(0.6)
@@ -149,4 +149,4 @@ def test_workers_can_be_started_before_it_is_known_what_to_do(monkeypatch: pytes
         assert all(slot.worker.running for slot in made.pool.slots)
         made.close()
     with early.workers("no such target", options):
-        assert not early._waiting
+        assert not early.waiting
