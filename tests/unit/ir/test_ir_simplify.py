@@ -490,15 +490,15 @@ def _nested(step: Callable[[Expr, int], Expr], times: int) -> Expr:
 PATHOLOGICAL = {
     "floordiv": _nested(lambda e, n: (e * 3 + LOOPS[n % 12]) // (2 + n % 5), 60),
     "min of max": _nested(lambda e, n: minimum(maximum(e + LOOPS[n % 12], LOOPS[(n + 1) % 12] - 3), W - n), 60),
-    "floordiv by sizes": _nested(lambda e, n: (e + LOOPS[n % 12]) // (W + n), 18),
+    "floordiv by sizes": _nested(lambda e, n: (e + LOOPS[n % 12]) // (W + n), 12),
     "mod": _nested(lambda e, n: e % (W + n) * 2 + floordiv(e, H + n), 10),
-    "select": _nested(lambda e, n: select(e < LOOPS[n % 12], e + 1, e // 2 + W), 40),
+    "select": _nested(lambda e, n: select(e < LOOPS[n % 12], e + 1, e // 2 + W), 24),
     "product of mins": _nested(lambda e, n: e * (minimum(LOOPS[n % 12], W - n) + 1), 24),
     "product of sums": _nested(lambda e, n: e * (LOOPS[n % 12] + LOOPS[(n + 1) % 12] + 1), 40),
-    "square of squares": _nested(lambda e, n: e * e, 30),
+    "square of squares": _nested(lambda e, n: e * e, 20),
     "sum of clamps": _nested(lambda e, n: e + minimum(maximum(LOOPS[n % 12] - n, 0), W - 1), 100),
-    "deep division": _nested(lambda e, n: (e + LOOPS[n % 12]) // 2, 180),
-    "deep sum": _nested(lambda e, n: e + LOOPS[n % 12] * n, 3000),
+    "deep division": _nested(lambda e, n: (e + LOOPS[n % 12]) // 2, 120),
+    "deep sum": _nested(lambda e, n: e + LOOPS[n % 12] * n, 1500),
 }
 
 
