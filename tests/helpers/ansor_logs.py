@@ -13,10 +13,7 @@ def matmul_relu(n: int, m: int, k: int) -> list[Any]:
     a, b = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
     kk = te.reduce_axis((0, k), name="k")
     c = te.compute(
-        (n, m),
-        lambda i, j: te.sum(a[i, kk] * b[kk, j], axis=kk),
-        name="C",
-        attrs={"layout_free_placeholders": [b]},
+        (n, m), lambda i, j: te.sum(a[i, kk] * b[kk, j], axis=kk), name="C", attrs={"layout_free_placeholders": [b]}
     )
     return [a, b, te.compute((n, m), lambda i, j: te.max(c[i, j], 0.0), name="D")]
 

@@ -102,7 +102,7 @@ CORE = ("ir", "te", "schedule", "lower", "codegen", "runtime")
 FOREIGN_WORDS = re.compile("tvm|ansor", re.IGNORECASE)
 #: module of the core -> the text in which such a word has to stay
 FOREIGN_WORDS_KEPT = {
-    "te.trace": '"tvm.default_trace_action"',  # programs register a function of that name, and stored graphs call it
+    "te.trace": '"tvm.default_trace_action"'  # programs register a function of that name, and stored graphs call it
 }
 
 #: what runs data as code, or breaks a process that has threads: imported module, or called name

@@ -14,19 +14,7 @@ import pytest
 from autosched.codegen import compile_function
 from autosched.errors import BuildError
 from autosched.ir.dtype import SCALAR_DTYPES, dtype
-from autosched.ir.expr import (
-    OPS,
-    Expr,
-    broadcast,
-    cast,
-    const,
-    if_then_else,
-    logical_and,
-    logical_or,
-    make,
-    ramp,
-    var,
-)
+from autosched.ir.expr import OPS, Expr, broadcast, cast, const, if_then_else, logical_and, logical_or, make, ramp, var
 from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq, Stmt, Store, load
 from autosched.runtime import load as load_kernel
 from autosched.target import Target
@@ -219,10 +207,7 @@ def test_short_circuit_value(connective) -> None:
         return Store(out, (i,), connective(load(a, i), load(b, i)))
 
     body = Seq(
-        (
-            For(i, const(0), const(32), "serial", scalar(i)),
-            Store(out, (at + 32,), connective(load(a, at), load(b, at))),
-        )
+        (For(i, const(0), const(32), "serial", scalar(i)), Store(out, (at + 32,), connective(load(a, at), load(b, at))))
     )
     x, y = np.arange(32) % 2 == 0, np.arange(32) % 3 == 0
     result = np.zeros(64, bool)

@@ -11,14 +11,7 @@ import pytest
 
 from autosched import build, te
 from autosched.codegen import compile_function
-from autosched.codegen.llvm import (
-    assembled,
-    host,
-    is_foreign,
-    object_code,
-    render,
-    target_machine,
-)
+from autosched.codegen.llvm import assembled, host, is_foreign, object_code, render, target_machine
 from autosched.codegen.llvm_one_lane import PROBE, one_lane_stores_as_scalars, stores_too_wide
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, broadcast, cast, const, make, ramp

@@ -12,19 +12,7 @@ from autosched.codegen import compile_function
 from autosched.codegen.llvm_libm import vector_library
 from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL
 from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype
-from autosched.ir.expr import (
-    OPS,
-    Expr,
-    broadcast,
-    call,
-    const,
-    if_then_else,
-    make,
-    ramp,
-    select,
-    truncmod,
-    var,
-)
+from autosched.ir.expr import OPS, Expr, broadcast, call, const, if_then_else, make, ramp, select, truncmod, var
 from autosched.ir.stmt import Buffer, For, Function, Seq, Stmt, Store, load
 from autosched.runtime import load as load_kernel
 from autosched.target import Target
@@ -168,8 +156,7 @@ def test_division_by_constants(of: str) -> None:
     for op in ("truncdiv", "truncmod", "floordiv", "floormod"):
         divisors = [d for d in (0, 1, -1, 2, -2, 3, 8, 9, -10, kind.min, kind.max) if kind.min <= d <= kind.max]
         check_all(
-            [a],
-            [(by_constant(op, const(d, kind)), reference(op, a, np.full_like(a, d)).astype(of)) for d in divisors],
+            [a], [(by_constant(op, const(d, kind)), reference(op, a, np.full_like(a, d)).astype(of)) for d in divisors]
         )
 
 

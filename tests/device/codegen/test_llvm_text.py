@@ -67,9 +67,7 @@ def test_one_value_cast_to_every_type(source: str) -> None:
         for of in INTEGERS
     ]
     both = te.compute(
-        x.shape,
-        lambda i: sum((_uses(x[i].astype(of), x[i]) for of in INTEGERS), te.const(0, "int64")),
-        name="both",
+        x.shape, lambda i: sum((_uses(x[i].astype(of), x[i]) for of in INTEGERS), te.const(0, "int64")), name="both"
     )
     data = NUMBERS.view("int8").astype(source)
     for o in (*outs, both):

@@ -182,9 +182,7 @@ def test_borders_longer_than_the_loop() -> None:
     """Found by random programs: an interior that must not run began after the loop's end."""
     m = te.var("m")
     a = te.placeholder((m,), "int32", name="A")
-    shift = [
-        te.compute((m,), lambda i: a[te.max(te.min(i + 1, m - 1), 0)], name="right"),
-    ]
+    shift = [te.compute((m,), lambda i: a[te.max(te.min(i + 1, m - 1), 0)], name="right")]
     shift.append(te.compute((m,), lambda i: shift[0][te.max(te.min(i - 2, m - 1), 0)], name="left"))
     shift.append(
         te.compute(

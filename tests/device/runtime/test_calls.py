@@ -14,14 +14,7 @@ from messages import without_line
 from autosched import te
 from autosched.building import build
 from autosched.errors import BuildError, LowerError, UsageError
-from autosched.ir.calls import (
-    call_extern,
-    call_intrin,
-    call_llvm_pure_intrin,
-    call_packed,
-    call_pure_extern,
-    view_of,
-)
+from autosched.ir.calls import call_extern, call_intrin, call_llvm_pure_intrin, call_packed, call_pure_extern, view_of
 from autosched.ir.expr import Expr, const
 from autosched.ir.functions import get_global_func, load_library, register_func, register_numpy, register_symbol
 from autosched.ir.intrinsics import CallEffectKind, register_intrin_lowering, register_op_attr

@@ -145,9 +145,7 @@ def test_a_convolution_over_padded_values() -> None:
     kernel = te.placeholder((3, 3), name="Filter")
     di, dj = te.reduce_axis((0, 3), name="di"), te.reduce_axis((0, 3), name="dj")
     out = te.compute(
-        (n - 2, n - 2),
-        lambda i, j: te.sum(source[i + di, j + dj] * kernel[di, dj], axis=[di, dj]),
-        name="Output",
+        (n - 2, n - 2), lambda i, j: te.sum(source[i + di, j + dj] * kernel[di, dj], axis=[di, dj]), name="Output"
     )
     s = te.create_schedule(out.op)
     x, w = rng.random((9, 9), dtype="float32"), rng.random((3, 3), dtype="float32")
@@ -235,9 +233,7 @@ def packed(cached: bool):
     a, b = te.placeholder((M, K), name="A"), te.placeholder((K, N), name="B")
     panels = te.compute((N // BLOCK, K, BLOCK), lambda big, kk, small: b[kk, big * BLOCK + small], name="packedB")
     c = te.compute(
-        (M, N),
-        lambda m, n: te.sum(a[m, k] * panels[n // BLOCK, k, tvm.tir.indexmod(n, BLOCK)], axis=k),
-        name="C",
+        (M, N), lambda m, n: te.sum(a[m, k] * panels[n // BLOCK, k, tvm.tir.indexmod(n, BLOCK)], axis=k), name="C"
     )
     s = te.create_schedule(c.op)
     target = s.cache_write(c, "global") if cached else c

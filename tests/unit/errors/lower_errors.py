@@ -239,11 +239,7 @@ CASES: Cases = {
             llvm(args, s),
         ),
         "unroll a loop of unknown extent": lambda args, s: (s["C"].unroll("j"), llvm(args, s)),
-        "unroll too much": lambda args, s: (
-            s["C"].split("j", factor=10_000),
-            s["C"].unroll("j.inner"),
-            llvm(args, s),
-        ),
+        "unroll too much": lambda args, s: (s["C"].split("j", factor=10_000), s["C"].unroll("j.inner"), llvm(args, s)),
     },
     "reductions": {
         "shift inwards inside the reduction": (
@@ -326,9 +322,7 @@ CASES: Cases = {
             lambda args, s: llvm(args, s, binds={args[1]: te.decl_buffer((4, 4), name="B", strides=[1, 1])}),
         ),
         "a stride that no argument shows": lambda args, s: llvm(
-            args,
-            s,
-            binds={(b := s["B"].tensor): te.decl_buffer(b.shape, b.dtype, "B", strides=[te.var("row"), 1])},
+            args, s, binds={(b := s["B"].tensor): te.decl_buffer(b.shape, b.dtype, "B", strides=[te.var("row"), 1])}
         ),
     },
     "versions": {

@@ -291,19 +291,15 @@ CASES: Cases = {
         "fuse spatial and reduce": lambda s: s["S"].fuse("i", "k"),
         "fuse a vectorized loop": lambda s: (s["C"].vectorize("j"), s["C"].fuse("i", "j")),
     },
-    "reorder": {
-        "reorder with a loop given twice": lambda s: s["C"].reorder("i", "j", "i"),
-    },
+    "reorder": {"reorder with a loop given twice": lambda s: s["C"].reorder("i", "j", "i")},
     "parallel": {
         "parallel over a reduction": lambda s: s["S"].parallel("k"),
         "parallel over an input": lambda s: s["A"].parallel("i"),
     },
     "vectorize": {
-        "vectorize a loop with a producer in it": lambda s: (s["B"].compute_at(s["C"], "j"), s["C"].vectorize("j")),
+        "vectorize a loop with a producer in it": lambda s: (s["B"].compute_at(s["C"], "j"), s["C"].vectorize("j"))
     },
-    "unroll": {
-        "unroll an input": lambda s: s["A"].unroll("i"),
-    },
+    "unroll": {"unroll an input": lambda s: s["A"].unroll("i")},
     "bind": {
         "bind to no axis": lambda s: s["C"].bind("i", "threadIdx.w"),
         "bind a reduction": lambda s: s["S"].bind("k", "blockIdx.x"),
@@ -344,9 +340,7 @@ CASES: Cases = {
         "inline an input": lambda s: s["A"].compute_inline(),
         "inline into an extern": (opaque, lambda s: s["B"].compute_inline()),
     },
-    "compute_root": {
-        "compute an input at the root": lambda s: s["A"].compute_root(),
-    },
+    "compute_root": {"compute an input at the root": lambda s: s["A"].compute_root()},
     "set_scope": {
         "no such scope": lambda s: s["B"].set_scope("register"),
         "scope of an input": lambda s: s["A"].set_scope("local"),
@@ -478,9 +472,7 @@ CASES: Cases = {
             "order", ["i", "j"], "interval_all", interval=(1, 3)
         ),
     },
-    "define_annotate": {
-        "marks by no policy": lambda s: s.define_annotate("marks", ["i", "j"], "vectorise"),
-    },
+    "define_annotate": {"marks by no policy": lambda s: s.define_annotate("marks", ["i", "j"], "vectorise")},
     "among": {
         "rows of values that a knob has not": lambda s: s.among(
             [s.define_knob("f", [1, 2]), s.define_knob("g", [1, 2])], [(1, 2), (2, 3)]
@@ -496,7 +488,5 @@ CASES: Cases = {
         "a choice of objects": lambda s: s.choose("f", [s["C"], s["B"]]),
         "a choice with other options": lambda s: (s.choose("f", [1, 2]), s.choose("f", [1, 3])),
     },
-    "constrain": {
-        "a constraint that is none": lambda s: s.constrain(s.define_knob("f", [1, 2]) + 1),
-    },
+    "constrain": {"a constraint that is none": lambda s: s.constrain(s.define_knob("f", [1, 2]) + 1)},
 }

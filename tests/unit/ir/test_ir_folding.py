@@ -26,9 +26,7 @@ from edges import (
     on_one_float,
     pairs,
 )
-from edges import (
-    converted as exactly_converted,
-)
+from edges import converted as exactly_converted
 from index_fuzz import values
 
 from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype, promote

@@ -7,15 +7,7 @@ import pytest
 from index_fuzz import Env, Seeded, values
 
 from autosched.ir.dtype import dtype
-from autosched.ir.expr import (
-    Expr,
-    cast,
-    const,
-    is_const,
-    is_index,
-    minimum,
-    var,
-)
+from autosched.ir.expr import Expr, cast, const, is_const, is_index, minimum, var
 from autosched.ir.poly import Poly, common_type, has, join, without
 from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Buffer, load

@@ -45,8 +45,7 @@ other = Store(B, (x,), load(A, y))
 branch = If(likely(x < n), store, other)
 inner = For(x, const(0), m, "serial", branch)
 program = Allocate(
-    T,
-    Produce("B", For(y, const(0), n, "parallel", Seq((Let(t, y * m, inner), Barrier(), Store(T, (t,), load(B, y)))))),
+    T, Produce("B", For(y, const(0), n, "parallel", Seq((Let(t, y * m, inner), Barrier(), Store(T, (t,), load(B, y))))))
 )
 launch = Launch("k", (n, const(1), const(1)), (m, const(1), const(1)), store)
 

@@ -258,8 +258,7 @@ def test_no_two_of_no_elements_overlap() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"strides": [1]}, {"strides": [1, 0.5]}, {"buffer_type": "odd"}, {"data_alignment": 48}],
+    "options", [{"strides": [1]}, {"strides": [1, 0.5]}, {"buffer_type": "odd"}, {"data_alignment": 48}]
 )
 def test_what_is_no_buffer(options: Any) -> None:
     with pytest.raises(UsageError) as error:

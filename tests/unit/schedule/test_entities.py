@@ -234,10 +234,7 @@ def test_every_candidate_of_a_small_space_is_right() -> None:
         for point in _points(sketch)[::3]:
             s = replay(sketch.trace, w.args)
             assert s.trace.to_json() == sketch.trace
-            module = Module(
-                compile_function(sketch.structure.bind(point), Target.parse("llvm")),
-                Target.parse("llvm"),
-            )
+            module = Module(compile_function(sketch.structure.bind(point), Target.parse("llvm")), Target.parse("llvm"))
             assert np.array_equal(module(*arrays), wanted), (sketch.name, point)
             tried += 1
     assert not found.failures and tried >= 12

@@ -13,11 +13,7 @@ from autosched.errors import ScheduleError
 from autosched.ir.stmt import Allocate, walk
 from autosched.lower import lower_structure
 from autosched.schedule import create_schedule
-from autosched.schedule.auto_inline import (
-    auto_inline_broadcast,
-    auto_inline_elem_wise,
-    auto_inline_injective,
-)
+from autosched.schedule.auto_inline import auto_inline_broadcast, auto_inline_elem_wise, auto_inline_injective
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
 
@@ -135,8 +131,7 @@ def test_a_buffer_that_rolls_nowhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "inlined"),
-    [(auto_inline_elem_wise, "B"), (auto_inline_broadcast, "BW"), (auto_inline_injective, "BCDRW")],
+    ("rule", "inlined"), [(auto_inline_elem_wise, "B"), (auto_inline_broadcast, "BW"), (auto_inline_injective, "BCDRW")]
 )
 def test_rules_of_inlining(rule: Any, inlined: str) -> None:
     args = stencils()

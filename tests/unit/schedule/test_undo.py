@@ -81,11 +81,7 @@ UNDONE: dict[str, tuple[Program, Callable[[Schedule], object]]] = {
     ),
     "marks stay on loops that are short all the same": (
         stencil,
-        lambda s: (
-            s["c"].split("x", factor=16),
-            s["c"].split("x.inner", factor=8),
-            s["c"].vectorize("x.inner.inner"),
-        ),
+        lambda s: (s["c"].split("x", factor=16), s["c"].split("x.inner", factor=8), s["c"].vectorize("x.inner.inner")),
     ),
     "a longer loop is not vectorized": (row, lambda s: (s["b"].split("x", factor=16), s["b"].vectorize("x.inner"))),
     "names made later follow: y.outer.outer is y.outer where y.outer is y": (
@@ -99,11 +95,7 @@ UNDONE: dict[str, tuple[Program, Callable[[Schedule], object]]] = {
     ),
     "a tile that lost one loop is a split": (
         stencil,
-        lambda s: (
-            s["c"].split("y", factor=8),
-            s["c"].tile("y.inner", "x", 2, 16),
-            s["c"].vectorize("x.inner"),
-        ),
+        lambda s: (s["c"].split("y", factor=8), s["c"].tile("y.inner", "x", 2, 16), s["c"].vectorize("x.inner")),
     ),
     "of a fusion one loop is split in its place": (
         stencil,
@@ -192,11 +184,7 @@ UNDONE: dict[str, tuple[Program, Callable[[Schedule], object]]] = {
     ),
     "what needs it is named": (
         stencil,
-        lambda s: (
-            s["c"].split("y", factor=8),
-            s["c"].reorder("y.outer", "x", "y.inner"),
-            s["c"].fuse("y.outer", "x"),
-        ),
+        lambda s: (s["c"].split("y", factor=8), s["c"].reorder("y.outer", "x", "y.inner"), s["c"].fuse("y.outer", "x")),
     ),
     "a stage takes its producers to the root: c is computed before d, and b, which it needs, not inside d": (
         chain,
@@ -204,11 +192,7 @@ UNDONE: dict[str, tuple[Program, Callable[[Schedule], object]]] = {
     ),
     "what does not hold together is refused": (
         stencil,
-        lambda s: (
-            s["c"].split("y", factor=8),
-            s["b"].compute_at(s["c"], "y.outer"),
-            s["b"].rolling_buffer(),
-        ),
+        lambda s: (s["c"].split("y", factor=8), s["b"].compute_at(s["c"], "y.outer"), s["b"].rolling_buffer()),
     ),
     "what read a stage that is gone reads what it read": (
         matmul,

@@ -386,8 +386,7 @@ def test_index_arithmetic_is_exact_until_it_is_a_value() -> None:
     step = 1_000_000_000
     same(run([rows(3)], lambda t: te.compute((5,), lambda i: i * step // step, name="x")), np.arange(5, dtype="int32"))
     same(
-        run([rows(3)], lambda t: te.compute((5,), lambda i: i * step, name="x")),
-        (np.arange(5) * step).astype("int32"),
+        run([rows(3)], lambda t: te.compute((5,), lambda i: i * step, name="x")), (np.arange(5) * step).astype("int32")
     )
     same(
         run([rows(3)], lambda t: te.compute((3,), lambda i: (i * 100).astype("uint8"), name="x")),

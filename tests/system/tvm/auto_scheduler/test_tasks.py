@@ -126,9 +126,7 @@ def test_a_log_is_gone_on_from(run: Run, tmp_path) -> None:
     with log.open("a") as file:
         file.write(CACHED.line() + "\n")  # of another space: no point of this one
     policy = auto_scheduler.SketchPolicy(
-        run.task,
-        auto_scheduler.RandomModel(),
-        init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)],
+        run.task, auto_scheduler.RandomModel(), init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)]
     )
     result = run.task.tune(make_options(8, auto_scheduler.RecordToFile(log), told), policy)
     assert len(told.pairs) == 1 and result.resumed == 3  # of four points

@@ -39,10 +39,7 @@ def test_the_tutorial(tmp_path, capsys) -> None:
         "runner": auto_scheduler.LocalRunner(timeout=120, number=1, repeat=1),
     }
     tune_option = auto_scheduler.TuningOptions(
-        num_measure_trials=3,
-        measure_callbacks=[auto_scheduler.RecordToFile(log_file)],
-        verbose=2,
-        **measuring,
+        num_measure_trials=3, measure_callbacks=[auto_scheduler.RecordToFile(log_file)], verbose=2, **measuring
     )
     task.tune(tune_option)
     sch, args = task.apply_best(log_file)
@@ -72,9 +69,7 @@ def test_the_tutorial(tmp_path, capsys) -> None:
         cost_model = auto_scheduler.XGBModel()
         cost_model.update_from_file(log_file)
         search_policy = auto_scheduler.SketchPolicy(
-            task,
-            cost_model,
-            init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log_file)],
+            task, cost_model, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log_file)]
         )
         tune_option = auto_scheduler.TuningOptions(
             num_measure_trials=2, measure_callbacks=[auto_scheduler.RecordToFile(log_file)], **measuring
