@@ -1,0 +1,3 @@
+from record_fixtures import log_path, make_record
+
+__all__ = ["log_path", "make_record"]
