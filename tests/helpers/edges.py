@@ -8,7 +8,7 @@ zero) is C99's Annex F, written out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,8 @@ import numpy as np
 from mpmath import mpf
 
 from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype
+from autosched.ir.expr import Expr
+from autosched.ir.visit import post_order
 
 INTEGERS = [t for t in SCALAR_DTYPES if "int" in t]
 FLOATS = [t for t in SCALAR_DTYPES if "float" in t]
@@ -156,6 +158,31 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
 }
+
+
+def exact_values(e: Expr, env: Mapping[Expr, int]) -> dict[Expr, int]:
+    """The value of each part of an index expression, by Python's integers, which do not end; conditions are 0 or 1."""
+    done = {v: int(x) for v, x in env.items()}
+    for node in post_order(e):
+        if node in done:
+            continue
+        a = [done[x] for x in node.args]
+        match node.op:
+            case "const":
+                done[node] = int(node.value)
+            case "select" | "if_then_else":
+                done[node] = a[1] if a[0] else a[2]
+            case "cast" | "likely":
+                done[node] = a[0]
+            case "and" | "or":
+                done[node] = int(all(a) if node.op == "and" else any(a))
+            case "not":
+                done[node] = int(not a[0])
+            case op if op in COMPARISONS:
+                done[node] = int(COMPARISONS[op](*a))
+            case op:
+                done[node] = (ON_INTEGERS[op] if op in ON_INTEGERS else ON_ONE_INTEGER[op])(*a, 64)
+    return done
 
 
 def on_integers(op: str, of: str, *args: np.ndarray) -> np.ndarray:

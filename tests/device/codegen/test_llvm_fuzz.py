@@ -10,11 +10,13 @@ import random
 
 import numpy as np
 import pytest
+from edges import exact_values
 
 from autosched.codegen import compile_function
 from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype
 from autosched.ir.expr import OPS, Expr, broadcast, const, floormod, is_index, make, ramp, saturate, var
 from autosched.ir.stmt import Buffer, For, Function, Let, Seq, Stmt, Store, load
+from autosched.ir.visit import post_order
 from autosched.runtime import load as load_kernel
 from autosched.target import Target
 
@@ -78,42 +80,13 @@ class Grammar:
         return max(int(of.min), min(int(of.max), number))
 
 
-def exact(e: Expr, env: dict[object, np.ndarray]) -> np.ndarray:
-    """Index arithmetic in Python's integers, element by element."""
-    if e.op == "const":
-        return np.full(COUNT, int(e.value), object)
-    if e.op == "var":
-        return np.array([int(x) for x in env[e]], object)
-    args = [exact(a, env) for a in e.args]
-
-    def truncdiv(a: int, b: int) -> int:
-        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0
-
-    rules = {
-        "floordiv": lambda a, b: a // b if b else 0,
-        "floormod": lambda a, b: a % b if b else 0,
-        "truncdiv": truncdiv,
-        "truncmod": lambda a, b: a - b * truncdiv(a, b) if b else 0,
-        "min": min,
-        "max": max,
-        "cast": lambda a: a,
-        "not": lambda a: not a,
-        "and": lambda a, b: a and b,
-        "or": lambda a, b: a or b,
-        "select": lambda c, a, b: a if c else b,
-        "if_then_else": lambda c, a, b: a if c else b,
-    }
-    rule = rules.get(e.op, OPS[e.op].numpy)
-    assert rule is not None
-    return np.array([rule(*row) for row in zip(*args, strict=True)], object)
-
-
 def evaluate(e: Expr, env: dict[object, np.ndarray]) -> np.ndarray:
     """The value of `e` in each of the COUNT iterations."""
     if is_index(e):
-        values = exact(e, env)
+        known = [v for v in post_order(e) if v.op == "var"]
+        values = [exact_values(e, {v: env[v][i] for v in known})[e] for i in range(COUNT)]
         if e.dtype.is_bool:
-            return values.astype(bool)
+            return np.array(values, bool)
         return np.array([const(int(v), e.dtype).value for v in values], e.dtype.numpy)
     if e.op == "load":
         return env[e.value][evaluate(e.args[0], env).astype(np.int64)]

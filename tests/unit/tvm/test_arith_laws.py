@@ -6,17 +6,16 @@ negative, ranges that are symbolic, constraints that hold for a while, and value
 
 from __future__ import annotations
 
-import operator
 import os
 import random
 from collections.abc import Callable
 
 import pytest
 from arith_laws import Case
+from edges import exact_values
 from index_fuzz import Seeded, condition_expr, integer_expr, random_scope
 
 from autosched.ir.expr import Expr, const, floordiv, floormod, maximum, minimum, truncdiv, truncmod, var
-from autosched.ir.visit import post_order
 from autosched.tvm.arith import Analyzer, ConstIntBound, Range
 
 FIRST, LAST = map(int, os.environ.get("AUTOSCHED_FUZZ", "0:150").split(":"))
@@ -32,37 +31,10 @@ def test_random_expressions(block: int) -> None:
             raise
 
 
-def _trunc(a: int, b: int) -> int:
-    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-EXACT: dict[Callable[..., Expr], Callable[[int, int], int]] = {
-    floordiv: lambda a, b: a // b if b else 0,
-    floormod: lambda a, b: a % b if b else 0,
-    truncdiv: _trunc,
-    truncmod: lambda a, b: a - b * _trunc(a, b) if b else 0,
-    minimum: min,
-    maximum: max,
-}
-BY_NAME: dict[str, Callable[..., int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "neg": operator.neg,
-    "floordiv": EXACT[floordiv],
-    "floormod": EXACT[floormod],
-    "truncdiv": _trunc,
-    "truncmod": EXACT[truncmod],
-    "min": min,
-    "max": max,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
-    "not": operator.not_,
-} | {name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
 EXTREME = [0, 1, -1, 3, -3, 2**31 - 1, -(2**31), 2**31, 2**62, -(2**62), 2**63 - 2, -(2**63) + 2]
 
 
-@pytest.mark.parametrize("op", EXACT, ids=lambda op: op.__name__)
+@pytest.mark.parametrize("op", [floordiv, floormod, truncdiv, truncmod, minimum, maximum], ids=lambda op: op.__name__)
 def test_intervals_of_extreme_values(op: Callable[..., Expr]) -> None:
     """Every pair of extreme values, as intervals of one and of two ends."""
     a, b = var("a", "int64"), var("b", "int64")
@@ -75,28 +47,13 @@ def test_intervals_of_extreme_values(op: Callable[..., Expr]) -> None:
             found = an.const_int_bound(e)
             for u in (x, 5):
                 for v in (y, 2):
-                    value = EXACT[op](u, v)
+                    value = exact(e, {a: u, b: v})
                     low, high = found.min_value, found.max_value
                     assert low <= value <= high or abs(value) > ConstIntBound.POS_INF, (u, v, value, found)
 
 
 def exact(e: Expr, env: dict[Expr, int]) -> int:
-    """The value by Python's integers, which do not end."""
-    done: dict[Expr, int] = {}
-    for node in post_order(e):
-        a = [done[x] for x in node.args]
-        match node.op:
-            case "const":
-                done[node] = int(node.value)
-            case "var":
-                done[node] = env[node]
-            case "select" | "if_then_else":
-                done[node] = a[1] if a[0] else a[2]
-            case "cast" | "likely":
-                done[node] = a[0]
-            case op:
-                done[node] = int(BY_NAME[op](*a))
-    return done[e]
+    return exact_values(e, env)[e]
 
 
 def test_values_at_the_end_of_int64() -> None:
