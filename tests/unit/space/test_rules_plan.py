@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -76,10 +78,15 @@ def remarks(args, target=LLVM, at=0, rules=()):
     return {stage: (by, why) for stage, by, why in sketch.remarks}
 
 
+@functools.cache
+def space_of_layers(count):
+    return Workload("w", layers(count)).search_space(LLVM, {}, "auto")
+
+
 @pytest.mark.parametrize("count", [3, 5])
 def test_a_deep_chain_of_layers_has_few_sketches(count: int) -> None:
     """Chosen layer by layer there would be 8 for each layer: 512, 32768."""
-    space = Workload("w", layers(count)).search_space(LLVM, {}, "auto")
+    space = space_of_layers(count)
     assert MOST_FORKS / 4 <= len(space.sketches) <= MOST_FORKS + 1
 
 
@@ -91,7 +98,7 @@ def test_the_more_stages_the_fewer_sketches() -> None:
 
 
 def test_layers_beyond_the_limit_do_as_the_ones_before_them() -> None:
-    space = Workload("w", layers(5)).search_space(LLVM, {}, "auto")
+    space = space_of_layers(5)
     seen = set()
     for sketch in space.sketches[:-1]:
         of = {n: [i[0] for i in sketch.trace if n in i[1:] and i[0] != "choose"] for n in ("d1", "d2", "w1", "w2")}
