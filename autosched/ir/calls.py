@@ -22,7 +22,7 @@ from typing import Any
 
 from autosched.errors import UsageError, UsageTypeError, asked_at
 from autosched.ir.dtype import HANDLE, INT32, dtype
-from autosched.ir.expr import OPS, Expr, as_expr, cast, const, make
+from autosched.ir.expr import OPS, Expr, as_expr, cast, const, make, row_major
 
 CALL_KINDS = ("extern", "packed", "intrin", "llvm")
 
@@ -150,12 +150,7 @@ def view_of(
     lengths = [as_expr(n) for n in (buffer.shape if shape is None else shape)]
     if strides is None and shape is None and buffer.strides:
         strides = buffer.strides
-    if strides is None:
-        steps: list[Expr] = [const(1)] if lengths else []
-        for n in reversed(lengths[1:]):
-            steps.insert(0, steps[0] * n)
-    else:
-        steps = [as_expr(s) for s in strides]
+    steps = row_major(lengths) if strides is None else [as_expr(s) for s in strides]
     return make("view", HANDLE, (as_expr(offset), *lengths, *steps), buffer)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import numbers
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -497,6 +497,14 @@ def call(op: str, *operands: object) -> Expr:
     if op == "popcount":
         require_integer(op, args[0])
     return make(op, BOOL.with_lanes(of.lanes) if op in RESULT_BOOL else of, args)
+
+
+def row_major(shape: Sequence[Expr], simplify: Callable[[Expr], Expr] = lambda e: e) -> list[Expr]:
+    """The strides of an array of that shape whose elements lie close together."""
+    strides: list[Expr] = [const(1)] if shape else []
+    for n in reversed(shape[1:]):
+        strides.insert(0, simplify(strides[0] * n))
+    return strides
 
 
 def ramp(base: object, stride: object, lanes: int) -> Expr:

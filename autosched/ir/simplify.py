@@ -10,15 +10,7 @@ import threading
 from math import gcd
 
 from autosched.ir.dtype import BOOL, INT32, INT64
-from autosched.ir.expr import (
-    Expr,
-    cast,
-    const,
-    is_index,
-    likely,
-    make,
-    variables,
-)
+from autosched.ir.expr import Expr, cast, const, is_index, likely, make, variables
 from autosched.ir.memory import Memory
 from autosched.ir.poly import Poly, common_type, join
 from autosched.ir.prove import Prover, conjuncts, is_integer_index
@@ -65,6 +57,11 @@ class Analyzer(Prover):
         if e.depth > self.BAND and not self._in_bands:
             self._from_below(e)
         return self._poly(e)
+
+    def extremum(self, op: str, a: Poly, b: Poly) -> Poly:
+        """The `min` or `max` of two."""
+        x, y = a.expr(), b.expr()
+        return self.poly(make(op, x.dtype, (x, y)))
 
     def expr(self, p: Poly) -> Expr:
         """The simplest expression of the polynomial."""

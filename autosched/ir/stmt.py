@@ -339,6 +339,14 @@ def with_parts(s: Stmt, exprs: Sequence[Expr], inner: Sequence[Stmt]) -> Stmt:
             return s
 
 
+def with_children(s: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+    """`s` with what `change` makes of each of its children."""
+    inner = []
+    for c in children(s):
+        inner.append(change(c))  # no comprehension: see `map_stmt`
+    return with_parts(s, expressions(s), inner) if inner else s
+
+
 def handed_out(s: Stmt) -> set[Buffer]:
     """The buffers whose memory this statement itself hands to a function, which may read and write it."""
     return {e.value for e in values_below(expressions(s)) if e.op in ("address", "view")}

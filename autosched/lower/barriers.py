@@ -36,6 +36,7 @@ from autosched.ir.stmt import (
     handed_out,
     seq,
     walk,
+    with_children,
 )
 from autosched.ir.visit import post_order
 
@@ -92,8 +93,6 @@ class _Planner:
             before.reads, before.writes = touched.reads, touched.writes
             return Seq((Barrier("global" if any(b.scope == "global" for b in waited) else "shared"), s))
         match s:
-            case Seq(stmts=stmts):
-                return seq(*(self.plan(c, before, own) for c in stmts))
             case For() | While():
                 return self._loop(s, before, own)
             case If():
@@ -105,10 +104,8 @@ class _Planner:
             case Barrier():  # of a reduction by the group
                 before.reads, before.writes = set(), set()
                 return s
-            case Produce() | Allocate() | Let():
-                return replace(s, body=self.plan(s.body, before, own | produced))
             case _:
-                return s
+                return with_children(s, lambda c: self.plan(c, before, own | produced))
 
     def _loop(self, s: For | While, before: _Touched, own: frozenset[Buffer]) -> Stmt:
         """What one iteration leaves open, the next one meets; a loop may also run not at all."""
@@ -157,22 +154,14 @@ def check_uniform(s: Stmt, items: frozenset[Expr], where: str = "") -> None:
                 asked="shared storage",
                 legal="compute the shared stage at a loop outside conditions on threadIdx",
             )
-        case If(condition=c):
-            varies = bool(variables(c) & items) or any(e.op == "load" for e in post_order(c))
-            for branch in (s.then, s.otherwise):
-                if branch is not None:
-                    check_uniform(branch, items, repr(c) if varies else where)
-        case While(condition=c, body=body):
-            varies = bool(variables(c) & items) or any(e.op == "load" for e in post_order(c))
-            check_uniform(body, items, repr(c) if varies else where)
+        case If(condition=c) | While(condition=c):
+            if variables(c) & items or any(e.op == "load" for e in post_order(c)):
+                where = repr(c)
         case For():
-            varies = bool((variables(s.start) | variables(s.extent)) & items)
-            check_uniform(s.body, items, repr(s.extent) if varies else where)
-        case Seq(stmts=stmts):
-            for part in stmts:
-                check_uniform(part, items, where)
-        case Allocate(body=body) | Produce(body=body) | Let(body=body):
-            check_uniform(body, items, where)
+            if (variables(s.start) | variables(s.extent)) & items:
+                where = repr(s.extent)
+    for part in children(s):
+        check_uniform(part, items, where)
 
 
 def lift_barriers(s: Stmt, in_loop: bool = False) -> Stmt:
@@ -192,17 +181,10 @@ def lift_barriers(s: Stmt, in_loop: bool = False) -> Stmt:
         case If() if in_loop and _waits(s) and _is_steady(s):
             then = _under(s.condition, s.then)
             return then if s.otherwise is None else seq(then, _under(logical_not(s.condition), s.otherwise))
-        case If():
-            otherwise = None if s.otherwise is None else lift_barriers(s.otherwise, in_loop)
-            return If(s.condition, lift_barriers(s.then, in_loop), otherwise)
         case For() | While():
             return replace(s, body=lift_barriers(s.body, True)) if _waits(s) else s
-        case Seq(stmts=stmts):
-            return seq(*(lift_barriers(part, in_loop) for part in stmts))
-        case Allocate() | Produce() | Let():
-            return replace(s, body=lift_barriers(s.body, in_loop))
         case _:
-            return s
+            return with_children(s, lambda part: lift_barriers(part, in_loop))
 
 
 def _waits(s: Stmt) -> bool:
@@ -222,15 +204,9 @@ def _under(condition: Expr, s: Stmt) -> Stmt:
     """`s` where the condition holds, but for its barriers, which stand everywhere."""
     if not _waits(s):
         return If(condition, s)
-    match s:
-        case Seq(stmts=stmts):
-            return seq(*(_under(condition, part) for part in stmts))
-        case If():
-            then = _under(logical_and(condition, s.condition), s.then)
-            if s.otherwise is None:
-                return then
-            return seq(then, _under(logical_and(condition, logical_not(s.condition)), s.otherwise))
-        case For() | Allocate() | Produce() | Let():
-            return replace(s, body=_under(condition, s.body))
-        case _:
-            return s
+    if not isinstance(s, If):
+        return with_children(s, lambda part: _under(condition, part))
+    then = _under(logical_and(condition, s.condition), s.then)
+    if s.otherwise is None:
+        return then
+    return seq(then, _under(logical_and(condition, logical_not(s.condition)), s.otherwise))

@@ -13,22 +13,12 @@ from dataclasses import dataclass, field
 
 from autosched.errors import LowerError
 from autosched.ir.dims import Range
-from autosched.ir.expr import (
-    Expr,
-    compare,
-    const,
-    floormod,
-    is_const,
-    logical_and,
-    make,
-    minimum,
-    variables,
-)
+from autosched.ir.expr import Expr, compare, const, floormod, is_const, logical_and, minimum, variables
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
 from autosched.ir.visit import post_order, substitute
-from autosched.lower import room
+from autosched.lower import round_up
 from autosched.lower.inline import inline_stages
 from autosched.lower.sliding import Slide, find_slide, loop_free
 from autosched.schedule.loop import fuse_values, loop_extents, ragged, split_value, values_of_leaves
@@ -87,7 +77,7 @@ class Realization:
         return analyzer.simplify(self.value_at(position, self.offsets[self.stage.axis[position]]))
 
     def value_at(self, position: int, offset: Expr) -> Expr:
-        """The axis in the body, at an offset from the region's start: see `lower.room`."""
+        """The axis in the body, at an offset from the region's start: see `lower.round_up`."""
         if position in self.clamped and offset is not self.stage.roots[self.stage.axis[position]].var:
             offset = minimum(offset, self.extent[position] - 1)
         return self.start[position] + offset
@@ -172,7 +162,7 @@ def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | Non
             return Interval(Poly({}), b.low - 1, b.low - 1)
         case "min" | "max":
             return Interval(
-                _pick(e.op, a.low, b.low, an), _pick(e.op, a.high, b.high, an), _pick("max", a.width, b.width, an)
+                an.extremum(e.op, a.low, b.low), an.extremum(e.op, a.high, b.high), an.extremum("max", a.width, b.width)
             )
     return None
 
@@ -187,16 +177,11 @@ def _scaled(a: Interval, b: Interval, an: Analyzer) -> Interval | None:
     return Interval(a.high * k, a.low * k, -(a.width * k)) if an.prove_nonneg(-k) else None
 
 
-def _pick(op: str, a: Poly, b: Poly, an: Analyzer) -> Poly:
-    x, y = a.expr(), b.expr()
-    return an.poly(make(op, x.dtype, (x, y)))
-
-
 def _hull(parts: list[Interval], an: Analyzer) -> Interval | None:
     """The smallest interval around all; None if it has no width free of loop variables."""
     low, high, width = parts[0].low, parts[0].high, parts[0].width
     for p in parts[1:]:
-        low, high = _pick("min", low, p.low, an), _pick("max", high, p.high, an)
+        low, high = an.extremum("min", low, p.low), an.extremum("max", high, p.high)
         width = high - low
         if not loop_free(width):
             wider = _provable_span(parts, an)
@@ -218,8 +203,8 @@ def _provable_span(parts: list[Interval], an: Analyzer) -> Poly | None:
                 return None
             shift = Poly.of(bound)
         elif not an.prove_nonneg(shift):
-            shift = -shift if an.prove_nonneg(-shift) else _pick("max", shift, -shift, an)
-        span = _pick("max", span, p.width, an) + shift
+            shift = -shift if an.prove_nonneg(-shift) else an.extremum("max", shift, -shift)
+        span = an.extremum("max", span, p.width) + shift
     return span
 
 
@@ -275,17 +260,16 @@ def _check_sums(stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> N
     begins with the first value, and others may be reading the last one."""
     if not stage.reduce_axis and stage.scan_loop is None:
         return
-    host, loops = stage.surroundings()
-    while host is not None:
-        for p in (x for x in loops if x.kind == "parallel" and not is_const(done[host].extents[x], 1)):
-            if host is not stage.attach.stage or not _lie_apart(*_required(stage, done, an, p), p, an):
-                raise LowerError(
-                    f"the iterations of {p.full_name} run at the same time, and those that need an element of "
-                    f"{stage.name} would all sum it up in the argument",
-                    asked=stage.schedule.earlier("parallel", p.stage, p.name, p.name),
-                    legal=f"{stage.name}.compute_root(); or leave {stage.name} out: then each iteration has its own",
-                )
-        host, loops = host.surroundings()
+    for p in stage.loops_around():
+        if p.kind != "parallel" or is_const(done[p.stage].extents[p], 1):
+            continue
+        if p.stage is not stage.attach.stage or not _lie_apart(*_required(stage, done, an, p), p, an):
+            raise LowerError(
+                f"the iterations of {p.full_name} run at the same time, and those that need an element of "
+                f"{stage.name} would all sum it up in the argument",
+                asked=stage.schedule.earlier("parallel", p.stage, p.name, p.name),
+                legal=f"{stage.name}.compute_root(); or leave {stage.name} out: then each iteration has its own",
+            )
 
 
 def _lie_apart(start: list[Expr], extent: list[Expr], loop: Loop, an: Analyzer) -> bool:
@@ -349,14 +333,14 @@ def _fill_up(made: Realization, an: Analyzer) -> None:
     """Room for whole tiles, and which dimensions have to be clamped in them."""
     stage, body = made.stage, made.body
     stored = list(made.extent)
-    covered = room.whole_tiles(stage, stored, made.extents, an)
+    covered = round_up.whole_tiles(stage, stored, made.extents, an)
     made.storage = Storage(made.storage.start, stored)
     clamped = set()
     for i, a in enumerate(stage.axis):
         loop = stage.roots[a]
         if loop not in covered or loop in stage.loops:
             continue
-        if room.reads_fit(stage, body, a, made.start[i], covered[loop], an):
+        if round_up.reads_fit(stage, body, a, made.start[i], covered[loop], an):
             an.bind(loop.var, 0, an.poly(covered[loop]) - 1)
         else:
             clamped.add(i)
@@ -463,7 +447,10 @@ def _required(
 ) -> tuple[list[Expr], list[Expr]]:
     """First index and length along each dimension of what is read while one region is in use: where
     the stage is computed, or in one iteration of `outer`, a loop around that."""
-    together = _work_items_around(stage) if stage.scope == "shared" else frozenset()
+    together = frozenset[Expr]()
+    if stage.scope == "shared":  # which serves all work-items of a group at once, virtual ones too
+        around = stage.loops_around()
+        together = frozenset(x.var for x in around if x.thread.startswith("threadIdx") or x.thread == VTHREAD)
     hulls: list[list[Interval] | None] = [[] for _ in stage.axis]
     for user, real in done.items():
         reads = [e for e in post_order(real.body) if e.op == "read" and e.value in stage.op.outputs]
@@ -484,7 +471,7 @@ def _required(
     start, extent = [], []
     for a, parts, is_whole in zip(stage.axis, hulls, _whole_axes(stage), strict=True):
         whole = _hull(parts, an) if parts and not is_whole else None
-        if whole is None or _covers(whole.width + 1, a.extent, an):
+        if whole is None or an.prove_nonneg(whole.width + 1 - an.poly(a.extent)):  # it is the dimension
             start.append(a.min)
             extent.append(a.extent)
         else:
@@ -519,21 +506,6 @@ def _collapsed(
                 else:
                     values[r.outer], values[r.inner] = fuse_values(r, extents, values)
     return {a: values[x] for a, x in user.roots.items()}, relaxed | {x.var for x in whole}
-
-
-def _covers(width: Poly, full: Expr, an: Analyzer) -> bool:
-    """Whether the region is as long as the dimension: then it is the dimension."""
-    return an.prove_nonneg(width - an.poly(full))
-
-
-def _work_items_around(stage: Stage) -> frozenset[Expr]:
-    """The loops of work-items, virtual ones too, around an attach point: a shared stage serves a group at once."""
-    found: set[Expr] = set()
-    host, around = stage.surroundings()
-    while host is not None:
-        found.update(x.var for x in around if x.thread.startswith("threadIdx") or x.thread == VTHREAD)
-        host, around = host.surroundings()
-    return frozenset(found)
 
 
 def _inside(user: Stage, producer: Stage, outer: Loop | None) -> frozenset[Expr]:

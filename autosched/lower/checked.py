@@ -16,7 +16,6 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     Allocate,
     Buffer,
-    Evaluate,
     For,
     Function,
     If,
@@ -27,10 +26,14 @@ from autosched.ir.stmt import (
     Stmt,
     Store,
     While,
+    children,
+    expressions,
     seq,
+    with_children,
+    with_parts,
 )
 from autosched.ir.visit import rebuild
-from autosched.lower.scoped import enter_loop
+from autosched.lower.simplify_stmt import enter_loop
 from autosched.lower.storage import retarget
 
 #: the name of the parameter that tells of indices outside
@@ -71,47 +74,28 @@ class _Checks:
     def within(self, s: Stmt, an: Analyzer, stage: str) -> Stmt:
         """A statement that looks at what it reads."""
         match s:
-            case For():
-                here = _Reader(self, an, stage)
-                start, extent = here.of(s.start), here.of(s.extent)
-                with an.tightened({}):
-                    enter_loop(s, an)
-                    body = self.within(s.body, an, stage)
-                kind = "serial" if s.kind in ("vectorize", "unroll") else s.kind
-                return here.before(replace(s, start=start, extent=extent, kind=kind, body=body))
-            case Store():
-                here = _Reader(self, an, stage)
-                indices, value = tuple(map(here.of, s.indices)), here.of(s.value)
-                return here.before(Store(s.buffer, indices, value, s.streaming))
-            case If():
-                here = _Reader(self, an, stage)
-                condition = here.of(s.condition)
-                with an.assuming(s.condition):
-                    then = self.within(s.then, an, stage)
-                otherwise = None
-                if s.otherwise is not None:
-                    with an.assuming(logical_not(s.condition)):
-                        otherwise = self.within(s.otherwise, an, stage)
-                return here.before(If(condition, then, otherwise))
-            case Let():
-                here = _Reader(self, an, stage)
-                value = here.of(s.value)
-                return here.before(Let(s.var, value, self.within(s.body, an, stage)))
-            case Evaluate():
-                here = _Reader(self, an, stage)
-                value = here.of(s.value)
-                return here.before(Evaluate(value))
-            case Seq():
-                return seq(*(self.within(c, an, stage) for c in s.stmts))
-            case Allocate():
-                return Allocate(s.buffer, self.within(s.body, an, stage))
-            case Produce():
-                return Produce(s.name, self.within(s.body, an, s.name))
-            case While():
-                return replace(s, body=self.within(s.body, an, stage))
             case Prefetch():
                 return Seq(())
-        return s
+            case Produce():
+                return Produce(s.name, self.within(s.body, an, s.name))
+            case Seq() | Allocate() | While():
+                return with_children(s, lambda c: self.within(c, an, stage))
+        here = _Reader(self, an, stage)
+        exprs = [here.of(e) for e in expressions(s)]
+        inner: list[Stmt] = []
+        match s:
+            case For():
+                with an.tightened({}):
+                    enter_loop(s, an)
+                    inner.append(self.within(s.body, an, stage))
+                s = replace(s, kind="serial") if s.kind in ("vectorize", "unroll") else s
+            case If():
+                for branch, holds in zip(children(s), (s.condition, logical_not(s.condition))):
+                    with an.assuming(holds):
+                        inner.append(self.within(branch, an, stage))
+            case Let():
+                inner.append(self.within(s.body, an, stage))
+        return here.before(with_parts(s, exprs, inner))
 
 
 class _Reader:

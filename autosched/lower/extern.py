@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, const
+from autosched.ir.expr import Expr, row_major
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Produce, Seq, Stmt, Store, expressions, seq, substitute_stmt, walk
 from autosched.ir.visit import post_order
@@ -42,15 +42,9 @@ def opaque_nest(stage: Stage, body: tuple[Expr, ...], buffer: Callable[[Tensor],
 
 def _meanings(declared: Buffer, tensor: Tensor, strides: tuple[Expr, ...]) -> dict[Expr, Expr]:
     """What the variables in a declared buffer's shape and strides are."""
-    step: Expr = const(1)
-    real = iter(strides[::-1])
     found = {d: n for d, n in zip(declared.shape, tensor.shape, strict=False) if d.op == "var" and d is not n}
-    for stride, length in zip(reversed(declared.strides), reversed(tensor.shape), strict=False):
-        actual = next(real, step)
-        if stride.op == "var":
-            found[stride] = actual
-        step = step * length
-    return found
+    actual = strides or row_major(tensor.shape)
+    return found | {a: b for a, b in zip(declared.strides, actual, strict=False) if a.op == "var"}
 
 
 def _counts_elements(statement: Stmt, b: Buffer) -> bool:

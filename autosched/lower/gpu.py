@@ -40,7 +40,6 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
-    While,
     children,
     expressions,
     handed_out,
@@ -49,6 +48,7 @@ from autosched.ir.stmt import (
     seq,
     substitute_stmt,
     walk,
+    with_children,
 )
 from autosched.ir.visit import post_order, rewrite
 from autosched.lower.barriers import check_uniform, insert_barriers, lift_barriers
@@ -150,8 +150,11 @@ class GroupReduction:
         return result
 
 
-def inject(body: Stmt) -> Stmt:
-    """`body`, whose indices are flat, without loops of virtual threads. Raises LowerError."""
+def inject_vthreads(body: Stmt) -> Stmt:
+    """The work of virtual threads is interleaved, statement by statement.
+
+    Indices must be flat. Raises LowerError.
+    """
 
     def unbind(s: Stmt) -> Stmt:
         if not isinstance(s, For) or s.thread != VTHREAD:
@@ -214,14 +217,10 @@ class _VirtualThreads:
             return s
         asks = any(self._mentions(e, set(self.own)) for e in expressions(s))
         match s:
-            case Seq(stmts=stmts):
-                return seq(*(self.push(c) for c in stmts))
             case Allocate():
                 return Allocate(self.own.get(s.buffer, s.buffer), self.push(s.body))
-            case For() | Let() | Produce() if not asks:
-                return replace(s, body=self.push(s.body))
-            case If() if not asks:
-                return If(s.condition, self.push(s.then), None if s.otherwise is None else self.push(s.otherwise))
+            case Seq() | For() | Let() | Produce() | If() if not asks:
+                return with_children(s, self.push)
             case _:
                 v = var(f"{self.v.name}.v", role="loop")
                 return For(v, const(0), const(self.count), "unroll", substitute_stmt(self._retarget(s), {self.v: v}))
@@ -260,10 +259,8 @@ def bind_threads(body: Stmt, an: Analyzer, function: str) -> Stmt:
     alone = _count_nests(body) == 1
 
     def kernels(s: Stmt) -> Stmt:
-        if isinstance(s, Allocate):
-            return Allocate(s.buffer, kernels(s.body))
-        if isinstance(s, Seq):
-            return seq(*(kernels(c) for c in s.stmts))
+        if isinstance(s, Allocate | Seq):
+            return with_children(s, kernels)
         base = f"{function}_{s.name}_kernel" if isinstance(s, Produce) and not alone else f"{function}_kernel"
         names[base] = names.get(base, 0) + 1
         return _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", s, an)
@@ -272,9 +269,7 @@ def bind_threads(body: Stmt, an: Analyzer, function: str) -> Stmt:
 
 
 def _count_nests(s: Stmt) -> int:
-    if isinstance(s, Allocate):
-        return _count_nests(s.body)
-    return sum(map(_count_nests, s.stmts)) if isinstance(s, Seq) else 1
+    return sum(map(_count_nests, children(s))) if isinstance(s, Allocate | Seq) else 1
 
 
 def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
@@ -369,22 +364,14 @@ def _store_once(body: Stmt, items: dict[str, Expr]) -> tuple[Stmt, frozenset[Buf
             case Evaluate():
                 others = [v for tag, v in items.items() if tag not in bound | around]
                 return If(logical_and(*(v <= 0 for v in others)), s) if others else s
-            case While():
-                return replace(s, body=go(s.body))
             case Produce():
                 return Produce(s.name, once(s.body, nothing, nothing, bound, here))
             case For():
                 return replace(s, body=once(s.body, bound | {s.thread}, here, around, inside))
             case Allocate():
                 return replace(s, body=once(s.body, bound, here | {s.buffer}, around, inside))
-            case Let():
-                return replace(s, body=go(s.body))
-            case If():
-                return If(s.condition, go(s.then), None if s.otherwise is None else go(s.otherwise))
-            case Seq(stmts=stmts):
-                return seq(*(go(c) for c in stmts))
             case _:
-                return s
+                return with_children(s, go)
 
     return once(body, nothing, nothing, nothing, nothing), frozenset(by_one)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import inf, prod
 
 from autosched.ir.dtype import DType, dtype
-from autosched.ir.expr import Expr, binary, cast, const, is_const, var, variables
+from autosched.ir.expr import Expr, binary, cast, const, is_const, row_major, var, variables
 from autosched.ir.ranges import EVERYTHING, Interval, bounds_of, of_type
 from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Produce, Stmt, Store, children, expressions
@@ -269,14 +269,8 @@ def _accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
 
 def _stride(buffer: Buffer, indices: Sequence[Expr], v: Expr) -> Expr | None:
     """How far apart in memory two elements are whose loop variable differs by one; None if it varies."""
-    step: Expr = const(1)
-    strides = list(buffer.strides)
-    if not strides:
-        for d in reversed(buffer.shape):
-            strides.insert(0, step)
-            step = step * d
     total: Expr = const(0)
-    for i, width in zip(indices, strides, strict=True):
+    for i, width in zip(indices, buffer.strides or row_major(buffer.shape), strict=True):
         p = to_poly(i)
         factor = p.terms.get((v,), 0)
         if any(v in variables(a) for m in p.terms if m != (v,) for a in m):

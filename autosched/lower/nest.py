@@ -40,15 +40,15 @@ from autosched.ir.stmt import (
     substitute_stmt,
 )
 from autosched.ir.visit import rewrite, substitute
-from autosched.lower.binds import Binds
+from autosched.lower.arguments import Binds
 from autosched.lower.bounds import Realization, Storage, conditions
 from autosched.lower.double_buffer import in_turns
 from autosched.lower.extern import opaque_nest
 from autosched.lower.gpu import GroupReduction, ThreadLoop
-from autosched.lower.guarded import named, specialized
 from autosched.lower.scan import check_private_state, check_work_items
-from autosched.lower.streams import at_once, fetching
+from autosched.lower.stores import at_once, fetching
 from autosched.lower.tensorize import Tile
+from autosched.lower.versions import named, specialized
 from autosched.schedule.primitives.loops import predicated
 from autosched.schedule.primitives.storage import doubled_at
 from autosched.schedule.schedule import Schedule
@@ -410,14 +410,10 @@ class _Nest:
         stage and of those around it."""
         taken = {loop.thread for loop in self.across}
         found: list[Loop] = []
-        host: Stage | None = self.stage
-        around: Sequence[Loop] = [loop for loop in self.leaves if not loop.is_reduce]
-        while host is not None:
-            for loop in around:
-                if loop.thread.startswith("threadIdx") and loop.thread not in taken:
-                    taken.add(loop.thread)
-                    found.append(loop)
-            host, around = host.surroundings()
+        for loop in (*(x for x in self.leaves if not x.is_reduce), *self.stage.loops_around()):
+            if loop.thread.startswith("threadIdx") and loop.thread not in taken:
+                taken.add(loop.thread)
+                found.append(loop)
         return self._bound(sorted(found, key=lambda loop: loop.thread, reverse=True))
 
     def _repeats(self, first: int) -> bool:
@@ -552,12 +548,7 @@ def _is_group_reduction(stage: Stage) -> bool:
 
 def threads_around(stage: Stage) -> list[str]:
     """The hardware axes of the loops around a stage's attach point."""
-    tags: list[str] = []
-    host, around = stage.surroundings()
-    while host is not None:
-        tags += [x.thread for x in around if x.thread]
-        host, around = host.surroundings()
-    return tags
+    return [x.thread for x in stage.loops_around() if x.thread]
 
 
 def build_nests(

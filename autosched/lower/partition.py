@@ -14,35 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from autosched.ir.expr import (
-    Expr,
-    const,
-    is_const,
-    likely,
-    logical_and,
-    variables,
-)
+from autosched.ir.expr import Expr, const, is_const, likely, logical_and, variables
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import (
-    Allocate,
-    For,
-    If,
-    Launch,
-    Let,
-    Produce,
-    Seq,
-    Stmt,
-    While,
-    children,
-    expressions,
-    map_stmt,
-    seq,
-    walk,
-)
+from autosched.ir.stmt import For, If, Let, Produce, Stmt, children, expressions, map_stmt, seq, walk, with_children
 from autosched.ir.visit import post_order
-from autosched.lower.hints import hint
 from autosched.lower.interior import Span, interior_of, is_inside, is_relaxed, limits, solve
-from autosched.lower.scoped import enter_loop, replace_exprs, simplify_stmt
+from autosched.lower.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
+from autosched.lower.unroll import hint
 
 #: Statements that cutting may add to a program in all. Loops that lie in one another multiply their pieces.
 MAX_STATEMENTS = 3000
@@ -85,7 +63,7 @@ class _Around:
 
 
 def partition_loops(s: Stmt, an: Analyzer) -> Stmt:
-    """`s` with its loops cut into borders and interiors, as far as there is room for them."""
+    """Borders are cut off loops, so that interiors ask no questions, as far as there is room for the pieces."""
     return _partition(s, an, _Around(frozenset(), _Room(MAX_STATEMENTS)))
 
 
@@ -97,12 +75,8 @@ def _partition(s: Stmt, an: Analyzer, around: _Around) -> Stmt:
             with an.assuming(s.condition):
                 then = _partition(s.then, an, around)
             return If(s.condition, then, None if s.otherwise is None else _partition(s.otherwise, an, around))
-        case Seq():
-            return seq(*(_partition(c, an, around) for c in s.stmts))
-        case Let() | Allocate() | Produce() | Launch() | While():
-            return replace(s, body=_partition(s.body, an, around))
         case _:
-            return s
+            return with_children(s, lambda c: _partition(c, an, around))
 
 
 def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
@@ -334,15 +308,4 @@ def _chosen_at(loop: For, site: Stmt, span: Span, an: Analyzer) -> Stmt:
 
 
 def _replaced(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
-    if s is old:
-        return new
-    match s:
-        case Seq():
-            return seq(*(_replaced(c, old, new) for c in s.stmts))
-        case If():
-            other = None if s.otherwise is None else _replaced(s.otherwise, old, new)
-            return replace(s, then=_replaced(s.then, old, new), otherwise=other)
-        case For() | Let() | Allocate() | Produce() | Launch() | While():
-            return replace(s, body=_replaced(s.body, old, new))
-        case _:
-            return s
+    return new if s is old else with_children(s, lambda c: _replaced(c, old, new))

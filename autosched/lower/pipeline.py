@@ -21,23 +21,32 @@ from autosched.ir.printer import checked_name, format_function
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
 from autosched.ir.visit import substitute
-from autosched.lower import gpu, room, storage, streams, verify
-from autosched.lower import gpu as vthread
-from autosched.lower import tensorize as intrinsics
-from autosched.lower.binds import Binds
+from autosched.lower import gpu, round_up, verify
+from autosched.lower.arguments import (
+    Binds,
+    explicit_sizes,
+    parameters,
+    passed_intermediates,
+    passed_outputs,
+    read_scalars,
+    scalar_buffers,
+)
 from autosched.lower.bounds import infer_bounds
-from autosched.lower.hints import apply_hints
+from autosched.lower.gpu import inject_vthreads
 from autosched.lower.inline import inline_stages
 from autosched.lower.nest import build_nests
 from autosched.lower.partition import partition_loops
 from autosched.lower.reads import check_reads
-from autosched.lower.scalars import explicit_sizes, read_scalars, scalar_buffers
-from autosched.lower.scoped import replace_exprs, simplify_stmt
-from autosched.lower.vectorize import split_patterns, unroll_loops, vectorize_loops
+from autosched.lower.simplify_stmt import replace_exprs, simplify_stmt
+from autosched.lower.storage import flatten_buffers, retarget, reuse_storage
+from autosched.lower.stores import align_streams
+from autosched.lower.tensorize import lower_intrinsics
+from autosched.lower.unroll import apply_hints, unroll_loops
+from autosched.lower.vectorize import split_patterns, vectorize_loops
 from autosched.schedule.schedule import Constraint, Knob, Schedule
-from autosched.schedule.stage import Split, Stage
+from autosched.schedule.stage import Split
 from autosched.target import Target, TargetLike
-from autosched.te.tensor import PlaceholderOp, Tensor
+from autosched.te.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -67,88 +76,25 @@ PASS_RUNNER: ContextVar[Callable[[Program, str, Pass], Program] | None] = Contex
 
 def bind_knobs(p: Program) -> Program:
     """Every knob becomes its number."""
-    names = {v.name: v for v in _open_knobs(p.function)}
-    missing = sorted(names.keys() - p.knobs.keys())
-    if missing:
-        raise LowerError(
-            f"knob {missing[0]} has no value", asked=p.function.name, legal="tune it, or schedule with numbers"
-        )
-    mapping = {v: const(p.knobs[name]) for name, v in names.items()}
-    owner = {
-        s.buffer: replace(
-            s.buffer,
-            shape=tuple(substitute(d, mapping) for d in s.buffer.shape),
-            strides=tuple(substitute(d, mapping) for d in s.buffer.strides),
-            room=None if s.buffer.room is None else substitute(s.buffer.room, mapping),
-        )
-        for s in _allocations(p.function.body)
-        if any(variables(d) & mapping.keys() for d in (*s.buffer.shape, *s.buffer.strides))
-    }
-    body = replace_exprs(p.function.body, mapping)
-    requires = tuple(replace(r, condition=substitute(r.condition, mapping)) for r in p.function.requires)
-    function = replace(p.function, requires=requires)
-    return replace(p, function=function.with_body(storage.retarget(body, owner) if owner else body))
-
-
-def apply_pragmas(p: Program) -> Program:
-    """Loops are unrolled, or not, as pragmas ask. See `lower.hints`."""
-    return p.with_body(apply_hints(p.function.body))
-
-
-def _allocations(body: Stmt) -> list[Allocate]:
-    return [s for s in walk(body) if isinstance(s, Allocate)]
-
-
-def _open_knobs(f: Function) -> set[Expr]:
-    found: set[Expr] = set()
-    for e in (*(e for s in walk(f.body) for e in expressions(s)), *(r.condition for r in f.requires)):
-        found.update(v for v in variables(e) if v.value.role == "knob")
-    return found
-
-
-def simplify(p: Program) -> Program:
-    """Ranges of loops and facts of conditions resolve what they can."""
-    return p.with_body(simplify_stmt(p.function.body, p.analyzer()))
-
-
-def lower_intrinsics(p: Program) -> Program:
-    """Intrinsics become what their rules for the target say."""
-    return p.with_body(intrinsics.lower_intrinsics(p.function.body, p.target))
-
-
-def partition(p: Program) -> Program:
-    """Borders are cut off loops, so that interiors ask no questions. See `lower.partition`."""
-    return p.with_body(partition_loops(p.function.body, p.analyzer()))
-
-
-def flatten(p: Program) -> Program:
-    """One index for each access."""
-    return p.with_body(storage.flatten_buffers(p.function.body, p.function.params, p.analyzer()))
-
-
-def inject_vthreads(p: Program) -> Program:
-    """The work of virtual threads is interleaved, statement by statement."""
-    return p.with_body(vthread.inject(p.function.body))
-
-
-def share_storage(p: Program) -> Program:
-    """Intermediates whose lives do not overlap share memory."""
-    return p.with_body(storage.reuse_storage(p.function.body, p.analyzer()))
-
-
-def vectorize(p: Program) -> Program:
-    """Vector loops become vector statements."""
-    return p.with_body(vectorize_loops(p.function.body, p.analyzer(), on_lanes=p.target.kind == "llvm"))
-
-
-def unroll(p: Program) -> Program:
-    """Unrolled loops are written out."""
-    return p.with_body(unroll_loops(p.function.body))
-
-
-def align_streams(p: Program) -> Program:
-    """Vectors that are stored past the caches begin where cache lines do. See `lower.streams`."""
-    return p.with_body(streams.align_streams(p.function.body, p.analyzer())) if p.target.kind == "llvm" else p
+    body, requires = p.function.body, p.function.requires
+    found = [e for s in walk(body) for e in expressions(s)] + [r.condition for r in requires]
+    mapping: dict[Expr, Expr] = {}
+    for v in sorted({v for e in found for v in variables(e) if v.value.role == "knob"}, key=lambda v: str(v.name)):
+        if v.name not in p.knobs:
+            raise LowerError(
+                f"knob {v.name} has no value", asked=p.function.name, legal="tune it, or schedule with numbers"
+            )
+        mapping[v] = const(p.knobs[v.name])
+    owner = {}
+    for b in (s.buffer for s in walk(body) if isinstance(s, Allocate)):
+        if any(variables(d) & mapping.keys() for d in (*b.shape, *b.strides)):
+            shape, strides = (tuple(substitute(d, mapping) for d in of) for of in (b.shape, b.strides))
+            room = None if b.room is None else substitute(b.room, mapping)
+            owner[b] = replace(b, shape=shape, strides=strides, room=room)
+    body = replace_exprs(body, mapping)
+    requires = tuple(replace(r, condition=substitute(r.condition, mapping)) for r in requires)
+    body = retarget(body, owner) if owner else body
+    return replace(p, function=replace(p.function, requires=requires, body=body))
 
 
 def bind_threads(p: Program) -> Program:
@@ -160,34 +106,41 @@ def bind_threads(p: Program) -> Program:
     return p.with_body(gpu.demote_private(body))
 
 
-def patterns(p: Program) -> Program:
-    """Vector indices at fixed distances become a scalar and a pattern, which LLVM loads by shuffles."""
-    return p.with_body(split_patterns(p.function.body)) if p.target.kind == "llvm" else p
-
-
 def check(p: Program) -> Program:
     """What code generation relies on holds."""
     verify.verify(p.function, p.target)
     return p
 
 
+def _on_body(change: Callable[..., Stmt], *given: Callable[[Program], Any], only: str = "") -> Pass:
+    """The pass that changes the body by a function of it, and of what is `given` of the program."""
+
+    def run(p: Program) -> Program:
+        return p.with_body(change(p.function.body, *(of(p) for of in given))) if only in ("", p.target.kind) else p
+
+    run.__doc__ = change.__doc__
+    return run
+
+
+_simplify = _on_body(simplify_stmt, Program.analyzer)
+
 #: The passes for one candidate, in order. Those before are the structural half, in `lower_structure`.
 CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("bind_knobs", bind_knobs),
-    ("apply_pragmas", apply_pragmas),
-    ("simplify", simplify),
-    ("lower_intrinsics", lower_intrinsics),
-    ("partition", partition),
-    ("flatten", flatten),
-    ("inject_vthreads", inject_vthreads),
-    ("share_storage", share_storage),
-    ("simplify_flat", simplify),
-    ("vectorize", vectorize),
-    ("unroll", unroll),
-    ("align_streams", align_streams),
+    ("apply_pragmas", _on_body(apply_hints)),
+    ("simplify", _simplify),
+    ("lower_intrinsics", _on_body(lower_intrinsics, lambda p: p.target)),
+    ("partition", _on_body(partition_loops, Program.analyzer)),
+    ("flatten", _on_body(flatten_buffers, lambda p: p.function.params, Program.analyzer)),
+    ("inject_vthreads", _on_body(inject_vthreads)),
+    ("share_storage", _on_body(reuse_storage, Program.analyzer)),
+    ("simplify_flat", _simplify),
+    ("vectorize", _on_body(vectorize_loops, Program.analyzer, lambda p: p.target.kind == "llvm")),
+    ("unroll", _on_body(unroll_loops)),
+    ("align_streams", _on_body(align_streams, Program.analyzer, only="llvm")),
     ("bind_threads", bind_threads),
-    ("simplify_last", simplify),
-    ("patterns", patterns),
+    ("simplify_last", _simplify),
+    ("patterns", _on_body(split_patterns, only="llvm")),
     ("verify", check),
 )
 
@@ -282,18 +235,11 @@ def lower_structure(
     try:
         return _structure(s, args, to, name, binds)
     except RecursionError:
-        deepest = max(s.stages, key=_stages_around)
-        raise _too_deep(deepest.name, f", inside those of {_stages_around(deepest)} other stages") from None
+        count, deepest = max(((sum(1 for _ in x.hosts()), x.name) for x in s.stages), key=lambda found: found[0])
+        raise _too_deep(deepest, f", inside those of {count} other stages") from None
     except (LowerError, ScheduleError) as error:
         error.located("lowered")
         raise
-
-
-def _stages_around(stage: Stage) -> int:
-    count, host = 0, stage.attach.stage
-    while host is not None:
-        count, host = count + 1, host.attach.stage
-    return count
 
 
 def _too_deep(what: str, where: str = "") -> LowerError:
@@ -312,50 +258,24 @@ def _structure(
     an = Analyzer()
     bodies = inline_stages(s)
     scalars, tensors = scalar_buffers(args), [t for t in args if isinstance(t, Tensor)]
-    passed, wanted = _passed(s, tensors, to), _outputs(s, tensors)
+    passed, wanted = passed_intermediates(s, tensors, to), passed_outputs(s, tensors)
     real = infer_bounds(s, bodies, an, passed)
     bound = Binds.check(s, binds, passed)
     buffers, body = build_nests(s, real, to, an, passed | wanted, bound)
-    arrays = iter(_parameters(s, tensors, buffers, wanted, bound))
+    arrays = iter(parameters(s, tensors, buffers, wanted, bound))
     params = tuple([scalars[a] if isinstance(a, Expr) else next(arrays) for a in args])
     sizes = sorted({v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}, key=lambda v: v.serial)
     bound.check_strides({*sizes, *scalars})
     body = read_scalars(simplify_stmt(body, Analyzer()), params, scalars)
     verify.check_sizes(body, sizes, name)
     outputs = tuple(i for i, t in enumerate(args) if isinstance(t, Tensor) and t in wanted | passed)
-    exact = room.check_tails(s, {x: r.extents for x, r in real.items()}, an) + bound.constraints(s, buffers, an)
+    exact = round_up.check_tails(s, {x: r.extents for x, r in real.items()}, an) + bound.constraints(s, buffers, an)
     told = explicit_sizes(params, scalars)
     attrs = {"explicit_sizes": told} if told else {}
-    function = Function(name, params, tuple(sizes), body, outputs, attrs, room.requirements(exact))
+    function = Function(name, params, tuple(sizes), body, outputs, attrs, round_up.requirements(exact))
     return Structure(
         function, to, tuple(s.knobs.values()), (*s.constraints, *_positive_factors(s), *exact), s.calls_on_loops()
     )
-
-
-def _passed(s: Schedule, args: Sequence[Tensor], target: Target) -> frozenset[Tensor]:
-    """The intermediates among the arguments. Inlined ones are nowhere in memory: nothing is written there."""
-    found = set()
-    for t in args:
-        if t not in s or t in s.outputs or t in s.scans.storage:
-            continue
-        stage = s[t]
-        if stage.is_placeholder or stage.attach.kind == "inline":
-            continue
-        why = legal = ""
-        if target.is_gpu_style and stage.attach.kind != "root":
-            why = f"{t.name} is computed at {stage.attach.loop!r}: work-items would write what others read"
-            legal = f"{t.name}.compute_root()"
-        elif t not in stage.op.outputs:
-            why = f"{t.name} has another layout since transform_layout"
-            legal = f"binds={{{t.name}: decl_buffer(..)}} with strides instead of transform_layout"
-        elif any(isinstance(r, Split) and r.tail == "round_up" for r in stage.relations):
-            why = f"a split of {t.name} rounds up: more elements are computed than an argument has"
-            legal = "split(..., tail='guard')"
-        if why:
-            asked = f"lower(s, [{', '.join(a.name for a in args)}])"
-            raise LowerError(why, asked=asked, legal=f"{legal}, or leave {t.name} out: then it is allocated inside")
-        found.add(t)
-    return frozenset(found)
 
 
 def _positive_factors(s: Schedule) -> list[Constraint]:
@@ -368,53 +288,6 @@ def _positive_factors(s: Schedule) -> list[Constraint]:
                 reason = f"the split of {r.parent.full_name} by {amount!r} is not positive"
                 found.setdefault(amount, Constraint(compare("ge", amount, 1), reason))
     return list(found.values())
-
-
-def _outputs(s: Schedule, args: Sequence[Tensor]) -> frozenset[Tensor]:
-    """The outputs that must be passed: of an operation that computes several, those that are."""
-    return frozenset(t for t in s.outputs if t in args or not any(x in args for x in t.op.outputs))
-
-
-def _parameters(
-    s: Schedule,
-    args: Sequence[Tensor],
-    buffers: dict[Tensor, Buffer],
-    outputs: frozenset[Tensor],
-    binds: Binds,
-) -> tuple[Buffer, ...]:
-    twice = [t.name for i, t in enumerate(args) if t in args[:i]]
-    if twice:
-        raise LowerError(
-            f"{twice[0]} is given twice",
-            asked=f"lower(s, [{', '.join(a.name for a in args)}])",
-            legal="each tensor once",
-        )
-    needed = [x.tensor for x in s.stages if x.is_placeholder and x.tensor in buffers]
-    needed += [t for x in s.stages for t in x.op.outputs if t in outputs]
-    for t in needed:
-        if t not in args:
-            kind = "an output" if t in outputs else "an input"
-            stranger = (
-                f": the {t.name} there is a tensor of another program" if t.name in (a.name for a in args) else ""
-            )
-            raise LowerError(
-                f"{t.name} is {kind} and not among the arguments{stranger}",
-                asked=f"lower(s, [{', '.join(a.name for a in args)}])",
-                legal=f"arguments needed: {', '.join(x.name for x in needed)}",
-            )
-    params = []
-    for t in args:
-        why = f"{t.name} is part of a scan: it has no memory of its own" if t in s.scans.storage else ""
-        if t not in s and not isinstance(t.op, PlaceholderOp):
-            why = f"{t.name} is computed, and no stage of this schedule computes it"
-        if why:
-            raise LowerError(
-                why,
-                asked=f"lower(s, [{', '.join(a.name for a in args)}])",
-                legal=f"arguments needed: {', '.join(x.name for x in needed)}",
-            )
-        params.append(buffers.get(t) or binds.laid_out(t, Buffer(t.name, t.shape, t.dtype)))
-    return tuple(params)
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,7 @@ def check_private_state(s: Schedule, scan: Stage, real: dict[Stage, Realization]
     not share: a work-item, or a virtual one, has that of its own places only."""
     if scan.scope == "shared":
         return
-    host, loops = scan.surroundings()
-    around = list(loops)
-    while host is not None:
-        host, loops = host.surroundings()
-        around += loops
-    bound = next((x for x in around if x.thread.startswith("threadIdx") or x.thread == VTHREAD), None)
+    bound = next((x for x in scan.loops_around() if x.thread.startswith("threadIdx") or x.thread == VTHREAD), None)
     for x in real if bound is not None else ():
         if x.scope == "shared" and s.scans.step_of(x) is scan and not s.scans.part(x):
             raise LowerError(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosched.ir.expr import Expr, compare, const, make, minimum, variables
+from autosched.ir.expr import Expr, compare, const, minimum, variables
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.schedule.stage import Loop
@@ -156,15 +156,10 @@ def _movement_of_atom(atom: Expr, weights: dict[Expr, Poly], an: Analyzer) -> tu
         a, b = (_movement(an.poly(x), weights, an) for x in atom.args)
         if a is None or b is None:
             return None
-        return _pick("min", a[0], b[0], an), _pick("max", a[1], b[1], an)
+        return an.extremum("min", a[0], b[0]), an.extremum("max", a[1], b[1])
     if atom.op != "floordiv":
         return None
     moved, divisor = _movement(an.poly(atom.args[0]), weights, an), an.poly(atom.args[1])
     if moved is None or not loop_free(divisor) or not an.prove_nonneg(divisor - 1):
         return None
     return an.floordiv(moved[0], divisor), an.floordiv(moved[1] + divisor - 1, divisor)
-
-
-def _pick(op: str, a: Poly, b: Poly, an: Analyzer) -> Poly:
-    x, y = a.expr(), b.expr()
-    return an.poly(make(op, x.dtype, (x, y)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, const, make, maximum, variables
+from autosched.ir.expr import Expr, const, make, maximum, row_major, variables
 from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Prefetch, Seq, Stmt, Store, expressions, map_stmt, walk
@@ -13,7 +13,10 @@ from autosched.ir.visit import post_order, rewrite
 
 
 def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stmt:
-    """One index for each access: row-major offsets. Allocated buffers get a one-dimensional shape."""
+    """One index for each access.
+
+    Offsets are row-major, or by the buffer's strides. Allocated buffers get a one-dimensional shape.
+    """
     flat: dict[Buffer, Buffer] = {b: b for b in params}
     strides: dict[Buffer, list[Expr]] = {}
 
@@ -31,10 +34,7 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
 
     def offset(b: Buffer, indices: tuple[Expr, ...]) -> Expr:
         if b not in strides:
-            steps: list[Expr] = [const(1)]
-            for d in reversed(b.shape[1:]):
-                steps.insert(0, an.simplify(steps[0] * d))
-            strides[b] = list(b.strides) or steps
+            strides[b] = list(b.strides) or row_major(b.shape, an.simplify)
         if len(indices) == 1 and len(b.shape) != 1:  # flat already
             return indices[0]
         total: Expr = const(0)
@@ -64,9 +64,10 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
 
 
 def reuse_storage(body: Stmt, an: Analyzer) -> Stmt:
-    """Merge buffers of one type, allocated together at the root, whose lives do not overlap.
+    """Intermediates whose lives do not overlap share memory.
 
-    The first keeps its name; it becomes as large as the largest.
+    Those of one type that are allocated together at the root: the first keeps its name, and becomes as large as
+    the largest.
     """
     chain: list[Buffer] = []
     rest = body

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, compare, const, is_index, logical_and, make, var, variables
+from autosched.ir.expr import Expr, compare, const, is_index, logical_and, make, row_major, var, variables
 from autosched.ir.intrinsics import has_rules, lower_with_rules, name_of, targets_of
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, If, Stmt, Store, load, map_stmt
@@ -22,7 +22,7 @@ DEEPEST = 32
 
 
 def lower_intrinsics(body: Stmt, target: Target) -> Stmt:
-    """`body` with every intrinsic lowered. Raises LowerError for one that has no rule for the target."""
+    """Intrinsics become what their rules for the target say. Raises LowerError for one that has no rule."""
     done: dict[Expr, Expr] = {}
 
     def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
@@ -225,18 +225,13 @@ class Tile:
         return self._in_memory(t, found.value, [self.an.simplify(i) for i in found.args], p.dimensions)
 
     def _in_memory(self, t: Tensor, buffer: Buffer, first: list[Expr], dimensions: list[int | None]) -> _Memory:
-        apart = list(buffer.strides)
-        if not apart:
-            step: Expr = const(1)
-            for n in reversed(buffer.shape):
-                apart.insert(0, step)
-                step = self.an.simplify(step * n)
+        apart = list(buffer.strides) or row_major(buffer.shape, self.an.simplify)
         offset: Expr = const(0)
         for i, step in zip(first, apart, strict=True):
             offset = offset + i * step
         strides = [None if d is None else apart[d] for d in dimensions]
         declared = self.intrin.buffers[t]
-        for d, (wanted, real) in enumerate(zip(self._declared_strides(declared), strides, strict=True)):
+        for d, (wanted, real) in enumerate(zip(declared.strides or row_major(declared.shape), strides, strict=True)):
             if real is not None and wanted.op != "var" and self.an.poly(wanted) != self.an.poly(real):
                 raise self.refuse(
                     f"elements of {buffer.name} along dimension {d} of the tile lie {real!r} apart, and the intrinsic "
@@ -245,19 +240,11 @@ class Tile:
                 )
         return _Memory(buffer, first, self.an.simplify(offset), dimensions, strides)
 
-    def _declared_strides(self, b: Buffer) -> list[Expr]:
-        if b.strides or not b.shape:
-            return list(b.strides)
-        strides: list[Expr] = [const(1)]
-        for n in reversed(b.shape[1:]):
-            strides.insert(0, strides[0] * n)
-        return strides
-
     def _placed(self, s: Stmt, tiles: dict[Buffer, _Memory]) -> Stmt:
         """The intrinsic's statement on the memory of this tile."""
         numbers = dict(self.scalars)
         for declared, tile in tiles.items():
-            for wanted, real in zip(self._declared_strides(declared), tile.strides, strict=True):
+            for wanted, real in zip(declared.strides or row_major(declared.shape), tile.strides, strict=True):
                 if wanted.op == "var":
                     numbers[wanted] = const(1) if real is None else real
         done: dict[Expr, Expr] = {}

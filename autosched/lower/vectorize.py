@@ -31,29 +31,27 @@ from autosched.ir.stmt import (
     Buffer,
     For,
     If,
-    Launch,
     Let,
     Prefetch,
     Produce,
     Seq,
     Stmt,
     Store,
-    While,
     expressions,
     map_stmt,
     seq,
-    substitute_stmt,
     walk,
+    with_children,
 )
 from autosched.ir.visit import in_place_of, post_order, rebuild, rewrite
 from autosched.lower.partition import tighten
-from autosched.lower.scoped import enter_loop
+from autosched.lower.simplify_stmt import enter_loop
 
 _LANE = var("lane", role="loop")
 
 
 def split_patterns(s: Stmt) -> Stmt:
-    """`s` with its vector index arithmetic split into a scalar and a pattern, where that is possible."""
+    """Vector indices at fixed distances become a scalar and a pattern, which LLVM loads by shuffles."""
     done: dict[Expr, Expr] = {}
 
     def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
@@ -131,35 +129,22 @@ MAX_STRIDE = 4
 #: Reductions whose lanes are combined, and by what; others run one by one.
 COMBINED = {op: op for op in ("add", "mul", "min", "max", "bitand", "bitor", "bitxor")}
 COMBINED |= {"and": "bitand", "or": "bitor"}
-#: Unrolling may not make a program longer than this many statements.
-MAX_UNROLLED = 8192
 
 
 def vectorize_loops(s: Stmt, an: Analyzer, on_lanes: bool = True) -> Stmt:
-    """Replace each `vectorize` loop by statements on all its lanes at once. Indices must be flat.
+    """Vector loops become vector statements.
 
-    `on_lanes`: whether the target can combine the lanes of a vector, and load and store some of them;
-    else such loops become serial.
+    Indices must be flat. `on_lanes`: whether the target can combine the lanes of a vector, and load and store
+    some of them; else such loops become serial.
     """
-    match s:
-        case For():
-            with an.tightened({}):
-                enter_loop(s, an)
-                body = vectorize_loops(s.body, an, on_lanes)
-                if s.lanes:
-                    return _leftover(replace(s, body=body), an, on_lanes)
-                if s.kind != "vectorize":
-                    return replace(s, body=body)
-                return _vectorize(replace(s, body=body), an, on_lanes)
-        case Seq():
-            return seq(*(vectorize_loops(c, an, on_lanes) for c in s.stmts))
-        case If():
-            otherwise = None if s.otherwise is None else vectorize_loops(s.otherwise, an, on_lanes)
-            return If(s.condition, vectorize_loops(s.then, an, on_lanes), otherwise)
-        case Let() | Allocate() | Produce() | Launch() | While():
-            return replace(s, body=vectorize_loops(s.body, an, on_lanes))
-        case _:
-            return s
+    if not isinstance(s, For):
+        return with_children(s, lambda c: vectorize_loops(c, an, on_lanes))
+    with an.tightened({}):
+        enter_loop(s, an)
+        loop = replace(s, body=vectorize_loops(s.body, an, on_lanes))
+        if loop.lanes:
+            return _leftover(loop, an, on_lanes)
+        return _vectorize(loop, an, on_lanes) if loop.kind == "vectorize" else loop
 
 
 def _vectorize(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
@@ -396,32 +381,3 @@ class _Lanes:
                 found = rebuild(e, tuple([self.expr(a) for a in e.args]))
             self._done[e] = found
         return found
-
-
-def unroll_loops(s: Stmt) -> Stmt:
-    """Replace each `unroll` loop by its iterations, one after the other."""
-
-    def unroll(s: Stmt) -> Stmt:
-        if not isinstance(s, For) or s.kind != "unroll":
-            return s
-        if s.extent.op != "const":
-            if s.ragged or s.start.op != "const":
-                return replace(s, kind="serial")
-            raise LowerError(
-                f"its extent {s.extent!r} is not a constant",
-                asked=f"unroll {s.var.name}",
-                legal="split the loop by a constant factor and unroll the inner loop",
-                loop=s.var,
-            )
-        size = sum(1 for _ in walk(s.body))
-        if size * s.extent.value > MAX_UNROLLED:
-            raise LowerError(
-                f"{s.extent.value} copies of its body are more than {MAX_UNROLLED} statements",
-                asked=f"unroll {s.var.name}",
-                legal="unroll a smaller loop",
-                loop=s.var,
-            )
-        copies = (substitute_stmt(s.body, {s.var: s.start + k}) for k in range(s.extent.value))
-        return seq(*copies)
-
-    return map_stmt(s, on_stmt=unroll)

@@ -5,6 +5,7 @@ Loops are a list of leaves, outermost first, and relations that made them: see `
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -225,6 +226,17 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
             assert host.scan_loop is not None
             return host, host.loops[: host.loops.index(host.scan_loop)]
         return host, host.loops[: host.loops.index(at) + 1] if at in host.loops else []
+
+    def hosts(self) -> Iterator[tuple[Stage, list[Loop]]]:
+        """The stages that this one is computed inside, innermost first, each with its loops around it."""
+        host, loops = self.surroundings()
+        while host is not None:
+            yield host, loops
+            host, loops = host.surroundings()
+
+    def loops_around(self) -> list[Loop]:
+        """The loops of `hosts`, those of the innermost one first."""
+        return [loop for _, loops in self.hosts() for loop in loops]
 
     def describe(self) -> str:
         """The loops outermost first, as an error message shows them."""

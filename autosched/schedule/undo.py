@@ -518,10 +518,6 @@ def _names_of(s: Schedule, stage: str) -> list[str]:
 def _outwards(stage: Stage, loop: str) -> Iterator[tuple[str, str]]:
     """A loop and those around it, as (stage, loop), innermost first; also where the stage is computed."""
     found = stage.loop_named(loop)
-    loops: list[Loop] = stage.loops[: stage.loops.index(found) + 1] if found is not None else []
-    while True:
-        yield from ((stage.name, x.name) for x in reversed(loops))
-        host, loops = stage.surroundings()
-        if host is None:
-            return
-        stage = host
+    loops = stage.loops[: stage.loops.index(found) + 1] if found is not None else []
+    for host, around in ((stage, loops), *stage.hosts()):
+        yield from ((host.name, x.name) for x in reversed(around))

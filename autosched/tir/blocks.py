@@ -162,10 +162,8 @@ class BlockSchedule:
         loops = list(stage.loops)
         if stage.init is not None and block.name.endswith(_INIT):
             loops = [*loops[: loops.index(stage.init.outside)], *stage.init.loops.values()]
-        host, around = stage.surroundings()
-        while host is not None:
+        for _, around in stage.hosts():
             loops = [*around, *loops]
-            host, around = host.surroundings()
         return loops
 
     def get_child_blocks(self, block_or_loop: Block | Loop) -> list[Block]:

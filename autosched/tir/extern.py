@@ -12,7 +12,7 @@ from autosched.ir.expr import Expr
 from autosched.ir.stmt import Allocate, Buffer, Function, walk
 from autosched.ir.visit import substitute
 from autosched.lower.pipeline import Lowered, lower_structure
-from autosched.lower.scoped import replace_exprs
+from autosched.lower.simplify_stmt import replace_exprs
 from autosched.lower.storage import retarget
 from autosched.target import Target
 from autosched.te.extern import ExternOp

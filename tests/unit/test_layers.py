@@ -235,7 +235,7 @@ def test_no_layer_of_the_core_may_import_another_spelling() -> None:
     ("module", "source", "found"),
     [
         ("ir.expr", 'x = 1\n"""As AutoTVM has it."""', ['ir.expr:2 """As AutoTVM has it."""']),
-        ("lower.room", "# Ansor's rule", ["lower.room:1 # Ansor's rule"]),
+        ("lower.reads", "# Ansor's rule", ["lower.reads:1 # Ansor's rule"]),
         ("te.trace", 'ACTION = "tvm.default_trace_action"', []),
         ("te.trace", "# TVM's", ["te.trace:1 # TVM's"]),
     ],

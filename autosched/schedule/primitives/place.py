@@ -178,14 +178,7 @@ def users_through_inlining(s: Schedule, stage: Stage) -> list[Stage]:
 
 
 def lies_under(user: Stage, consumer: Stage, loop: Loop) -> bool:
-    while user is not consumer:
-        host, around = user.surroundings()
-        if host is None:
-            return False
-        if host is consumer:
-            return loop in around
-        user = host
-    return True
+    return user is consumer or any(host is consumer and loop in around for host, around in user.hosts())
 
 
 def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb: str) -> tuple[Stage, Loop]:

@@ -67,10 +67,8 @@ def CreateAttachPath(s: Schedule) -> dict[Operation, tuple[Axis | Loop, ...]]:
     found = {}
     for stage in s.stages:
         path: list[Axis | Loop] = []
-        host, loops = stage.surroundings()
-        while host is not None:
+        for _, loops in stage.hosts():
             path += [loop.root or loop for loop in reversed(loops)]
-            host, loops = host.surroundings()
         found[stage.op] = tuple(path)
     return found
 

@@ -15,7 +15,7 @@ from autosched.ir.expr import Expr
 from autosched.ir.intrinsics import register_intrin_lowering
 from autosched.ir.stmt import Buffer, Function, Stmt
 from autosched.lower import lower, lower_structure
-from autosched.lower.guarded import guarded
+from autosched.lower.versions import guarded
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 

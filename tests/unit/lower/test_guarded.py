@@ -9,7 +9,7 @@ from autosched import create_schedule, te
 from autosched.codegen import compile_function
 from autosched.errors import LowerError
 from autosched.lower import lower_structure
-from autosched.lower.guarded import guarded
+from autosched.lower.versions import guarded
 from autosched.runtime.module import Module
 from autosched.sanitizing import sanitize
 from autosched.target import Target

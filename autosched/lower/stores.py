@@ -61,7 +61,7 @@ LINE = 64
 
 
 def align_streams(body: Stmt, an: Analyzer) -> Stmt:
-    """Shift the vectors of streaming loops to where cache lines begin."""
+    """Vectors that are stored past the caches begin where cache lines do."""
     if not any(isinstance(s, Store) and s.streaming for s in walk(body)):
         return body
     return map_stmt(body, on_stmt=lambda s: _aligned(s, an) if isinstance(s, For) else s)

@@ -1,8 +1,16 @@
-"""`binds`: tensors whose memory is declared, by `decl_buffer`, rather than row by row.
+"""The arguments of a function: which tensors are passed, numbers among them, and memory whose layout is declared.
 
-An argument's strides are the caller's; an intermediate is allocated so that the strides fit. No two
-elements of what is written may have one place: that is proven, or left to each call where it depends
-on sizes.
+A `te.var` among the arguments is passed as a tensor of no dimensions:
+
+    n, alpha = te.var("n"), te.var("alpha", "float32")
+    ...B[i] = A[i]*alpha...           lower(s, [alpha, A, B])      module(2.5, a, b)
+
+A variable that shapes depend on is read off the shapes. It may be an argument all the same: a call checks that the
+number it gets is that size.
+
+`binds` declares, by `decl_buffer`, how tensors lie in memory, rather than row by row. An argument's strides are the
+caller's; an intermediate is allocated so that the strides fit. No two elements of what is written may share a place:
+that is proven, or left to each call where it depends on sizes.
 """
 
 from __future__ import annotations
@@ -15,10 +23,121 @@ from typing import Any
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, compare, const, is_const, logical_and, variables
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.stmt import Buffer
+from autosched.ir.stmt import Allocate, Buffer, For, Stmt, load, walk
+from autosched.lower.simplify_stmt import replace_exprs
 from autosched.schedule.schedule import Constraint, Schedule
-from autosched.te.tensor import Tensor
+from autosched.schedule.stage import Split
+from autosched.target import Target
+from autosched.te.tensor import PlaceholderOp, Tensor
 
+
+def passed_intermediates(s: Schedule, args: Sequence[Tensor], target: Target) -> frozenset[Tensor]:
+    """The intermediates among the arguments. Inlined ones are nowhere in memory: nothing is written there."""
+    found = set()
+    for t in args:
+        if t not in s or t in s.outputs or t in s.scans.storage:
+            continue
+        stage = s[t]
+        if stage.is_placeholder or stage.attach.kind == "inline":
+            continue
+        why = legal = ""
+        if target.is_gpu_style and stage.attach.kind != "root":
+            why = f"{t.name} is computed at {stage.attach.loop!r}: work-items would write what others read"
+            legal = f"{t.name}.compute_root()"
+        elif t not in stage.op.outputs:
+            why = f"{t.name} has another layout since transform_layout"
+            legal = f"binds={{{t.name}: decl_buffer(..)}} with strides instead of transform_layout"
+        elif any(isinstance(r, Split) and r.tail == "round_up" for r in stage.relations):
+            why = f"a split of {t.name} rounds up: more elements are computed than an argument has"
+            legal = "split(..., tail='guard')"
+        if why:
+            asked = f"lower(s, [{', '.join(a.name for a in args)}])"
+            raise LowerError(why, asked=asked, legal=f"{legal}, or leave {t.name} out: then it is allocated inside")
+        found.add(t)
+    return frozenset(found)
+
+
+def passed_outputs(s: Schedule, args: Sequence[Tensor]) -> frozenset[Tensor]:
+    """The outputs that must be passed: of an operation that computes several, those that are."""
+    return frozenset(t for t in s.outputs if t in args or not any(x in args for x in t.op.outputs))
+
+
+def parameters(
+    s: Schedule,
+    args: Sequence[Tensor],
+    buffers: dict[Tensor, Buffer],
+    outputs: frozenset[Tensor],
+    binds: Binds,
+) -> list[Buffer]:
+    """The memory of each argument. Raises LowerError for one too many, or missing."""
+    asked = f"lower(s, [{', '.join(a.name for a in args)}])"
+    twice = next((t for i, t in enumerate(args) if t in args[:i]), None)
+    if twice is not None:
+        raise LowerError(f"{twice.name} is given twice", asked=asked, legal="each tensor once")
+    needed = [x.tensor for x in s.stages if x.is_placeholder and x.tensor in buffers]
+    needed += [t for x in s.stages for t in x.op.outputs if t in outputs]
+    why = ""
+    missing = next((t for t in needed if t not in args), None)
+    if missing is not None:
+        why = f"{missing.name} is {'an output' if missing in outputs else 'an input'} and not among the arguments"
+        if any(t.name == missing.name for t in args):
+            why += f": the {missing.name} there is a tensor of another program"
+    for t in args if missing is None else ():
+        if t not in s and not isinstance(t.op, PlaceholderOp):
+            why = why or f"{t.name} is computed, and no stage of this schedule computes it"
+        elif t in s.scans.storage:
+            why = why or f"{t.name} is part of a scan: it has no memory of its own"
+    if why:
+        raise LowerError(why, asked=asked, legal=f"arguments needed: {', '.join(t.name for t in needed)}")
+    return [buffers.get(t) or binds.laid_out(t, Buffer(t.name, t.shape, t.dtype)) for t in args]
+
+
+# -- numbers ------------------------------------------------------------------------------------------
+
+
+def scalar_buffers(args: Sequence[Tensor | Expr]) -> dict[Expr, Buffer]:
+    """The memory of the variables among the arguments. Raises LowerError for other expressions."""
+    found: dict[Expr, Buffer] = {}
+    for a in args:
+        if not isinstance(a, Expr):
+            continue
+        if a.op != "var" or a.value.role not in ("size", "scalar") or a in found:
+            why = "it is given twice" if a in found else "it is not a variable"
+            raise LowerError(why, asked=f"argument {a!r}", legal='tensors, and variables: te.var("alpha", "float32")')
+        found[a] = Buffer(a.value.name, (), a.dtype)
+    return found
+
+
+def explicit_sizes(params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> tuple[int, ...]:
+    """Which parameters are numbers that the shapes of others tell as well."""
+    lengths = {v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}
+    known = {b for v, b in scalars.items() if v in lengths}
+    return tuple([i for i, b in enumerate(params) if b in known])
+
+
+def read_scalars(body: Stmt, params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> Stmt:
+    """`body` with the variables loaded from their arguments, where they are values and no lengths."""
+    told = explicit_sizes(params, scalars)
+    scalars = {v: b for v, b in scalars.items() if not any(b is params[i] for i in told)}
+    if not scalars:
+        return body
+    lengths: list[Expr] = []
+    for s in walk(body):
+        if isinstance(s, For):
+            lengths += (s.start, s.extent)
+        elif isinstance(s, Allocate):
+            lengths += s.buffer.shape
+    for v in scalars:
+        if any(v in variables(d) for d in lengths):
+            raise LowerError(
+                f"the length of a loop or intermediate depends on {v.name}, which the shape of no argument tells",
+                asked=f"argument {v.name}",
+                legal=f"leave {v.name} out, and let it be the length of one more input",
+            )
+    return replace_exprs(body, {v: load(b) for v, b in scalars.items()})
+
+
+# -- declared memory ----------------------------------------------------------------------------------
 #: what an allocation of ours is aligned to, in bytes
 ALIGNMENT = 64
 #: With more dimensions than this, strides are only tried in the order of the dimensions and its reverse.
@@ -75,21 +194,17 @@ class Binds:
 
     def constraints(self, s: Schedule, buffers: Mapping[Tensor, Buffer], an: Analyzer) -> list[Constraint]:
         """What sizes must be so that elements lie apart. Raises LowerError where they never do."""
-        found = []
+        found, sizes = [], set(s.sizes().values())
         for tensor in self.of:
             b = buffers.get(tensor)
             if b is None or not b.strides or s.stage(tensor).is_placeholder:
                 continue
-            open_strides = any(v.value.role == "size" and v not in _sizes(s) for e in b.strides for v in variables(e))
+            open_strides = any(v.value.role == "size" and v not in sizes for e in b.strides for v in variables(e))
             conditions = _apart(b, an)
             if not open_strides:  # those are seen at a call, which is checked itself
                 reason = f"elements of {tensor.name} with strides [{_text(b.strides)}] must not overlap"
                 found += [Constraint(c, reason) for c in conditions]
         return found
-
-
-def _sizes(s: Schedule) -> set[Expr]:
-    return set(s.sizes().values())
 
 
 def _text(items: Sequence[Expr]) -> str:

@@ -1,13 +1,16 @@
-"""Pragmas of loops that decide how often code is written out."""
+"""Unrolling: which loops are written out, by themselves and by the pragmas around them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from autosched.ir.stmt import Evaluate, For, Stmt, Store, children, map_stmt, walk
+from autosched.errors import LowerError
+from autosched.ir.stmt import Evaluate, For, Stmt, Store, children, map_stmt, seq, substitute_stmt, walk
 
 #: Unrolling by `auto_unroll_max_step` goes through at most so many loops in one another.
 MAX_DEPTH = 8
+#: Unrolling may not make a program longer than this many statements.
+MAX_UNROLLED = 8192
 
 
 def hint(loop: For, name: str) -> int | None:
@@ -17,7 +20,7 @@ def hint(loop: For, name: str) -> int | None:
 
 
 def apply_hints(body: Stmt) -> Stmt:
-    """Loops are unrolled, and left as loops, as the pragmas around them ask."""
+    """Loops are unrolled, or not, as pragmas ask."""
 
     def on_loop(s: Stmt) -> Stmt:
         if not isinstance(s, For):
@@ -62,3 +65,32 @@ def _steps(s: Stmt) -> int:
     if isinstance(s, Store | Evaluate):
         return 1
     return sum(map(_steps, children(s)))
+
+
+def unroll_loops(s: Stmt) -> Stmt:
+    """Unrolled loops are written out."""
+
+    def unroll(s: Stmt) -> Stmt:
+        if not isinstance(s, For) or s.kind != "unroll":
+            return s
+        if s.extent.op != "const":
+            if s.ragged or s.start.op != "const":
+                return replace(s, kind="serial")
+            raise LowerError(
+                f"its extent {s.extent!r} is not a constant",
+                asked=f"unroll {s.var.name}",
+                legal="split the loop by a constant factor and unroll the inner loop",
+                loop=s.var,
+            )
+        size = sum(1 for _ in walk(s.body))
+        if size * s.extent.value > MAX_UNROLLED:
+            raise LowerError(
+                f"{s.extent.value} copies of its body are more than {MAX_UNROLLED} statements",
+                asked=f"unroll {s.var.name}",
+                legal="unroll a smaller loop",
+                loop=s.var,
+            )
+        copies = (substitute_stmt(s.body, {s.var: s.start + k}) for k in range(s.extent.value))
+        return seq(*copies)
+
+    return map_stmt(s, on_stmt=unroll)

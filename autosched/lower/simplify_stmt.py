@@ -8,21 +8,18 @@ from autosched.ir.expr import Expr, is_const, likely, logical_not
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
     Allocate,
-    Evaluate,
     For,
     If,
-    Launch,
     Let,
-    Prefetch,
     Produce,
     Seq,
     Stmt,
-    Store,
-    While,
+    children,
+    expressions,
     is_empty,
     map_stmt,
-    seq,
     substitute_stmt,
+    with_parts,
 )
 from autosched.ir.visit import rewrite
 
@@ -35,8 +32,10 @@ def enter_loop(loop: For, an: Analyzer) -> None:
 
 
 def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
-    """`s` with simplified expressions, without loops and branches that never run, and with loops
-    that run once replaced by their body."""
+    """Ranges of loops and facts of conditions resolve what they can.
+
+    Loops and branches that never run are gone, and of a loop that runs once the body is left.
+    """
     match s:
         case For():
             extent = an.simplify(s.extent)
@@ -49,33 +48,21 @@ def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
                 enter_loop(replace(s, start=start, extent=extent), an)
                 body = simplify_stmt(s.body, an)
             return body if is_empty(body) else replace(s, start=start, extent=extent, body=body)
-        case Store():
-            return Store(s.buffer, tuple(an.simplify(i) for i in s.indices), an.simplify(s.value), s.streaming)
-        case Prefetch():
-            return Prefetch(s.buffer, tuple(an.simplify(i) for i in s.indices))
         case If():
             return _simplify_if(s, an)
-        case Evaluate():
-            return Evaluate(an.simplify(s.value))
-        case While():
-            return While(an.simplify(s.condition), simplify_stmt(s.body, an))
-        case Seq():
-            return seq(*(simplify_stmt(c, an) for c in s.stmts))
         case Let():
             value = an.simplify(s.value)
             if value.op in ("const", "var"):
                 return simplify_stmt(substitute_stmt(s.body, {s.var: value}), an)
             return Let(s.var, value, simplify_stmt(s.body, an))
-        case Allocate():
-            return Allocate(s.buffer, simplify_stmt(s.body, an))
         case Produce():
             body = simplify_stmt(s.body, an)
             return body if is_empty(body) else Produce(s.name, body)
-        case Launch():
-            (a, b, c), (d, e, f) = ([an.simplify(x) for x in dims] for dims in (s.grid, s.block))
-            return Launch(s.name, (a, b, c), (d, e, f), simplify_stmt(s.body, an))
-        case _:
-            return s
+    exprs = [] if isinstance(s, Allocate) else [an.simplify(e) for e in expressions(s)]
+    inner = []
+    for c in children(s):
+        inner.append(simplify_stmt(c, an))  # no comprehension: see `map_stmt`
+    return with_parts(s, exprs, inner)
 
 
 def _simplify_if(s: If, an: Analyzer) -> Stmt:
