@@ -156,6 +156,14 @@ class ScheduleError(AutoschedError):
     """A schedule primitive that is illegal as structure, whatever the values of the knobs."""
 
 
+class Illegal(Exception):
+    """Raised by a primitive, with the reason and what would be legal; `Schedule.apply` makes a ScheduleError of it."""
+
+    def __init__(self, why: str, legal: str = "") -> None:
+        self.why, self.legal = why, legal
+        super().__init__(why)
+
+
 class LowerError(AutoschedError):
     """A schedule that cannot be turned into loops; `loop` is the variable of the loop that it is about."""
 
@@ -237,6 +245,12 @@ def asked_at(skip_packages: tuple[str, ...] = ("autosched",)) -> str:
     return ""
 
 
+def with_line(call: str, where: str | None = None) -> str:
+    """A call and where it stands: by default, the user's own line."""
+    where = asked_at() if where is None else where
+    return f"{call}  at {where}" if where else call
+
+
 def raised_at(error: BaseException, skip_packages: tuple[str, ...] = ("autosched",)) -> str:
     """`file.py:12` of the innermost call outside this package that an exception came through."""
     found, link = "", error.__traceback__
@@ -250,8 +264,7 @@ def raised_at(error: BaseException, skip_packages: tuple[str, ...] = ("autosched
 
 def raised_in(call: str, error: Exception) -> WorkloadError:
     """What to raise from an exception of somebody's own code: what was called, and the line that raised it."""
-    where = raised_at(error)
-    return WorkloadError(f"it raised {type(error).__name__}: {error}", asked=f"{call}  at {where}" if where else call)
+    return WorkloadError(f"it raised {type(error).__name__}: {error}", asked=with_line(call, raised_at(error)))
 
 
 @cache

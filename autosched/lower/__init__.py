@@ -11,9 +11,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from autosched.lower import lint
+from autosched.lower import lint as _lint  # noqa: F401  (attaches `Schedule.check`)
 from autosched.lower.pipeline import PASSES, Lowered, Structure, lower, lower_structure
-from autosched.schedule import lints
 
 __all__ = ["PASSES", "Lowered", "Structure", "lower", "lower_structure"]
 
@@ -24,4 +23,3 @@ class _CallablePackage(ModuleType):
 
 
 sys.modules[__name__].__class__ = _CallablePackage
-lints.register(lint.lint)

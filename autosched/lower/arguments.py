@@ -32,7 +32,7 @@ from autosched.te.tensor import PlaceholderOp, Tensor
 
 
 def passed_intermediates(s: Schedule, args: Sequence[Tensor], target: Target) -> frozenset[Tensor]:
-    """The intermediates among the arguments. Inlined ones are nowhere in memory: nothing is written there."""
+    """The intermediates among the arguments, but for inlined ones, to which nothing is written. Raises LowerError."""
     found = set()
     for t in args:
         if t not in s or t in s.outputs or t in s.scans.storage:
@@ -109,7 +109,7 @@ def scalar_buffers(args: Sequence[Tensor | Expr]) -> dict[Expr, Buffer]:
 
 
 def explicit_sizes(params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> tuple[int, ...]:
-    """Which parameters are numbers that the shapes of others tell as well."""
+    """The positions of the parameters that are numbers and also given by the shapes of others."""
     lengths = {v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}
     known = {b for v, b in scalars.items() if v in lengths}
     return tuple([i for i, b in enumerate(params) if b in known])
@@ -146,14 +146,13 @@ MAX_ORDERED = 5
 
 @dataclass(frozen=True)
 class Binds:
-    """The declared buffers by tensor."""
+    """The declared buffer of each tensor that has one."""
 
     of: dict[Tensor, Buffer]
 
     @staticmethod
     def check(s: Schedule, binds: Mapping[Tensor, Any] | None, passed: frozenset[Tensor]) -> Binds:
-        """`passed` are intermediates among the arguments. Raises LowerError for a buffer that its tensor
-        does not fit."""
+        """Raise LowerError for a buffer that does not fit its tensor. `passed`: intermediates among the arguments."""
         found: dict[Tensor, Buffer] = {}
         for key, buffer in (binds or {}).items():
             stage = s.stage(key) if key in s else None
@@ -166,7 +165,7 @@ class Binds:
         return Binds(found)
 
     def laid_out(self, tensor: Tensor, plain: Buffer) -> Buffer:
-        """The buffer of a tensor: `plain`, but laid out as it was declared."""
+        """The buffer of a tensor: `plain`, laid out as declared."""
         declared = self.of.get(tensor)
         if declared is None:
             return plain
@@ -182,7 +181,7 @@ class Binds:
         )
 
     def check_strides(self, known: set[Expr]) -> None:
-        """Raise LowerError for strides of an intermediate that no argument shows: `known` are those that one does."""
+        """Raise LowerError for strides of an intermediate that mention other variables than `known`."""
         for tensor, b in self.of.items():
             unknown = [v for e in b.strides for v in variables(e) if v not in known]
             if unknown:
@@ -193,7 +192,7 @@ class Binds:
                 )
 
     def constraints(self, s: Schedule, buffers: Mapping[Tensor, Buffer], an: Analyzer) -> list[Constraint]:
-        """What sizes must be so that elements lie apart. Raises LowerError where they never do."""
+        """The constraints on sizes by which elements lie apart. Raises LowerError if they never do."""
         found, sizes = [], set(s.sizes().values())
         for tensor in self.of:
             b = buffers.get(tensor)
@@ -248,7 +247,7 @@ def _check_one(s: Schedule, tensor: Tensor, b: Buffer, is_argument: bool) -> Non
 
 
 def _reach(shape: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
-    """How many elements of memory there are up to the last one."""
+    """The number of elements of memory up to the last one."""
     total: Expr = const(1)
     for d, step in zip(shape, strides, strict=True):
         total = total + (d - 1) * step
@@ -256,8 +255,10 @@ def _reach(shape: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
 
 
 def _apart(b: Buffer, an: Analyzer) -> list[Expr]:
-    """Conditions under which no two elements share a place: in some order of the dimensions, each
-    stride goes past all that the dimensions before it reach. Raises LowerError if there is none."""
+    """Conditions under which no two elements share a place. Raises LowerError if there are none.
+
+    In some order of the dimensions, each stride reaches past all elements of the dimensions before it.
+    """
     if any(is_const(d, 0) for d in b.shape):
         return []  # there are no elements
     pairs = [(d, step) for d, step in zip(b.shape, b.strides, strict=True) if not is_const(d, 1)]

@@ -1,8 +1,8 @@
-"""Barriers: where the work-items of a group must wait for one another.
+"""Barriers: the points where the work-items of a group wait for one another.
 
-A shared buffer is written by the work-items together and read by them all. Between a write and a
-read of another work-item, and between a read and the write that replaces what was read, the group
-has to meet. Barriers stand as far out as they can and are as few as they can be:
+All work-items write a shared buffer together, and all read it. Between a write and a read by another work-item, and
+between a read and the write that overwrites what was read, the group has to wait. Barriers are placed as far out as
+possible, and as few as possible:
 
     for k.outer:                           for k.outer:
       A.shared = ...                         barrier        the readers of the last round are done
@@ -49,9 +49,9 @@ class _Touched:
     writes: set[Buffer] = field(default_factory=set)
 
     def conflicts(self, later: _Touched, own: frozenset[Buffer]) -> set[Buffer]:
-        """The buffers for which what comes later must wait for what these accesses do.
+        """The buffers for which later accesses must wait for these.
 
-        A stage may store to its `own` buffer again: each work-item stays with its elements.
+        A stage may store to its `own` buffer again: each work-item keeps to its elements.
         """
         written_again = (self.writes & later.writes) - own
         return written_again | (self.writes & later.reads) | (self.reads & later.writes)
@@ -65,9 +65,9 @@ class _Touched:
 
 
 def insert_barriers(body: Stmt, by_one: frozenset[Buffer] = frozenset()) -> Stmt:
-    """`body`, one kernel's, with the barriers that its shared buffers need and no others.
+    """The body of a kernel with the barriers that its shared buffers need.
 
-    Main memory that is stored `by_one` work-item for others is like shared memory: the states of a scan.
+    Main memory that one work-item stores for others (`by_one`), such as the states of a scan, is treated alike.
     """
     shared = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"}
     read = {e.value for s in walk(body) for root in expressions(s) for e in post_order(root) if e.op == "load"}
@@ -81,8 +81,8 @@ class _Planner:
         self._stores: dict[Stmt, frozenset[Buffer]] = {}
 
     def plan(self, s: Stmt, before: _Touched, own: frozenset[Buffer]) -> Stmt:
-        """`s` with barriers. `before` is what was touched since the last barrier, and is brought up to
-        date; `own` are the buffers of the stages that `s` is part of."""
+        """`s` with barriers. `before` holds the accesses since the last barrier, and is updated; `own` are the buffers
+        of the stages that `s` is part of."""
         produced = self._produced(s.body) if isinstance(s, Produce) else frozenset()
         if self._is_step(s, own, produced):
             touched = self._touched(s, produced or own)
@@ -108,7 +108,7 @@ class _Planner:
                 return with_children(s, lambda c: self.plan(c, before, own | produced))
 
     def _loop(self, s: For | While, before: _Touched, own: frozenset[Buffer]) -> Stmt:
-        """What one iteration leaves open, the next one meets; a loop may also run not at all."""
+        """A loop, whose accesses also precede those of its next iteration, or which may not run at all."""
         skipped, once = before.copy(), before.copy()
         self.plan(s.body, once, own)
         before.add(once)
@@ -118,8 +118,8 @@ class _Planner:
         return replace(s, body=body)
 
     def _is_step(self, s: Stmt, own: frozenset[Buffer], produced: frozenset[Buffer]) -> bool:
-        """Whether no barrier need stand inside `s`: it is all that one shared stage stores, and no other
-        shared stage is inside; or it stores to no shared buffer but the one it is part of."""
+        """Return whether `s` needs no barrier inside: it stores one shared stage alone, or nothing but the buffer that
+        it is part of."""
         if produced:
             return self._all_stores(s) == produced
         return self._all_stores(s) <= own
@@ -132,7 +132,7 @@ class _Planner:
         return self._stores[s]
 
     def _produced(self, s: Stmt) -> frozenset[Buffer]:
-        """The shared buffers a stage stores to, those of the stages inside it left out."""
+        """The shared buffers that a stage stores to, but for those of the stages inside it."""
         if isinstance(s, Store):
             return self.shared & {s.buffer}
         return frozenset().union(*(self._produced(c) for c in children(s) if not isinstance(c, Produce)))
@@ -143,9 +143,9 @@ class _Planner:
 
 
 def check_uniform(s: Stmt, items: frozenset[Expr], where: str = "") -> None:
-    """A barrier that only some work-items of a group reach would hang the device.
+    """Raise LowerError for a barrier that only some work-items of a group reach: it would hang the device.
 
-    `items` are the variables of a work-item's place in its group. Raises LowerError.
+    `items` are the variables of a work-item's place in its group.
     """
     match s:
         case Barrier() if where:
@@ -174,8 +174,8 @@ def lift_barriers(s: Stmt, in_loop: bool = False) -> Stmt:
             B += A.shared                        if c:
                                                    B += A.shared
 
-    All work-items of a group agree about such a condition (`check_uniform`), so each may wait where it does not hold,
-    too. PoCL 3.0 crashes, or computes wrong results, where a loop has a barrier that is skipped in some iterations.
+    All work-items of a group agree on such a condition (`check_uniform`), so they may also wait if it does not hold.
+    PoCL 3.0 crashes, or computes wrong results, if a barrier in a loop is skipped in some iterations.
     """
     match s:
         case If() if in_loop and _waits(s) and _is_steady(s):
@@ -192,7 +192,7 @@ def _waits(s: Stmt) -> bool:
 
 
 def _is_steady(s: If) -> bool:
-    """Whether what decides about barriers inside is the same before and after them, and safe to ask anywhere."""
+    """Return whether the conditions around barriers inside can be evaluated anywhere, with the same result."""
     around = [x for x in walk(s) if isinstance(x, If | For | While | Let) and _waits(x)]
     if any(isinstance(x, While) for x in around):
         return False
@@ -201,7 +201,7 @@ def _is_steady(s: If) -> bool:
 
 
 def _under(condition: Expr, s: Stmt) -> Stmt:
-    """`s` where the condition holds, but for its barriers, which stand everywhere."""
+    """`s` under a condition, but for its barriers, which are reached in any case."""
     if not _waits(s):
         return If(condition, s)
     if not isinstance(s, If):

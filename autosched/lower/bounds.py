@@ -1,9 +1,8 @@
-"""Which part of each tensor has to be computed where: regions, from consumers to producers.
+"""Bounds inference: the region of each tensor that is computed, from consumers to producers.
 
-A stage at the root computes its whole domain. A stage computed at a consumer's loop computes what
-one iteration of that loop reads: the index expressions of the reads, with every loop inside the
-attach point relaxed to its range. Relaxing works on the expression tree, so that `f % 3` of a fused
-loop becomes 0..2, and never on `%` taken apart.
+A stage at the root computes its whole domain. A stage computed at a consumer's loop computes what one iteration of
+that loop reads: the index expressions of the reads, with every loop inside the attach point relaxed to its range.
+Relaxing works on the expression tree, where `f % 3` of a fused loop becomes 0..2, not on its normal form.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from autosched.te.tensor import IterVar, Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Interval:
-    """`low <= x <= high`, and `high - low <= width` where width mentions no loop variable."""
+class Region:
+    """`low <= x <= high` along one dimension, and `high - low <= width`, which is free of loop variables if known."""
 
     low: Poly
     high: Poly
@@ -40,14 +39,14 @@ class Interval:
 
 @dataclass(slots=True, eq=False)
 class Realization:
-    """What lowering knows of one stage: its region, its loops' extents, its axes' values.
+    """One stage with its region, the extents of its loops and the values of its axes.
 
-    `start[i]` is the first index computed along dimension i (an expression over the loops around
-    the attach point) and `extent[i]` how many (over sizes and knobs only). `offsets[i]` is the
-    axis' value relative to start, over the stage's own leaf loops. `guards` are what the loops
-    must satisfy. `storage` is where the elements are kept, `states` what there is of scans' states. If there
-    is a `slide`, only a part of the region is computed in each iteration; the region is still all that
-    is read.
+    start, extent: the first index along each dimension, over the loops around the attach point; the number of indices,
+                   over sizes and knobs only
+    offsets:       the value of each axis relative to `start`, over the stage's own leaf loops
+    guards:        conditions that the loops must satisfy
+    storage:       the elements that are kept;  states: those kept of scans' states
+    slide:         the part of the region that an iteration computes, if earlier ones have computed the rest
     """
 
     stage: Stage
@@ -64,7 +63,7 @@ class Realization:
     is_passed: bool = False  #: stored in an argument, whole
 
     def window(self, tensor: Tensor) -> Storage:
-        """What is stored of a tensor that this stage computes."""
+        """The part of a tensor of this stage that is stored."""
         if isinstance(self.stage.op, ExternOp):
             return Storage.of(tensor)
         if not isinstance(self.stage.op, ScanOp):
@@ -77,7 +76,7 @@ class Realization:
         return analyzer.simplify(self.value_at(position, self.offsets[self.stage.axis[position]]))
 
     def value_at(self, position: int, offset: Expr) -> Expr:
-        """The axis in the body, at an offset from the region's start: see `lower.round_up`."""
+        """The value of an axis at an offset from the region's start, clamped where tiles are padded."""
         if position in self.clamped and offset is not self.stage.roots[self.stage.axis[position]].var:
             offset = minimum(offset, self.extent[position] - 1)
         return self.start[position] + offset
@@ -85,9 +84,9 @@ class Realization:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Storage:
-    """The elements that a buffer has room for: `extent[i]` from `start[i]` on along dimension i.
+    """The elements that a buffer holds: `extent[i]` from `start[i]` on along dimension i.
 
-    Along dimension `folded`, if any, element k is kept at `k % extent`: a circular buffer.
+    The dimension `folded`, if any, is a circular buffer: element k is kept at `k % extent`.
     """
 
     start: list[Expr]
@@ -100,7 +99,7 @@ class Storage:
         return Storage([const(0)] * tensor.ndim, list(tensor.shape))
 
     def place(self, first: Sequence[Expr], offsets: Sequence[Expr]) -> tuple[Expr, ...]:
-        """Where the element is kept that is so far behind the first one."""
+        """The indices in the buffer of the element at these offsets from the first one."""
         places: list[Expr] = []
         for i, (a, offset, low) in enumerate(zip(first, offsets, self.start, strict=True)):
             if i == self.folded:
@@ -110,24 +109,24 @@ class Storage:
         return tuple(places)
 
 
-def interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None:
-    """The range of `e` as the variables in `relaxed` run through theirs; None if unknown."""
+def interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Region | None:
+    """The range of `e` while the variables in `relaxed` run through theirs; None if unknown."""
     if not (variables(e) & relaxed):
         if any(n.op in ("read", "call") for n in post_order(e)):
             return None
         p = an.poly(e)
-        return Interval(p, p, Poly({}))
+        return Region(p, p, Poly({}))
     found = _interval(e, relaxed, an)
     if found is None:
         return None
     width = found.high - found.low
-    return Interval(found.low, found.high, width) if loop_free(width) else found
+    return Region(found.low, found.high, width) if loop_free(width) else found
 
 
-def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None:
+def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Region | None:
     if e.op == "var":
         low, high = an.range(e)
-        return None if low is None or high is None else Interval(low, high, high - low)
+        return None if low is None or high is None else Region(low, high, high - low)
     if not e.index:  # a value that may wrap in its type, of which the rules below know nothing
         return None
     parts = [interval(a, relaxed, an) for a in e.args]
@@ -141,44 +140,44 @@ def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | Non
     if e.op == "cast":
         return a
     if e.op == "neg":
-        return Interval(-a.high, -a.low, a.width)
+        return Region(-a.high, -a.low, a.width)
     b = parts[1] if len(parts) > 1 else None
     if b is None:
         return None
     match e.op:
         case "add":
-            return Interval(a.low + b.low, a.high + b.high, a.width + b.width)
+            return Region(a.low + b.low, a.high + b.high, a.width + b.width)
         case "sub":
-            return Interval(a.low - b.high, a.high - b.low, a.width + b.width)
+            return Region(a.low - b.high, a.high - b.low, a.width + b.width)
         case "mul":
             return _scaled(a, b, an) or _scaled(b, a, an)
         case "floordiv" if not b.width.terms and an.prove_nonneg(b.low):
             low, high = an.floordiv(a.low, b.low), an.floordiv(a.high, b.low)
-            return Interval(low, high, an.floordiv(a.width, b.low) + 1)
+            return Region(low, high, an.floordiv(a.width, b.low) + 1)
         case "floormod" if not b.width.terms and an.prove_nonneg(b.low):
             low, high = an.floordiv(a.low, b.low), an.floordiv(a.high, b.low)
             if low == high:
-                return Interval(a.low - low * b.low, a.high - low * b.low, a.width)
-            return Interval(Poly({}), b.low - 1, b.low - 1)
+                return Region(a.low - low * b.low, a.high - low * b.low, a.width)
+            return Region(Poly({}), b.low - 1, b.low - 1)
         case "min" | "max":
-            return Interval(
+            return Region(
                 an.extremum(e.op, a.low, b.low), an.extremum(e.op, a.high, b.high), an.extremum("max", a.width, b.width)
             )
     return None
 
 
-def _scaled(a: Interval, b: Interval, an: Analyzer) -> Interval | None:
-    """`a * b` for a `b` that does not vary and whose sign is known."""
+def _scaled(a: Region, b: Region, an: Analyzer) -> Region | None:
+    """`a * b` for a constant `b` of known sign."""
     if b.width.terms:
         return None
     k = b.low
     if an.prove_nonneg(k):
-        return Interval(a.low * k, a.high * k, a.width * k)
-    return Interval(a.high * k, a.low * k, -(a.width * k)) if an.prove_nonneg(-k) else None
+        return Region(a.low * k, a.high * k, a.width * k)
+    return Region(a.high * k, a.low * k, -(a.width * k)) if an.prove_nonneg(-k) else None
 
 
-def _hull(parts: list[Interval], an: Analyzer) -> Interval | None:
-    """The smallest interval around all; None if it has no width free of loop variables."""
+def _hull(parts: list[Region], an: Analyzer) -> Region | None:
+    """The smallest region around all; None if its width is not free of loop variables."""
     low, high, width = parts[0].low, parts[0].high, parts[0].width
     for p in parts[1:]:
         low, high = an.extremum("min", low, p.low), an.extremum("max", high, p.high)
@@ -188,10 +187,10 @@ def _hull(parts: list[Interval], an: Analyzer) -> Interval | None:
             if wider is None:
                 return None
             width = wider
-    return Interval(low, high, width)
+    return Region(low, high, width)
 
 
-def _provable_span(parts: list[Interval], an: Analyzer) -> Poly | None:
+def _provable_span(parts: list[Region], an: Analyzer) -> Poly | None:
     """For parts that are shifted copies of one another: the widest plus the largest shift."""
     first = parts[0]
     span = first.width
@@ -208,7 +207,7 @@ def _provable_span(parts: list[Interval], an: Analyzer) -> Poly | None:
     return span
 
 
-def _tightest(index: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Interval | None:
+def _tightest(index: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Region | None:
     """The range of an index as it stands or simplified, whichever is tighter.
 
     As it stands, `f % 3` is 0..2, whatever it is added to; simplified, `f//3*3 + f%3` is `f`.
@@ -273,14 +272,13 @@ def _check_sums(stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> N
 
 
 def _lie_apart(start: list[Expr], extent: list[Expr], loop: Loop, an: Analyzer) -> bool:
-    """Whether the regions of any two iterations of a loop have no element in common."""
+    """Return whether the regions of all iterations of a loop are disjoint."""
     following = [substitute(e, {loop.var: loop.var + 1}) for e in start]
     return any(an.prove(compare("ge", b - a, n)) for a, b, n in zip(start, following, extent, strict=True))
 
 
 def _states(s: Schedule, done: dict[Stage, Realization]) -> dict[Tensor, Storage]:
-    """What there is of each state for steps to read: what the update, which comes before what it reads, computes
-    in a step."""
+    """The part of each state that steps can read: what the update computes in a step."""
     found = {}
     for scan in s.scans.stages:
         assert isinstance(scan.op, ScanOp)
@@ -362,11 +360,9 @@ def _whole_axes(stage: Stage) -> list[bool]:
 
 
 def conditions(real: Realization, an: Analyzer) -> list[Expr]:
-    """What the leaves must satisfy: ragged splits stay in range, and so does a region that may
-    reach past its tensor or its storage.
+    """The guards of a stage: ragged splits stay in range, and so does a region that may leave its tensor or storage.
 
-    The condition of a split is kept even where that of another one implies it, because it may
-    stand further out.
+    The condition of a split is kept even if that of another implies it, because it may stand further out.
     """
     stage, storage = real.stage, real.storage
     kept = []
@@ -403,9 +399,9 @@ def conditions(real: Realization, an: Analyzer) -> list[Expr]:
 
 
 def _within_states(real: Realization) -> list[Expr]:
-    """A step may compute more than is asked of it: there may be no state to compute that from.
+    """Guards of a step that computes more than is read of it, for which there may be no state.
 
-    A step computes a part along axes of which it reads its own place, so that what is needed passes.
+    A step computes a part along axes of which it reads its own place only, so what is needed passes.
     """
     found: list[Expr] = []
     values = {a.var: real.value_at(i, real.offsets[a]) for i, a in enumerate(real.stage.axis)}
@@ -422,10 +418,10 @@ def _within_states(real: Realization) -> list[Expr]:
 
 
 def _reads_stay_inside(real: Realization, axis: Expr, value: Expr, an: Analyzer) -> bool:
-    """Whether elements outside the tensor may be computed as well: nobody will read them, and what
-    they are computed from exists. So whole register tiles are summed over padded, packed operands.
+    """Return whether elements outside the tensor may be computed too: nobody reads them, and their operands exist.
 
-    Only for what is stored region by region: there is room for them.
+    So whole register tiles are summed over padded, packed operands. This is for tensors stored region by region, which
+    have room for them.
     """
     stage = real.stage
     if stage.attach.kind != "at" or stage.tensor in stage.schedule.scans.storage:
@@ -445,13 +441,13 @@ def _reads_stay_inside(real: Realization, axis: Expr, value: Expr, an: Analyzer)
 def _required(
     stage: Stage, done: dict[Stage, Realization], an: Analyzer, outer: Loop | None = None
 ) -> tuple[list[Expr], list[Expr]]:
-    """First index and length along each dimension of what is read while one region is in use: where
-    the stage is computed, or in one iteration of `outer`, a loop around that."""
+    """The first index and the length, along each dimension, of the region read where the stage is computed, or in one
+    iteration of `outer`, a loop around that."""
     together = frozenset[Expr]()
     if stage.scope == "shared":  # which serves all work-items of a group at once, virtual ones too
         around = stage.loops_around()
         together = frozenset(x.var for x in around if x.thread.startswith("threadIdx") or x.thread == VTHREAD)
-    hulls: list[list[Interval] | None] = [[] for _ in stage.axis]
+    hulls: list[list[Region] | None] = [[] for _ in stage.axis]
     for user, real in done.items():
         reads = [e for e in post_order(real.body) if e.op == "read" and e.value in stage.op.outputs]
         if not reads:
@@ -483,11 +479,10 @@ def _required(
 def _collapsed(
     user: Stage, extents: dict[Loop, Expr], relaxed: frozenset[Expr]
 ) -> tuple[dict[IterVar, Expr], frozenset[Expr]]:
-    """The user's axes when whole families of loops are relaxed together.
+    """The values of the user's axes, with loops that are relaxed together replaced by the loop they came from.
 
-    Where both loops of a split run through their ranges, so does their parent, which the guard keeps
-    inside its extent; where a fused loop does, both its parents do. Taking the parents instead is
-    tighter than interval arithmetic on what splits and fusions wrote.
+    Where both loops of a split run through their ranges, so does their parent, which the guard keeps inside its
+    extent; where a fused loop does, both its parents do. That is tighter than relaxing each loop by itself.
     """
     whole: set[Loop] = {x for x in user.loops if x.var in relaxed}
     values: dict[Loop, Expr] = {x: x.var for x in user.loops}
@@ -509,7 +504,7 @@ def _collapsed(
 
 
 def _inside(user: Stage, producer: Stage, outer: Loop | None) -> frozenset[Expr]:
-    """The loop variables that run while one region of the producer is in use, as `user` sees them."""
+    """The variables of the loops that run, around `user` and in it, while one region of the producer is in use."""
     place, around = producer.surroundings()
     if outer is not None:
         around = around[: around.index(outer) + 1]
@@ -524,7 +519,7 @@ def _inside(user: Stage, producer: Stage, outer: Loop | None) -> frozenset[Expr]
 
 
 def inferred_ranges(s: Schedule) -> dict[IterVar | Loop, Range]:
-    """Axis or loop -> the values it runs over, where its stage is computed.
+    """The range of each axis and loop where its stage is computed.
 
     The axes of a stage that is computed at a loop of its consumer begin at what that iteration reads
     first. Raises ScheduleError or LowerError.

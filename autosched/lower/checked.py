@@ -1,8 +1,8 @@
-"""Loops that look at every index before they read: what `build(..., bounds_check=True)` compiles.
+"""Run-time bounds checks: `build(..., bounds_check=True)`.
 
-Before a statement that reads, each index that is not proven to be inside is compared. One that is outside
-goes to a report, a parameter of its own, and the read gives 0 instead. The report has two numbers for
-each read of the program: an index that was outside, and the extent that it should have been below.
+Before a statement that reads, each index that is not proven to be inside is compared. One that is outside goes to a
+report, a parameter of its own, and the read gives 0 instead. The report has two numbers for each read of the program:
+an index that was outside, and the extent that it should have been below.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from autosched.lower.storage import retarget
 
 #: the name of the parameter that tells of indices outside
 REPORT = "out_of_bounds"
-#: what a number of the report is as long as nothing was outside
+#: a number of the report while nothing was outside
 NOTHING = -(2**63)
 
 
 @dataclass(frozen=True)
 class Site:
-    """A read that is looked at: of which tensor, its dimension, and the stage that reads."""
+    """A read that is checked: the tensor, the dimension, and the stage that reads."""
 
     tensor: str
     dimension: int
@@ -52,10 +52,10 @@ class Site:
 
 
 def with_checks(f: Function) -> tuple[Function, tuple[Site, ...]]:
-    """The function with one parameter more, the report, and what the report tells of, in order.
+    """The function with the report as an additional parameter, and the reads that the report is about, in order.
 
-    `f` has its indices by dimension and its knobs bound. Vector loops are left as plain ones. What code
-    from outside reads is not looked at.
+    `f` has one index for each dimension and no open knobs. Vector loops become plain ones. Reads by external code are
+    not checked.
     """
     checks = _Checks()
     body = checks.within(f.body, Analyzer(), "")
@@ -65,14 +65,14 @@ def with_checks(f: Function) -> tuple[Function, tuple[Site, ...]]:
 
 
 class _Checks:
-    """One function on its way: the reads that are looked at so far."""
+    """The checks of one function."""
 
     def __init__(self) -> None:
         self.report = Buffer(REPORT, (const(1),), INT64)
         self.sites: list[Site] = []
 
     def within(self, s: Stmt, an: Analyzer, stage: str) -> Stmt:
-        """A statement that looks at what it reads."""
+        """`s` with checks of its reads."""
         match s:
             case Prefetch():
                 return Seq(())
@@ -99,7 +99,7 @@ class _Checks:
 
 
 class _Reader:
-    """The reads of one statement: what replaces them, and what is asked before it."""
+    """The reads of one statement: their replacements, and the comparisons before it."""
 
     def __init__(self, checks: _Checks, an: Analyzer, stage: str) -> None:
         self._checks, self._an, self._stage = checks, an, stage
@@ -110,7 +110,7 @@ class _Reader:
         return seq(*self._asked, s)
 
     def of(self, e: Expr, path: tuple[Expr, ...] = ()) -> Expr:
-        """The expression as it is evaluated where all conditions of `path` hold, with reads that look first."""
+        """The expression with checked reads, where it is evaluated only if all conditions of `path` hold."""
         if not e.args:
             return e
         found = self._done.get((e, path))
@@ -135,7 +135,7 @@ class _Reader:
         return if_then_else(logical_and(*conditions), simple, const(0, e.dtype)) if conditions else simple
 
     def _inside(self, buffer: Buffer, dimension: int, index: Expr, path: Sequence[Expr]) -> Expr | None:
-        """The condition that an index is inside, which is asked for before the statement; None if it is known."""
+        """The condition that an index is inside, None if that is proven. Adds the report of one that is not."""
         extent = buffer.shape[dimension]
         at = index if is_index(index) else cast(INT64, index)
         inside = self._an.simplify(logical_and(compare("ge", at, 0), compare("lt", at, extent)))

@@ -1,4 +1,4 @@
-"""Opaque operations: their statement, on the memory of the tensors that it stands for."""
+"""Opaque operations (`te.extern`): their statement, on the buffers of its tensors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from autosched.te.tensor import Tensor
 
 
 def opaque_nest(stage: Stage, body: tuple[Expr, ...], buffer: Callable[[Tensor], Buffer], an: Analyzer) -> Stmt:
-    """What computes the stage. `body` reads the tensors that its inputs are: a `cache_read` may have put
-    copies in their places. Statements one after the other at the top may become kernels of their own."""
+    """The statement of an opaque stage, on the buffers of its tensors.
+
+    `body` reads its inputs, or copies that `cache_read` put in their places. Top-level statements may become kernels
+    of their own.
+    """
     op = stage.op
     assert isinstance(op, ExternOp)
     owner: dict[Buffer, Buffer] = {}
@@ -41,14 +44,14 @@ def opaque_nest(stage: Stage, body: tuple[Expr, ...], buffer: Callable[[Tensor],
 
 
 def _meanings(declared: Buffer, tensor: Tensor, strides: tuple[Expr, ...]) -> dict[Expr, Expr]:
-    """What the variables in a declared buffer's shape and strides are."""
+    """The values of the variables in a declared buffer's shape and strides."""
     found = {d: n for d, n in zip(declared.shape, tensor.shape, strict=False) if d.op == "var" and d is not n}
     actual = strides or row_major(tensor.shape)
     return found | {a: b for a, b in zip(declared.strides, actual, strict=False) if a.op == "var"}
 
 
 def _counts_elements(statement: Stmt, b: Buffer) -> bool:
-    """Whether the statement relies on the buffer's elements lying close together."""
+    """Return whether the statement relies on the buffer's elements lying close together."""
     for s in walk(statement):
         if isinstance(s, Store) and s.buffer is b and len(s.indices) != len(b.shape):
             return True

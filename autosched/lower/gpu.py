@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import prod
 from typing import Any
 
 from autosched.errors import LowerError
@@ -53,12 +54,10 @@ from autosched.ir.stmt import (
 from autosched.ir.visit import post_order, rewrite
 from autosched.lower.barriers import check_uniform, insert_barriers, lift_barriers
 from autosched.lower.storage import retarget
+from autosched.lower.stores import Place, at_once, stores_to
 
 #: no device has larger groups, so no tree has more steps
 MOST_WORK_ITEMS = 4096
-
-Combine = Callable[[Sequence[Expr], Sequence[Expr]], Sequence[Expr]]
-Place = tuple[Buffer, tuple[Expr, ...]]
 
 
 @dataclass(frozen=True)
@@ -72,46 +71,44 @@ class ThreadLoop:
 
 @dataclass
 class GroupReduction:
-    """One reduction of a group.
+    """A reduction by a work-group: partial results in `parts`, combined by a tree in `shared`.
 
-    `across` are its reduce loops that are bound, `rows` the bound loops around it that tell its
-    elements apart; `repeats` says whether a work-item may come by several times.
+    across:  its reduce loops that are bound
+    rows:    the bound loops around it that distinguish elements
+    repeats: whether a work-item may combine several elements, one after the other
     """
 
     name: str
     dtypes: Sequence[DType]
+    combine: Callable[[Sequence[Expr], Sequence[Expr]], Sequence[Expr]]
     across: Sequence[ThreadLoop]
     rows: Sequence[ThreadLoop]
     repeats: bool
-    parts: list[Place] = field(init=False)
-    shared: list[Buffer] = field(init=False)
+    parts: list[Place] = field(init=False, default_factory=list)
+    shared: list[Buffer] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         across = sorted(self.across, key=lambda loop: loop.tag)  # x runs fastest, as work-items do
         # one work-item at least: somebody has to store the result of nothing
         self.across = [replace(x, extent=simplify(maximum(x.extent, 1))) for x in across]
-        self.count: Expr = const(1)
-        for loop in self.across:
-            self.count = self.count * loop.extent
-        suffixes = [""] if len(self.dtypes) == 1 else [f".v{i}" for i in range(len(self.dtypes))]
-        names = [
-            (f"{self.name}.part{x}", f"{self.name}.group{x}", of) for x, of in zip(suffixes, self.dtypes, strict=True)
-        ]
+        self.count: Expr = prod((loop.extent for loop in self.across), start=const(1))
         shape = (*(row.extent for row in self.rows), self.count)
-        self.parts = [(Buffer(part, (const(1),), of, "local"), (const(0),)) for part, _, of in names]
-        self.shared = [Buffer(group, shape, of, "shared") for _, group, of in names]
+        for i, of in enumerate(self.dtypes):
+            suffix = "" if len(self.dtypes) == 1 else f".v{i}"
+            self.parts.append((Buffer(f"{self.name}.part{suffix}", (const(1),), of, "local"), (const(0),)))
+            self.shared.append(Buffer(f"{self.name}.group{suffix}", shape, of, "shared"))
 
-    def around(self, accumulate: Stmt, combine: Combine, at_once: Callable[[list[Store]], Stmt], finish: Stmt) -> Stmt:
-        """`accumulate`, which leaves each work-item's result in its `parts`; the tree; then `finish`, which
-        takes what `result` loads."""
+    def around(self, accumulate: Stmt, finish: Stmt) -> Stmt:
+        """`accumulate`, which leaves each work-item's result in `parts`; the tree; `finish`, which loads `result`."""
         steps: list[Stmt] = [accumulate]
         if self.repeats:
             steps.append(Barrier())  # everybody has read the result before
-        steps.append(self._each(self._publish))
+        given = [load(part, *at) for part, at in self.parts]
+        steps.append(self._each(lambda t: seq(*stores_to(self._places(t), given))))
         step = MOST_WORK_ITEMS // 2
         while step:
             if self.count.op != "const" or step < self.count.value:
-                tree = seq(Barrier(), self._each(partial(self._step, step, combine, at_once)))
+                tree = seq(Barrier(), self._each(partial(self._step, step)))
                 steps.append(If(compare("lt", const(step), self.count), tree))
             step //= 2
         body = seq(*steps, Barrier(), finish)
@@ -120,25 +117,20 @@ class GroupReduction:
         return body
 
     def result(self) -> list[Expr]:
-        """What the whole group has found."""
-        return [load(b, *self._at(const(0))) for b in self.shared]
+        """The loads of the group's result."""
+        return [load(b, *at) for b, at in self._places(const(0))]
 
-    def _at(self, t: Expr) -> tuple[Expr, ...]:
-        """Where work-item `t` of a row has its element."""
-        return (*(row.var for row in self.rows), t)
+    def _places(self, t: Expr) -> list[Place]:
+        """The elements of work-item `t` of a row."""
+        return [(b, (*(row.var for row in self.rows), t)) for b in self.shared]
 
-    def _publish(self, t: Expr) -> Stmt:
-        pairs = zip(self.shared, self.parts, strict=True)
-        return seq(*(Store(b, self._at(t), load(part, *at)) for b, (part, at) in pairs))
-
-    def _step(self, step: int, combine: Combine, at_once: Callable[[list[Store]], Stmt], t: Expr) -> Stmt:
-        mine = [load(b, *self._at(t)) for b in self.shared]
-        other = [load(b, *self._at(t + step)) for b in self.shared]
-        stores = [Store(b, self._at(t), e) for b, e in zip(self.shared, combine(mine, other), strict=True)]
+    def _step(self, step: int, t: Expr) -> Stmt:
+        mine, other = ([load(b, *at) for b, at in self._places(x)] for x in (t, t + step))
+        stores = stores_to(self._places(t), self.combine(mine, other))
         return If(t < minimum(const(step), self.count - step), at_once(stores))
 
     def _each(self, body: Callable[[Expr], Stmt]) -> Stmt:
-        """`body` for each work-item's number among those that combine."""
+        """`body`, given the number of the work-item among those that combine."""
         number: Expr = const(0)
         stride: Expr = const(1)
         fresh = [var(f"{self.name}.{loop.tag}", role="loop") for loop in self.across]
@@ -172,7 +164,7 @@ def inject_vthreads(body: Stmt) -> Stmt:
 
 
 class _VirtualThreads:
-    """One loop on its way inwards."""
+    """One loop of virtual threads, pushed inwards to the statements that differ between them."""
 
     def __init__(self, loop: For) -> None:
         self.v, self.count = loop.var, int(loop.extent.value)
@@ -193,7 +185,7 @@ class _VirtualThreads:
             found |= more
 
     def _written(self, s: Stmt, differing: set[Buffer], under: bool) -> set[Buffer]:
-        """The buffers written where, or with what, depends on `v`; `under`: everything here does."""
+        """The buffers to which a store depends on `v`, by its place or its value; `under`: all stores here do."""
         under = under or any(self._mentions(e, differing) for e in expressions(s))
         if isinstance(s, Store | Evaluate):
             touched = handed_out(s) | ({s.buffer} if isinstance(s, Store) else set())
@@ -204,7 +196,7 @@ class _VirtualThreads:
         return self.v in variables(e) or any(n.op in ACCESSES and n.value in differing for n in post_order(e))
 
     def depends(self, s: Stmt) -> bool:
-        """Whether anything in `s` is not the same for all virtual threads."""
+        """Return whether anything in `s` differs between virtual threads."""
         if s not in self._depends:
             here = any(self._mentions(e, set(self.own)) for e in expressions(s))
             here = here or (isinstance(s, Store | Prefetch) and s.buffer in self.own)
@@ -320,7 +312,7 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
 
 
 def _around_all(body: Stmt) -> Iterator[For]:
-    """The loops that everything is inside of."""
+    """The loops around all statements."""
     while isinstance(body, For | Produce | Allocate | If | Let):
         if isinstance(body, For):
             yield body
@@ -330,11 +322,10 @@ def _around_all(body: Stmt) -> Iterator[For]:
 
 
 def _store_once(body: Stmt, items: dict[str, Expr]) -> tuple[Stmt, frozenset[Buffer]]:
-    """What a work-group stores for all to see is stored by one work-item of those that its stage does not
-    tell apart: all of them would write the same, and a reduction would add up once for each.
+    """Let one work-item store what several would store alike: a reduction would otherwise add up once for each.
 
-    `items` are the group's axes; a stage tells work-items apart along those that its own loops are bound to.
-    The buffers that only some work-items store to are the second result.
+    `items` are the group's axes. Along those that no loop of a stage is bound to, all work-items do the same.
+    Also returns the buffers that only some work-items store to.
     """
     by_one: set[Buffer] = set()
     private = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope != "shared"}
@@ -343,8 +334,8 @@ def _store_once(body: Stmt, items: dict[str, Expr]) -> tuple[Stmt, frozenset[Buf
     def once(
         s: Stmt, bound: frozenset[str], here: frozenset[Buffer], around: frozenset[str], inside: frozenset[Buffer]
     ) -> Stmt:
-        """`bound` are the axes of the stage's own loops and `here` what is allocated in them; `around` and
-        `inside` are those of the stage around it, whose memory a scan's init and updates store to."""
+        """`bound`: the axes of the stage's own loops; `here`: buffers allocated in them; `around` and `inside`: those
+        of the stage around it, to whose memory the init and updates of a scan store."""
 
         def go(s: Stmt) -> Stmt:
             return once(s, bound, here, around, inside)

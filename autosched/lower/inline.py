@@ -29,10 +29,10 @@ def _inline(body: Expr, s: Schedule, bodies: dict[Stage, tuple[Expr, ...]], done
 
 
 def _at(axes: list[Expr], place: tuple[Expr, ...], body: Expr) -> Expr:
-    """`body` at a place, whose indices may be values, such as what another tensor holds.
+    """`body` at a place, whose indices may be values, such as elements of another tensor.
 
-    Arithmetic on them is exact (in int64) within the indices of reads. Where it meets values it takes on the type
-    that the arithmetic on axes has there.
+    Arithmetic on them is exact (in int64) within the indices of reads. Combined with values, it has the type that
+    arithmetic on axes has there.
     """
     if all(i.index for i in place):
         return substitute(body, dict(zip(axes, place, strict=True)))

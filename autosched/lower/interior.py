@@ -1,4 +1,4 @@
-"""Where in a loop its body asks nothing: the interior, which `partition` cuts out of it.
+"""The interior of a loop: the iterations in which its body asks no questions. `partition` cuts it out.
 
     for x in W: out[x] = in[max(x - 1, 0)]     the question: x - 1 >= 0;  its answer: x - 1;  the interior: 1 <= x < W
 
@@ -48,10 +48,10 @@ class _Question:
 
 @dataclass(slots=True)
 class Span:
-    """Where all the answers hold: `low <= v < high`, provided `provided`.
+    """The iterations in which all answers hold: `low <= v < high`, if all of `provided` hold.
 
-    `asked` are conditions that could not be solved for `v`: an iteration has to try them. `solved` are
-    those that could, as they were: without divisions, they say more to a prover than the limits do.
+    asked:  conditions that could not be solved for `v`: each iteration tests them
+    solved: those that could, in their original form: free of divisions, they are of more use to the prover
     """
 
     asked: list[Expr] = field(default_factory=list)
@@ -63,12 +63,11 @@ class Span:
 
 
 def interior_of(loop: For, an: Analyzer, items: frozenset[Expr]) -> Span | None:
-    """Where the questions this loop can settle are settled, or None if there is nothing to gain. `items` are the
-    variables of loops over work-items around it, whose questions stay.
+    """The interior with regard to the questions that this loop can settle; None if there is nothing to gain.
 
-    A loop that fills shared memory is left whole. The barriers of that stage would come to stand in
-    a piece that not all work-items reach, or in a branch, and there PoCL (3.0) is not to be trusted:
-    it decides the other conditions of the branch for all work-items by what the first one finds.
+    `items` are the variables of the loops over work-items around it, whose questions stay. A loop that fills shared
+    memory stays whole: its barriers would end up in a piece that not all work-items reach, or in a branch, where PoCL
+    3.0 decides the other conditions for all work-items by those of the first.
     """
     inner = [s for s in walk(loop.body) if isinstance(s, For)]
     if any(isinstance(s, (Allocate, Store)) and s.buffer.scope == "shared" for s in walk(loop.body)):
@@ -130,7 +129,7 @@ def _questions(body: Stmt, an: Analyzer) -> Iterable[_Question]:
 
 
 def _clamp(e: Expr, an: Analyzer) -> _Question | None:
-    """`min` / `max`: the side that varies most wins in the interior. Choices: their condition holds."""
+    """The question of a `min` or `max`, answered by the side that varies most; of a choice, by its condition."""
     if e.dtype.lanes > 1:
         return None
     if e.op in ("min", "max") and is_index(e):
@@ -168,7 +167,7 @@ def limits(loop: For, span: Span, an: Analyzer) -> tuple[Expr, Expr]:
 
 
 def is_inside(loop: For, span: Span) -> Expr:
-    """Whether an iteration belongs to the interior."""
+    """The condition that an iteration belongs to the interior."""
     tests: list[Expr] = [*span.provided, *span.asked]
     tests += [make("ge", const(True).dtype, (loop.var, e)) for e in span.low if e is not loop.start]
     tests += [make("lt", const(True).dtype, (loop.var, e)) for e in span.high]
@@ -179,7 +178,7 @@ def is_inside(loop: For, span: Span) -> Expr:
 
 
 def _ask(question: _Question, over: frozenset[Expr], an: Analyzer, span: Span) -> None:
-    """Settle the question by trying it for the worst of the variables in `over`."""
+    """Settle the question by a test, for the worst case of the variables in `over`."""
     tests: list[Expr] = []
     for p in question.holds:
         worst = an.extreme(p, [x for x in over if x in p.variables], largest=False)
@@ -191,7 +190,7 @@ def _ask(question: _Question, over: frozenset[Expr], an: Analyzer, span: Span) -
 
 
 def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span) -> bool:
-    """Add to the span where the question is settled; False if that cannot be told."""
+    """Add to the span the iterations that settle the question; return False if they are not found."""
     trial = Span()
     for p in question.holds:
         if not solve(p, v, over, an, trial, 8):
@@ -205,8 +204,8 @@ def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, s
 
 
 def solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span, depth: int, exact: bool = False) -> bool:
-    """Bounds on `v` for `p >= 0`, whatever the variables in `over` are: sufficient, or if `exact`
-    necessary too. False if there are none to be found."""
+    """Add bounds on `v` that imply `p >= 0` for all values of the variables in `over`, and if `exact` are implied by
+    it. Return False if none are found."""
     if an.prove_nonneg(p):
         return True
     if depth == 0:

@@ -1,19 +1,19 @@
-"""Sums, differences and products of 8- and 16-bit integers that may leave their type: a lint.
+"""`Schedule.check`: what is legal and yet doubtful, a function for each rule.
 
-Arithmetic wraps around in the type of its operands, as NumPy's does, and a literal takes that type: a
-`uint8` plus a `uint8` is a `uint8`. That is the commonest mistake in image code. What is looked at are the
-definitions, not the loops: the bounds of elements follow from what computes them (`ir.ranges`).
-
-Nothing is said where wrapping is meant: where the result is masked (`& 255`, `% 256`) or converted to an
-integer type that is no wider, directly or by way of other sums and products.
+One rule looks at definitions, not at loops: narrow integers that may overflow. Arithmetic wraps around in the type of
+its operands, as NumPy's does, and a literal takes that type: a `uint8` plus a `uint8` is a `uint8`. That is the
+commonest mistake in image code. Nothing is said where wrapping is meant: where the result is masked (`& 255`, `% 256`)
+or converted to an integer type that is no wider, directly or by way of other sums and products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, prod
 
+from autosched.errors import expect, is_list_of
+from autosched.ir.attached import attach
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import Expr, binary, cast, const, is_const, row_major, var, variables
 from autosched.ir.ranges import EVERYTHING, Interval, bounds_of, of_type
@@ -22,27 +22,29 @@ from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Prod
 from autosched.ir.visit import post_order, rewrite
 from autosched.lower.pipeline import lower_structure
 from autosched.lower.reads import doubtful_reads
-from autosched.schedule.lints import Lint
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Split
-from autosched.target import Target
+from autosched.target import Target, TargetLike
 from autosched.te.reduction import REDUCTIONS
 from autosched.te.tensor import ComputeOp, Graph, Tensor
 
-#: (name of the tensor, why, better)
-Overflow = tuple[str, str, str]
+
+@dataclass(frozen=True)
+class Lint:
+    """One finding. `kind` is a stable name, such as `race` or `strided-vector`."""
+
+    kind: str
+    where: str
+    why: str
+    better: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.why} [{self.kind}]\n  {self.better}"
+
 
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 #: what hands a number on modulo a power of two
 _RING = frozenset(("add", "sub", "mul", "neg", "bitnot", "select", "if_then_else", "shl"))
-
-
-def overflows(outputs: tuple[Tensor, ...]) -> Iterator[Overflow]:
-    """The first operation of each tensor that the outputs depend on whose result may not fit."""
-    elements: dict[Tensor, Interval] = {}
-    for op in Graph.of(outputs).ops:
-        if isinstance(op, ComputeOp):
-            yield from _Definition(op, elements).found()
 
 
 class _Definition:
@@ -53,8 +55,9 @@ class _Definition:
         self.ranges = {a.var: _range(a.min, a.extent) for a in (*op.axis, *op.reduce_axis)}
         self.reads: dict[Expr, Expr] = {}  # what stands for an element -> its read
 
-    def found(self) -> Iterator[Overflow]:
-        first: Overflow | None = None
+    def first(self) -> Lint | None:
+        """The first operation whose result may not fit."""
+        first: Lint | None = None
         for tensor, body in zip(self.op.outputs, self.op.body, strict=True):
             is_reduction = body.op in REDUCTIONS
             parts = body.value.parts(body.args)[0] if is_reduction else (body,)
@@ -66,8 +69,7 @@ class _Definition:
                 bound, found = self._reduced(body, bound, source)
                 first = first or found
             self.elements[tensor] = bound & of_type(tensor.dtype)
-        if first is not None:
-            yield first
+        return first
 
     def _element(self, e: Expr, args: tuple[Expr, ...]) -> Expr | None:
         """A variable in place of a read, with the bounds of the tensor's elements."""
@@ -79,14 +81,11 @@ class _Definition:
         return element
 
     def _variable(self, v: Expr) -> Interval:
-        found = self.ranges.get(v)
-        if found is not None:
-            return found
-        low, high = v.value.lower, v.value.upper
-        own = of_type(v.dtype)
-        return Interval(own.low if low is None else low, own.high if high is None else high)
+        low, high, own = v.value.lower, v.value.upper, of_type(v.dtype)
+        given = Interval(own.low if low is None else low, own.high if high is None else high)
+        return self.ranges.get(v, given)
 
-    def _arithmetic(self, e: Expr) -> Overflow | None:
+    def _arithmetic(self, e: Expr) -> Lint | None:
         nodes = post_order(e)
         modular = _modular(e, nodes)
         compared = {a.args for a in nodes if a.op in ("lt", "le", "gt", "ge")}
@@ -101,10 +100,10 @@ class _Definition:
                 what = f"the {node.dtype} {self._text(node)}"
                 mask = f"& {(1 << node.dtype.bits) - 1}"
                 better = f"widen an operand first, with .astype({_wider(exact)!r}); where wrapping is meant, say {mask}"
-                return self.op.name, _why(what, exact, node.dtype), better
+                return Lint("overflow", self.op.name, _why(what, exact, node.dtype), better)
         return None
 
-    def _reduced(self, body: Expr, source: Interval, expr: Expr) -> tuple[Interval, Overflow | None]:
+    def _reduced(self, body: Expr, source: Interval, expr: Expr) -> tuple[Interval, Lint | None]:
         """The bounds of a reduction of elements between those of `source`, and what is wrong with it."""
         name, of = body.value.name, body.dtype
         if name in ("min", "max"):
@@ -122,7 +121,7 @@ class _Definition:
             return exact, None
         what = f"the {of} {name} of {self._text(expr)}"
         better = f"accumulate in a wider type: te.{name}(..., dtype={_wider(exact)!r})"
-        return of_type(of), (self.op.name, _why(what, exact, of), better)
+        return of_type(of), Lint("overflow", self.op.name, _why(what, exact, of), better)
 
     def _text(self, e: Expr) -> str:
         """The expression as it was written, cut short."""
@@ -160,7 +159,7 @@ def _modular(root: Expr, nodes: list[Expr]) -> set[Expr]:
 
 
 def _cuts(user: Expr, of: DType) -> bool:
-    """Whether an operation keeps only low bits of an operand of that type."""
+    """Return whether an operation keeps only low bits of an operand of that type."""
     if user.op == "cast":
         return user.dtype.is_integer and user.dtype.bits <= of.bits
     if user.op == "bitand":
@@ -199,7 +198,7 @@ MAX_RECOMPUTE = 2.0
 
 @dataclass(frozen=True)
 class _At:
-    """Where a statement stands: the loops around it, outermost first, and the stage that it computes."""
+    """The place of a statement: loops around it, outermost first, its stage, conditions that divide a work-group."""
 
     loops: tuple[For, ...] = ()
     stage: str = ""
@@ -220,16 +219,15 @@ class LintedProgram:
         while stack:
             s, at = stack.pop()
             self.places.append((s, at))
-            inner = at
             if isinstance(s, For):
-                inner = _At((*at.loops, s), at.stage, at.divergent)
+                at = replace(at, loops=(*at.loops, s))
             elif isinstance(s, Produce):
-                inner = _At(at.loops, s.name, at.divergent)
+                at = replace(at, stage=s.name)
             elif isinstance(s, If):
                 items = {x.var for x in at.loops if x.thread.startswith("threadIdx")}
                 if variables(s.condition) & items:
-                    inner = _At(at.loops, at.stage, (*at.divergent, s.condition))
-            stack.extend((c, inner) for c in reversed(children(s)))
+                    at = replace(at, divergent=(*at.divergent, s.condition))
+            stack.extend((c, at) for c in reversed(children(s)))
 
     def stores(self) -> Iterator[tuple[Store, _At]]:
         return ((s, at) for s, at in self.places if isinstance(s, Store))
@@ -238,21 +236,39 @@ class LintedProgram:
         return ((s, at) for s, at in self.places if isinstance(s, For))
 
 
-def lint(
-    s: Schedule, args: Sequence[Tensor], target: Target | str = "llvm", knobs: dict[str, int] | None = None
+def check(
+    s: Schedule,
+    target: TargetLike = "llvm",
+    args: Sequence[Tensor] | None = None,
+    knobs: dict[str, int] | None = None,
 ) -> list[Lint]:
-    """What is doubtful about a schedule. Open knobs take their first value unless given.
+    """`Schedule.check`: what is doubtful about a schedule, though legal: races, strided vectors, wasted work.
 
-    Raises ScheduleError or LowerError where it is not legal at all.
+    Raises ScheduleError, or LowerError, for what is not legal. Open knobs take their first values unless given.
+    See `LINTS` for the rules.
+
+    >>> from autosched import create_schedule, te
+    >>> A = te.placeholder((64, 64), name="A")
+    >>> B = te.compute((64, 64), lambda i, j: A[i, j] + 1, name="B")
+    >>> s = create_schedule(B)
+    >>> _, lane = s[B].split("i", factor=8)
+    >>> s[B].reorder("j", lane)
+    >>> s[B].vectorize(lane)
+    >>> print(s.check()[0])
+    B.i.inner: neighbouring lanes are 64 elements of B apart [strided-vector]
+      vectorize a loop along the last dimension of B, or cache_read it in another layout
     """
+    s.verify()
+    args = args or s.arguments
+    expect(args, "a list of tensors", is_list_of(args, (Tensor, Expr)), "check(args=..)")
+    expect(knobs, "a dictionary", knobs is None or isinstance(knobs, dict), "check(knobs=..)")
     to = Target.parse(target)
     values = {k.name: k.values[0] for k in s.knobs.values()} | (knobs or {})
-    structure = lower_structure(s, args, to, "schedule")
-    program = LintedProgram(structure.after("simplify", values), s, to)
-    found: dict[Lint, None] = {}
-    for rule in LINTS:
-        found.update(dict.fromkeys(rule(program)))
-    return list(found)
+    program = LintedProgram(lower_structure(s, args, to, "schedule").after("simplify", values), s, to)
+    return list(dict.fromkeys(found for rule in LINTS for found in rule(program)))
+
+
+attach(Schedule, check=check)
 
 
 def _length(loop: For) -> int | None:
@@ -268,7 +284,7 @@ def _accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
 
 
 def _stride(buffer: Buffer, indices: Sequence[Expr], v: Expr) -> Expr | None:
-    """How far apart in memory two elements are whose loop variable differs by one; None if it varies."""
+    """The distance in memory, in elements, from one iteration of `v` to the next; None if it varies."""
     total: Expr = const(0)
     for i, width in zip(indices, buffer.strides or row_major(buffer.shape), strict=True):
         p = to_poly(i)
@@ -363,7 +379,7 @@ def races(p: LintedProgram) -> Iterator[Lint]:
 
 
 def _decided(loop: For, at: _At) -> bool:
-    """Whether a condition around it leaves one iteration of a loop."""
+    """Return whether a condition around the place leaves one iteration of a loop."""
     return any(c.op == "eq" and loop.var in variables(c) for c in at.divergent)
 
 
@@ -428,9 +444,12 @@ def recomputed(p: LintedProgram) -> Iterator[Lint]:
 
 
 def narrow_arithmetic(p: LintedProgram) -> Iterator[Lint]:
-    """Sums, differences and products of 8- and 16-bit integers that wrap around."""
-    for name, why, better in overflows(p.schedule.outputs):
-        yield Lint("overflow", name, why, better)
+    """Sums, differences and products of 8- and 16-bit integers that wrap around: the first of each tensor."""
+    elements: dict[Tensor, Interval] = {}
+    for op in Graph.of(p.schedule.outputs).ops:
+        found = _Definition(op, elements).first() if isinstance(op, ComputeOp) else None
+        if found is not None:
+            yield found
 
 
 def doubtful(p: LintedProgram) -> Iterator[Lint]:

@@ -9,6 +9,7 @@ for y.outer:                       a leaf loop
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autosched.errors import LowerError
 from autosched.ir.expr import (
@@ -25,20 +26,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import (
-    THREAD_TAGS,
-    VTHREAD,
-    Allocate,
-    Buffer,
-    For,
-    If,
-    Produce,
-    Stmt,
-    Store,
-    load,
-    seq,
-    substitute_stmt,
-)
+from autosched.ir.stmt import THREAD_TAGS, VTHREAD, Allocate, Buffer, For, If, Produce, Stmt, load, seq, substitute_stmt
 from autosched.ir.visit import rewrite, substitute
 from autosched.lower.arguments import Binds
 from autosched.lower.bounds import Realization, Storage, conditions
@@ -46,7 +34,7 @@ from autosched.lower.double_buffer import in_turns
 from autosched.lower.extern import opaque_nest
 from autosched.lower.gpu import GroupReduction, ThreadLoop
 from autosched.lower.scan import check_private_state, check_work_items
-from autosched.lower.stores import at_once, fetching
+from autosched.lower.stores import at_once, fetching, stores_to
 from autosched.lower.tensorize import Tile
 from autosched.lower.versions import named, specialized
 from autosched.schedule.primitives.loops import predicated
@@ -97,7 +85,7 @@ class _Builder:
         return real.window(tensor) if real is not None else Storage.of(tensor)
 
     def padded(self, stage: Stage, shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """The strides of a stage with `storage_align`; none where rows lie close together."""
+        """The strides by `storage_align`; none if rows lie close together."""
         if not stage.alignments:
             return ()
         strides: list[Expr] = []
@@ -110,7 +98,7 @@ class _Builder:
         return tuple(strides)
 
     def scope(self, stage: Stage) -> str:
-        """The scope given, or on GPU-style targets the one that the attach point calls for."""
+        """The scope given, or the default on GPU-style targets, which follows from the attach point."""
         stage = self.s.stage(self.s.scans.storage.get(stage.tensor, stage.tensor))
         if not self.target.is_gpu_style:
             return stage.scope
@@ -150,7 +138,7 @@ class _Builder:
 
     # -- one stage ------------------------------------------------------------------------------
     def produce(self, stage: Stage) -> Stmt:
-        """The loops of a stage, in all the versions that there are for sizes."""
+        """The loops of a stage, in a version for each of its special cases."""
         if not stage.special_cases:
             return self._produce(stage)
         if self.target.is_gpu_style:
@@ -175,15 +163,14 @@ class _Builder:
         return seq(If(first, Produce(stage.name, substitute_stmt(warm_up, zero))), Produce(stage.name, steady))
 
     def allocated(self, stage: Stage, body: Stmt) -> Stmt:
-        """`body` with the memory of what this stage computes, unless it is passed or another's."""
+        """`body` inside the allocations of this stage's tensors, but for arguments and parts of scans."""
         for tensor in reversed(stage.op.outputs):
             if tensor not in self.passed and tensor not in self.s.scans.storage:
                 body = Allocate(self.buffer(tensor), body)
         return body
 
     def with_attached(self, loop: Loop, inner: Stmt) -> Stmt:
-        """The producers computed at this loop, each allocated around its use or at the loop that it
-        is stored at."""
+        """`inner` after the producers computed at this loop, inside the allocations that belong to an iteration."""
         ahead = doubled_at(self.s, loop)
         for stage in reversed([x for x in self.s.attached_at(loop) if x not in ahead]):
             inner = seq(self.produce(stage), inner)
@@ -194,7 +181,7 @@ class _Builder:
         return inner
 
     def closed(self, loop: Loop, span: tuple[Expr, Expr], body: Stmt, guards: list[Expr]) -> Stmt:
-        """The loop around its body; what is computed one iteration ahead is so under the same guards."""
+        """The loop around its body. Double-buffered stages are computed one iteration ahead, under the same guards."""
         masked = loop.kind == "vectorize" and loop in predicated(loop.stage)
         made = For(loop.var, *span, loop.kind, body, loop.thread, pragmas=loop.pragmas, masked=masked)
         ahead = doubled_at(self.s, loop)
@@ -205,8 +192,7 @@ class _Builder:
 
 
 class _Nest:
-    """The loops of one stage, or of a part of its region: first offset and length along the
-    dimension that slides."""
+    """The loops of one stage, or of a part of its region: first offset and length along the sliding dimension."""
 
     def __init__(
         self, builder: _Builder, stage: Stage, real: Realization, part: tuple[Expr, Expr] | None = None
@@ -236,8 +222,7 @@ class _Nest:
         self.keep_inside = bool(self.across) or self._barriers_below(stage)
 
     def _restrict(self, first: Expr, length: Expr) -> None:
-        """Compute a part along the dimension that slides: fewer iterations of its loop, or where the
-        loop has been split or fused, guards."""
+        """Compute a part along the sliding dimension: shorten its loop, or add guards if that was split or fused."""
         assert self.real.slide is not None
         a = self.stage.axis[self.real.slide.dimension]
         loop = self.stage.roots[a]
@@ -249,8 +234,10 @@ class _Nest:
         self.guards += [g for g in map(self.b.an.simplify, guards) if not is_const(g, True)]
 
     def _check_bindings(self) -> None:
-        """A stage inside a kernel is computed whole by its work-item or, if shared, by its work-group;
-        `check_work_items` has seen to the parts of a scan in main memory."""
+        """Raise LowerError unless a stage inside a kernel is computed whole by a work-item, or if shared, by a group.
+
+        Parts of a scan in main memory are left to `check_work_items`.
+        """
         if self.stage.tensor in self.b.s.scans.storage and self.buffer.scope == "global":
             return
         for loop in self.leaves:
@@ -267,8 +254,10 @@ class _Nest:
             )
 
     def _check_overlap(self, first_reduce: int) -> None:
-        """Elements that shifting inwards computes twice must not be accumulated twice, nor by two
-        threads or lanes at once: they begin anew each time only inside the loop in which elements are set."""
+        """Raise LowerError if elements that `shift_inwards` computes twice would be accumulated twice.
+
+        They are set anew each time only inside the loop in which elements are set, and not by two threads or lanes.
+        """
         shifted = {r.outer: r for r in self.stage.relations if isinstance(r, Split) and r.tail == "shift_inwards"}
         inside: dict[Loop, Split] = dict(shifted)
         for r in self.stage.relations:
@@ -294,9 +283,12 @@ class _Nest:
                 )
 
     def _barriers_below(self, stage: Stage) -> bool:
-        """Whether a stage computed inside this one is shared: all work-items must get to its barriers."""
-        guests = [x for x in self.b.s.stages if x.attach.stage is stage]
-        return any(self.b.scope(x) == "shared" or _is_group_reduction(x) or self._barriers_below(x) for x in guests)
+        """Return whether a stage computed inside this one has barriers, which all work-items must reach."""
+        return any(
+            self.b.scope(x) == "shared" or any(y.is_reduce and y.thread for y in x.loops) or self._barriers_below(x)
+            for x in self.b.s.stages
+            if x.attach.stage is stage
+        )
 
     def build(self) -> Stmt:
         first_reduce = next((i for i, loop in enumerate(self.leaves) if loop.is_reduce), None)
@@ -308,7 +300,7 @@ class _Nest:
         if body.op not in REDUCTIONS:
             values = [self.b.an.simplify(e) for e in self._loaded(self.real.body)]
             streaming = any("streaming_store" in loop.pragmas for loop in self.leaves)
-            stores = [Store(*place, e, streaming) for place, e in zip(self.places, values, strict=True)]
+            stores = [replace(x, streaming=streaming) for x in stores_to(self.places, values)]
             return self._loops(0, seq(*stores), None, self.guards)
         self._check_overlap(len(self.leaves) if first_reduce is None else first_reduce)
         reduction: Reduction = body.value
@@ -321,7 +313,7 @@ class _Nest:
         if self.across:
             return self._by_the_group(reduction, sources, condition, self._loaded(rest))
         combined = reduction.combine([load(b, *at) for b, at in places], self._loaded(sources))
-        update = at_once([Store(*place, e) for place, e in zip(places, combined, strict=True)])
+        update = at_once(stores_to(places, combined))
         if inside:
             update = If(logical_and(*inside), update)
         update = self._where(condition, update)
@@ -334,12 +326,12 @@ class _Nest:
         return self._loops(0, update, (first_reduce, init), guards)
 
     def _first_values(self) -> Stmt:
-        """What a reduction sets its elements to before it adds to them."""
+        """The stores of a reduction's first values."""
         body = self.real.body[0]
         sources, _, rest = body.value.parts(body.args)
         begin = self._loaded(rest) if body.op == "reduce" else []
         begin = begin or list(body.value.identity([e.dtype for e in sources]))
-        return seq(*(Store(*place, e) for place, e in zip(self.places, begin, strict=True)))
+        return seq(*stores_to(self.places, begin))
 
     def _tiles(self, first_reduce: int | None) -> Stmt:
         """The loops outside a tensorized one, with the intrinsic inside."""
@@ -357,7 +349,7 @@ class _Nest:
         return self._loops(0, statement, init, self.guards)
 
     def _nothing_to_add(self, tile: Tile) -> Stmt | None:
-        """The first values of a tile that begins with the first step of the loops outside, should there be none."""
+        """First values of a tile that the first step of the reduce loops outside sets, if these may be empty."""
         an = self.b.an
         steps = [x for x in tile.outside if x.is_reduce]
         none = an.simplify(logical_or(*(compare("le", self.real.extents[x], 0) for x in steps)))
@@ -369,7 +361,7 @@ class _Nest:
     def _by_the_group(
         self, reduction: Reduction, sources: Sequence[Expr], condition: Expr, begin: Sequence[Expr]
     ) -> Stmt:
-        """A reduction with loops bound to threadIdx: see `group_reduction`."""
+        """A reduction with loops bound to threadIdx: see `GroupReduction`."""
         first = next(i for i, loop in enumerate(self.leaves) if loop.is_reduce)
         for loop in self.leaves:
             if not loop.is_reduce and (loop.kind == "vectorize" or loop in self.leaves[first:]):
@@ -383,50 +375,39 @@ class _Nest:
                     "vectorize none of the others",
                 )
         dtypes = [e.dtype for e in sources]
-        group = GroupReduction(self.stage.name, dtypes, self._bound(self.across), self._rows(), self._repeats(first))
-        combined = reduction.combine([load(b, *at) for b, at in group.parts], self._loaded(sources))
-        update = self._where(condition, at_once([Store(*p, e) for p, e in zip(group.parts, combined, strict=True)]))
-        identity = reduction.identity(dtypes)
-        start = seq(*(Store(*p, e) for p, e in zip(group.parts, identity, strict=True)))
-        found: Sequence[Expr] = group.result()
-        if begin:
-            found = reduction.combine(begin, found)
-        reduced = frozenset(loop.var for loop in self.leaves if loop.is_reduce)
-        finish = _guarded(
-            [g for g in self.guards if not variables(g) & reduced],
-            seq(*(Store(*p, e) for p, e in zip(self.places, found, strict=True))),
+        # a work-item may combine one element after the other, which the group's own barriers do not account for
+        repeats = self._barriers_below(self.stage) or any(x.thread not in THREAD_TAGS for x in self.leaves[:first])
+        across, rows = (
+            [ThreadLoop(x.thread, x.var, self.b.real[x.stage].extents[x]) for x in loops]
+            for loops in (self.across, self._rows())
         )
-        body = seq(start, self._loops(first, update, None, self.taking_part))
-        body = group.around(body, reduction.combine, at_once, finish)
+        group = GroupReduction(self.stage.name, dtypes, reduction.combine, across, rows, repeats)
+        combined = reduction.combine([load(b, *at) for b, at in group.parts], self._loaded(sources))
+        update = self._where(condition, at_once(stores_to(group.parts, combined)))
+        start = seq(*stores_to(group.parts, reduction.identity(dtypes)))
+        found = reduction.combine(begin, group.result()) if begin else group.result()
+        reduced = frozenset(loop.var for loop in self.leaves if loop.is_reduce)
+        guards = [g for g in self.guards if not variables(g) & reduced]
+        finish = _guarded(guards, seq(*stores_to(self.places, found)))
+        body = group.around(seq(start, self._loops(first, update, None, self.taking_part)), finish)
         for loop in reversed(self.leaves[:first]):
             body = self._closed(loop, self.b.with_attached(loop, body), [])
         return body
 
-    def _bound(self, loops: Sequence[Loop]) -> list[ThreadLoop]:
-        return [ThreadLoop(x.thread, x.var, self.b.real[x.stage].extents[x]) for x in loops]
-
-    def _rows(self) -> list[ThreadLoop]:
-        """The work-items that compute different elements: loops bound to the other axes of threadIdx, of this
-        stage and of those around it."""
-        taken = {loop.thread for loop in self.across}
-        found: list[Loop] = []
+    def _rows(self) -> list[Loop]:
+        """The loops over work-items that compute different elements: those bound to other axes of threadIdx."""
+        found: dict[str, Loop] = {}
         for loop in (*(x for x in self.leaves if not x.is_reduce), *self.stage.loops_around()):
-            if loop.thread.startswith("threadIdx") and loop.thread not in taken:
-                taken.add(loop.thread)
-                found.append(loop)
-        return self._bound(sorted(found, key=lambda loop: loop.thread, reverse=True))
-
-    def _repeats(self, first: int) -> bool:
-        """Whether a work-item may combine one element after the other, as the group's barriers do not see."""
-        return self._barriers_below(self.stage) or any(x.thread not in THREAD_TAGS for x in self.leaves[:first])
+            if loop.thread.startswith("threadIdx") and all(loop.thread != x.thread for x in self.across):
+                found.setdefault(loop.thread, loop)
+        return [found[tag] for tag in sorted(found, reverse=True)]
 
     def _loaded(self, exprs: Sequence[Expr]) -> list[Expr]:
         """The expressions at this point of the loops, with loads for reads."""
         return [self.b.reads(substitute(e, self.values)) for e in exprs]
 
     def _place(self, place: Sequence[Expr]) -> tuple[tuple[Expr, ...], list[Expr]]:
-        """Where a point of a scatter belongs, and the conditions, unless its type says so, that this is
-        in the tensor."""
+        """The place of a point of a scatter, and the conditions, if its type leaves any, that it is in the tensor."""
         at = [self.b.an.simplify(cast("int64", self.b.reads(substitute(i, self.values)))) for i in place]
         leading = self.places[0][1][: len(self.stage.axis) - len(at)]
         inside: list[Expr] = []
@@ -439,8 +420,8 @@ class _Nest:
         return (*leading, *at), inside
 
     def _where(self, condition: Expr, update: Stmt) -> Stmt:
-        """The update of a reduction under its condition. What ragged splits ask (`rfactor` puts that
-        there) stays marked, for loops to be partitioned on."""
+        """The update of a reduction under its condition. Guards of ragged splits (from `rfactor`) stay marked, for
+        loops to be partitioned by."""
         asked: list[Expr] = []
         ragged: list[Expr] = []
         pending = [condition]
@@ -455,7 +436,7 @@ class _Nest:
         return _guarded(ragged, If(logical_and(*asked), update) if asked else update)
 
     def _loops(self, i: int, innermost: Stmt, init: tuple[int, Stmt] | None, guards: list[Expr]) -> Stmt:
-        """Loop i and everything inside it; guards whose variables are now all bound wrap its body."""
+        """Loop `i` and everything inside; guards whose variables are all bound there wrap its body."""
         if init is not None and init[0] == i:
             spatial = [loop for loop in self.leaves[i:] if not loop.is_reduce] + self.set_only
             before = self._init_loops(spatial, init[1], guards + self.guards_of_setting)
@@ -483,12 +464,9 @@ class _Nest:
         return self.b.closed(loop, self.spans[loop], body, guards)
 
     def _init_loops(self, spatial: list[Loop], init: Stmt, guards: list[Expr]) -> Stmt:
-        """The first value goes into every element before the first reduce loop starts.
-
-        These are loops of their own, so their variables are fresh.
-        """
+        """The loops that set all elements to their first values, with variables of their own."""
         own = {} if self.stage.init is None else self.stage.init.loops
-        fresh = {loop.var: own[loop].var if loop in own else _copy_var(loop) for loop in spatial}
+        fresh = {loop.var: own[loop].var if loop in own else var(f"{loop.name}.init", role="loop") for loop in spatial}
         reduce_vars = frozenset(loop.var for loop in self.leaves if loop.is_reduce)
         conditions = [substitute(g, fresh) for g in guards if not (variables(g) & reduce_vars)]
         body = substitute_stmt(init, fresh)
@@ -503,19 +481,12 @@ class _Nest:
         return body
 
 
-def _copy_var(loop: Loop) -> Expr:
-    return var(f"{loop.name}.init", role="loop")
-
-
 def _guarded(conditions: list[Expr], body: Stmt) -> Stmt:
     return If(likely(logical_and(*conditions)), body) if conditions else body
 
 
 class _ScanNest(_Nest):
-    """The loops around a recurrence, its first times, and the loop over the others with a step inside.
-
-    What is inside the loop over time is the updates' own.
-    """
+    """The loops of a scan around the one over time, its init, and that loop; the updates bring the loops inside."""
 
     def __init__(self, builder: _Builder, stage: Stage, real: Realization) -> None:
         assert stage.scan_loop is not None
@@ -539,11 +510,6 @@ class _ScanNest(_Nest):
             return steps
         first = [self.b.produce(x) for x in self.b.s.stages if x.attach.kind == "init" and x.attach.stage is self.stage]
         return seq(*first, steps)
-
-
-def _is_group_reduction(stage: Stage) -> bool:
-    """Whether reduce loops of the stage are bound to threadIdx: its group meets at barriers."""
-    return any(loop.is_reduce and loop.thread for loop in stage.loops)
 
 
 def threads_around(stage: Stage) -> list[str]:

@@ -28,12 +28,12 @@ MAX_STATEMENTS = 3000
 
 @dataclass(slots=True)
 class _Room:
-    """Statements that may still be added, by all cuts together."""
+    """The budget of all cuts together: statements that may still be added."""
 
     statements: int
 
     def take(self, copied: Stmt, times: int) -> bool:
-        """Whether there is room for `times` more of `copied`; it is taken then."""
+        """Reserve `times` copies of a statement; return whether they fit."""
         wanted = times * sum(1 for _ in walk(copied))
         if wanted > self.statements:
             return False
@@ -43,7 +43,7 @@ class _Room:
 
 @dataclass(frozen=True, slots=True)
 class _Deferred:
-    """Questions of a loop that an inner one asks once for all: its interior, and when that is right."""
+    """The questions of a loop that an inner loop asks: its interior, and the condition that it holds."""
 
     span: Span
     holds: Expr
@@ -51,10 +51,9 @@ class _Deferred:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What surrounds a statement: the loops of work-items, and the room that is left.
+    """The surroundings of a statement: loops over work-items, and the budget that is left.
 
-    Nothing is cut where work-items decide: those of a group run in step, so each would go through the
-    pieces of all.
+    No loop is cut where work-items differ: a group runs in step, so each item would pass through all pieces.
     """
 
     items: frozenset[Expr]
@@ -123,15 +122,14 @@ def _interior(loop: For, an: Analyzer, around: _Around) -> Span | None:
 
 
 def _uncut(loop: For, an: Analyzer, around: _Around) -> Stmt:
-    """A loop that settles nothing itself. What was deferred to a loop further inside is settled here,
-    should there be none."""
+    """A loop that is not cut itself. Deferred questions are settled here if no loop inside is cut."""
     if not around.deferred or _leads_to_a_cut(loop.body, an, around):
         return replace(loop, body=_partition(loop.body, an, around))
     return _interiors(loop.body, Span(), an, around, lambda body: replace(loop, body=body))
 
 
 def _interiors(body: Stmt, span: Span, an: Analyzer, around: _Around, loop_of: Callable[[Stmt], Stmt]) -> Stmt:
-    """The loop over the interior of `span`; a choice of loops where loops around deferred questions."""
+    """The loop over the interior of `span`, or a choice of two where loops around it have deferred questions."""
     within = replace(around, deferred=())
     answers, holds, border = dict(span.answers), const(True), body
     for outer in around.deferred:
@@ -193,16 +191,15 @@ def _cut(loop: For, span: Span, low: Expr, high: Expr, an: Analyzer, around: _Ar
 
 
 def _border(body: Stmt, span: Span, around: _Around) -> Stmt:
-    """`body` for the border of `span`, whether or not what is deferred holds there."""
+    """`body` for the border of `span`, where deferred conditions may or may not hold."""
     for outer in around.deferred:
         body = _scalar_border(body, outer.span)
     return _scalar_border(body, span)
 
 
 def _scalar_border(body: Stmt, span: Span) -> Stmt:
-    """`body` for the border, where little time is spent and code should be short: loops over
-    vector lanes that the questions mention become serial loops, to be cut in turn, and nothing is
-    written out that need not be. Masked vectors stay."""
+    """`body` for the border, which runs rarely and should be short: unrolled loops, and vector loops that the
+    questions mention, become serial loops, to be cut in turn. Masked vectors stay."""
     asked = frozenset(v for node in span.answers for v in variables(node))
 
     def scalar(s: Stmt) -> Stmt:
@@ -216,7 +213,7 @@ def _scalar_border(body: Stmt, span: Span) -> Stmt:
 
 
 def _half(extent: Expr) -> int:
-    """Lanes for what is left of a vector loop: the largest power of two up to half of it, or none."""
+    """The lanes for the rest of a vector loop: the largest power of two up to half of it, or 0."""
     half = int(extent.value) // 2 if extent.op == "const" else 0
     return 1 << (half.bit_length() - 1) if half >= 4 else 0
 
@@ -237,8 +234,8 @@ def _choose(loop: For, span: Span, an: Analyzer, around: _Around) -> Stmt:
 
 
 def _is_better_asked_inside(loop: For, span: Span, an: Analyzer, around: _Around) -> bool:
-    """Whether a loop inside is cut too, and all that is asked here are guards, which its borders can go
-    on asking: they are short. Cut here, the program would have those borders in each of the pieces.
+    """Return whether a loop inside is cut too, and only guards are asked here. Its borders are short and can go on
+    asking them; cutting here would repeat those borders in each piece.
 
         for y: for x: f(x, y)   ->   for y: {for x in border: f(x, y)
                                              if <y in interior>: for x in interior: ... else: ...}
@@ -248,7 +245,7 @@ def _is_better_asked_inside(loop: For, span: Span, an: Analyzer, around: _Around
 
 
 def _leads_to_a_cut(s: Stmt, an: Analyzer, around: _Around) -> bool:
-    """Whether `s` is a serial loop that is going to be cut, and little besides."""
+    """Return whether `s` is a serial loop that will be cut, or little more than one."""
     match s:
         case If(otherwise=None):
             with an.assuming(s.condition):
@@ -269,7 +266,7 @@ def _leads_to_a_cut(s: Stmt, an: Analyzer, around: _Around) -> bool:
 
 
 def _asks(s: Stmt, span: Span) -> bool:
-    """Whether one of the questions is asked somewhere in `s`."""
+    """Return whether `s` or a statement in it asks one of the questions."""
     return any(_asks_itself(part, span) for part in walk(s))
 
 
@@ -288,8 +285,8 @@ def _site(s: Stmt, span: Span) -> Stmt:
 
 
 def _works_elsewhere(s: Stmt, site: Stmt) -> bool:
-    """Whether a long loop of `s` lies beside `site`. Then one test before `site` costs nothing, and
-    cutting `s` would write that loop down once for each piece."""
+    """Return whether a long loop of `s` lies beside `site`. Then a test before `site` is cheap, and cutting `s` would
+    copy that loop into every piece."""
     if s is site:
         return False
     if isinstance(s, For) and not is_relaxed(s) and all(part is not site for part in walk(s)):

@@ -51,7 +51,7 @@ from autosched.te.tensor import Tensor
 
 @dataclass(frozen=True)
 class Program:
-    """A program on its way down: the function so far, and what is known of its variables."""
+    """A function between two passes, with its target and the values of its knobs."""
 
     function: Function
     target: Target
@@ -59,7 +59,7 @@ class Program:
     memory: Memory = field(default_factory=Memory, repr=False)  #: what passes have proven so far
 
     def analyzer(self) -> Analyzer:
-        """An analyzer that knows of no range yet, and remembers what was proven before."""
+        """An analyzer without ranges that shares the proofs of earlier passes."""
         return Analyzer(self.memory)
 
     def with_body(self, body: Stmt) -> Program:
@@ -68,9 +68,8 @@ class Program:
 
 Pass = Callable[[Program], Program]
 
-#: What runs the passes of this thread or task, in place of their being called one after the other: it is given the
-#: program, the name of a pass and the pass, and returns the program after it. It may look on, leave the pass out or add
-#: steps of its own. Set and reset by whoever wants to know, around what is lowered.
+#: Runs the passes of this thread or task, if set: called with the program, the name of a pass and the pass, it returns
+#: the program after it. It may time the pass, leave it out, or add steps of its own.
 PASS_RUNNER: ContextVar[Callable[[Program, str, Pass], Program] | None] = ContextVar("pass_runner", default=None)
 
 
@@ -187,8 +186,7 @@ class Structure:
         return p.function
 
     def _check_values(self, knobs: dict[str, int]) -> None:
-        """Raise LowerError unless there is a value for each knob, among its values, that meets the
-        constraints. Those that mention sizes are for the caller, who knows them."""
+        """Raise LowerError unless each knob has one of its values, and constraints without sizes hold."""
         known = {k.name: k for k in self.knobs}
         asked = f"{self.function.name} with {', '.join(f'{k}={v}' for k, v in knobs.items()) or 'no knobs'}"
         for name in (*known, *knobs):
@@ -292,7 +290,7 @@ def _positive_factors(s: Schedule) -> list[Constraint]:
 
 @dataclass(frozen=True)
 class Lowered:
-    """What `lower` returns: prints as readable loops."""
+    """The result of `lower`, which prints as readable loops."""
 
     structure: Structure
 
@@ -307,7 +305,7 @@ class Lowered:
 
 
 class Scheduled(Protocol):
-    """What has a schedule and its arguments, such as a `tir.PrimFunc`; or a module of functions that do."""
+    """A function with its schedule and arguments, such as a `tir.PrimFunc`; or a module of such functions."""
 
     def scheduled(self, asked: str, name: str | None = None) -> Any:
         """The function, with its `schedule`, `args` and `name`: of several, the one of that name."""

@@ -1,14 +1,12 @@
-"""Reads outside of tensors: those that certainly happen, and those that nothing here rules out.
+"""Reads outside of tensors: those that certainly happen, and those that cannot be ruled out.
 
-The program is looked at as `te` has it, before loops are made: at the elements that are computed for
-certain, which are all of a stage at the root and, of any other stage, those that the elements of its
-readers read. So the answer does not depend on how loops are split, and no read that a condition keeps
-from happening is refused.
+The analysis looks at definitions, not at loops. It considers the elements that are certainly computed: all elements of
+a stage at the root; of any other stage, those that its readers read. So the result does not depend on how loops are
+split, and a read that a condition prevents is not refused.
 
-A read is *inside* where the prover shows it, or where it was tried for every value of the variables
-that it depends on. It is *outside* where values were found for which it leaves its tensor although all
-conditions around it hold, or where the prover shows this at the ends of the axes whatever the sizes are.
-What is neither stays legal: it depends on data, or on sizes.
+A read is *inside* if the prover shows it, or if every assignment of its variables was tried. It is *outside* if an
+assignment was found that leaves the tensor while all conditions around the read hold, or if the prover shows this at
+the ends of the axes for all sizes. Every other read stays legal: it depends on data or on sizes.
 """
 
 from __future__ import annotations
@@ -33,11 +31,11 @@ from autosched.te.reduction import REDUCTIONS
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar
 
-#: so many assignments are tried for one index: all of them, or the ends and middles of the ranges
+#: assignments tried for one index: all of them, or the ends and middles of the ranges
 MOST_POINTS = 2**16
-#: so many ways from a stage that is not at the root to stages that are; others are not followed
+#: chains of readers followed from a stage to the root
 MOST_WAYS = 64
-#: so many parts of an expression, counted once for each condition they stand under
+#: nodes of an expression that are visited, each once for every condition it stands under
 MOST_PARTS = 20_000
 
 _EXACT = frozenset(
@@ -48,21 +46,21 @@ _EXACT = frozenset(
 
 @dataclass(frozen=True)
 class _Index:
-    """One index of a read, and what is known where it is evaluated."""
+    """One index of a read, and the conditions under which it is evaluated."""
 
     read: Expr
     dimension: int
     index: Expr
-    guards: tuple[Expr, ...]  #: conditions under which alone it is evaluated
-    choices: tuple[Expr, ...]  #: conditions under which the value read counts, as of `te.select`
-    axes: tuple[IterVar, ...]  #: all that run
+    guards: tuple[Expr, ...]  #: the read happens only if these hold
+    choices: tuple[Expr, ...]  #: the value read is used only if these hold (`te.select`)
+    axes: tuple[IterVar, ...]  #: the loops around it
 
     @property
     def extent(self) -> Expr:
         return self.read.value.shape[self.dimension]  # type: ignore[no-any-return]
 
     def within(self, mapping: dict[Expr, Expr], user: _Index) -> _Index:
-        """The same for the element of this stage that another index's read is of."""
+        """This index for the one element of its stage that the read of `user` is of."""
         return replace(
             self,
             index=substitute(self.index, mapping),
@@ -122,14 +120,14 @@ class _Reads:
     def check(self) -> None:
         for stage, i in self.open():
             if stage.store_predicate is not None or any(x.pragmas for x in stage.loops):
-                continue  # which may leave out what is asked for here
+                continue  # stores that may be left out
             for at in islice(self.uses(stage, i), MOST_WAYS):
                 found = _found_outside(at)
                 if found is not None:
                     raise out_of_bounds(i.read.value.name, i.dimension, *found, reader=stage.name)
 
     def stays_inside(self, stage: Stage, i: _Index) -> bool:
-        """Whether it does for every element that is asked for."""
+        """Return whether the index is inside for every element that is computed."""
         ways = list(islice(self.uses(stage, i), MOST_WAYS + 1))
         return len(ways) <= MOST_WAYS and all(_Domain(at.axes).keeps_inside(at) or _tried_inside(at) for at in ways)
 
@@ -140,7 +138,7 @@ class _Reads:
         return found
 
     def uses(self, stage: Stage, i: _Index) -> Iterator[_Index]:
-        """The index for all elements that are certainly computed: of the stage, or through its readers."""
+        """The index over all elements that are certainly computed: of the stage itself, or through its readers."""
         if stage.attach.kind == "root":
             yield i
             return
@@ -210,7 +208,7 @@ def _conjuncts(condition: Expr) -> tuple[Expr, ...]:
 
 
 class _Ranges(Analyzer):
-    """What is known inside the loops over some axes: each has a value at least."""
+    """The facts inside the loops over some axes: each has at least one value."""
 
     def __init__(self, axes: Sequence[IterVar]) -> None:
         super().__init__()
@@ -221,7 +219,7 @@ class _Ranges(Analyzer):
             self.bind(a.var, start, start + extent - 1)
 
     def is_within(self, index: Expr, extent: Expr) -> bool:
-        """Whether `0 <= index < extent`."""
+        """Return whether `0 <= index < extent` is proven."""
         if index.op in ("select", "if_then_else"):
             c, a, b = index.args
             with self.assuming(c):
@@ -243,15 +241,15 @@ class _Domain:
         return _Ranges([*self._axes.values()])
 
     def keeps_inside(self, i: _Index) -> bool:
-        """Whether the index stays inside wherever its guards hold."""
+        """Return whether the index is inside wherever its guards hold."""
         if _is_evident(i.index, i.extent, i.guards, self._axes) or self._ranges.is_within(i.index, i.extent):
             return True
         return _under(i.guards, i, self._ranges) if i.guards else False
 
 
 def _is_evident(index: Expr, extent: Expr, guards: Sequence[Expr], axes: Mapping[Expr, IterVar]) -> bool:
-    """Whether it shows without a proof, as of most indices: an axis as long as the dimension, a clamped
-    index, one that a condition compares with both ends."""
+    """Return whether an index is inside at a glance, as most are: an axis as long as the dimension, a clamped index,
+    one that a condition compares with both ends."""
     if index.op == "var" and index in axes:
         axis = axes[index]
         if is_const(axis.min, 0) and _is_at_least(extent, axis.extent):
@@ -282,7 +280,7 @@ def _under(guards: tuple[Expr, ...], i: _Index, an: _Ranges) -> bool:
 
 
 def _found_outside(i: _Index) -> tuple[object, object] | None:
-    """An index outside and the extent, where there certainly is one; None otherwise."""
+    """An index that is certainly outside and the extent, or None."""
     conditions = (*i.guards, *i.choices)
     if not all(map(_is_exact, (i.index, i.extent, *conditions))):
         return None
@@ -302,7 +300,7 @@ def _found_outside(i: _Index) -> tuple[object, object] | None:
 
 
 def _tried_inside(i: _Index) -> bool:
-    """Whether every assignment was tried, and none leaves the tensor."""
+    """Return whether all assignments were tried and none leaves the tensor."""
     own = {a.var for a in i.axes}
     if not _is_exact(i.index) or any(variables(e) & own for a in i.axes for e in (a.min, a.extent)):
         return False
@@ -312,12 +310,12 @@ def _tried_inside(i: _Index) -> bool:
 
 
 def _is_exact(e: Expr) -> bool:
-    """Whether the integers that it is evaluated in here are those of the program: not values, which may wrap."""
+    """Return whether evaluation in 64 bits gives what the program computes: not of values, which may wrap."""
     return all(n.op in _EXACT and (n.dtype.is_bool or is_index(n)) and n.dtype.lanes == 1 for n in post_order(e))
 
 
 class _Points:
-    """The assignments to be tried for an index whose variables all run over numbers."""
+    """The assignments to try for an index whose variables all have constant ranges."""
 
     def __init__(self, i: _Index) -> None:
         self._i = i
@@ -361,7 +359,7 @@ def _some_of(low: int, n: int) -> list[int]:
 
 
 def _outside_for_all_sizes(i: _Index) -> tuple[object, object] | None:
-    """The same for sizes that are open: at an end of each axis, for all of them."""
+    """The same for symbolic sizes: the index at an end of each axis is outside for all of them."""
     an = _Ranges(i.axes)
     moving = [a for a in i.axes if a.var in variables(i.index) or any(a.var in variables(c) for c in i.guards)]
     if len(moving) > 4 or any(a.extent.op != "const" and not variables(a.extent) for a in i.axes):
@@ -377,7 +375,7 @@ def _outside_for_all_sizes(i: _Index) -> tuple[object, object] | None:
 
 
 def _happens(i: _Index, index: Poly, extent: Poly) -> bool:
-    """Whether there are sizes for which all axes have values and the index is outside. Else the proof is of nothing."""
+    """Return whether all axes have values for some sizes, and the index is outside. Else the proof is vacuous."""
     sizes = {v for a in i.axes for e in (a.min, a.extent) for v in variables(e)} | index.variables | extent.variables
     env = {}
     for k, v in enumerate(sorted(sizes, key=lambda v: v.serial)):

@@ -1,8 +1,7 @@
-"""Whole tiles by `round_up`: what a stage computes and stores beyond the region that is read.
+"""Splits that leave no remainder: `round_up`, which computes whole tiles, and `exact`, which must divide.
 
-The elements there are copies of the region's last one along that dimension, so that what they are
-computed from exists: index i is read as `min(i, last)`. Where reading stays inside by itself, it
-goes without.
+The elements of a tile beyond the region that is read are copies of the region's last one along that dimension: index
+i is read as `min(i, last)`. Where all reads stay inside anyway, no index is clamped.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from autosched.te.tensor import IterVar
 
 
 def whole_tiles(stage: Stage, extent: list[Expr], extents: dict[Loop, Expr], an: Analyzer) -> dict[Loop, Expr]:
-    """How many values the padded loops take, and the room needed: `extent` is made to hold it."""
+    """The number of values that padded loops take; `extent` is enlarged to hold them."""
     covered = covered_extents(stage, extents, an)
     for i, a in enumerate(stage.axis):
         extent[i] = covered.get(stage.roots[a], extent[i])
@@ -28,8 +27,8 @@ def whole_tiles(stage: Stage, extent: list[Expr], extents: dict[Loop, Expr], an:
 
 
 def reads_fit(stage: Stage, body: tuple[Expr, ...], axis: IterVar, first: Expr, covered: Expr, an: Analyzer) -> bool:
-    """Whether everything read for indices `first .. first + covered - 1` of an axis exists without
-    clamping: so padded operands are read as they are."""
+    """Return whether all reads for the indices `first .. first + covered - 1` of an axis are inside without clamping,
+    as those of padded operands are."""
     last = first + covered - 1
     for e in post_order(body):
         if e.op != "read":
@@ -48,7 +47,7 @@ def reads_fit(stage: Stage, body: tuple[Expr, ...], axis: IterVar, first: Expr, 
 
 
 def _room_of(stage: Stage, read: Expr) -> list[Expr]:
-    """How many elements of a tensor there are along each dimension: at the root, with its padding."""
+    """The number of elements along each dimension of a tensor that is read, padding of a root stage included."""
     source = stage.schedule.stage(read.value)
     if source.attach.kind != "root" or source.is_output or not source.relations or source.scan_loop is not None:
         return list(read.value.shape)
@@ -57,8 +56,8 @@ def _room_of(stage: Stage, read: Expr) -> list[Expr]:
 
 
 def check_tails(s: Schedule, extents: dict[Stage, dict[Loop, Expr]], an: Analyzer) -> list[Constraint]:
-    """What must hold of knobs and sizes so that every `exact` split divides. Raises ScheduleError
-    where it never does."""
+    """The constraints on knobs and sizes by which every `exact` split divides. Raises ScheduleError for one that
+    never does."""
     found: dict[Expr, Constraint] = {}
     exact: list[tuple[Split, Expr]] = []
     for x in s.stages:
@@ -82,7 +81,7 @@ def check_tails(s: Schedule, extents: dict[Stage, dict[Loop, Expr]], an: Analyze
 
 
 def requirements(constraints: list[Constraint]) -> tuple[Require, ...]:
-    """Those that only a call can check, because they are about sizes."""
+    """The constraints on sizes, which only a call can check."""
     return tuple(
         Require(c.condition, c.reason)
         for c in constraints

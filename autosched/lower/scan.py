@@ -1,8 +1,8 @@
-"""A scan in main memory whose places are shared out among work-items.
+"""Checks of scans in main memory whose places are shared out among work-items.
 
-Nothing makes the work-items of a device wait for one another between two steps. So a step may read
-only what its own work-item wrote: along a bound axis every place must be a recurrence of its own,
-and init and updates must give each place to the same work-item.
+The work-items of a device do not wait for one another between two steps. So a step may only read what its own
+work-item wrote: along a bound axis each place must be a recurrence of its own, and init and updates must give each
+place to the same work-item.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from autosched.te.scan import ScanOp
 
 
 def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], an: Analyzer) -> None:
-    """Raise LowerError where init and updates of a scan in main memory may not be bound as they are."""
+    """Raise LowerError if init and updates of a scan in main memory may not be bound as they are."""
     op = scan.op
     assert isinstance(op, ScanOp)
     parts = [s.stage(t) for t in (*op.init, *op.update)]
@@ -53,9 +53,10 @@ def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], a
 def _check_steps(
     s: Schedule, scan: Stage, parts: list[Stage], real: dict[Stage, Realization], is_shared_out: bool
 ) -> None:
-    """Where the recurrences are shared out among work-items, what a step goes through on its way to them is read
-    off the state by the work-items that wrote it: each its own. (Where one work-item stores the state, the
-    others wait for it: see `barriers`.)"""
+    """Raise LowerError for a shared intermediate of a step that reads the state of other work-items.
+
+    Where a single work-item stores the state, the others wait for it: see `barriers`.
+    """
     for x in real:
         if x in parts or s.scans.step_of(x) is not scan or x.scope != "shared" or not is_shared_out:
             continue
@@ -74,8 +75,7 @@ def _check_steps(
 
 
 def check_private_state(s: Schedule, scan: Stage, real: dict[Stage, Realization]) -> None:
-    """Raise LowerError where a step shares with the group what it computes from a state that the group does
-    not share: a work-item, or a virtual one, has that of its own places only."""
+    """Raise LowerError if a step shares with its group values computed from a state that belongs to one work-item."""
     if scan.scope == "shared":
         return
     bound = next((x for x in scan.loops_around() if x.thread.startswith("threadIdx") or x.thread == VTHREAD), None)
@@ -91,8 +91,8 @@ def check_private_state(s: Schedule, scan: Stage, real: dict[Stage, Realization]
 def _owners(
     stage: Stage, real: Realization, an: Analyzer, stand_ins: dict[tuple[str, int], Expr]
 ) -> list[tuple[object, bool]]:
-    """For each axis, its value over hardware axes and unbound loops, in a form that two stages can
-    be compared by; and whether it is shared out among work-items."""
+    """For each axis its value over hardware axes and unbound loops, in a form that compares across stages; and
+    whether it is shared out among work-items."""
     names: dict[Expr, Expr] = {}
     spans: dict[Expr, object] = {}
     for loop in stage.loops:
@@ -111,5 +111,5 @@ def _owners(
 
 
 def _hardware(loop: Loop) -> str:
-    """The axis whose work-items share out a loop: virtual threads are one work-item's."""
+    """The hardware axis of a loop; none for virtual threads, which are one work-item."""
     return "" if loop.thread == VTHREAD else loop.thread

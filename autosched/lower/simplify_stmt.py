@@ -25,7 +25,7 @@ from autosched.ir.visit import rewrite
 
 
 def enter_loop(loop: For, an: Analyzer) -> None:
-    """Inside the loop its variable is in range, and its extent is at least 1."""
+    """Assume what holds inside a loop: its variable is in range, and its extent is at least 1."""
     start, extent = an.poly(loop.start), an.poly(loop.extent)
     an.assume_nonneg(extent - 1)
     an.bind(loop.var, start, start + extent - 1)
@@ -93,8 +93,7 @@ def _simplify_if(s: If, an: Analyzer) -> Stmt:
 
 
 def replace_exprs(s: Stmt, mapping: dict[Expr, Expr]) -> Stmt:
-    """Whole sub-expressions replaced by others, wherever they occur, also inside the replacements
-    (which must be smaller than what they replace)."""
+    """`s` with sub-expressions replaced, also inside the replacements, which must be smaller than the originals."""
     done: dict[Expr, Expr] = {}
 
     def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:

@@ -1,13 +1,12 @@
-"""Sliding windows: of a region that moves as a loop advances, only what is new has to be computed.
+"""Sliding windows: of a region that moves as a loop advances, only the new part is computed.
 
     region at y: [y - 1, y + 1]        steady:  [y + 1, y + 1], one row in every iteration
                                        warm-up: [-1, 0], before the first one
 
-A stage slides if it is stored at a loop outside the one it is computed at, and one dimension of its
-region moves one way as the loops in between advance, by no more than a known step. That is asked of
-the region's start as an expression: how far it moves at least and at most from one iteration to the
-next. Clamps and divisions by constants move by bounded amounts too, so `min(max(y - 1, 0), H - 1)`
-slides by at most 1; part of what is computed is then there already, and is computed again alike.
+A stage slides if it is stored at a loop outside the one it is computed at, and its region moves in one direction along
+one dimension as the loops in between advance, by at most a known step. The step is bounded by how far the region's
+start, an expression, moves from one iteration to the next. Clamps and divisions by constants move by bounded amounts
+too: `min(max(y - 1, 0), H - 1)` slides by at most 1, and some elements are computed again, with the same result.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from autosched.schedule.stage import Loop
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slide:
-    """How a region slides along `dimension`.
+    """A region that slides along `dimension`.
 
-    Parts of it are given as first offset and length: `steady` is what is new in every iteration,
-    and in the first one of all `loops`, `warm_up` is computed before it. `folds` says that storage
-    for one window is enough: whatever else happens in between, nothing behind it is read again.
+    warm_up, steady: first offset and length of the part computed before the first iteration of all `loops`, and of
+                     the part computed in each
+    folds:           storage for one window is enough: nothing behind it is read again
     """
 
     dimension: int
@@ -38,7 +37,7 @@ class Slide:
 
 
 def loop_free(p: Poly) -> bool:
-    """Whether a polynomial mentions nothing but sizes and knobs."""
+    """Return whether a polynomial mentions only sizes and knobs."""
     return all(v.value.role in ("size", "knob") for v in p.variables)
 
 
@@ -51,11 +50,10 @@ def find_slide(
     guards: Sequence[Expr],
     an: Analyzer,
 ) -> Slide | None:
-    """How the region `start`, `extent` slides as the loops inside `outer` down to `inner` advance.
+    """The sliding of the region `start`, `extent` as the loops inside `outer` down to `inner` advance, or None.
 
-    `extents` and `guards` are those of the stage whose loops they are. Of several dimensions that
-    could slide, the one that does so along the outermost loop is taken, since it saves most. None
-    if there is none.
+    `extents` and `guards` are those of the stage whose loops they are. Of several dimensions the one that slides along
+    the outermost loop is taken, since it saves most.
     """
     loops = outer.stage.loops
     between = loops[loops.index(outer) + 1 : loops.index(inner) + 1]
@@ -77,7 +75,7 @@ def find_slide(
 
 
 def _weights(group: list[Loop], extents: dict[Loop, Expr], an: Analyzer) -> dict[Expr, Poly]:
-    """Loop variables, outermost first, with how many iterations one step of each stands for."""
+    """The variables of the loops, outermost first, each with the number of iterations that one step stands for."""
     weights: dict[Expr, Poly] = {}
     weight = Poly.of(1)
     for loop in reversed(group):
@@ -108,8 +106,7 @@ def _slide(
 
 
 def _stays_skipped(guard: Expr, weights: dict[Expr, Poly], an: Analyzer) -> bool:
-    """Whether an iteration that a guard skips is followed only by others that it skips: otherwise
-    the first one that runs would not be the one that warms up."""
+    """Return whether a guard that skips an iteration skips all later ones, so that the first one to run warms up."""
     if not variables(guard) & weights.keys():
         return True
     holds = an.inequalities(guard)
@@ -118,10 +115,9 @@ def _stays_skipped(guard: Expr, weights: dict[Expr, Poly], an: Analyzer) -> bool
 
 
 def _movement(p: Poly, weights: dict[Expr, Poly], an: Analyzer) -> tuple[Poly, Poly] | None:
-    """How far `p` moves, at least and at most, from one iteration to the next; None if unknown.
+    """The least and the largest change of `p` from one iteration to the next; None if unknown.
 
-    Several loops count as one where each contributes its weight: what `p` is then depends on the
-    number of the iteration only.
+    Several loops count as one if each contributes by its weight: `p` then depends on the number of the iteration only.
     """
     *outer, inner = weights
     split = p.linear_in(inner)

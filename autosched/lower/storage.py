@@ -100,7 +100,7 @@ def reuse_storage(body: Stmt, an: Analyzer) -> Stmt:
 
 
 def _lives(chain: list[Buffer], stmts: tuple[Stmt, ...]) -> dict[Buffer, tuple[int, int]]:
-    """First and last of the statements that touch each buffer."""
+    """The first and the last statement that accesses each buffer."""
     lives = dict.fromkeys(chain, (len(stmts), len(stmts)))
     for i, s in enumerate(stmts):
         for b in _buffers(s) & lives.keys():
@@ -119,7 +119,7 @@ def _buffers(s: Stmt) -> set[Buffer]:
 
 
 def retarget(s: Stmt, owner: dict[Buffer, Buffer]) -> Stmt:
-    """The same accesses to, and allocations of, other buffers."""
+    """`s` with other buffers in place of some, in accesses and allocations."""
     done: dict[Expr, Expr] = {}
 
     def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:

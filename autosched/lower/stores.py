@@ -1,7 +1,8 @@
-"""Stores: several as one step of a loop, and those past the caches, which are faster in whole cache lines."""
+"""Stores: several as if at once, with prefetches, and streaming ones aligned to cache lines."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from autosched.ir.dtype import INT64
@@ -10,14 +11,23 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, For, If, Let, Prefetch, Stmt, Store, map_stmt, seq, walk
 from autosched.ir.visit import post_order, rebuild, substitute
 
-#: what the index of a prefetched element is made of: anything else would make loops ask questions
+#: operators of indices that are prefetched: others would put conditions into loops
 PLAIN = frozenset(("const", "var", "cast", "add", "sub", "mul", "neg", "floordiv", "floormod"))
 
 
-def at_once(stores: list[Store]) -> Stmt:
-    """All of the stores as if at once: none reads what another one has just written.
+#: a buffer, and the indices of an element in it
+Place = tuple[Buffer, tuple[Expr, ...]]
 
-    An order in which that is so, if there is one; else the values are computed before any is stored.
+
+def stores_to(places: Sequence[Place], values: Sequence[Expr]) -> list[Store]:
+    """The stores of values to as many places."""
+    return [Store(*place, e) for place, e in zip(places, values, strict=True)]
+
+
+def at_once(stores: list[Store]) -> Stmt:
+    """The stores as if at once: none reads what another one has just written.
+
+    That is an order of them, if there is one; otherwise all values are computed before any is stored.
     """
     left, order = list(stores), []
     while left:
@@ -34,7 +44,7 @@ def at_once(stores: list[Store]) -> Stmt:
 
 
 def fetching(body: Stmt, buffer: Buffer, later: dict[Expr, Expr]) -> Stmt:
-    """`body`, whose last store that reads the buffer asks for what it will read later."""
+    """`body` with prefetches of the elements that are read `later`, before the last store that reads the buffer."""
     reading = [n for n, s in enumerate(_stores(body)) if _loads(s, buffer)]
     count = iter(range(len(_stores(body))))
 
@@ -100,8 +110,7 @@ class _Broken(Exception):
 
 
 def _shifted(root: Expr, v: Expr, by: Expr, an: Analyzer) -> Expr:
-    """`root` for the elements `by` further on. Raises _Broken unless every vector in it advances, as `v` goes
-    up by one, by as much as it spans."""
+    """`root` for the elements `by` further on. Raises _Broken unless each vector advances by its length with `v`."""
     done: dict[Expr, Expr] = {}
 
     def go(e: Expr) -> Expr:

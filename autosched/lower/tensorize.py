@@ -1,4 +1,4 @@
-"""Intrinsics become what the target computes: the rules of `ir.intrinsics`, applied until none does anything."""
+"""Intrinsics of expressions, lowered by rules (`ir.intrinsics`); and of loops: `Tile` puts one in place of a nest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autosched.te.reduction import REDUCTIONS
 from autosched.te.tensor import IterVar, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
-#: rules that lower to intrinsics with rules, one after the other
+#: lowering rules applied to the result of one another
 DEEPEST = 32
 
 
@@ -56,7 +56,7 @@ _COMMUTE = frozenset(("add", "mul", "min", "max"))
 
 @dataclass
 class _Place:
-    """Where a tile lies in a tensor: its first element, and the tensor's dimension of each of its own."""
+    """The place of a tile in a tensor: its first element, and for each dimension of the tile that of the tensor."""
 
     tensor: Tensor
     start: list[Expr]
@@ -65,8 +65,7 @@ class _Place:
 
 @dataclass
 class _Memory:
-    """A tile in memory: the indices of its first element, the same as an offset, and the distance of elements
-    along each dimension of the tile."""
+    """A tile in memory: indices and offset of its first element, and the stride of each dimension of the tile."""
 
     buffer: Buffer
     first: list[Expr]
@@ -77,8 +76,11 @@ class _Memory:
 
 @dataclass
 class Tile:
-    """One tensorized stage. `values` are its axes over the loops, `extents` those of its loops, `memory`
-    gives the load of an element of a tensor, and `stored` is where the element of the output goes."""
+    """One tensorized stage.
+
+    values:  its axes over its loops;  extents: of its loops
+    memory:  from the read of an element to its load;  stored: buffer and indices of the output's element
+    """
 
     stage: Stage
     body: Expr
@@ -105,7 +107,7 @@ class Tile:
 
     # -- statements ---------------------------------------------------------------------------
     def statements(self) -> tuple[Stmt, Stmt | None]:
-        """What computes the tile, and what comes before the first of the reduce loops outside, if there are any.
+        """The statement that computes a tile, and the one before the first reduce loop outside, if there is one.
 
         Raises LowerError where the tile is not what the intrinsic computes.
         """
@@ -133,9 +135,8 @@ class Tile:
     def _check_loops(self) -> None:
         s = self.stage.schedule
         for x in self.inside:
-            guests = [*s.attached_at(x), *s.stored_at(x)]
-            if guests:
-                raise self.refuse(f"{guests[0].name} is computed at {x.full_name}, inside it", "compute it further out")
+            for attached in (*s.attached_at(x), *s.stored_at(x)):
+                raise self.refuse(f"{attached.name} is computed at {x.full_name}, inside it", "compute it further out")
         asked = next((g for g in self.guards if variables(g) & self.inner), None)
         if asked is not None:
             raise self.refuse(
@@ -146,7 +147,7 @@ class Tile:
             raise self.refuse("decompose_reduction has taken its first values apart", "leave that to the intrinsic")
 
     def _axes(self) -> dict[IterVar, Expr]:
-        """How far each axis runs within a tile."""
+        """The length of each axis within a tile."""
         found: dict[IterVar, Expr] = {}
         seen: set[Expr] = set()
         for a in (*self.stage.axis, *self.stage.reduce_axis):
@@ -283,7 +284,7 @@ class Tile:
 
 
 class _Matcher:
-    """Compares a stage's expression with an intrinsic's, and notes what stands for what."""
+    """Compares a stage's expression with an intrinsic's, and records the tensors and scalars that correspond."""
 
     def __init__(self, an: Analyzer, axes: frozenset[Expr], scalars: tuple[Expr, ...]) -> None:
         self.an, self.axes, self.parameters = an, axes, scalars
@@ -340,7 +341,7 @@ class _Matcher:
 
 
 def _same_kind(a: Expr, b: Expr) -> bool:
-    """Whether what is not in the arguments is the same: a number, a combiner, a function."""
+    """Return whether the parts that are no arguments agree: a number, a combiner, a function."""
     if a.op in REDUCTIONS:
         return a.op == "reduce" and _same_combiner(a, b)
     if a.op in ("read", "cast", "broadcast"):  # the last two keep their operand, which is compared as an argument
@@ -349,7 +350,7 @@ def _same_kind(a: Expr, b: Expr) -> bool:
 
 
 def _same_combiner(a: Expr, b: Expr) -> bool:
-    """Whether two reductions, by name or by formula, combine values alike and begin alike."""
+    """Return whether two reductions have the same combiner and identity, by name or by formula."""
     if a.value.size != b.value.size or a.value.value_index != b.value.value_index:
         return False
     dtypes = [e.dtype for e in a.value.parts(a.args)[0]]

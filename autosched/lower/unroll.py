@@ -38,7 +38,7 @@ def _as_loop(s: Stmt) -> Stmt:
 
 
 def _unrolled(s: For, most: int) -> For:
-    """The loop with what is worth it marked to be unrolled."""
+    """The loop, with the loops that add up to at most so many steps marked to be unrolled."""
     depth = 0
 
     def mark(x: Stmt) -> Stmt:
@@ -58,7 +58,7 @@ def _unrolled(s: For, most: int) -> For:
 
 
 def _steps(s: Stmt) -> int:
-    """The stores there are once marked loops are written out."""
+    """The number of stores once marked loops are written out."""
     if isinstance(s, For):
         inner = _steps(s.body)
         return inner * int(s.extent.value) if s.kind == "unroll" and s.extent.op == "const" else inner

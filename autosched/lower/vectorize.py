@@ -168,9 +168,9 @@ def _vectorize(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
 
 
 def _one_by_one(loop: For, an: Analyzer) -> For:
-    """A serial loop. Its guard was kept for masks; where the loop variable and sizes decide it, it is a bound.
+    """A serial loop. A guard that the loop variable and sizes decide becomes its bound.
 
-    So no condition is left that a C compiler would make masks of.
+    Otherwise a C compiler would make masks of it.
     """
     serial = replace(loop, kind="serial", ragged=True)
     if not isinstance(loop.body, If):
@@ -180,7 +180,7 @@ def _one_by_one(loop: For, an: Analyzer) -> For:
 
 
 def _leftover(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
-    """What is left of a vector loop, in vectors of `loop.lanes` and less."""
+    """The rest of a vector loop, in vectors of at most `loop.lanes`."""
     if any(isinstance(s, Allocate) for s in walk(loop.body)):
         return replace(loop, lanes=0, ragged=True)
     if _reads_back(loop.body):
@@ -232,7 +232,7 @@ def _overlapping(loop: For, an: Analyzer) -> Stmt:
 
 
 def _reads_back(body: Stmt) -> bool:
-    """Whether something is read that is stored then or later: a second time it would read another value."""
+    """Return whether the body reads what it stores, so that running an iteration twice gives another result."""
     later: set[Buffer] = set()
     for s in reversed(list(walk(body))):
         if isinstance(s, Store):
@@ -254,7 +254,7 @@ class _Lanes:
         self._done: dict[Expr, Expr] = {}  #: under the ranges of the loops around: see `stmt`
 
     def stmt(self, s: Stmt) -> Stmt | None:
-        """None where the statement cannot be a vector statement as a whole."""
+        """The statement on all lanes; None if it cannot be a vector statement as a whole."""
         match s:
             case Store():
                 if any(e.dtype.lanes > 1 for e in post_order((*s.indices, s.value))):
@@ -297,11 +297,11 @@ class _Lanes:
                 return None
 
     def varies(self, e: Expr) -> bool:
-        """Whether `e` differs from lane to lane."""
+        """Return whether `e` differs between lanes."""
         return not self.varying.isdisjoint(variables(e))
 
     def agreed(self, condition: Expr) -> Expr:
-        """A condition without the lanes, where all of them agree: of whole vectors, `8*x + lane < 56` is `8*x < 56`."""
+        """The condition without the lanes if all agree: for whole vectors, `8*x + lane < 56` is `8*x < 56`."""
         if condition.op in ("and", "likely"):
             return rebuild(condition, tuple(self.agreed(c) for c in condition.args))
         if condition.op not in ("lt", "le", "gt", "ge") or not is_index(condition.args[0]):
@@ -332,14 +332,14 @@ class _Lanes:
         return None if body is None else Let(v, value, body)
 
     def some_lanes(self, s: If) -> Stmt | None:
-        """What is guarded runs for the lanes for which the guard holds."""
+        """Run a guarded statement on the lanes for which the guard holds."""
         outside, self.under_mask = self.under_mask, True
         then = self.stmt(s.then)
         self.under_mask = outside
         return None if then is None else If(self.expr(s.condition.args[0]), then)
 
     def combined(self, s: Store) -> Stmt | None:
-        """All lanes go to one element: a step of a reduction, or nothing that a vector could do.
+        """A store of all lanes to one element: a step of a reduction, or None.
 
         B[i] = B[i] + f(v)   ->   B[i] = B[i] + combine_lanes(add, f(0, 1, ..., lanes - 1))
         """

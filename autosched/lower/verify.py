@@ -1,4 +1,4 @@
-"""What code generation relies on, checked before it starts."""
+"""Checks of a lowered program: the invariants that code generation relies on."""
 
 from __future__ import annotations
 

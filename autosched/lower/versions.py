@@ -1,4 +1,4 @@
-"""Several versions of one function, or of a loop, of which the sizes of each call choose one."""
+"""Versions of a function, or of the loops of a stage, among which the sizes of each call choose."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from autosched.lower.storage import retarget
 def specialized(stmt: Stmt, cases: list[Expr], names: dict[Expr, Expr]) -> Stmt:
     """The statement in several versions: the first whose condition holds runs, or else the plain one.
 
-    What sizes are multiples of gets names, which `named` defines for the whole function: the borders of a
-    loop outside may come from conditions inside, and mention them.
+    Quotients of sizes get `names`, which `named` defines for the whole function: borders of an outer loop may come
+    from conditions inside, and mention them.
     """
     result = stmt
     for condition in reversed(cases):
@@ -32,9 +32,9 @@ def named(stmt: Stmt, names: dict[Expr, Expr]) -> Stmt:
 
 
 def _given(stmt: Stmt, condition: Expr, names: dict[Expr, Expr]) -> Stmt:
-    """The statement where sizes are what the condition says: `n % 8 == 0` makes n eight times something.
+    """The statement with sizes as the condition says: for `n % 8 == 0`, n is eight times a new variable.
 
-    Other comparisons are facts that the passes know of inside the `If`.
+    Other comparisons are facts inside the `If`.
     """
     for c in conjuncts(condition):
         if c.op != "eq":
@@ -54,14 +54,14 @@ def _given(stmt: Stmt, condition: Expr, names: dict[Expr, Expr]) -> Stmt:
 
 
 def guarded(versions: Sequence[tuple[Expr, Function]], otherwise: Function) -> Function:
-    """One function that does what the first version does whose condition holds, or else `otherwise`.
+    """The function that runs the first version whose condition holds, or else `otherwise`.
 
     if n < 362: <loops of one schedule>
     else:       <loops of another>
 
-    All compute the same from the same arguments, and are lowered equally far. Conditions are over sizes. What a
-    version requires of sizes is asked with its condition, so that a call which breaks it goes on to the next;
-    what `otherwise` requires is required of every call that comes to it. Raises LowerError.
+    All compute the same from the same arguments and are lowered equally far. Conditions are over sizes. The
+    requirements of a version are part of its condition, so that a call which breaks them goes on to the next;
+    `otherwise` must have none. Raises LowerError.
     """
     try:
         return _guarded(versions, otherwise)

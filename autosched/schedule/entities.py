@@ -16,7 +16,7 @@ from itertools import islice, product
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-from autosched.errors import NoValueYet, ScheduleError, UsageError, UsageTypeError, asked_at
+from autosched.errors import NoValueYet, ScheduleError, UsageError, UsageTypeError, with_line
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, as_expr, compare, const, floormod, logical_and, logical_or
 from autosched.ir.functions import FunctionOf
@@ -545,5 +545,4 @@ def _extent(s: Schedule, stage: Any, loop: Any) -> Expr:
 
 
 def _error(call: str, why: str, legal: str) -> ScheduleError:
-    where = asked_at()
-    return ScheduleError(why, asked=f"{call}  at {where}" if where else call, legal=legal)
+    return ScheduleError(why, asked=with_line(call), legal=legal)

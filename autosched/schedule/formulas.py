@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from autosched.errors import RecordError
+from autosched.errors import Illegal, RecordError
 from autosched.ir import expr
 from autosched.ir.expr import Expr, as_expr, binary, compare, const, is_index, var
-from autosched.schedule.illegal import Illegal
 from autosched.te.separator import AXIS_SEPARATOR, AxisSeparator
 
 #: Formulas are small; anything deeper is an attempt to exhaust the reader.

@@ -1,22 +1,63 @@
-"""The kinds of arguments that primitives have: as data in a trace, as Python, and as a primitive takes them."""
+"""The arguments of primitives: their kinds, as data in a trace, as Python and as values, and checks of the values."""
 
 from __future__ import annotations
 
+import difflib
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import RecordError
-from autosched.ir.expr import Expr, const
+from autosched.errors import Illegal, RecordError, UsageError
+from autosched.ir.expr import Expr, as_expr, compare, const, maximum, variables
+from autosched.ir.simplify import simplify
 from autosched.schedule import formulas
-from autosched.schedule.handles import condition_to_json
-from autosched.schedule.loop import Loop
+from autosched.schedule.loop import SCOPES, Loop
+from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
 if TYPE_CHECKING:
+    from autosched.schedule.schedule import Schedule
     from autosched.schedule.stage import Stage
+
+
+def condition_to_json(e: Any, stage: Stage) -> Any:
+    """A condition as a trace keeps it. Raises Illegal for what no loop, axis or size decides."""
+    if isinstance(e, list):
+        return e
+    legal = f"comparisons of sizes, axes and loops of {stage.name}: {stage.describe()}"
+
+    def variable(v: Expr) -> list[str]:
+        if v.value.role in ("size", "knob"):
+            return [v.value.role, v.value.name]
+        loop = next((x for x in stage.loops if v is x.var or v is x.thread_var), None)
+        axis = next((i for i, a in enumerate(stage.axis) if v is a.var), None)
+        if loop is None and axis is None:
+            raise Illegal(f"{v.value.name} is no loop or axis of {stage.name}", legal)
+        return ["axis", str(axis)] if loop is None else ["loop", loop.name]
+
+    return formulas.encode(
+        as_expr(e), variable, formulas.CONDITIONS, lambda e: Illegal(f"{e!r} is no condition on loops", legal)
+    )
+
+
+def condition_of(given: Any, s: Schedule, stage: Stage) -> Expr:
+    """A condition, or the data of one, over the variables of the stage's loops and axes."""
+
+    def variable(role: str, name: str) -> Expr | None:
+        if role == "loop":
+            return leaf(stage, name).var
+        if role == "axis" and name.isdecimal() and int(name) < len(stage.axis):
+            return stage.axis[int(name)].var
+        return s.variables().get((role, name))
+
+    def strange(data: Any) -> Illegal:
+        if isinstance(data, list) and len(data) == 3 and isinstance(data[0], str):
+            return Illegal(f"no operator {data[0]!r}", f"legal: {', '.join(formulas.CONDITIONS)}")
+        return Illegal(f"{data!r} is no condition", 'e.g. ["eq", ["loop", "i.inner"], 0]')
+
+    return formulas.decode(condition_to_json(given, stage), variable, formulas.CONDITIONS, strange)
 
 
 def by_name(value: Any, stage: Stage) -> Any:
@@ -132,3 +173,129 @@ PROMISE = Kind("flag", _is_flag, neutral=True)
 FLAG = Kind("flag", _is_flag)
 NUMBER = Kind("number", formulas.is_integer)
 VALUE = Kind("value", lambda x: x is None or isinstance(x, (bool, int, float, str)))
+
+
+# -- what primitives ask of their arguments ---------------------------------------------------------
+#: The largest factor or nparts: loops count in 32 bits.
+MAX_FACTOR = 2**31 - 1
+
+
+def flat(items: Sequence[Any]) -> Sequence[Any]:
+    """What was given one by one, or as one list."""
+    return items[0] if len(items) == 1 and isinstance(items[0], (list, tuple)) else items
+
+
+def leaf(stage: Stage, handle: Any, init: bool = False) -> Loop:
+    """The live loop that a handle names: a Loop, an axis of the operation, or a name. With `init`, it
+    may be one that sets the initial values of a reduction."""
+    computed(stage)
+    legal = f"loops of {stage.name}: {stage.describe()}"
+    if isinstance(handle, IterVar):
+        handle = stage.former.get(handle, handle)
+        if handle not in stage.roots:
+            raise Illegal(f"axis {handle.name} does not belong to {stage.name}", legal)
+        handle = stage.roots[handle]
+    if isinstance(handle, str):
+        found = stage.loop_named(handle, init)
+        if found is None:
+            near = difflib.get_close_matches(handle, [loop.name for loop in stage.loops], n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise Illegal(f"{stage.name} has no loop {handle!r}", hint + legal)
+        return found
+    if not isinstance(handle, Loop):
+        raise Illegal(f"{handle!r} is not a loop", legal)
+    if handle.stage is not stage:
+        raise Illegal(f"{handle.full_name} is a loop of another stage", legal)
+    if stage.init is not None and handle in stage.init.loops.values():
+        if init:
+            return handle
+        raise Illegal(f"{handle.full_name} only sets initial values", "parallel, vectorize, unroll, bind; " + legal)
+    if handle not in stage.loops:
+        raise Illegal(f"{handle.full_name} was already split or fused away", legal)
+    return handle
+
+
+def factor_of(s: Schedule, value: Any, what: str) -> Expr:
+    legal = f"legal: a positive integer, a knob, or arithmetic on knobs and sizes, for {what}"
+    try:
+        e = as_expr(value)
+    except UsageError:
+        raise Illegal(f"{value!r} is not a {what}", legal) from None
+    if not e.dtype.is_integer:
+        raise Illegal(f"{what} {value!r} is not an integer", legal)
+    if e.op == "const" and e.value < 1:
+        raise Illegal(f"{what} {e.value} is not positive", legal)
+    if e.op == "const" and e.value > MAX_FACTOR:
+        raise Illegal(f"{what} {e.value} is more than any loop has iterations", legal)
+    others = variables(e) - {k.var for k in s.knobs.values()}
+    sizes = others & set(s.sizes().values()) if others else others
+    bad = sorted(v.name for v in others - sizes)
+    if bad:
+        raise Illegal(f"{what} depends on {bad[0]}, which is no knob or size of this schedule", legal)
+    return simplify(maximum(e, 1)) if sizes else e  # sizes are known at the call only, and some make it 0
+
+
+_STATES = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled", "tensorize": "tensorized"}
+
+
+def outside_intrinsic(loop: Loop, action: str) -> None:
+    """Raise Illegal for the loops that an intrinsic stands for: nothing that is said of them comes to be."""
+    stage = loop.stage
+    if stage.intrinsic is None or loop not in stage.loops:
+        return
+    first = stage.loops.index(stage.intrinsic[0])
+    if stage.loops.index(loop) >= first:
+        outer = ", ".join(x.name for x in stage.loops[:first]) or "none"
+        raise Illegal(
+            f"{loop.full_name} is computed by the intrinsic {stage.intrinsic[1].name}, which says how it runs",
+            f"{action} a loop outside {stage.intrinsic[0].name}: {outer}",
+        )
+
+
+def unmarked(loop: Loop, action: str) -> None:
+    if loop.pragmas:
+        raise Illegal(f"{loop!r} is marked; {action} would undo that", f"{action} before pragma")
+    if loop.kind != "serial":
+        state = _STATES.get(loop.kind)
+        raise Illegal(
+            f"{loop.full_name} is {state or 'bound to ' + loop.thread}; {action} would undo that",
+            f"{action} before {loop.kind if state else 'bind'}",
+        )
+
+
+def starts_anew(s: Schedule, stage: Stage, action: str) -> None:
+    """Raise Illegal where a primitive that makes new loops would lose marks, or stages computed at the old ones."""
+    marked = next((x for x in stage.loops if x.mark), None)
+    if marked is not None:
+        raise Illegal(f"{marked!r} is marked, and the loops start anew", f"{action} first, then mark the new loops")
+    attached = next((x for x in s.stages if x.attach.stage is stage), None)
+    if attached is not None:
+        raise Illegal(
+            f"{attached.name} is computed at {attached.attach.loop!r}, and the loops start anew",
+            f"{action} first, then compute {attached.name} at a new loop",
+        )
+
+
+def computed(stage: Stage) -> None:
+    if stage.is_placeholder:
+        raise Illegal(f"{stage.name} is an input: it has no loops", "schedule what reads it, or cache_read it")
+    if isinstance(stage.op, ExternOp):
+        raise Illegal(
+            f"{stage.name} is a te.extern: nothing is known of what its statement does",
+            "schedule what it reads and what reads it; write its loops, with their kinds, in fcompute",
+        )
+
+
+def scope_of(scope: Any) -> str:
+    """The storage scope of that name; `shared.dyn` is shared memory whose size the launch says."""
+    found = "shared" if scope == "shared.dyn" else scope
+    if found not in SCOPES:
+        raise Illegal(f"no scope {scope!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in SCOPES.items()))
+    return str(found)
+
+
+def at_least(s: Schedule, e: Expr, least: int) -> Expr:
+    """A number that depends on knobs, which may be too small: those candidates are infeasible."""
+    if any(v in {k.var for k in s.knobs.values() if k.values and min(k.values) < 1} for v in variables(e)):
+        s.require(compare("ge", e, least), f"{e!r} is less than {least}")
+    return e

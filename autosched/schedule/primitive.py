@@ -22,8 +22,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from autosched.errors import ScheduleError
-from autosched.schedule.handles import flat
-from autosched.schedule.kinds import Kind
+from autosched.schedule.kinds import Kind, flat
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule

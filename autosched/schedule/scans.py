@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autosched.errors import ScheduleError
+from autosched.errors import Illegal, ScheduleError
 from autosched.ir.expr import Expr, variables
 from autosched.ir.visit import post_order
-from autosched.schedule.illegal import Illegal
 from autosched.schedule.loop import Attach, Loop
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor

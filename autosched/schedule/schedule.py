@@ -10,16 +10,23 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from autosched.errors import RecordError, ScheduleError, UsageError, UsageTypeError, asked_at, expect
+from autosched.errors import (
+    Illegal,
+    RecordError,
+    ScheduleError,
+    UsageError,
+    UsageTypeError,
+    asked_at,
+    expect,
+    with_line,
+)
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.node import Unique
-from autosched.schedule import entities, lints, scans
+from autosched.schedule import entities, scans
 from autosched.schedule import kinds as K
 from autosched.schedule.entities import Filter, SplitBy
 from autosched.schedule.formulas import constraint_from_json, constraint_to_json, is_knob_name
-from autosched.schedule.handles import MAX_FACTOR
-from autosched.schedule.illegal import Illegal
-from autosched.schedule.lints import Lint
+from autosched.schedule.kinds import MAX_FACTOR
 from autosched.schedule.primitive import PRIMITIVES, refuse_doubtful
 from autosched.schedule.primitives import new_stages
 from autosched.schedule.primitives.place import Group
@@ -52,7 +59,7 @@ _lent: ContextVar[dict[str, Knob] | None] = ContextVar("lent knobs", default=Non
 
 
 @contextmanager
-def lent_knobs(s: Schedule) -> Iterator[None]:
+def shared_knobs(s: Schedule) -> Iterator[None]:
     """Schedules that are created inside `with` may use the knobs of this one, to whom their traces are added."""
     token = _lent.set(dict(s.knobs))
     try:
@@ -282,7 +289,7 @@ class Schedule:
         the last call with that loop (or stage) as its first argument."""
         where = self._lines.get((kind, stage.name, *filter(None, [first])), "")
         call = f"{stage.name}.{kind}({arguments})"
-        return f"{call}  at {where}" if where else call
+        return with_line(call, where)
 
     def calls_on_loops(self) -> dict[Expr, str]:
         """What was said of each loop that is not serial, by its variable: see `earlier`."""
@@ -507,27 +514,11 @@ class Schedule:
         inputs = (x.tensor for x in self.stages if x.is_placeholder and x.tensor not in self.scans.storage)
         return (*(t for t in inputs if self.consumers(self.stage(t))), *self.outputs)
 
-    def check(
-        self, target: Any = "llvm", args: Sequence[Tensor] | None = None, knobs: dict[str, int] | None = None
-    ) -> list[Lint]:
-        """What is doubtful about this schedule, though legal: races, strided vectors, wasted work.
+    if TYPE_CHECKING:  # `lower.lint` attaches it
 
-        Raises ScheduleError, or LowerError, for what is not legal. Open knobs take their first
-        values unless given. What is looked for: `autosched.lower.lint.LINTS`.
-
-        >>> from autosched import create_schedule, te
-        >>> A = te.placeholder((64, 64), name="A")
-        >>> B = te.compute((64, 64), lambda i, j: A[i, j] + 1, name="B")
-        >>> s = create_schedule(B)
-        >>> _, lane = s[B].split("i", factor=8)
-        >>> s[B].reorder("j", lane)
-        >>> s[B].vectorize(lane)
-        >>> print(s.check()[0])
-        B.i.inner: neighbouring lanes are 64 elements of B apart [strided-vector]
-          vectorize a loop along the last dimension of B, or cache_read it in another layout
-        """
-        self.verify()
-        return lints.of(self, args or self.arguments, target, knobs)
+        def check(
+            self, target: Any = "llvm", args: Sequence[Tensor] | None = None, knobs: dict[str, int] | None = None
+        ) -> list[Any]: ...
 
     def verify(self) -> None:
         """Raise ScheduleError for what later calls could have repaired but did not."""
@@ -538,11 +529,6 @@ class Schedule:
 
     def __repr__(self) -> str:
         return "\n".join(repr(x) for x in self.stages if not x.is_placeholder)
-
-
-def with_line(call: str) -> str:
-    """The call and the line of the user's code it stands in."""
-    return f"{call}  at {where}" if (where := asked_at()) else call
 
 
 def create_schedule(ops: Any) -> Schedule:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import ScheduleError, asked_at
+from autosched.errors import ScheduleError, with_line
 from autosched.ir.expr import Expr, as_expr
 from autosched.ir.node import remembered
 from autosched.ir.stmt import THREAD_TAGS
@@ -121,7 +121,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
                 loops[x].kind, loops[x].thread = x.kind, x.thread
         self.init = InitNest(outside, frozenset(self.loops[:place]), loops)
 
-    def hand_over(self, to: Stage, axes: dict[IterVar, IterVar]) -> None:
+    def move_loops(self, to: Stage, axes: dict[IterVar, IterVar]) -> None:
         """Give the loops, and what was said of them, to a stage with these axes in place of mine."""
         to.loops, to.relations, to.fetches, to.init = self.loops, self.relations, self.fetches, self.init
         to.roots, to._names = {axes[a]: loop for a, loop in self.roots.items()}, self._names
@@ -260,7 +260,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         nothing. Raises ScheduleError for a stage that is no scan and for what is no axis.
         """
         tags = [getattr(t, "thread_tag", t) for t in (threads if isinstance(threads, (list, tuple)) else [threads])]
-        asked = f"{self.name}.env_threads({tags})  at {asked_at()}"
+        asked = with_line(f"{self.name}.env_threads({tags})")
         if self.scan_loop is None:
             raise ScheduleError(f"{self.name} is no scan", asked=asked, legal="bind loops of other stages")
         if not set(tags) <= set(THREAD_TAGS):

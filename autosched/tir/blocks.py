@@ -27,11 +27,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import ScheduleError, UsageError
+from autosched.errors import ScheduleError, UsageError, with_line
 from autosched.schedule.primitive import PRIMITIVES
 from autosched.schedule.primitives import marks as pragmas
 from autosched.schedule.primitives.place import exchange
-from autosched.schedule.schedule import Schedule, with_line
+from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor

@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from autosched.errors import ScheduleError
+from autosched.errors import ScheduleError, with_line
 from autosched.ir.expr import Expr, compare, const, floordiv, floormod
 from autosched.ir.simplify import simplify
 from autosched.schedule.loop import leaf_extents
-from autosched.schedule.schedule import Schedule, with_line
+from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.te.tensor import ComputeOp
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import ScheduleError
+from autosched.errors import Illegal, ScheduleError
 from autosched.ir.expr import Expr, compare, const, floormod, is_const
 from autosched.ir.simplify import simplify
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
-from autosched.schedule.handles import computed, factor_of, leaf, unmarked
-from autosched.schedule.illegal import Illegal
+from autosched.schedule.kinds import computed, factor_of, leaf, unmarked
 from autosched.schedule.loop import TAILS, Fuse, Loop, Split, leaf_extents, loop_extents
 from autosched.schedule.primitive import keeps_meaning, primitive
 

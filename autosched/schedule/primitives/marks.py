@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import ScheduleError, UsageError
+from autosched.errors import Illegal, ScheduleError, UsageError
 from autosched.ir.expr import as_expr, is_const, variables
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
-from autosched.schedule.handles import at_least, computed, condition_of, factor_of, leaf, outside_intrinsic
-from autosched.schedule.illegal import Illegal
+from autosched.schedule.kinds import at_least, computed, condition_of, factor_of, leaf, outside_intrinsic
 from autosched.schedule.loop import Fetch, Loop
 from autosched.schedule.primitive import keeps_meaning, primitive
 from autosched.schedule.primitives.place import lies_under, users_through_inlining

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import ScheduleError
+from autosched.errors import Illegal, ScheduleError
 from autosched.ir.expr import Expr, cast, compare, const, if_then_else, logical_and, make, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
-from autosched.schedule.handles import computed, leaf, scope_of
-from autosched.schedule.illegal import Illegal
+from autosched.schedule.kinds import computed, leaf, scope_of, starts_anew
 from autosched.schedule.loop import (
     Attach,
     Loop,
@@ -84,21 +83,11 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
 
 
 def _may_start_anew(s: Schedule, stage: Stage) -> None:
-    """Raise Illegal where a cache, whose loops start anew, would lose what was said of the stage's loops."""
-    marked = [loop for loop in stage.loops if loop.mark]
-    if marked:
-        raise Illegal(
-            f"{marked[0]!r} is marked, and the loops start anew", "cache_write first, then mark the new loops"
-        )
+    """Raise Illegal where a cache, whose loops start anew, would lose what is known of the stage's loops."""
+    starts_anew(s, stage, "cache_write")
     if stage.init is not None:
         raise Illegal(
             f"{stage.name} is decomposed, and the loops start anew", "cache_write first, or with keep_loops=True"
-        )
-    guests = [x for x in s.stages if x.attach.stage is stage]
-    if guests:
-        raise Illegal(
-            f"{guests[0].name} is computed at {guests[0].attach.loop!r}, and the loops start anew",
-            f"cache_write first, then compute {guests[0].name} at a new loop",
         )
     if any(loop.is_reduce and loop.root is None for loop in stage.loops):
         raise Illegal(
@@ -123,7 +112,7 @@ def _cache_keeping_loops(s: Schedule, stage: Stage, scope: str) -> Any:
     )
     cache = s.insert_stage(op.output_tensor, before=stage)
     cache.scope, cache.scope_given, cache.attach = scope, True, stage.attach
-    stage.hand_over(cache, again)
+    stage.move_loops(cache, again)
     for x in s.stages:
         for where in ("attach", "store"):
             at = getattr(x, where)
@@ -272,11 +261,10 @@ def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -
     for x in (loop, *others):
         if x.kind != "serial":
             raise Illegal(f"{x!r} is marked, and reduce loops start anew", "rfactor first, then mark the new loops")
-        guests = s.attached_at(x)
-        if guests:
+        for attached in s.attached_at(x):
             raise Illegal(
-                f"{guests[0].name} is computed at {x.full_name}, and reduce loops start anew",
-                f"rfactor first, then compute {guests[0].name} at a loop of the new stage",
+                f"{attached.name} is computed at {x.full_name}, and reduce loops start anew",
+                f"rfactor first, then compute {attached.name} at a loop of the new stage",
             )
 
 

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import ScheduleError
+from autosched.errors import Illegal, ScheduleError
 from autosched.ir.visit import post_order
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
-from autosched.schedule.handles import computed, leaf, outside_intrinsic
-from autosched.schedule.illegal import Illegal
+from autosched.schedule.kinds import computed, leaf, outside_intrinsic, starts_anew
 from autosched.schedule.loop import Attach, Fuse, Loop, Split
 from autosched.schedule.primitive import keeps_meaning, primitive
 from autosched.te.extern import ExternOp
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _check_attachment(s: Schedule, stage: Stage) -> None:
-    """A stage computed at a loop is there for all that read it, and for nothing that begins before."""
+    """Raise ScheduleError unless all readers of a stage are inside the loop it is computed at, and no first value."""
     loop = stage.attach.loop
     if loop is None:
         return
@@ -37,42 +36,29 @@ def _check_attachment(s: Schedule, stage: Stage) -> None:
     legal = f"loops of {consumer.name}: {consumer.describe()}"
     asked = s.earlier("compute_at", stage, f"{consumer.name}, {loop.name}")
     if loop not in consumer.loops:
-        raise ScheduleError(
-            f"{loop.full_name} was split or fused away after {stage.name} was put there",
-            asked=asked,
-            legal=legal,
-        )
+        why = f"{loop.full_name} was split or fused away after {stage.name} was put there"
+        raise ScheduleError(why, asked=asked, legal=legal)
     if consumer.attach.kind == "inline":
-        raise ScheduleError(
-            f"{consumer.name} is inlined: it has no loops",
-            asked=asked,
-            legal=f"compute {stage.name} at a stage that is stored, or compute_root {consumer.name}",
-        )
+        legal = f"compute {stage.name} at a stage that is stored, or compute_root {consumer.name}"
+        raise ScheduleError(f"{consumer.name} is inlined: it has no loops", asked=asked, legal=legal)
     at = consumer.loops.index(loop)
     outside = [x.name for x in consumer.loops[: at + 1] if x.kind == "vectorize"]
     if outside:
-        raise ScheduleError(
-            f"{consumer.name}.{outside[0]} is vectorized; a producer cannot be computed inside a vector lane",
-            asked=asked,
-            legal=legal,
-        )
+        why = f"{consumer.name}.{outside[0]} is vectorized; a producer cannot be computed inside a vector lane"
+        raise ScheduleError(why, asked=asked, legal=legal)
     begins = next((k for k, x in enumerate(consumer.loops) if x.is_reduce), at + 1)
     if consumer.init is not None and consumer.init.outside in consumer.loops:
         begins = consumer.loops.index(consumer.init.outside)
     if at >= begins and stage in _read_first(s, consumer):
+        why = f"the reduction {consumer.name} begins with {stage.name}, outside {loop.full_name}"
         outside = [x.name for x in consumer.loops[:begins]]
-        raise ScheduleError(
-            f"the reduction {consumer.name} begins with {stage.name}, outside {loop.full_name}",
-            asked=asked,
-            legal=f"loops outside that: {', '.join(outside) or 'none'}; or compute_root",
-        )
+        legal = f"loops outside that: {', '.join(outside) or 'none'}; or compute_root"
+        raise ScheduleError(why, asked=asked, legal=legal)
     for user in users_through_inlining(s, stage):
         if not lies_under(user, consumer, loop):
-            raise ScheduleError(
-                f"{user.name} also uses {stage.name}, and is not computed inside {loop.full_name}",
-                asked=asked,
-                legal=f"compute {stage.name} at the root, or {user.name} inside {loop.full_name}",
-            )
+            why = f"{user.name} also uses {stage.name}, and is not computed inside {loop.full_name}"
+            legal = f"compute {stage.name} at the root, or {user.name} inside {loop.full_name}"
+            raise ScheduleError(why, asked=asked, legal=legal)
 
 
 @primitive(K.HOST, K.HOST_LOOP, check=_check_attachment)
@@ -96,42 +82,28 @@ def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
 
 
 def _check_storage(s: Schedule, stage: Stage) -> None:
-    """The storage of a stage belongs to a loop around its computation, with no race in between."""
+    """Raise ScheduleError unless a stage is stored at a loop around its computation, with no race in between."""
     outer, inner = stage.store.loop, stage.attach.loop
     if outer is None:
         return
-    asked = s.earlier("store_at", stage, f"{outer.stage.name}, {outer.name}")
+    loops, why, legal = outer.stage.loops, "", f"loops of {outer.stage.name}: {outer.stage.describe()}"
     if inner is None or inner.stage is not outer.stage:
         where = "at the root" if inner is None else f"at {inner.full_name}"
-        raise ScheduleError(
-            f"{stage.name} is computed {where}, not inside {outer.full_name}",
-            asked=asked,
-            legal=f"{stage.name}.compute_at({outer.stage.name}, ..), or store_at a loop of the same stage",
-        )
-    loops = outer.stage.loops
-    described = f"loops of {outer.stage.name}: {outer.stage.describe()}"
-    if outer not in loops:
-        raise ScheduleError(
-            f"{outer.full_name} was split or fused away after {stage.name} was put there",
-            asked=asked,
-            legal=described,
-        )
-    if inner not in loops:
-        return  # the attach point itself is wrong, and `check` says so
-    if loops.index(outer) > loops.index(inner):
-        raise ScheduleError(
-            f"{outer.full_name} is inside {inner.full_name}, where {stage.name} is computed",
-            asked=asked,
-            legal=described,
-        )
-    between = loops[loops.index(outer) + 1 : loops.index(inner) + 1]
-    racing = next((x for x in between if x.kind in ("parallel", "thread")), None)
-    if racing is not None:
-        raise ScheduleError(
-            f"the iterations of {racing!r} run at the same time, and would write one copy of {stage.name}",
-            asked=asked,
-            legal=f"store_at {racing.name} or a loop inside it, or a serial {racing.name}",
-        )
+        why = f"{stage.name} is computed {where}, not inside {outer.full_name}"
+        legal = f"{stage.name}.compute_at({outer.stage.name}, ..), or store_at a loop of the same stage"
+    elif outer not in loops:
+        why = f"{outer.full_name} was split or fused away after {stage.name} was put there"
+    elif inner in loops:  # else the attach point itself is wrong, which `compute_at` checks
+        between = loops[loops.index(outer) + 1 : loops.index(inner) + 1]
+        racing = next((x for x in between if x.kind in ("parallel", "thread")), None)
+        if loops.index(outer) > loops.index(inner):
+            why = f"{outer.full_name} is inside {inner.full_name}, where {stage.name} is computed"
+        elif racing is not None:
+            why = f"the iterations of {racing!r} run at the same time, and would write one copy of {stage.name}"
+            legal = f"store_at {racing.name} or a loop inside it, or a serial {racing.name}"
+    if why:
+        asked = s.earlier("store_at", stage, f"{outer.stage.name}, {outer.name}")
+        raise ScheduleError(why, asked=asked, legal=legal)
 
 
 @primitive(K.HOST, K.HOST_LOOP, check=_check_storage)
@@ -157,7 +129,7 @@ def store_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
 
 
 def _read_first(s: Schedule, stage: Stage) -> set[Stage]:
-    """The stored stages that the first values of a reduction are computed from."""
+    """The stored stages from which the first values of a reduction are computed."""
     found: set[Stage] = set()
     waiting = list(stage.first_values)
     while waiting:
@@ -182,17 +154,16 @@ def lies_under(user: Stage, consumer: Stage, loop: Loop) -> bool:
 
 
 def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb: str) -> tuple[Stage, Loop]:
-    """The loop that `compute_at` or `store_at` names, of a stage that uses this one."""
+    """The loop of a consumer that `compute_at` or `store_at` names. Raises Illegal."""
     computed(stage)
     consumer = s.stage(parent)
     scans.forbid(stage, f"{verb}_at")
     if stage.is_output:
         raise Illegal(f"{stage.name} is an output: it is {verb}d at the root", f"{verb}_at is for intermediates")
+    consumers = ", ".join(x.name for x in s.consumers(stage, deep=True))
     if consumer is stage or s.depends_on(stage, consumer):
-        raise Illegal(
-            f"{consumer.name} does not come after {stage.name}",
-            "legal consumers of " + stage.name + ": " + ", ".join(x.name for x in s.consumers(stage, deep=True)),
-        )
+        legal = f"legal consumers of {stage.name}: {consumers}"
+        raise Illegal(f"{consumer.name} does not come after {stage.name}", legal)
     loop = leaf(consumer, scope)
     if loop in consumer.scatter_loops:
         places = [x.name for x in consumer.loops if x not in consumer.scatter_loops]
@@ -201,10 +172,7 @@ def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb
         )
     scans.forbid_outside(stage, consumer, loop)
     if not s.depends_on(consumer, stage):
-        raise Illegal(
-            f"{consumer.name} does not use {stage.name}",
-            "legal consumers: " + ", ".join(x.name for x in s.consumers(stage, deep=True)),
-        )
+        raise Illegal(f"{consumer.name} does not use {stage.name}", f"legal consumers: {consumers}")
     return consumer, loop
 
 
@@ -306,7 +274,7 @@ def reverse_compute_inline(s: Schedule, stage: Stage) -> Stage:
 
 
 def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> dict[IterVar, IterVar]:
-    """Producer's axis -> the consumer's axis that indexes it."""
+    """For each axis of the producer, the consumer's axis that indexes it. Raises Illegal."""
     computed(producer)
     for x in (stage, producer):
         scans.forbid(x, action)
@@ -325,15 +293,7 @@ def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> di
     if len(readers) > 1:
         others = ", ".join(x.name for x in readers if x is not stage)
         raise Illegal(f"{others} reads {producer.name} too", f"compute {producer.name} at the root, or inline {others}")
-    marked = next((x for x in stage.loops if x.mark), None)
-    if marked is not None:
-        raise Illegal(f"{marked!r} is marked, and the loops start anew", f"{action} first, then mark the new loops")
-    guests = [x for x in s.stages if x.attach.stage is stage]
-    if guests:
-        raise Illegal(
-            f"{guests[0].name} is computed at {guests[0].attach.loop!r}, and the loops start anew",
-            f"{action} first, then compute {guests[0].name} at a new loop",
-        )
+    starts_anew(s, stage, action)
     own = {a.var: a for a in stage.axis}
     reads = (e for body in stage.body for e in post_order(body) if e.op == "read")
     places = {e.args for e in reads if e.value in producer.op.outputs}
@@ -348,11 +308,10 @@ def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> di
 
 
 def _take_over(s: Schedule, stage: Stage, producer: Stage, outer: list[Loop], axes: dict[IterVar, IterVar]) -> None:
-    """Restart the stage with the splits and fusions that made these loops of the producer, and put
-    the loops outermost.
+    """Restart the stage with the splits and fusions that made these loops of the producer, and put them outermost.
 
-    The loops are the stage's from now on, with all that was said of them and what is computed there:
-    whoever holds one holds the loop that both are in. The producer has new ones in their places.
+    The loop objects become the stage's, with their marks and the stages computed there, so that handles to them stay
+    valid. The producer gets new ones in their places.
     """
     needed = set(outer)
     relations: list[Split | Fuse] = []
@@ -396,10 +355,10 @@ def _renamed(x: Loop, parent: Loop, mine: Loop) -> str:
 
 
 def _let_go(stage: Stage, taken: set[Loop]) -> None:
-    """Leave out loops that another stage has taken over, so that those inside run over what is left.
+    """Remove loops that another stage has taken over; those inside run over what is left.
 
-    Of a split whose outer loop is gone, the inner one is the whole; an axis without any loop left gets
-    its own back, for the one element it has now.
+    If the outer loop of a split is gone, the inner one stands for the whole; an axis without any loop gets its own
+    back, for its one element.
     """
     kept: list[Split | Fuse] = []
     whole: dict[Loop, Loop] = {}  # loops that another one has become
@@ -428,8 +387,7 @@ def _let_go(stage: Stage, taken: set[Loop]) -> None:
 
 
 def exchange(x: Loop, y: Loop) -> None:
-    """Let two loops change places, each with the other's name: whoever holds one of them now has a
-    loop that is where the other was. What a loop is marked as it stays."""
+    """Swap two loops: each object gets the other's place and name, and keeps its marks."""
     swap = {x: y, y: x}
     for stage in {x.stage, y.stage}:
         stage.exchange(swap)
@@ -441,9 +399,9 @@ def exchange(x: Loop, y: Loop) -> None:
 
 # -- several stages at once -----------------------------------------------------------------------
 class Group:
-    """The stages between some inputs and outputs, those that are made later among them too.
+    """The stages between some inputs and outputs, including those made later.
 
-    A trace keeps what is done to each of the stages, so a group needs no place in it.
+    A trace keeps the calls on each stage, so a group is not part of it.
     """
 
     def __init__(self, s: Schedule, outputs: Sequence[Stage], inputs: Sequence[Stage], include_inputs: bool) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import ScheduleError
+from autosched.errors import Illegal, ScheduleError
 from autosched.ir.expr import Expr, as_expr, cast, const, is_const, is_index, make, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.formulas import Layout
-from autosched.schedule.handles import at_least, computed, condition_of, factor_of, scope_of
-from autosched.schedule.illegal import Illegal
+from autosched.schedule.kinds import at_least, computed, condition_of, factor_of, scope_of
 from autosched.schedule.loop import Loop
 from autosched.schedule.primitive import keeps_meaning, primitive
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
@@ -89,13 +88,13 @@ def double_buffer(s: Schedule, stage: Stage) -> Stage:
 
 
 def doubled_at(s: Schedule, loop: Loop) -> list[Stage]:
-    """The stages computed at a loop of which there are two copies, in order."""
+    """The double-buffered stages computed at a loop, in order."""
     if loop.kind != "serial" or loop is loop.stage.scan_loop:
         return []
-    guests = s.attached_at(loop)
-    found = [x for x in guests if x.doubled and x.store.loop in (None, loop)]
+    attached = s.attached_at(loop)
+    found = [x for x in attached if x.doubled and x.store.loop in (None, loop)]
     while True:
-        plain = [x for x in guests if x not in found]
+        plain = [x for x in attached if x not in found]
         fit = [x for x in found if not any(s.depends_on(x, y) for y in plain)]
         if len(fit) == len(found):
             return found
@@ -244,8 +243,8 @@ def _movable(s: Schedule, stage: Stage) -> None:
     reader = next((x for x in s.consumers(stage) if not isinstance(x.op, ComputeOp)), None)
     if reader is not None:
         raise Illegal(f"{reader.name} reads {stage.name} as it is", f"cache_read {stage.name} for its other readers")
-    guest = next((x for x in s.stages if x.attach.stage is stage), None)
-    if stage.relations or any(x.mark for x in stage.loops) or guest is not None or stage.alignments or stage.fetches:
+    attached = any(x.attach.stage is stage for x in s.stages)
+    if stage.relations or any(x.mark for x in stage.loops) or attached or stage.alignments or stage.fetches:
         raise Illegal(
             f"the loops of {stage.name} start anew, and something was done with them: {stage.describe()}",
             "transform_layout first, then schedule the new loops",

@@ -18,7 +18,7 @@ from autosched.ir.expr import const
 from autosched.ir.visit import post_order
 from autosched.records import Record
 from autosched.schedule.entities import knobs_of_sizes
-from autosched.schedule.schedule import Schedule, create_schedule, lent_knobs, perform
+from autosched.schedule.schedule import Schedule, create_schedule, perform, shared_knobs
 from autosched.space.space import SearchSpace
 from autosched.space.workload import Template, Workload, WorkloadFunction
 from autosched.target import Target
@@ -75,7 +75,7 @@ class TracedTask:
             cfg = _Traced({})
             try:
                 cfg = _Traced(self._define(trial, decided))
-                with lent_knobs(trial):
+                with shared_knobs(trial):
                     done = self._run(cfg, target)
                 break
             except Exception as error:

@@ -12,10 +12,9 @@ import pytest
 from roundtrip import assert_roundtrip
 
 from autosched import te, tir
-from autosched.errors import RecordError, ScheduleError
+from autosched.errors import Illegal, RecordError, ScheduleError
 from autosched.schedule import Loop, Schedule, Stage, Trace, create_schedule, replay
 from autosched.schedule import kinds as K
-from autosched.schedule.illegal import Illegal
 from autosched.schedule.primitive import PRIMITIVES, keeps_meaning, primitive
 from autosched.schedule.primitives.loops import reorder, split
 from autosched.schedule.primitives.marks import unroll
