@@ -84,8 +84,11 @@ class _Planner:
         """`s` with barriers. `before` holds the accesses since the last barrier, and is updated; `own` are the buffers
         of the stages that `s` is part of."""
         produced = self._produced(s.body) if isinstance(s, Produce) else frozenset()
-        if self._is_step(s, own, produced):
-            touched = self._touched(s, produced or own)
+        stored = self._all_stores(s)
+        # one shared stage alone, or nothing but a part of the stage around it: no barrier is needed inside
+        if stored == produced if produced else stored <= own:
+            loads = {e.value for x in walk(s) for root in expressions(x) for e in post_order(root) if e.op in ACCESSES}
+            touched = _Touched((loads & self.shared) - (produced or own), set(stored))
             waited = before.conflicts(touched, own)
             if not waited:
                 before.add(touched)
@@ -117,13 +120,6 @@ class _Planner:
             before.add(skipped)
         return replace(s, body=body)
 
-    def _is_step(self, s: Stmt, own: frozenset[Buffer], produced: frozenset[Buffer]) -> bool:
-        """Return whether `s` needs no barrier inside: it stores one shared stage alone, or nothing but the buffer that
-        it is part of."""
-        if produced:
-            return self._all_stores(s) == produced
-        return self._all_stores(s) <= own
-
     def _all_stores(self, s: Stmt) -> frozenset[Buffer]:
         """The shared buffers stored to anywhere in `s`."""
         if s not in self._stores:
@@ -136,10 +132,6 @@ class _Planner:
         if isinstance(s, Store):
             return self.shared & {s.buffer}
         return frozenset().union(*(self._produced(c) for c in children(s) if not isinstance(c, Produce)))
-
-    def _touched(self, s: Stmt, own: frozenset[Buffer]) -> _Touched:
-        loads = {e.value for x in walk(s) for root in expressions(x) for e in post_order(root) if e.op in ACCESSES}
-        return _Touched((loads & self.shared) - own, set(self._all_stores(s)))
 
 
 def check_uniform(s: Stmt, items: frozenset[Expr], where: str = "") -> None:

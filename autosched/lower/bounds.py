@@ -20,9 +20,9 @@ from autosched.ir.visit import post_order, substitute
 from autosched.lower import round_up
 from autosched.lower.inline import inline_stages
 from autosched.lower.sliding import Slide, find_slide, loop_free
-from autosched.schedule.loop import fuse_values, loop_extents, ragged, split_value, values_of_leaves
+from autosched.schedule.loop import loop_extents, ragged, values_of_leaves
 from autosched.schedule.schedule import Schedule
-from autosched.schedule.stage import Fuse, Loop, Split, Stage
+from autosched.schedule.stage import Loop, Split, Stage
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
@@ -262,19 +262,18 @@ def _check_sums(stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> N
     for p in stage.loops_around():
         if p.kind != "parallel" or is_const(done[p.stage].extents[p], 1):
             continue
-        if p.stage is not stage.attach.stage or not _lie_apart(*_required(stage, done, an, p), p, an):
+        are_apart = False
+        if p.stage is stage.attach.stage:
+            start, extent = _required(stage, done, an, p)
+            following = [substitute(e, {p.var: p.var + 1}) for e in start]
+            are_apart = any(an.prove(compare("ge", b - a, n)) for a, b, n in zip(start, following, extent, strict=True))
+        if not are_apart:
             raise LowerError(
                 f"the iterations of {p.full_name} run at the same time, and those that need an element of "
                 f"{stage.name} would all sum it up in the argument",
                 asked=stage.schedule.earlier("parallel", p.stage, p.name, p.name),
                 legal=f"{stage.name}.compute_root(); or leave {stage.name} out: then each iteration has its own",
             )
-
-
-def _lie_apart(start: list[Expr], extent: list[Expr], loop: Loop, an: Analyzer) -> bool:
-    """Return whether the regions of all iterations of a loop are disjoint."""
-    following = [substitute(e, {loop.var: loop.var + 1}) for e in start]
-    return any(an.prove(compare("ge", b - a, n)) for a, b, n in zip(start, following, extent, strict=True))
 
 
 def _states(s: Schedule, done: dict[Stage, Realization]) -> dict[Tensor, Storage]:
@@ -313,7 +312,7 @@ def _realize(
     an: Analyzer,
 ) -> Realization:
     of_axis = dict(zip(stage.axis, extent, strict=True))
-    extents = loop_extents(stage, of_axis, an)
+    extents = loop_extents(stage, of_axis, an.simplify)
     for loop, e in extents.items():
         an.bind(loop.var, 0, an.poly(e) - 1)
     for a in _without_loops(stage):
@@ -485,21 +484,9 @@ def _collapsed(
     extent; where a fused loop does, both its parents do. That is tighter than relaxing each loop by itself.
     """
     whole: set[Loop] = {x for x in user.loops if x.var in relaxed}
-    values: dict[Loop, Expr] = {x: x.var for x in user.loops}
     for r in reversed(user.relations):
-        match r:
-            case Split():
-                if r.outer in whole and r.inner in whole:
-                    whole.add(r.parent)
-                    values[r.parent] = r.parent.var
-                else:
-                    values[r.parent] = split_value(r, extents, values)
-            case Fuse():
-                if r.fused in whole:
-                    whole.update((r.outer, r.inner))
-                    values[r.outer], values[r.inner] = r.outer.var, r.inner.var
-                else:
-                    values[r.outer], values[r.inner] = fuse_values(r, extents, values)
+        whole.update(r.parents if whole.issuperset(r.made) else ())
+    values = values_of_leaves(user, extents, whole)
     return {a: values[x] for a, x in user.roots.items()}, relaxed | {x.var for x in whole}
 
 

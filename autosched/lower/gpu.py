@@ -10,19 +10,7 @@ from typing import Any
 
 from autosched.errors import LowerError
 from autosched.ir.dtype import DType
-from autosched.ir.expr import (
-    Expr,
-    compare,
-    const,
-    is_const,
-    likely,
-    logical_and,
-    make,
-    maximum,
-    minimum,
-    var,
-    variables,
-)
+from autosched.ir.expr import Expr, compare, const, is_const, likely, logical_and, maximum, minimum, var, variables
 from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import (
@@ -51,10 +39,11 @@ from autosched.ir.stmt import (
     walk,
     with_children,
 )
-from autosched.ir.visit import post_order, rewrite
+from autosched.ir.visit import post_order
 from autosched.lower.barriers import check_uniform, insert_barriers, lift_barriers
-from autosched.lower.storage import retarget
-from autosched.lower.stores import Place, at_once, stores_to
+from autosched.lower.storage import Place, map_accesses, retarget
+from autosched.lower.stores import at_once, stores_to
+from autosched.lower.verify import check_constant
 
 #: no device has larger groups, so no tree has more steps
 MOST_WORK_ITEMS = 4096
@@ -151,13 +140,9 @@ def inject_vthreads(body: Stmt) -> Stmt:
     def unbind(s: Stmt) -> Stmt:
         if not isinstance(s, For) or s.thread != VTHREAD:
             return s
-        if s.extent.op != "const":
-            raise LowerError(
-                f"its extent {s.extent!r} is not a constant",
-                asked=f"bind {s.var.name} to {VTHREAD}",
-                legal="split the loop by a constant, or into a constant number of parts",
-                loop=s.var,
-            )
+        check_constant(
+            s, f"bind {s.var.name} to {VTHREAD}", "split the loop by a constant, or into a constant number of parts"
+        )
         return _VirtualThreads(s).push(s.body)
 
     return map_stmt(body, on_stmt=unbind)
@@ -220,26 +205,12 @@ class _VirtualThreads:
     def _retarget(self, s: Stmt) -> Stmt:
         """The same accesses in the copies of virtual thread `v`."""
 
-        def shifted(b: Buffer, index: Expr) -> Expr:
-            return index + self.v * b.shape[0]
+        def own(b: Buffer, indices: tuple[Expr, ...], what: str) -> Place | None:
+            if b not in self.own:
+                return None
+            return self.own[b], (indices[0] + self.v * b.shape[0], *indices[1:]) if indices else ()
 
-        def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
-            own = self.own.get(e.value) if e.op in ACCESSES else None
-            return None if own is None else make(e.op, e.dtype, (shifted(e.value, args[0]), *args[1:]), own)
-
-        def stores(s: Stmt) -> Stmt:
-            match s:
-                case Store() if s.buffer in self.own:
-                    return Store(self.own[s.buffer], (shifted(s.buffer, s.indices[0]),), s.value)
-                case Prefetch() if s.buffer in self.own:
-                    return Prefetch(self.own[s.buffer], (shifted(s.buffer, s.indices[0]),))
-                case Allocate():
-                    return Allocate(self.own.get(s.buffer, s.buffer), s.body)
-                case _:
-                    return s
-
-        done: dict[Expr, Expr] = {}
-        return map_stmt(s, lambda e: rewrite(e, loads, done), stores)
+        return map_accesses(s, own)
 
 
 def bind_threads(body: Stmt, an: Analyzer, function: str) -> Stmt:

@@ -40,7 +40,7 @@ from autosched.lower.versions import named, specialized
 from autosched.schedule.primitives.loops import predicated
 from autosched.schedule.primitives.storage import doubled_at
 from autosched.schedule.schedule import Schedule
-from autosched.schedule.stage import Fuse, Loop, Split, Stage
+from autosched.schedule.stage import Loop, Split, Stage
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.reduction import REDUCTIONS, Reduction
@@ -258,14 +258,10 @@ class _Nest:
 
         They are set anew each time only inside the loop in which elements are set, and not by two threads or lanes.
         """
-        shifted = {r.outer: r for r in self.stage.relations if isinstance(r, Split) and r.tail == "shift_inwards"}
-        inside: dict[Loop, Split] = dict(shifted)
+        inside: dict[Loop, Split] = {}
         for r in self.stage.relations:
-            match r:
-                case Split() if r.parent in inside:
-                    inside[r.outer] = inside[r.inner] = inside[r.parent]
-                case Fuse() if r.outer in inside or r.inner in inside:
-                    inside[r.fused] = inside.get(r.outer) or inside[r.inner]
+            if isinstance(r, Split) and r.tail == "shift_inwards":
+                inside = dict.fromkeys(self.stage.made_of([r.outer]), r) | inside
         init = self.stage.init
         for at, loop in enumerate(self.leaves):
             split = inside.get(loop)

@@ -279,12 +279,11 @@ def _structure(
 def _positive_factors(s: Schedule) -> list[Constraint]:
     """Factors that are formulas over knobs must come out positive."""
     found: dict[Expr, Constraint] = {}
-    for stage in s.stages:
-        for r in stage.relations:
-            amount = (r.factor if r.factor is not None else r.nparts) if isinstance(r, Split) else None
-            if isinstance(r, Split) and amount is not None and not Analyzer().prove(compare("ge", amount, 1)):
-                reason = f"the split of {r.parent.full_name} by {amount!r} is not positive"
-                found.setdefault(amount, Constraint(compare("ge", amount, 1), reason))
+    for r in (r for stage in s.stages for r in stage.relations if isinstance(r, Split)):
+        positive = compare("ge", r.amount, 1)
+        if not Analyzer().prove(positive):
+            reason = f"the split of {r.parent.full_name} by {r.amount!r} is not positive"
+            found.setdefault(r.amount, Constraint(positive, reason))
     return list(found.values())
 
 

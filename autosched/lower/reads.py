@@ -189,7 +189,7 @@ def _indices(body: Expr, axes: tuple[IterVar, ...]) -> Iterator[_Index]:
                 todo.append((a, guards, choices, around))
             case op if op in REDUCTIONS:
                 sources, condition, rest = e.value.parts(e.args)
-                inside = (*guards, *_conjuncts(condition))
+                inside = guards if is_const(condition, True) else (*guards, condition)
                 rest_axes, rest_guards = (axes, inside) if op == "scatter" else (around, guards)
                 todo += [(x, rest_guards, choices, rest_axes) for x in reversed(rest)]
                 if op == "scatter":
@@ -198,10 +198,6 @@ def _indices(body: Expr, axes: tuple[IterVar, ...]) -> Iterator[_Index]:
                 todo += [(x, inside, choices, axes) for x in reversed(sources)]
             case _:
                 todo += [(a, guards, choices, around) for a in reversed(e.args)]
-
-
-def _conjuncts(condition: Expr) -> tuple[Expr, ...]:
-    return () if is_const(condition, True) else (condition,)
 
 
 # -- inside -------------------------------------------------------------------------------------------
@@ -251,8 +247,9 @@ def _is_evident(index: Expr, extent: Expr, guards: Sequence[Expr], axes: Mapping
     """Return whether an index is inside at a glance, as most are: an axis as long as the dimension, a clamped index,
     one that a condition compares with both ends."""
     if index.op == "var" and index in axes:
-        axis = axes[index]
-        if is_const(axis.min, 0) and _is_at_least(extent, axis.extent):
+        start, length = axes[index].min, axes[index].extent
+        is_long = extent is length or (is_const(extent) and is_const(length) and extent.value >= length.value)
+        if is_const(start, 0) and is_long:
             return True
     if is_const(index) and is_const(extent):
         return bool(0 <= index.value < extent.value)
@@ -263,10 +260,6 @@ def _is_evident(index: Expr, extent: Expr, guards: Sequence[Expr], axes: Mapping
         return _is_evident(a, extent, (*guards, c), axes) and _is_evident(b, extent, guards, axes)
     compared = {(c.op, c.args[1]) for g in guards for c in conjuncts(g) if len(c.args) == 2 and c.args[0] is index}
     return ("ge", const(0, index.dtype)) in compared and ("lt", extent) in compared
-
-
-def _is_at_least(a: Expr, b: Expr) -> bool:
-    return a is b or (is_const(a) and is_const(b) and a.value >= b.value)
 
 
 def _under(guards: tuple[Expr, ...], i: _Index, an: _Ranges) -> bool:
@@ -341,7 +334,10 @@ class _Points:
         env: dict[Expr, np.ndarray] = {}
         left = MOST_POINTS
         for k, (v, (low, n)) in enumerate(self.ranges.items()):
-            some = list(range(low, low + n)) if self.is_complete else _some_of(low, n)[: max(left, 1)]
+            some: Sequence[int] = range(low, low + n)
+            if not self.is_complete:  # the ends, what is next to them, and the middle
+                some = sorted({some[0], some[min(1, n - 1)], some[n // 2], some[max(n - 2, 0)], some[-1]})
+                some = some[: max(left, 1)]
             left //= len(some)
             env[v] = np.array(some, np.int64).reshape([-1 if d == k else 1 for d in range(len(self.ranges))])
         index, *held = evaluate([self._i.index, *self._conditions], dict(env))
@@ -350,12 +346,6 @@ class _Points:
         for condition in held:
             bad = bad & condition.astype(bool)
         return np.broadcast_to(index, bad.shape)[bad]
-
-
-def _some_of(low: int, n: int) -> list[int]:
-    """The ends of a range, what is next to them, and the middle."""
-    high = low + n - 1
-    return sorted({low, min(low + 1, high), low + n // 2, max(high - 1, low), high})
 
 
 def _outside_for_all_sizes(i: _Index) -> tuple[object, object] | None:

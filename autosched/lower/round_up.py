@@ -20,7 +20,7 @@ from autosched.te.tensor import IterVar
 
 def whole_tiles(stage: Stage, extent: list[Expr], extents: dict[Loop, Expr], an: Analyzer) -> dict[Loop, Expr]:
     """The number of values that padded loops take; `extent` is enlarged to hold them."""
-    covered = covered_extents(stage, extents, an)
+    covered = covered_extents(stage, extents, an.simplify)
     for i, a in enumerate(stage.axis):
         extent[i] = covered.get(stage.roots[a], extent[i])
     return covered
@@ -67,8 +67,7 @@ def check_tails(s: Schedule, extents: dict[Stage, dict[Loop, Expr]], an: Analyze
         if r.tail != "exact":
             continue
         condition = an.simplify(divides(r, extent))
-        step = r.factor if r.factor is not None else r.nparts
-        reason = f"{r.parent.full_name} has {extent!r} iterations, which {step!r} has to divide"
+        reason = f"{r.parent.full_name} has {extent!r} iterations, which {r.amount!r} has to divide"
         if is_const(condition, False):
             raise ScheduleError(
                 reason,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, const, make, maximum, row_major, variables
@@ -10,6 +10,9 @@ from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Prefetch, Seq, Stmt, Store, expressions, map_stmt, walk
 from autosched.ir.visit import post_order, rewrite
+
+#: a buffer, and the indices or other arguments of an access to it
+Place = tuple[Buffer, tuple[Expr, ...]]
 
 
 def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stmt:
@@ -42,25 +45,10 @@ def flatten_buffers(body: Stmt, params: tuple[Buffer, ...], an: Analyzer) -> Stm
             total = total + i * step
         return total
 
-    done: dict[Expr, Expr] = {}
+    def flat_access(b: Buffer, indices: tuple[Expr, ...], what: str) -> Place:
+        return target(b), indices if what in ("view", "allocate") else (offset(b, indices),)
 
-    def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
-        if e.op in ("load", "address"):
-            return make(e.op, e.dtype, (offset(e.value, args),), target(e.value))
-        return make("view", e.dtype, args, target(e.value)) if e.op == "view" else None
-
-    def stores(s: Stmt) -> Stmt:
-        match s:
-            case Store():
-                return Store(target(s.buffer), (offset(s.buffer, s.indices),), s.value, s.streaming)
-            case Prefetch():
-                return Prefetch(target(s.buffer), (offset(s.buffer, s.indices),))
-            case Allocate():
-                return Allocate(target(s.buffer), s.body)
-            case _:
-                return s
-
-    return map_stmt(body, lambda e: rewrite(e, loads, done), stores)
+    return map_accesses(body, flat_access)
 
 
 def reuse_storage(body: Stmt, an: Analyzer) -> Stmt:
@@ -120,16 +108,29 @@ def _buffers(s: Stmt) -> set[Buffer]:
 
 def retarget(s: Stmt, owner: dict[Buffer, Buffer]) -> Stmt:
     """`s` with other buffers in place of some, in accesses and allocations."""
+    return map_accesses(s, lambda b, indices, what: (owner[b], indices) if b in owner else None)
+
+
+def map_accesses(s: Stmt, change: Callable[[Buffer, tuple[Expr, ...], str], Place | None]) -> Stmt:
+    """`s` with other buffers and indices in its accesses and allocations.
+
+    `change` is given the buffer, the arguments of the access (none for an allocation) and what it is: the operator of
+    an expression, `store` or `allocate`. Where it returns None the access stays.
+    """
     done: dict[Expr, Expr] = {}
 
-    def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
-        return make(e.op, e.dtype, args, owner[e.value]) if e.op in ACCESSES and e.value in owner else None
+    def on_expr(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        found = change(e.value, args, e.op) if e.op in ACCESSES else None
+        return None if found is None else make(e.op, e.dtype, found[1], found[0])
 
-    def stores(s: Stmt) -> Stmt:
+    def on_stmt(s: Stmt) -> Stmt:
         match s:
-            case Store() | Prefetch() | Allocate():
-                return replace(s, buffer=owner.get(s.buffer, s.buffer))
-            case _:
-                return s
+            case Store() if found := change(s.buffer, s.indices, "store"):
+                return Store(*found, s.value, s.streaming)
+            case Prefetch() if found := change(s.buffer, s.indices, "store"):
+                return Prefetch(*found)
+            case Allocate() if found := change(s.buffer, (), "allocate"):
+                return Allocate(found[0], s.body)
+        return s
 
-    return map_stmt(s, lambda e: rewrite(e, loads, done), stores)
+    return map_stmt(s, lambda e: rewrite(e, on_expr, done), on_stmt)

@@ -10,13 +10,10 @@ from autosched.ir.expr import Expr, make, ramp, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, For, If, Let, Prefetch, Stmt, Store, map_stmt, seq, walk
 from autosched.ir.visit import post_order, rebuild, substitute
+from autosched.lower.storage import Place
 
 #: operators of indices that are prefetched: others would put conditions into loops
 PLAIN = frozenset(("const", "var", "cast", "add", "sub", "mul", "neg", "floordiv", "floormod"))
-
-
-#: a buffer, and the indices of an element in it
-Place = tuple[Buffer, tuple[Expr, ...]]
 
 
 def stores_to(places: Sequence[Place], values: Sequence[Expr]) -> list[Store]:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, compare, const, is_index, logical_and, make, row_major, var, variables
+from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, make, row_major, var, variables
 from autosched.ir.intrinsics import has_rules, lower_with_rules, name_of, targets_of
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Buffer, If, Stmt, Store, load, map_stmt
+from autosched.ir.stmt import Buffer, If, Stmt, map_stmt, substitute_stmt
 from autosched.ir.visit import rebuild, rewrite, substitute
+from autosched.lower.storage import Place, map_accesses
 from autosched.schedule.stage import Loop, Stage
 from autosched.target import Target
 from autosched.te.reduction import REDUCTIONS
@@ -155,7 +156,7 @@ class Tile:
             spans: list[tuple[int, Expr]] = []
             for x in self.inside:
                 extent = self.an.simplify(self.extents[x])
-                if x.var not in p.variables or (extent.op == "const" and extent.value == 1):
+                if x.var not in p.variables or is_const(extent, 1):
                     continue
                 linear = p.linear_in(x.var)
                 slope = None if linear is None else linear[0].constant
@@ -210,8 +211,7 @@ class Tile:
         return matcher.places
 
     def _is_one(self, extent: Expr) -> bool:
-        simple = self.an.simplify(extent)
-        return simple.op == "const" and simple.value == 1
+        return is_const(self.an.simplify(extent), 1)
 
     # -- where it lies in memory ------------------------------------------------------------------
     def _output(self, steps: dict[IterVar, Expr]) -> _Memory:
@@ -248,39 +248,20 @@ class Tile:
             for wanted, real in zip(declared.strides or row_major(declared.shape), tile.strides, strict=True):
                 if wanted.op == "var":
                     numbers[wanted] = const(1) if real is None else real
-        done: dict[Expr, Expr] = {}
 
-        def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
-            if e.op not in ("load", "address", "view") or e.value not in tiles:
+        def in_tile(b: Buffer, indices: tuple[Expr, ...], what: str) -> Place | None:
+            tile = tiles.get(b)
+            if tile is None:
                 return None
-            tile = tiles[e.value]
-            if e.op == "view":
-                return self._view(e, args, tile)
-            at = self._indices(tile, args)
-            return load(tile.buffer, *at) if e.op == "load" else make("address", e.dtype, at, tile.buffer)
+            if what == "view" or len(indices) != len(tile.dimensions):  # an offset in memory
+                return tile.buffer, (tile.offset + indices[0], *indices[1:])
+            at = list(tile.first)
+            for d, i in zip(tile.dimensions, indices, strict=True):
+                if d is not None:
+                    at[d] = at[d] + i
+            return tile.buffer, tuple(at)
 
-        def stores(s: Stmt) -> Stmt:
-            if not isinstance(s, Store) or s.buffer not in tiles:
-                return s
-            tile = tiles[s.buffer]
-            return Store(tile.buffer, self._indices(tile, s.indices), s.value, s.streaming)
-
-        return map_stmt(s, lambda e: rewrite(substitute(e, numbers), change, done), stores)
-
-    def _indices(self, tile: _Memory, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """An element of the tile; one index for several dimensions is an offset in memory."""
-        if len(args) != len(tile.dimensions):
-            return (tile.offset + args[0],)
-        at = list(tile.first)
-        for d, i in zip(tile.dimensions, args, strict=True):
-            if d is not None:
-                at[d] = at[d] + i
-        return tuple(at)
-
-    def _view(self, e: Expr, args: tuple[Expr, ...], tile: _Memory) -> Expr:
-        offset, numbers = args[0], args[1:]
-        lengths, strides = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
-        return make("view", e.dtype, (tile.offset + offset, *lengths, *strides), tile.buffer)
+        return map_accesses(substitute_stmt(s, numbers), in_tile)
 
 
 class _Matcher:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from autosched.errors import LowerError
 from autosched.ir.stmt import Evaluate, For, Stmt, Store, children, map_stmt, seq, substitute_stmt, walk
+from autosched.lower.verify import check_constant
 
 #: Unrolling by `auto_unroll_max_step` goes through at most so many loops in one another.
 MAX_DEPTH = 8
@@ -28,13 +29,12 @@ def apply_hints(body: Stmt) -> Stmt:
         steps = hint(s, "auto_unroll_max_step")
         if steps:
             s = _unrolled(s, steps)
-        return map_stmt(s, on_stmt=_as_loop) if hint(s, "unroll_explicit") == 0 else s
+        return map_stmt(s, on_stmt=as_loop) if hint(s, "unroll_explicit") == 0 else s
+
+    def as_loop(s: Stmt) -> Stmt:
+        return replace(s, kind="serial") if isinstance(s, For) and s.kind == "unroll" else s
 
     return map_stmt(body, on_stmt=on_loop)
-
-
-def _as_loop(s: Stmt) -> Stmt:
-    return replace(s, kind="serial") if isinstance(s, For) and s.kind == "unroll" else s
 
 
 def _unrolled(s: For, most: int) -> For:
@@ -76,12 +76,8 @@ def unroll_loops(s: Stmt) -> Stmt:
         if s.extent.op != "const":
             if s.ragged or s.start.op != "const":
                 return replace(s, kind="serial")
-            raise LowerError(
-                f"its extent {s.extent!r} is not a constant",
-                asked=f"unroll {s.var.name}",
-                legal="split the loop by a constant factor and unroll the inner loop",
-                loop=s.var,
-            )
+            legal = "split the loop by a constant factor and unroll the inner loop"
+            check_constant(s, f"unroll {s.var.name}", legal)
         size = sum(1 for _ in walk(s.body))
         if size * s.extent.value > MAX_UNROLLED:
             raise LowerError(

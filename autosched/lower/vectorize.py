@@ -46,6 +46,7 @@ from autosched.ir.stmt import (
 from autosched.ir.visit import in_place_of, post_order, rebuild, rewrite
 from autosched.lower.partition import tighten
 from autosched.lower.simplify_stmt import enter_loop
+from autosched.lower.verify import check_constant
 
 _LANE = var("lane", role="loop")
 
@@ -148,13 +149,8 @@ def vectorize_loops(s: Stmt, an: Analyzer, on_lanes: bool = True) -> Stmt:
 
 
 def _vectorize(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
-    if loop.extent.op != "const":
-        raise LowerError(
-            f"its extent {loop.extent!r} is not a constant",
-            asked=f"vectorize {loop.var.name}",
-            legal="split the loop by a constant factor and vectorize the inner loop",
-            loop=loop.var,
-        )
+    legal = "split the loop by a constant factor and vectorize the inner loop"
+    check_constant(loop, f"vectorize {loop.var.name}", legal)
     lanes = int(loop.extent.value)
     if lanes > MAX_LANES:
         raise LowerError(

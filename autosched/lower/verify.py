@@ -35,6 +35,12 @@ def check_cpu(f: Function) -> None:
             )
 
 
+def check_constant(loop: For, asked: str, legal: str) -> None:
+    """Raise LowerError for a loop of which a pass has to know how many iterations it has."""
+    if loop.extent.op != "const":
+        raise LowerError(f"its extent {loop.extent!r} is not a constant", asked=asked, legal=legal, loop=loop.var)
+
+
 def check_sizes(body: Stmt, sizes: list[Expr], name: str) -> None:
     """Every symbolic size must be readable off an argument's shape."""
     known = set(sizes) | {s.var for s in walk(body) if isinstance(s, Let)}

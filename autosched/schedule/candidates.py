@@ -175,7 +175,7 @@ def _interleaved(chains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def marks(count: int, policy: str, *, num_anchor: int = 0) -> list[tuple[str | int, ...]]:
-    """What is said of `count` loops: a mark for each, or where caches go.
+    """The choices of marks for `count` loops, or of loops where caches go.
 
     A policy joins `none`, `unroll`, `vec` by underscores (`try` is `none`): every loop gets one of them, and
     at most one is `vec`. `bind_gpu` and `bind_gpu_virtual` fuse outer loops until the rest can be bound, to

@@ -81,7 +81,7 @@ class Reorder:
 
 @dataclass(frozen=True)
 class Annotate:
-    """What is said of each of some loops: `anns`; or the positions of loops where caches go."""
+    """Marks of loops: `anns`; or the positions of loops where caches go."""
 
     name: str
     anns: tuple[Any, ...]
@@ -191,7 +191,7 @@ Filter: TypeAlias = FunctionOf[Any, object]
 
 
 class SplitBy(TypedDict, total=False):
-    """What `Schedule.define_split` takes by name."""
+    """The options of `Schedule.define_split`."""
 
     num_outputs: int
     max_factor: int | None
@@ -404,7 +404,7 @@ def _open(x: Any) -> list[Expr]:
 
 
 def _rows_of(s: Schedule, x: Any) -> Sequence[Any]:
-    """What an entity or knob may be."""
+    """The values that an entity or knob may have."""
     if isinstance(x, Split):
         return x.rows
     return s.knobs[x.name].values if isinstance(x, Expr) else (x,)
@@ -457,8 +457,8 @@ def _conjuncts(e: Expr) -> list[Expr]:
 
 
 def _agree(s: Schedule, call: str, what: Sequence[Any], fn: Filter, conditions: list[Expr], count: int) -> bool:
-    """Whether expressions say what the function does, and something passes. `and` and `or` of Python lose
-    parts of a condition."""
+    """Return whether the conditions agree with the function, and something passes: Python's `and` and `or` lose parts
+    of a condition."""
     if count <= CHECKED:
         tries = list(islice(_combinations(s, what), CHECKED))
     else:
@@ -494,7 +494,7 @@ def among(
 
 
 def membership(knobs: Sequence[Expr], rows: Sequence[tuple[int, ...]]) -> Expr:
-    """Whether the values of knobs are one of the rows, as a formula that asks about a common part once."""
+    """The condition that the values of knobs are one of the rows, which tests common prefixes once."""
     after: dict[tuple[int, ...], set[int]] = {}
     for row in rows:
         after.setdefault(row[:-1], set()).add(row[-1])

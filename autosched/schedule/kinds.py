@@ -109,15 +109,16 @@ _PLAIN = {
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """What an argument is: as data in a trace, as Python, and as a primitive takes it.
+    """A kind of argument: data in a trace, a value of the primitive, and Python source.
 
-    name:      as the message about a trace that does not fit has it
-    fits:      whether data can be one
-    encode, decode: value -> data and back, given the stage (for HOST_LOOP, the one that has the loop)
+    name:      for messages about traces that do not fit
+    fits:      tells whether data is of this kind
+    encode, decode: value -> data and back, given the stage (for HOST_LOOP, the stage of the loop)
     python:    data -> source
     formula:   whether it may hold knobs
     neutral:   whether an option of this kind can be undone alone
-    which:     of several loops that stand for one when a call is undone, the one meant; None: that which marks follow
+    which:     if several loops stand for the one named, once a call is undone: the position of the one meant, or None
+               for the one that marks go to
     """
 
     name: str
@@ -181,7 +182,7 @@ MAX_FACTOR = 2**31 - 1
 
 
 def flat(items: Sequence[Any]) -> Sequence[Any]:
-    """What was given one by one, or as one list."""
+    """Arguments that were given one by one, or as one list."""
     return items[0] if len(items) == 1 and isinstance(items[0], (list, tuple)) else items
 
 
@@ -239,7 +240,7 @@ _STATES = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolle
 
 
 def outside_intrinsic(loop: Loop, action: str) -> None:
-    """Raise Illegal for the loops that an intrinsic stands for: nothing that is said of them comes to be."""
+    """Raise Illegal for a loop that an intrinsic stands for, whose marks would have no effect."""
     stage = loop.stage
     if stage.intrinsic is None or loop not in stage.loops:
         return
@@ -295,7 +296,7 @@ def scope_of(scope: Any) -> str:
 
 
 def at_least(s: Schedule, e: Expr, least: int) -> Expr:
-    """A number that depends on knobs, which may be too small: those candidates are infeasible."""
+    """`e`, with the constraint that it is at least so large, if knobs can make it smaller."""
     if any(v in {k.var for k in s.knobs.values() if k.values and min(k.values) < 1} for v in variables(e)):
         s.require(compare("ge", e, least), f"{e!r} is less than {least}")
     return e

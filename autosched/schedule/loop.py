@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autosched.ir.dims import Range
 from autosched.ir.expr import Expr, ceildiv, compare, floordiv, floormod, is_const, likely, maximum, minimum, var
-from autosched.ir.simplify import Analyzer, simplify
+from autosched.ir.simplify import simplify
 from autosched.te.tensor import IterVar, Tensor
 
 if TYPE_CHECKING:
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 
 def loop_extents(
-    stage: Stage, of_axis: dict[IterVar, Expr] | None = None, using: Analyzer | None = None
+    stage: Stage, of_axis: dict[IterVar, Expr] | None = None, reduce: Callable[[Expr], Expr] = simplify
 ) -> dict[Loop, Expr]:
     """The extent of every loop, dead ones included, given the extents of the axes."""
-    reduce = using.simplify if using is not None else simplify
     extents = {loop: reduce((of_axis or {}).get(a, a.extent)) for a, loop in stage.roots.items()}
     for r in stage.relations:
         match r:
@@ -35,15 +34,13 @@ def loop_extents(
 
 def split_factor(r: Split, extents: dict[Loop, Expr], reduce: Callable[[Expr], Expr] = simplify) -> Expr:
     """The inner extent of a split."""
-    if r.factor is not None:
-        return r.factor
-    assert r.nparts is not None
-    return reduce(ceildiv(extents[r.parent], r.nparts))
+    return r.amount if r.factor is not None else reduce(ceildiv(extents[r.parent], r.amount))
 
 
-def covered_extents(stage: Stage, extents: dict[Loop, Expr], using: Analyzer | None = None) -> dict[Loop, Expr]:
-    """How many values each loop that is padded by `round_up` takes, itself or a part of it."""
-    reduce = using.simplify if using is not None else simplify
+def covered_extents(
+    stage: Stage, extents: dict[Loop, Expr], reduce: Callable[[Expr], Expr] = simplify
+) -> dict[Loop, Expr]:
+    """The number of values of each loop that is padded by `round_up`, itself or a part of it."""
     covered: dict[Loop, Expr] = {}
     for r in reversed(stage.relations):
         if isinstance(r, Split) and (r.tail == "round_up" or (r.tail == "exact" and r.outer in covered)):
@@ -56,32 +53,25 @@ def leaf_extents(stage: Stage) -> dict[Loop, Expr]:
     return {loop: extents[loop] for loop in stage.loops}
 
 
-def values_of_leaves(stage: Stage, extents: dict[Loop, Expr], at: dict[Loop, Expr] | None = None) -> dict[Loop, Expr]:
-    """The value of every loop as an expression over the leaves' variables (from 0)."""
-    values: dict[Loop, Expr] = {loop: (at or {}).get(loop, loop.var) for loop in stage.loops}
+def values_of_leaves(stage: Stage, extents: dict[Loop, Expr], whole: Iterable[Loop] = ()) -> dict[Loop, Expr]:
+    """The value of every loop as an expression over the leaves' variables (from 0), and those of `whole` loops."""
+    values: dict[Loop, Expr] = {loop: loop.var for loop in (*stage.loops, *whole)}
     for r in reversed(stage.relations):
+        if r.parents[0] in values:
+            continue
         match r:
             case Split():
-                values[r.parent] = split_value(r, extents, values)
+                factor = split_factor(r, extents)
+                base = values[r.outer] * factor
+                if r.tail == "shift_inwards":
+                    base = maximum(minimum(base, extents[r.parent] - factor), 0)
+                values[r.parent] = base + values[r.inner]
+            case Fuse() if is_const(extents[r.inner], 1):
+                values[r.outer], values[r.inner] = values[r.fused], values[r.fused] * 0
             case Fuse():
-                values[r.outer], values[r.inner] = fuse_values(r, extents, values)
+                values[r.outer] = floordiv(values[r.fused], extents[r.inner])
+                values[r.inner] = floormod(values[r.fused], extents[r.inner])
     return values
-
-
-def split_value(r: Split, extents: dict[Loop, Expr], values: dict[Loop, Expr]) -> Expr:
-    """The parent's value from those of the two loops that a split made of it."""
-    factor = split_factor(r, extents)
-    base = values[r.outer] * factor
-    if r.tail == "shift_inwards":
-        base = maximum(minimum(base, extents[r.parent] - factor), 0)
-    return base + values[r.inner]
-
-
-def fuse_values(r: Fuse, extents: dict[Loop, Expr], values: dict[Loop, Expr]) -> tuple[Expr, Expr]:
-    """The parents' values from that of the fused loop."""
-    if is_const(extents[r.inner], 1):
-        return values[r.fused], values[r.fused] * 0
-    return floordiv(values[r.fused], extents[r.inner]), floormod(values[r.fused], extents[r.inner])
 
 
 def leaf_positions(stage: Stage) -> dict[Loop, Expr]:
@@ -104,9 +94,9 @@ def axis_values(stage: Stage) -> dict[IterVar, Expr]:
     return {a: a.min + values[loop] for a, loop in stage.roots.items()}
 
 
-def leaf_predicates(stage: Stage, of_axis: dict[IterVar, Expr] | None = None) -> list[Expr]:
+def leaf_predicates(stage: Stage) -> list[Expr]:
     """The conditions under which leaves name a point of the domain: one for each ragged split."""
-    return [likely(c) for c in ragged(stage, loop_extents(stage, of_axis))]
+    return [likely(c) for c in ragged(stage, loop_extents(stage))]
 
 
 def ragged(stage: Stage, extents: dict[Loop, Expr]) -> list[Expr]:
@@ -141,9 +131,8 @@ TAILS = {
 
 
 class Loop:
-    """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`; `thread` what it is bound to;
-    `pragmas` are some of `marks.PRAGMAS`,
-    with `=value` behind those that have one."""
+    """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`, `thread` the hardware axis it is bound to; `pragmas`
+    are names of `marks.PRAGMAS`, with `=value` behind those that have one."""
 
     __slots__ = ("is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "thread_var", "var")
 
@@ -159,7 +148,7 @@ class Loop:
         self.var: Expr = var(name, role="loop")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Loop:
-        """The same for another stage: but for that, all of it is data."""
+        """The same loop of the copied stage; all else is immutable."""
         made = memo[id(self)] = object.__new__(Loop)
         for name in Loop.__slots__:
             setattr(made, name, getattr(self, name))
@@ -204,6 +193,11 @@ class Split:
     tail: str
 
     @property
+    def amount(self) -> Expr:
+        """The factor, or `nparts` where that was given."""
+        return self.factor if self.factor is not None else self.nparts  # type: ignore[return-value]
+
+    @property
     def parents(self) -> tuple[Loop, ...]:
         return (self.parent,)
 
@@ -231,8 +225,8 @@ class Fuse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attach:
-    """Where a stage is computed: `root`, `inline`, `at` a loop of a consumer, or as `init` of a scan,
-    just outside its loop over time. Also where it is stored, if `at` another loop than that."""
+    """The place where a stage is computed: `root`, `inline`, `at` a loop of a consumer, or as the `init` of a scan,
+    just outside its loop over time. Also the place where it is stored, if `at` another loop."""
 
     kind: str = "root"
     stage: Stage | None = None
@@ -241,8 +235,8 @@ class Attach:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InitNest:
-    """Where a reduction sets its elements to the identity: just outside a loop, in loops of its own,
-    one for each spatial loop inside. `around` are the loops outside."""
+    """The loops that set the elements of a reduction to the identity, just `outside` a loop: one for each spatial loop
+    inside. `around` are the loops outside."""
 
     outside: Loop
     around: frozenset[Loop]
@@ -251,7 +245,7 @@ class InitNest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetch:
-    """What iteration `loop + offset` reads of `tensor` is to be in the cache by then."""
+    """A prefetch of the elements of `tensor` that iteration `loop + offset` reads."""
 
     tensor: Tensor
     loop: Loop

@@ -1,15 +1,15 @@
-"""What a schedule primitive is: one function, and the kinds of its arguments.
+"""Schedule primitives: each is one function, declared with the kinds of its arguments.
 
     @primitive(K.LOOP, factor=K.FACTOR, nparts=K.FACTOR, tail=K.TAIL)
     @keeps_meaning
     def split(s: Schedule, stage: Stage, parent: Any, factor: Any = None, ...) -> tuple[Loop, Loop]:
         ...
 
-Kinds by position are arguments of the trace, those by name its options, which a trace leaves out where they say
-what is so anyway: `["split", "B", "i", {"factor": 8}]`. A last kind of `...` stands for any number of the one before.
-From this declaration follow the instruction in the trace and back, the Python text, the method of the stage, what
-undoing other calls makes of this one (`undo`), and a random call of it (`testing.steps`). A primitive checks what is
-illegal as structure and raises `Illegal`; `Schedule.apply` adds the call and the caller's line.
+Kinds by position are arguments of the trace; those by name are options, which a trace leaves out if they have their
+default: `["split", "B", "i", {"factor": 8}]`. A last kind of `...` stands for any number of the one before. From this
+declaration follow the instruction in the trace and back, the Python text, the method of the stage, the effect of
+undoing other calls (`undo`), and random calls (`testing.steps`). A primitive raises `Illegal` for calls that no values
+of knobs make legal; `Schedule.apply` adds the call and the caller's line.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Primitive:
     """A declared primitive.
 
-    check:  raises ScheduleError for what must hold of a stage of a finished schedule, and later calls can repair
-    copies: of which instructions all iterations are written out, or run side by side
+    check:  raises ScheduleError for a stage of a finished schedule that later calls could have repaired
+    copies: tells of an instruction whether iterations are written out, or run side by side
     """
 
     name: str
@@ -54,16 +54,16 @@ class Primitive:
     method: Callable[..., Any]
 
     def kinds_of(self, count: int) -> tuple[Kind, ...]:
-        """A kind for each of so many arguments."""
+        """The kinds of `count` arguments."""
         return (*self.kinds[:-1], *self.kinds[-1:] * (count - len(self.kinds) + 1)) if self.any_number else self.kinds
 
     @property
     def shape(self) -> list[str]:
-        """The names of the kinds, as messages have them."""
+        """The names of the kinds, for messages."""
         return [*(k.name for k in self.kinds), *(["*"] if self.any_number else [])]
 
     def bound(self, args: Sequence[Any], options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments and options of a call of the method. Raises TypeError for what it does not take."""
+        """The arguments and options of a call of the method. Raises TypeError for any it does not take."""
         last = len(self.kinds) - self.any_number
         if (len(args) == last or (self.any_number and len(args) > last)) and options.keys() <= self.options.keys():
             return [*args[:last], *flat(args[last:])], {k: options[k] for k in self.options if k in options}
@@ -76,13 +76,13 @@ class Primitive:
         return [v for k, v in values.items() if k not in self.options], {k: values[k] for k in self.options}
 
     def said(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the options that say something other than what is so anyway."""
+        """The options that differ from their defaults."""
         given = {k: v for k, v in options.items() if v is not None}
         known = {k: self.signature.parameters[k].default for k in given}
         return {k: v for k, v in given.items() if type(v) not in (str, int, bool) or v != known[k]}
 
 
-#: Every primitive a trace may name. A stored trace can call nothing else.
+#: Primitives by name. A stored trace can call nothing else.
 PRIMITIVES: dict[str, Primitive] = {}
 
 
@@ -93,7 +93,7 @@ def primitive(
     check: Callable[[Schedule, Stage], None] = lambda s, stage: None,
     **options: Kind,
 ) -> Callable[[Callable[Concatenate[Schedule, Stage, P], R]], Callable[Concatenate[Stage, P], R]]:
-    """Declare a primitive: see the top of this file. What it makes of the function is a method of the stage."""
+    """Declare a primitive: see the top of this file. The function becomes a method of the stage."""
 
     def declare(f: Callable[Concatenate[Schedule, Stage, P], R]) -> Callable[Concatenate[Stage, P], R]:
         name = f.__name__
@@ -124,11 +124,11 @@ def keeps_meaning(function: F) -> F: ...
 @overload
 def keeps_meaning(*, unless: Callable[[Instruction], str]) -> Callable[[F], F]: ...
 def keeps_meaning(function: Any = None, *, unless: Callable[[Instruction], str] | None = None) -> Any:
-    """Declare that a primitive leaves results as they are, `unless` that function of the instruction says why not.
+    """Declare that a primitive does not change results, `unless` this function of the instruction gives a reason.
 
     Sums of floats may be added in another order, which their verification allows for. A schedule written by hand may
-    use every primitive: its author knows what holds of the program. A stored trace has no author to ask, so
-    `refuse_doubtful` refuses what may change results, and a primitive that says nothing is refused, too.
+    use every primitive: its author knows the program. For a stored trace nobody vouches, so `refuse_doubtful` refuses
+    primitives that may change results, and those without this declaration.
     """
 
     def declare(f: F) -> F:
@@ -139,7 +139,7 @@ def keeps_meaning(function: Any = None, *, unless: Callable[[Instruction], str] 
 
 
 def doubt(i: Instruction) -> str:
-    """Why a stored instruction may change what the program computes; empty where it cannot."""
+    """The reason why a stored instruction may change results; empty if it cannot."""
     if i.kind not in PRIMITIVES:  # `define_knob`, `constrain`, `among`, `choose`: they say which candidates there are
         return ""
     found = getattr(PRIMITIVES[i.kind].function, _ATTRIBUTE, None)

@@ -1,4 +1,4 @@
-"""What a scan asks of a schedule.
+"""Scans in schedules: the restrictions on their stages and loops.
 
 The loop over time is serial. `init` and `update` write into the scan's memory: the init just before
 that loop, the update inside it, together with all that depends on the state. A loop of the scan
@@ -60,7 +60,7 @@ class Scans:
         return None
 
     def follows_time(self, stage: Stage, axis: IterVar) -> bool:
-        """Whether a step computes this axis of its stage at its own time, not as a whole."""
+        """Return whether a step computes this axis of its stage at its own time, not as a whole."""
         if self.step_of(stage) is None:
             return False
         moving: set[Expr] = set()
@@ -77,7 +77,7 @@ class Scans:
         return axis.var in moving
 
     def home(self, stage: Stage) -> Attach:
-        """Where a stage is computed unless it is told otherwise."""
+        """The default place where a stage is computed."""
         kind, scan = self._of_part.get(stage.tensor, ("", None))
         if kind == "init":
             return Attach("init", scan)
@@ -86,7 +86,7 @@ class Scans:
 
 
 def forbid(stage: Stage, action: str) -> None:
-    """Raise Illegal for what init and update cannot do, whose memory is the scan's, or a scan."""
+    """Raise Illegal for an action that a scan, or its init and update, whose memory is the scan's, does not allow."""
     scans = stage.schedule.scans
     kind = scans.part(stage)
     if kind in ("init", "update"):
@@ -105,7 +105,7 @@ def forbid(stage: Stage, action: str) -> None:
 
 
 def forbid_outside(stage: Stage, consumer: Stage, loop: Loop) -> None:
-    """Raise Illegal where what depends on a state would be computed outside the step."""
+    """Raise Illegal if a stage that depends on a state would be computed outside the step."""
     s = stage.schedule
     scan = s.scans.step_of(stage)
     if scan is not None and loop is not scan.scan_loop and s.scans.step_of(consumer) is not scan:
@@ -117,7 +117,7 @@ def forbid_outside(stage: Stage, consumer: Stage, loop: Loop) -> None:
 
 
 def forbid_on_time(loop: Loop, action: str) -> None:
-    """Raise Illegal for what would change the order of times, or leave a step more than its own."""
+    """Raise Illegal for an action that would change the order of steps, or give one more than its own time."""
     stage, axis = loop.stage, loop.root
     others = ", ".join(x.full_name for x in stage.loops if x is not loop) or "none"
     if loop is stage.scan_loop:
@@ -133,27 +133,16 @@ def forbid_on_time(loop: Loop, action: str) -> None:
         )
 
 
-def _axes_of(stage: Stage) -> dict[Loop, set[IterVar]]:
-    """The axes that each loop, dead ones included, takes part in."""
-    axes: dict[Loop, set[IterVar]] = {}
-    for a, loop in stage.roots.items():
-        axes.setdefault(loop, set()).add(a)
-    for r in stage.relations:
-        of = set().union(*(axes[p] for p in r.parents))
-        axes.update((x, of) for x in r.made)
-    return axes
-
-
 def check(s: Schedule) -> None:
     """Raise ScheduleError where the loops of a scan are not in an order that it allows."""
     for stage in s.scans.stages:
         op, time = stage.op, stage.scan_loop
         assert isinstance(op, ScanOp) and time is not None
-        axes = _axes_of(stage)
         at = stage.loops.index(time)
-        bound = {a for a, free in zip(op.spatial_axes[0], op.independent, strict=False) if not free}
+        bound = [a for a, free in zip(op.spatial_axes[0], op.independent, strict=False) if not free]
+        loops_of = {a: stage.made_of([stage.roots[a]]) for a in bound if a in stage.roots}
         for loop in stage.loops[:at]:
-            tied = sorted(a.name for a in axes[loop] & bound)
+            tied = sorted(a.name for a, made in loops_of.items() if loop in made)
             if tied:
                 raise ScheduleError(
                     f"a step reads the state at other places along {tied[0]}, so these advance together",

@@ -181,7 +181,7 @@ class Schedule:
             raise ScheduleError(error.why, asked=with_line(f"s[{name!r}]"), legal=error.legal) from None
 
     def __contains__(self, handle: object) -> bool:
-        """Whether there is a stage of that tensor, operation or name."""
+        """Return whether there is a stage of that tensor, operation or name."""
         if isinstance(handle, Stage):
             return handle in self.stages
         if isinstance(handle, Operation):
@@ -246,9 +246,9 @@ class Schedule:
 
     # -- primitives -----------------------------------------------------------------------------
     def apply(self, kind: str, stage: Stage, *args: Any, **options: Any) -> Any:
-        """Call a primitive and record it. Errors come out as ScheduleError with the caller's line.
+        """Call a primitive and record it. Raises ScheduleError with the caller's line.
 
-        What a primitive calls is part of it, and not recorded: see `parts`.
+        Primitives that it calls itself are not recorded, but kept in `parts`.
         """
         called, options = PRIMITIVES[kind], PRIMITIVES[kind].said(options)
         outer, self._calls = self._calls, []
@@ -285,14 +285,14 @@ class Schedule:
         return made
 
     def earlier(self, kind: str, stage: Stage, arguments: str = "", first: str = "") -> str:
-        """A call that was made before, and the line it was made in: for what shows later only. With `first`,
-        the last call with that loop (or stage) as its first argument."""
+        """A previous call and the line it was made in, for errors that show later. With `first`, the last call with
+        that loop (or stage) as its first argument."""
         where = self._lines.get((kind, stage.name, *filter(None, [first])), "")
         call = f"{stage.name}.{kind}({arguments})"
         return with_line(call, where)
 
     def calls_on_loops(self) -> dict[Expr, str]:
-        """What was said of each loop that is not serial, by its variable: see `earlier`."""
+        """For each loop that is not serial, by its variable, the call that marked it: see `earlier`."""
         found = {}
         for stage in self.stages:
             for loop in (*stage.loops, *(stage.init.loops.values() if stage.init is not None else ())):
@@ -412,7 +412,7 @@ class Schedule:
         return knob.var
 
     def define_split(self, name: str, loop: Any, policy: str = "factors", **options: Unpack[SplitBy]) -> entities.Split:
-        """How to split a loop, left to tuning: `.size` is (-1, NAME_1, ..), `.apply(stage, loop)` does it.
+        """A split left to tuning: `.size` is (-1, NAME_1, ..), `.apply(stage, loop)` performs it.
 
         loop:     a loop, an axis, or a number of iterations
         policy:   `factors` of the number of iterations, `power2` up to it, both: `verbose`; or `candidate`
@@ -434,7 +434,7 @@ class Schedule:
         return entities.define(self, "split", name, loop, policy, **options)
 
     def define_reorder(self, name: str, loops: Sequence[Any], policy: str = "all", **options: Any) -> entities.Reorder:
-        """An order of loops, each a sketch of its own: `.perm`, and `.apply(stage, loops)` does it.
+        """An order of loops, each choice a sketch: `.perm` holds it, `.apply(stage, loops)` performs it.
 
         policy: `identity`; `all`; `interval_all`, of the loops from interval[0] up to interval[1]; `candidate`,
         a list of orders; `interleave` or `interleave_cuda`, of chains of loops `spatial` and `reduce`.
@@ -442,7 +442,7 @@ class Schedule:
         return entities.define(self, "reorder", name, loops, policy, **options)
 
     def define_annotate(self, name: str, loops: Sequence[Any], policy: str, **options: Any) -> entities.Annotate:
-        """What to do with each of some loops, each way a sketch: `.anns`, and `.apply(stage, loops)` does it.
+        """Marks of loops, each choice a sketch: `.anns` holds them, `.apply(stage, loops)` performs them.
 
         policy: `none`, `unroll`, `vec`, and joined by underscores what any loop may be: `try_unroll_vec`, of
         which at most one is vectorized; `bind_gpu`, `bind_gpu_virtual`; `locate_cache`, `num_anchor` of them.
@@ -479,9 +479,9 @@ class Schedule:
         self.constraints.append(Constraint(condition, reason))
 
     def choose(self, name: str, options: Sequence[Any]) -> Any:
-        """A decision that changes the structure: a plain Python value, one sketch for each.
+        """A decision that changes the structure: a plain Python value, with a sketch for each option.
 
-        The template runs once for every combination of choices.
+        The template runs once for each combination of choices.
         """
         expect((name, options), "a name and options", isinstance(name, str) and isinstance(options, Iterable), "choose")
         listed = tuple(options)
@@ -521,7 +521,7 @@ class Schedule:
         ) -> list[Any]: ...
 
     def verify(self) -> None:
-        """Raise ScheduleError for what later calls could have repaired but did not."""
+        """Raise ScheduleError for an inconsistency that later calls could have repaired, but did not."""
         scans.check(self)
         for stage in self.stages:
             for known in PRIMITIVES.values():

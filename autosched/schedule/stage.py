@@ -5,7 +5,7 @@ Loops are a list of leaves, outermost first, and relations that made them: see `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +83,9 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
             self.loops.append(loop)
 
     def replace_reduction(self, axis: IterVar, body: tuple[Expr, ...], extents: dict[Loop, Expr]) -> None:
-        """One new reduce loop, over `axis`, where the first one was; spatial loops stay.
+        """Replace all reduce loops by one, over `axis`, where the first one was; spatial loops stay.
 
-        `extents` are those of the loops so far: that exact splits of them divide is remembered here alone.
+        `extents` are those of the old loops; exact splits of them are remembered with these, to be checked.
         """
         at = next(i for i, loop in enumerate(self.loops) if loop.is_reduce)
         self.factored += [
@@ -122,7 +122,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         self.init = InitNest(outside, frozenset(self.loops[:place]), loops)
 
     def move_loops(self, to: Stage, axes: dict[IterVar, IterVar]) -> None:
-        """Give the loops, and what was said of them, to a stage with these axes in place of mine."""
+        """Give the loops with their marks to another stage; `axes` maps this stage's axes to the other's."""
         to.loops, to.relations, to.fetches, to.init = self.loops, self.relations, self.fetches, self.init
         to.roots, to._names = {axes[a]: loop for a, loop in self.roots.items()}, self._names
         for a, loop in to.roots.items():
@@ -140,7 +140,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         return found[0] if len(found) == 1 else tuple(dict.fromkeys(t for tensors in found for t in tensors))
 
     def exchange(self, swap: dict[Loop, Loop]) -> None:
-        """Put other loops in the places of some, in all that is known of them."""
+        """Replace loops by others in all attributes of the stage."""
 
         def other(x: Loop) -> Loop:
             return swap.get(x, x)
@@ -172,25 +172,30 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
 
     @property
     def first_values(self) -> tuple[Expr, ...]:
-        """What a reduction with `init=` begins with."""
+        """The first values of a reduction with `init=`."""
         if not self.body or self.body[0].op != "reduce":
             return ()
         return self.body[0].value.parts(self.body[0].args)[2]
 
     @property
     def scatter_axes(self) -> tuple[IterVar, ...]:
-        """The axes along which the data say where a value belongs; others are computed one by one."""
+        """The axes along which data decide the place of a value."""
         if not self.body or self.body[0].op != "scatter":
             return ()
         return self.axis[len(self.axis) - len(self.body[0].args) + 2 :]
 
     @property
     def scatter_loops(self) -> list[Loop]:
-        """The loops over `scatter_axes`. They run when the elements are set to the combiner's identity."""
-        found = {self.roots[a] for a in self.scatter_axes}
+        """The loops over `scatter_axes`, which only set elements to the combiner's identity."""
+        found = self.made_of(self.roots[a] for a in self.scatter_axes)
+        return [loop for loop in self.loops if loop in found]
+
+    def made_of(self, loops: Iterable[Loop]) -> set[Loop]:
+        """These loops and all that splits and fusions have made of them."""
+        found = set(loops)
         for r in self.relations:
             found.update(r.made if found.intersection(r.parents) else ())
-        return [loop for loop in self.loops if loop in found]
+        return found
 
     @property
     def scan_loop(self) -> Loop | None:
@@ -206,7 +211,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
 
     @property
     def store(self) -> Attach:
-        """The loop of the consumer that the storage belongs to, if another than `attach`."""
+        """The place of the storage: a loop of the consumer, if other than that of `attach`."""
         host, at = self.attach.stage, self.attach.loop
         if self.rolls and self._store.loop is None and host is not None and at in host.loops:
             places = host.scatter_loops  # which only set the first values
@@ -275,7 +280,7 @@ def _tensors_of(e: Expr) -> tuple[Tensor, ...]:
 
 
 def _outermost(loops: list[Loop], inner: Loop) -> Loop:
-    """The outermost of the loops around `inner` that all its iterations in between may share storage at."""
+    """The outermost loop around `inner` at which all iterations in between may share storage."""
     chosen = inner
     for loop in reversed(loops[: loops.index(inner)]):
         if chosen.kind in ("parallel", "thread"):

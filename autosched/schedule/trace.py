@@ -31,16 +31,16 @@ def _are_rows(data: Any) -> bool:
     return isinstance(data, list) and all(map(_are_integers, data))
 
 
-#: the instructions on the schedule itself: how they are checked, the last of them what a reason may follow
+#: the instructions on the schedule itself: their arguments, the last of which may be a reason, and checks of these
 _ON_SCHEDULE: dict[str, tuple[tuple[str, Callable[[Any], bool]], ...]] = {
     "define_knob": (("knob", formulas.is_knob_name), ("values", _are_integers)),
     "constrain": (("constraint", formulas.is_constraint), ("name", K.NAME.fits)),
     "among": (("names", K.READERS.fits), ("rows", _are_rows), ("name", K.NAME.fits)),
     "choose": (("name", K.NAME.fits), ("value", K.VALUE.fits)),
 }
-#: Those whose last argument, the reason, may be missing: constraints, which a schedule with values leaves out.
+#: constraints, whose last argument, the reason, may be missing; a schedule with values leaves them out
 WITH_REASON = ("constrain", "among")
-#: Those that say what tuning may try: a schedule with values needs only the knobs.
+#: instructions for tuning only, which do not change the schedule
 FOR_TUNING = (*WITH_REASON, "choose")
 
 
@@ -59,7 +59,7 @@ class Instruction(Unique):
 
     @property
     def kinds(self) -> tuple[K.Kind, ...]:
-        """What each of the arguments of a primitive is."""
+        """The kind of each argument of a primitive."""
         return PRIMITIVES[self.kind].kinds_of(len(self.args))
 
     def mapped(self, change: Callable[[Any, K.Kind], Any]) -> Instruction:

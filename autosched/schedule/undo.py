@@ -12,17 +12,16 @@ rewritten to name those:
     parallel("y.outer")                     parallel("y")
     unroll("y.inner")                       -
 
-What an instruction is about may be gone (here the loop `y.inner`; all of a cache). Then it goes along, and
-`lost` says so. What is computed at a loop that is gone is computed at the next one outside it. An
-instruction whose loops are all there but that has become illegal is no part of what was undone: then
-nothing is, and `refused` says which one needs it. Only what places a stage takes those of its producers along,
-where it cannot go alone. Whatever comes out computes the same tensors, as every schedule does.
+An instruction whose loop or stage is gone (here the loop `y.inner`; the stage of a cache) goes along, and is listed in
+`lost`. A stage computed at a loop that is gone is computed at the next loop outside. If an instruction whose loops
+still exist becomes illegal, nothing is undone, and `refused` names it. Only an instruction that places a stage takes
+those of the stage's producers along, if it cannot go alone. The result computes the same tensors, as every schedule.
 
-Neutral instructions (a split by 1 in place of a split) would keep all names alive without any bookkeeping. But nothing
-stands so for a `fuse`, a `cache_write` or an `rfactor`, and the shortest schedule would be full of splits by 1.
+Neutral instructions (a split by 1 in place of a split) would keep all names valid without bookkeeping. But there is
+none for `fuse`, `cache_write` and `rfactor`, and the shortest schedule would be full of splits by 1.
 
-Nothing here knows a primitive. What its arguments name follows from their kinds, and what it did from the first
-schedule, before and after (`_Seen`): the loops it took apart, joined or started anew, the stages it made.
+No primitive is treated by name. The kinds of its arguments say what they name, and the first schedule before and after
+it (`_Seen`) shows its effect: loops taken apart, joined or started anew, and stages made.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ _LONGEST_WRITTEN_OUT = 64
 class Undone:
     """A trace without one of its instructions.
 
-    at, option, way: what was undone: the instruction of that position, or one option of it; where there
-                     are two ways, which of the loops it made stands for the whole (`outer`, `inner`)
-    trace:           what is left; None where `refused` says why there is nothing
-    origin:          for each instruction of `trace`, the position of the one that it comes from
+    at, option, way: the position of the undone instruction; its option, if only that was undone; if there are two
+                     ways, the loop made by it that stands for the whole (`outer`, `inner`)
+    trace:           the rest; None if `refused` gives a reason
+    origin:          for each instruction of `trace`, the position of the one it comes from
     lost:            positions of other instructions that went along
     """
 
@@ -71,7 +70,7 @@ class Undone:
 
 
 def undoable(trace: Trace) -> list[tuple[int, str]]:
-    """What can be asked to be undone: (position, "") for an instruction, (position, option) for an option of it."""
+    """The candidates for undoing: (position, "") for an instruction, (position, option) for an option of it."""
     found = []
     for at, i in enumerate(trace):
         if i.kind in PRIMITIVES:
@@ -142,20 +141,20 @@ def _whole_extents(s: Schedule) -> dict[Loop, Expr]:
 
 
 class _RefusedError(Exception):
-    """Why an instruction cannot be undone."""
+    """Raised with the reason why an instruction cannot be undone."""
 
 
 @dataclass(frozen=True)
 class _Group:
-    """The loops of the new schedule, outermost first, that stand for one of the old; `main` is the one
-    that splits and marks go to. Without loops, it is gone."""
+    """The loops of the new schedule, outermost first, that stand for an old one; none if it is gone. Splits and marks
+    go to number `main`."""
 
     loops: tuple[str, ...] = ()
     main: int = 0
 
     @staticmethod
     def joined(groups: Sequence[_Group], inner: bool) -> _Group:
-        """All of these in one; of several, the innermost is meant, or the outermost."""
+        """All groups in one, whose main loop is the innermost or the outermost."""
         alive = [g for g in groups if g.loops]
         loops = tuple(x for g in alive for x in g.loops)
         return alive[0] if len(alive) == 1 else _Group(loops, max(0, len(loops) - 1) if inner else 0)
@@ -165,11 +164,11 @@ _GONE = _Group()
 
 
 class _Seen:
-    """What an instruction did to a schedule.
+    """The effect of an instruction on a schedule, observed.
 
-    loops:     those of its stage, before
-    made:      the loops that the stage has got: each with those before that it came of
-    stages:    the stages it made; `heir`, the one that has taken over the loops
+    loops:     the loops of its stage before
+    made:      the new loops of the stage, each with the old ones that it came from
+    stages:    the stages it made; `heir` is the one that took over the loops
     restarted: the stages whose loops started anew
     """
 
@@ -199,10 +198,11 @@ def _is_restarted(stage: Stage, axis: Any, roots: Mapping[Any, Loop]) -> bool:
 
 
 class _Question:
-    """What is to be undone, and the old schedule when all is done.
+    """The instruction to be undone, in the context of the whole trace.
 
-    parts:    of each position, the primitives that its instruction called
-    has_ways: whether it matters which of the loops made stands for the whole
+    schedule: the old schedule, complete
+    parts:    for each position, the primitives that its instruction called
+    has_ways: whether several of the loops made could stand for the whole
     """
 
     def __init__(
@@ -220,13 +220,13 @@ class _Question:
                 perform(self.schedule, i)
 
     def places(self, position: int) -> bool:
-        """Whether an instruction says where a stage is computed or stored."""
+        """Return whether an instruction places a stage or its storage at a loop."""
         i = self.trace[position]
         return i.kind in PRIMITIVES and K.HOST_LOOP in i.kinds
 
     def producers(self) -> frozenset[int]:
-        """A stage that is computed at the root needs others there, which were at its consumer, and so perhaps all
-        that read what is prefetched. Raises _RefusedError for what places no stage."""
+        """The positions of instructions that place producers of the stage, or prefetch them: a stage at the root needs
+        these at the root, too. Raises _RefusedError if the instruction places no stage."""
         trace, s = self.trace, self.schedule
         if not self.places(self.at):
             raise _RefusedError
@@ -261,7 +261,7 @@ class _Undoing:
         self.moved = {asked.trace[p].stage for p in (asked.at, *without) if not asked.option and asked.places(p)}
 
     def settled(self) -> Undone:
-        """Undo it; then what can stay no longer, too: marks on loops that are too long now. Raises _RefusedError."""
+        """Undo it; then also marks on loops that have become too long. Raises _RefusedError."""
         found = self.run()
         more = self.layout - self.without or self.too_long()
         return _Undoing(self.asked, self.way, self.without | more).settled() if more else found
@@ -302,7 +302,7 @@ class _Undoing:
     # -- one instruction --------------------------------------------------------------------------
     @property
     def _goes(self) -> bool:
-        """Whether the instruction at hand is what is undone, or goes along."""
+        """Return whether the current instruction is the one undone, or goes along."""
         return (self.position == self.asked.at and not self.asked.option) or self.position in self.without
 
     def _step(self, i: Instruction) -> None:
@@ -320,7 +320,7 @@ class _Undoing:
             self.structure.setdefault(i.stage, []).append(self.position)
 
     def _do(self, i: Instruction) -> tuple[list[str], list[str]]:
-        """Do something to the new schedule; the loops of the stage that are new, outermost first, and new stages."""
+        """Perform an instruction on the new schedule. Returns the new loops of its stage, and new stages."""
         names, stages = _names_of(self.new, i.stage), [x.name for x in self.new.stages]
         try:
             perform(self.new, i)
@@ -336,12 +336,12 @@ class _Undoing:
         return self.stages.get(name, name)
 
     def _read(self, name: str) -> str | None:
-        """The stage in which what that one holds is found now."""
+        """The stage that now holds the elements of that one."""
         found = self._stage(name)
         return self.reads_as.get(name) if found is None else found
 
     def _readers(self, name: str) -> list[str]:
-        """The stages that read now what that one read."""
+        """The stages that now read the inputs of that one."""
         found = self._stage(name)
         return self.readers.get(name, []) if found is None else [found]
 
@@ -365,7 +365,7 @@ class _Undoing:
         return _Group(tuple(left), min(group.main, max(0, len(left) - 1)))
 
     def _groups(self, i: Instruction) -> list[_Group]:
-        """What stands for each of the loops of its stage that an instruction names."""
+        """The counterparts of the loops of its stage that an instruction names."""
         return [
             self._group(i.stage, a)
             for a, k in zip(i.args, i.kinds, strict=True)
@@ -385,7 +385,7 @@ class _Undoing:
 
     # -- an instruction in terms of the new schedule ------------------------------------------------
     def _translated(self, i: Instruction) -> Instruction | None:
-        """What stands for it; None if what it is about is gone."""
+        """The instruction in terms of the new schedule; None if its subject is gone."""
         kinds = i.kinds
         stage = self._read(i.stage) if K.READERS in kinds else self._stage(i.stage)
         if stage is None or (i.stage in self.copies and K.READERS not in kinds):
@@ -406,7 +406,7 @@ class _Undoing:
         return replace(i, stage=stage, args=tuple(args))
 
     def _argument(self, i: Instruction, k: int, a: Any, kind: K.Kind, stage: str) -> Any:
-        """What an argument is now; None if it is gone."""
+        """An argument in terms of the new schedule; None if it is gone."""
         if kind in (K.HOST, K.HOST_LOOP):
             at = k if kind is K.HOST else k - 1
             place = self._around(*i.args[at : at + 2])
@@ -429,7 +429,7 @@ class _Undoing:
         return group.loops[group.main if kind.which is None else kind.which] if group.loops else None
 
     def _of_many(self, i: Instruction, stage: str) -> Instruction | None:
-        """A call on any number of loops: what is left of them. Of loops to be joined, those stay apart that are now."""
+        """A call on any number of loops, with those that are left; None for loops to be joined that are apart now."""
         groups = [g for g in self._groups(i) if g.loops]
         names = [x for g in groups for x in g.loops]
         if PRIMITIVES[i.kind].kinds[-1] is K.JOINED_LOOP:
@@ -440,7 +440,7 @@ class _Undoing:
 
     # -- what came of it ----------------------------------------------------------------------------
     def _leave_out(self, i: Instruction, seen: _Seen, undone: bool) -> None:
-        """It was not done: what stands for the loops and stages that it has made."""
+        """Record what stands for the loops and stages made by an instruction that is left out."""
         if not undone:
             self.lost.append(self.position)
         groups = self._groups(i)
@@ -462,13 +462,13 @@ class _Undoing:
             self.copies.add(i.stage)
 
     def _inherit(self, stage: str, heir: str, counterpart: str | None) -> None:
-        """The loops of a stage are those of another one now."""
+        """Record that the loops of a stage have passed to another one."""
         self.loops |= {(heir, loop): g for (x, loop), g in self.loops.items() if x == stage}
         self.stages[heir] = counterpart
         self.structure[heir] = self.structure.pop(stage, [])
 
     def _keep(self, i: Instruction, seen: _Seen, changed: Instruction) -> None:
-        """Do what stands for it: what it makes stands for what the other has made."""
+        """Perform the translated instruction: its loops and stages stand for those of the original."""
         before = {name: self._group(i.stage, name) for name in seen.loops}
         made, stages = self._do(changed)
         self.stages |= dict(zip(seen.stages, stages, strict=True))
@@ -494,7 +494,7 @@ class _Undoing:
             self.loops[i.stage, name] = _Group((*around, new, *inside), len(around))
 
     def too_long(self) -> frozenset[int]:
-        """The marks that are now on loops of too many iterations, or of nobody knows how many."""
+        """The positions of marks that are now on loops of too many, or unknown, iterations."""
         if not self.grown:
             return frozenset()
         values = {k.var: const(self.asked.knobs[k.name]) for k in self.new.knobs.values() if k.name in self.asked.knobs}

@@ -5,6 +5,7 @@ The tails of splits have Halide's names for Halide's strategies (`TailStrategy`)
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
@@ -127,7 +128,9 @@ def split_into(
         last = k == len(parts) - 2
         inner = stage.new_loop(names[k + 1] if last else f"{names[k]}.rest", whole.is_reduce)
         nparts = given[k] if k < open_at else None
-        factor = None if nparts is not None else _product([p for p in given[k + 1 :] if p is not None])
+        factor = (
+            None if nparts is not None else simplify(prod((p for p in given[k + 1 :] if p is not None), start=const(1)))
+        )
         relation = Split(rest, outer, inner, factor, nparts, "exact" if disable_predication else "guard")
         if disable_predication:
             check_exact(stage, relation)
@@ -139,22 +142,14 @@ def split_into(
     return tuple(made)
 
 
-def _product(factors: list[Expr]) -> Expr:
-    total: Expr = const(1)
-    for f in factors:
-        total = total * f
-    return simplify(total)
-
-
 def _check_covered(s: Schedule, loop: Loop, parts: list[Expr]) -> None:
-    """Numbers that cannot name all iterations are refused; formulas become a constraint.
+    """Raise Illegal for numbers whose product is less than the extent; formulas become a constraint.
 
-    The extent of a loop that is computed inside others is not known yet, and its outermost part
-    follows from it.
+    The extent of a loop that is computed inside others is not known yet, and its outermost part follows from it.
     """
     if loop.stage.attach.kind == "at":
         return
-    extent, covered = leaf_extents(loop.stage)[loop], _product(parts)
+    extent, covered = leaf_extents(loop.stage)[loop], simplify(prod(parts, start=const(1)))
     enough = simplify(compare("ge", covered, extent))
     if is_const(enough, True):
         return
@@ -231,10 +226,10 @@ GUARDED = ("guard", "predicate")
 
 
 def choose_tail(s: Schedule, stage: Stage, loop: Loop, tail: str, disable_predication: bool) -> str:
-    """The tail of a split that is about to be made: one of `TAILS`, or `exact`. Raises Illegal.
+    """The tail of a new split: one of `TAILS`, or `exact`. Raises Illegal.
 
-    `exact` has no condition and no room to spare: the extent is a multiple of the factor, by the
-    user's word, or because no more can be stored. Lowering and calls check it.
+    `exact` has neither a condition nor padding: the extent is a multiple of the factor, because the user promised it,
+    or because no more elements can be stored. Lowering and calls check it.
     """
     if tail not in TAILS:
         raise Illegal(f"no tail strategy {tail!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in TAILS.items()))
@@ -260,7 +255,7 @@ def choose_tail(s: Schedule, stage: Stage, loop: Loop, tail: str, disable_predic
 
 
 def _cannot_shift(s: Schedule, stage: Stage, loop: Loop) -> Illegal | None:
-    """Why elements at the edge may not be computed twice."""
+    """The reason why elements at the edge must not be computed twice, or None."""
     if stage.scan_loop is not None:
         return Illegal(f"{stage.name} is a scan: it cannot compute elements twice", "tail='guard' for loops of a scan")
     if loop.is_reduce:
@@ -274,8 +269,8 @@ def _cannot_shift(s: Schedule, stage: Stage, loop: Loop) -> Illegal | None:
 
 
 def has_room(s: Schedule, stage: Stage, loop: Loop) -> bool:
-    """Whether elements beyond the end can be computed and stored: those of an intermediate, along an
-    axis or the outer part of one."""
+    """Return whether elements beyond the end can be computed and stored: those of an intermediate, along an axis or
+    the outer part of one."""
     if stage.is_output or loop.is_reduce or loop in stage.scatter_loops or s.scans.part(stage) in ("init", "update"):
         return False
     while loop.root is None:
@@ -288,38 +283,30 @@ def has_room(s: Schedule, stage: Stage, loop: Loop) -> bool:
 
 def divides(r: Split, extent: Expr) -> Expr:
     """The condition under which a split of a loop of that extent leaves nothing over."""
-    step = r.factor if r.factor is not None else r.nparts
-    assert step is not None
-    return simplify(compare("eq", floormod(extent, step), 0))
+    return simplify(compare("eq", floormod(extent, r.amount), 0))
 
 
 def check_exact(stage: Stage, r: Split) -> None:
-    """Raise Illegal where it is known already that the factor of an `exact` split does not divide.
+    """Raise Illegal if the factor of an `exact` split is already known not to divide.
 
-    What an intermediate computes depends on where, so that of it only reduce loops are known.
+    The region of an intermediate depends on where it is computed, so that only its reduce loops are known.
     """
     if not (stage.is_output or r.parent.is_reduce):
         return
     extent = loop_extents(stage)[r.parent]
     if is_const(divides(r, extent), False):
-        step = r.factor if r.factor is not None else r.nparts
         kind = "a reduction" if r.parent.is_reduce else "an output"
         raise Illegal(
-            f"{r.parent.full_name} has {extent!r} iterations, no multiple of {step!r}, and {kind} has no room for more",
+            f"{r.parent.full_name} has {extent!r} iterations, no multiple of {r.amount!r}, "
+            f"and {kind} has no room for more",
             "tail='guard', or a factor that divides",
         )
 
 
-def predicated(stage: Stage) -> frozenset[Loop]:
-    """The loops that a split with `tail='predicate'` and those after it made: as vectors they run whole."""
-    found: set[Loop] = set()
-    for r in stage.relations:
-        match r:
-            case Split() if r.tail == "predicate" or r.parent in found:
-                found |= {r.outer, r.inner}
-            case Fuse() if found & {r.outer, r.inner}:
-                found.add(r.fused)
-    return frozenset(found)
+def predicated(stage: Stage) -> set[Loop]:
+    """The loops made by a split with `tail='predicate'`, and from those: as vectors they run whole."""
+    splits = (r for r in stage.relations if isinstance(r, Split) and r.tail == "predicate")
+    return stage.made_of(x for r in splits for x in r.made)
 
 
 class LoopPrimitives:

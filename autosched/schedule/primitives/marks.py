@@ -45,7 +45,7 @@ def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
 
 
 def _mark_scatter(stage: Stage, loop: Loop, kind: str) -> None:
-    """Points may meet at one element, so nothing but the leading loops of a scatter can be shared out."""
+    """Raise Illegal unless the loop of a scatter can be shared out: points may meet at one element."""
     legal = [x.name for x in stage.loops if not x.is_reduce and x not in stage.scatter_loops]
     if loop.is_reduce and kind == "vectorize":
         raise Illegal(
@@ -295,7 +295,7 @@ _ELSEWHERE = {
 
 
 def _doubt(i: Instruction) -> str:
-    """Why a stored `pragma` may change results. One that nobody knows is refused when it is applied."""
+    """The reason why a stored `pragma` may change results. Unknown ones are refused when they are applied."""
     name = i.args[-1]
     return "" if name in KEEP_MEANING or name not in PRAGMAS else PRAGMAS[name]
 
