@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, RecordError, UsageError
@@ -90,14 +90,6 @@ def _factor(data: Any, stage: Stage) -> Any:
     return formulas.factor_from_json(data, stage.schedule.variables())
 
 
-def _map_data(value: Any, stage: Stage) -> Any:
-    return formulas.Layout.of(value, stage.tensor.ndim).to_json()
-
-
-def _map(data: Any, stage: Stage) -> formulas.Layout:
-    return formulas.Layout.from_json(data, stage.schedule.variables(), stage.tensor.ndim)
-
-
 #: kinds of arguments that are of one Python type, whatever the schedule
 _PLAIN = {
     "name": "text",
@@ -130,22 +122,16 @@ class Kind:
     neutral: bool = False
     which: int | None = None
 
-    def check(self, data: Any) -> None:
-        """Raise RecordError for what is of another type, where that does not depend on the schedule."""
+    def to_data(self, value: Any, stage: Stage) -> Any:
+        """An argument as a trace keeps it. Raises RecordError for a value of another type."""
+        data = self.encode(value, stage)
         if self.name in _PLAIN and not self.fits(data):
             raise RecordError(f"{data!r:.60} is not {_PLAIN[self.name]}", legal=_PLAIN[self.name])
+        return data
 
 
 def _is_text(data: Any) -> bool:
     return isinstance(data, str)
-
-
-def _is_flag(data: Any) -> bool:
-    return isinstance(data, bool)
-
-
-def _are_texts(data: Any) -> bool:
-    return isinstance(data, list) and all(map(_is_text, data))
 
 
 NAME = Kind("name", _is_text)
@@ -161,17 +147,24 @@ HOST = Kind("name", _is_text, python=lambda data: f"s[{formulas.literal(data)}]"
 HOST_LOOP = Kind("loop", _is_text, _loop_name, which=-1)
 #: a tensor that is read, by the name of its stage; stages that read
 TENSOR = Kind("name", _is_text)
-READERS = Kind("names", _are_texts)
+READERS = Kind("names", lambda data: isinstance(data, list) and all(map(_is_text, data)))
 AXIS = Kind("axis", _is_text)
 FACTOR = Kind("factor", formulas.is_factor, decode=_factor, python=formulas.factor_to_python, formula=True)
 PART = Kind(
     "part", lambda x: x is None or formulas.is_factor(x), decode=_factor, python=formulas.factor_to_python, formula=True
 )
-MAPPING = Kind("mapping", formulas.is_mapping, _map_data, _map, formulas.mapping_to_python, formula=True)
+MAPPING = Kind(
+    "mapping",
+    formulas.is_mapping,
+    lambda value, stage: formulas.Layout.of(value, stage.tensor.ndim).to_json(),
+    lambda data, stage: formulas.Layout.from_json(data, stage.schedule.variables(), stage.tensor.ndim),
+    formulas.mapping_to_python,
+    formula=True,
+)
 PREDICATE = Kind("predicate", formulas.is_predicate, condition_to_json, formula=True)
 TAIL = Kind("name", _is_text, neutral=True)
-PROMISE = Kind("flag", _is_flag, neutral=True)
-FLAG = Kind("flag", _is_flag)
+FLAG = Kind("flag", lambda data: isinstance(data, bool))
+PROMISE = replace(FLAG, neutral=True)
 NUMBER = Kind("number", formulas.is_integer)
 VALUE = Kind("value", lambda x: x is None or isinstance(x, (bool, int, float, str)))
 
@@ -190,30 +183,26 @@ def leaf(stage: Stage, handle: Any, init: bool = False) -> Loop:
     """The live loop that a handle names: a Loop, an axis of the operation, or a name. With `init`, it
     may be one that sets the initial values of a reduction."""
     computed(stage)
-    legal = f"loops of {stage.name}: {stage.describe()}"
+    found, hint = handle, ""
     if isinstance(handle, IterVar):
-        handle = stage.former.get(handle, handle)
-        if handle not in stage.roots:
-            raise Illegal(f"axis {handle.name} does not belong to {stage.name}", legal)
-        handle = stage.roots[handle]
-    if isinstance(handle, str):
-        found = stage.loop_named(handle, init)
-        if found is None:
-            near = difflib.get_close_matches(handle, [loop.name for loop in stage.loops], n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise Illegal(f"{stage.name} has no loop {handle!r}", hint + legal)
-        return found
-    if not isinstance(handle, Loop):
-        raise Illegal(f"{handle!r} is not a loop", legal)
-    if handle.stage is not stage:
-        raise Illegal(f"{handle.full_name} is a loop of another stage", legal)
-    if stage.init is not None and handle in stage.init.loops.values():
-        if init:
-            return handle
-        raise Illegal(f"{handle.full_name} only sets initial values", "parallel, vectorize, unroll, bind; " + legal)
-    if handle not in stage.loops:
-        raise Illegal(f"{handle.full_name} was already split or fused away", legal)
-    return handle
+        axis = stage.former.get(handle, handle)
+        found, why = stage.roots.get(axis), f"axis {axis.name} does not belong to {stage.name}"
+    elif isinstance(handle, str):
+        found, why = stage.loop_named(handle, init), f"{stage.name} has no loop {handle!r}"
+        near = [] if found else difflib.get_close_matches(handle, [loop.name for loop in stage.loops], n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+    else:
+        why = f"{handle!r} is not a loop"
+    if isinstance(found, Loop):
+        sets_values = stage.init is not None and found in stage.init.loops.values()
+        if found.stage is stage and (found in stage.loops or (sets_values and init)):
+            return found
+        why = f"{found.full_name} was already split or fused away"
+        if found.stage is not stage:
+            why = f"{found.full_name} is a loop of another stage"
+        elif sets_values:
+            why, hint = f"{found.full_name} only sets initial values", "parallel, vectorize, unroll, bind; "
+    raise Illegal(why, f"{hint}loops of {stage.name}: {stage.describe()}")
 
 
 def factor_of(s: Schedule, value: Any, what: str) -> Expr:

@@ -63,23 +63,22 @@ class Primitive:
         return [*(k.name for k in self.kinds), *(["*"] if self.any_number else [])]
 
     def bound(self, args: Sequence[Any], options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments and options of a call of the method. Raises TypeError for any it does not take."""
+        """The arguments of a call, and the options that differ from their defaults. Raises TypeError."""
         last = len(self.kinds) - self.any_number
-        if (len(args) == last or (self.any_number and len(args) > last)) and options.keys() <= self.options.keys():
-            return [*args[:last], *flat(args[last:])], {k: options[k] for k in self.options if k in options}
-        try:
-            found = self.signature.bind(*args, **options)
-        except TypeError as error:
-            raise TypeError(f"{self.name}: {error}") from None
-        found.apply_defaults()
-        values = found.arguments
-        return [v for k, v in values.items() if k not in self.options], {k: values[k] for k in self.options}
-
-    def said(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options that differ from their defaults."""
-        given = {k: v for k, v in options.items() if v is not None}
-        known = {k: self.signature.parameters[k].default for k in given}
-        return {k: v for k, v in given.items() if type(v) not in (str, int, bool) or v != known[k]}
+        of = self.signature.parameters
+        if (
+            not (len(args) == last or (self.any_number and len(args) > last))
+            or not options.keys() <= self.options.keys()
+        ):
+            try:
+                found = self.signature.bind(*args, **options)
+            except TypeError as error:
+                raise TypeError(f"{self.name}: {error}") from None
+            found.apply_defaults()
+            args, options = [v for k, v in found.arguments.items() if k not in self.options], found.arguments
+        given = {k: options[k] for k in self.options if options.get(k) is not None}
+        changed = {k: v for k, v in given.items() if type(v) not in (str, int, bool) or v != of[k].default}
+        return [*args[:last], *flat(args[last:])], changed
 
 
 #: Primitives by name. A stored trace can call nothing else.
@@ -104,8 +103,7 @@ def primitive(
 
         @wraps(f)
         def method(stage: Stage, /, *args: P.args, **given: P.kwargs) -> R:
-            positional, named = known.bound(args, given)
-            return stage.schedule.apply(name, stage, *positional, **named)  # type: ignore[no-any-return]
+            return stage.schedule.apply(name, stage, *args, **given)  # type: ignore[no-any-return]
 
         known = Primitive(name, f, listed, listed != kinds, options, of_schedule, says, check, own, method)
         PRIMITIVES[name] = known

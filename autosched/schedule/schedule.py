@@ -245,20 +245,25 @@ class Schedule:
         return {**{("knob", k.name): k.var for k in self.knobs.values()}, **sizes}
 
     # -- primitives -----------------------------------------------------------------------------
-    def apply(self, kind: str, stage: Stage, *args: Any, **options: Any) -> Any:
+    def apply(self, kind: str, stage: Stage, /, *args: Any, **options: Any) -> Any:
         """Call a primitive and record it. Raises ScheduleError with the caller's line.
 
         Primitives that it calls itself are not recorded, but kept in `parts`.
         """
-        called, options = PRIMITIVES[kind], PRIMITIVES[kind].said(options)
+        called = PRIMITIVES[kind]
+        given, options = called.bound(args, options)
         outer, self._calls = self._calls, []
         try:
-            made = self._instruction(kind, stage, args, options)
-            result = called.function(self, stage, *args, **options)
+            kinds = called.kinds_of(len(given))
+            owner = self.stage(given[0]) if K.HOST_LOOP in kinds else stage  # of the loops that are named
+            data = [k.to_data(a, owner if k is K.HOST_LOOP else stage) for k, a in zip(kinds, given, strict=True)]
+            said = {k: called.options[k].to_data(v, stage) for k, v in options.items()}
+            made = Instruction(kind, stage.name, tuple(data), said)
+            result = called.function(self, stage, *given, **options)
         except (Illegal, RecordError) as error:
             if outer is not None:
                 raise
-            text = self._call_text(args, options)
+            text = self._call_text(given, options)
             call = f"s.{kind}({stage.name}, {text})" if called.of_schedule else f"{stage.name}.{kind}({text})"
             raise ScheduleError(error.why, asked=with_line(call), legal=error.legal) from None
         finally:
@@ -271,18 +276,6 @@ class Schedule:
         if made.args and isinstance(made.args[0], str):
             self._lines[kind, stage.name, made.args[0]] = where
         return result
-
-    def _instruction(self, kind: str, stage: Stage, args: Sequence[Any], options: dict[str, Any]) -> Instruction:
-        """A call as a trace keeps it."""
-        called = PRIMITIVES[kind]
-        kinds = called.kinds_of(len(args))
-        owner = self.stage(args[0]) if K.HOST_LOOP in kinds else stage  # of the loops that are named
-        encoded = tuple(k.encode(a, owner if k is K.HOST_LOOP else stage) for k, a in zip(kinds, args, strict=True))
-        made = Instruction(
-            kind, stage.name, encoded, {k: called.options[k].encode(v, stage) for k, v in options.items()}
-        )
-        made.mapped(lambda data, kind: kind.check(data))
-        return made
 
     def earlier(self, kind: str, stage: Stage, arguments: str = "", first: str = "") -> str:
         """A previous call and the line it was made in, for errors that show later. With `first`, the last call with
