@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 from autosched.ir.dtype import HANDLE, DType
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, const, make, ramp
+from autosched.ir.ops import ACCESSES
 from autosched.ir.visit import substitute, values_below
 
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "thread")
@@ -350,6 +351,11 @@ def with_children(s: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
 def handed_out(s: Stmt) -> set[Buffer]:
     """The buffers whose memory this statement itself hands to a function, which may read and write it."""
     return {e.value for e in values_below(expressions(s)) if e.op in ("address", "view")}
+
+
+def read_buffers(s: Stmt) -> set[Buffer]:
+    """The buffers that expressions in `s` load from, or hand to functions."""
+    return {e.value for x in walk(s) for e in values_below(expressions(x)) if e.op in ACCESSES}
 
 
 def walk(s: Stmt) -> Iterator[Stmt]:

@@ -34,6 +34,7 @@ from autosched.ir.stmt import (
     children,
     expressions,
     handed_out,
+    read_buffers,
     seq,
     walk,
     with_children,
@@ -70,8 +71,7 @@ def insert_barriers(body: Stmt, by_one: frozenset[Buffer] = frozenset()) -> Stmt
     Main memory that one work-item stores for others (`by_one`), such as the states of a scan, is treated alike.
     """
     shared = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"}
-    read = {e.value for s in walk(body) for root in expressions(s) for e in post_order(root) if e.op == "load"}
-    shared |= {b for b in by_one if b.scope == "global" and b in read}
+    shared |= {b for b in by_one & read_buffers(body) if b.scope == "global"}
     return _Planner(frozenset(shared)).plan(body, _Touched(), frozenset()) if shared else body
 
 
@@ -87,8 +87,7 @@ class _Planner:
         stored = self._all_stores(s)
         # one shared stage alone, or nothing but a part of the stage around it: no barrier is needed inside
         if stored == produced if produced else stored <= own:
-            loads = {e.value for x in walk(s) for root in expressions(x) for e in post_order(root) if e.op in ACCESSES}
-            touched = _Touched((loads & self.shared) - (produced or own), set(stored))
+            touched = _Touched((read_buffers(s) & self.shared) - (produced or own), set(stored))
             waited = before.conflicts(touched, own)
             if not waited:
                 before.add(touched)

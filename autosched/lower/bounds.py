@@ -17,10 +17,10 @@ from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
 from autosched.ir.visit import post_order, substitute
-from autosched.lower import round_up
 from autosched.lower.inline import inline_stages
+from autosched.lower.round_up import reads_fit
 from autosched.lower.sliding import Slide, find_slide, loop_free
-from autosched.schedule.loop import loop_extents, ragged, values_of_leaves
+from autosched.schedule.loop import covered_extents, loop_extents, ragged, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Split, Stage
 from autosched.te.extern import ExternOp
@@ -53,14 +53,14 @@ class Realization:
     body: tuple[Expr, ...]
     start: list[Expr]
     extent: list[Expr]
-    extents: dict[Loop, Expr]
-    offsets: dict[IterVar, Expr]
     storage: Storage
-    slide: Slide | None = None
-    states: dict[Tensor, Storage] = field(default_factory=dict)
+    slide: Slide | None
+    states: dict[Tensor, Storage]
+    is_passed: bool  #: stored in an argument, whole
+    extents: dict[Loop, Expr] = field(default_factory=dict)
+    offsets: dict[IterVar, Expr] = field(default_factory=dict)
     guards: list[Expr] = field(default_factory=list)
     clamped: frozenset[int] = frozenset()  #: dimensions along which tiles reach past what may be read
-    is_passed: bool = False  #: stored in an argument, whole
 
     def window(self, tensor: Tensor) -> Storage:
         """The part of a tensor of this stage that is stored."""
@@ -72,11 +72,9 @@ class Realization:
             return Storage.of(tensor)
         return Storage([const(0), *self.start[1:]], [tensor.shape[0], *self.extent[1:]])
 
-    def axis_value(self, position: int, analyzer: Analyzer) -> Expr:
-        return analyzer.simplify(self.value_at(position, self.offsets[self.stage.axis[position]]))
-
-    def value_at(self, position: int, offset: Expr) -> Expr:
-        """The value of an axis at an offset from the region's start, clamped where tiles are padded."""
+    def value_at(self, position: int, offset: Expr | None = None) -> Expr:
+        """The value of an axis, at its offset from the region's start or at another; clamped in padded tiles."""
+        offset = self.offsets[self.stage.axis[position]] if offset is None else offset
         if position in self.clamped and offset is not self.stage.roots[self.stage.axis[position]].var:
             offset = minimum(offset, self.extent[position] - 1)
         return self.start[position] + offset
@@ -249,14 +247,14 @@ def infer_bounds(
                 slide = find_slide(start, extent, outer, inner, consumer.extents, consumer.guards, an)
             if slide is not None and slide.folds:
                 storage = _folded(storage, slide.dimension, extent, an)
-        done[stage] = _realize(stage, bodies[stage], start, extent, storage, slide, _states(s, done), an)
-        done[stage].is_passed = is_passed
+        states = _states(s, done)
+        real = done[stage] = Realization(stage, bodies[stage], start, extent, storage, slide, states, is_passed)
+        _enter_loops(real, an)
     return done
 
 
 def _check_sums(stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> None:
-    """Raise LowerError where iterations that run at the same time would update one element of an argument: each
-    begins with the first value, and others may be reading the last one."""
+    """Raise LowerError if iterations that run at the same time would update one element of an argument."""
     if not stage.reduce_axis and stage.scan_loop is None:
         return
     for p in stage.loops_around():
@@ -271,7 +269,7 @@ def _check_sums(stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> N
             raise LowerError(
                 f"the iterations of {p.full_name} run at the same time, and those that need an element of "
                 f"{stage.name} would all sum it up in the argument",
-                asked=stage.schedule.earlier("parallel", p.stage, p.name, p.name),
+                asked=p.marked_by,
                 legal=f"{stage.name}.compute_root(); or leave {stage.name} out: then each iteration has its own",
             )
 
@@ -289,11 +287,9 @@ def _states(s: Schedule, done: dict[Stage, Realization]) -> dict[Tensor, Storage
 
 
 def _folded(storage: Storage, dimension: int, window: list[Expr], an: Analyzer) -> Storage:
-    """Room for one window along the dimension that slides, unless the storage is no longer than that.
-
-    The innermost dimension stays as it is: vectors along it would be torn at the seam.
-    """
+    """Storage for one window along the sliding dimension, unless the whole is no longer."""
     extent = storage.extent[dimension]
+    # the innermost dimension is never folded: vectors along it would be torn at the seam
     if dimension == len(window) - 1 or an.prove(compare("le", extent, window[dimension])):
         return storage
     return Storage(
@@ -301,47 +297,35 @@ def _folded(storage: Storage, dimension: int, window: list[Expr], an: Analyzer) 
     )
 
 
-def _realize(
-    stage: Stage,
-    body: tuple[Expr, ...],
-    start: list[Expr],
-    extent: list[Expr],
-    storage: Storage,
-    slide: Slide | None,
-    states: dict[Tensor, Storage],
-    an: Analyzer,
-) -> Realization:
-    of_axis = dict(zip(stage.axis, extent, strict=True))
-    extents = loop_extents(stage, of_axis, an.simplify)
-    for loop, e in extents.items():
+def _enter_loops(real: Realization, an: Analyzer) -> None:
+    """The extents of a stage's loops, the values of its axes in them, and their guards."""
+    stage = real.stage
+    real.extents = loop_extents(stage, dict(zip(stage.axis, real.extent, strict=True)), an.simplify)
+    for loop, e in real.extents.items():
         an.bind(loop.var, 0, an.poly(e) - 1)
     for a in _without_loops(stage):
         an.bind(a.var, 0, an.poly(a.extent) - 1)
-    values = values_of_leaves(stage, extents)
-    offsets = {a: values[loop] for a, loop in stage.roots.items()}
-    made = Realization(stage, body, start, extent, extents, offsets, storage, slide, states)
+    values = values_of_leaves(stage, real.extents)
+    real.offsets = {a: values[loop] for a, loop in stage.roots.items()}
     if any(isinstance(r, Split) and r.tail == "round_up" for r in stage.relations):
-        _fill_up(made, an)
-    made.guards = conditions(made, an)
-    return made
+        _fill_up(real, an)
+    real.guards = conditions(real, an)
 
 
-def _fill_up(made: Realization, an: Analyzer) -> None:
-    """Room for whole tiles, and which dimensions have to be clamped in them."""
-    stage, body = made.stage, made.body
-    stored = list(made.extent)
-    covered = round_up.whole_tiles(stage, stored, made.extents, an)
-    made.storage = Storage(made.storage.start, stored)
-    clamped = set()
-    for i, a in enumerate(stage.axis):
-        loop = stage.roots[a]
+def _fill_up(real: Realization, an: Analyzer) -> None:
+    """Enlarge the storage to whole tiles, and find the dimensions along which their indices must be clamped."""
+    stage = real.stage
+    covered = covered_extents(stage, real.extents, an.simplify)
+    loops = [stage.roots[a] for a in stage.axis]
+    stored = [covered.get(loop, e) for loop, e in zip(loops, real.extent, strict=True)]
+    real.storage = Storage(real.storage.start, stored)
+    for i, loop in enumerate(loops):
         if loop not in covered or loop in stage.loops:
             continue
-        if round_up.reads_fit(stage, body, a, made.start[i], covered[loop], an):
+        if reads_fit(stage, real.body, stage.axis[i], real.start[i], covered[loop], an):
             an.bind(loop.var, 0, an.poly(covered[loop]) - 1)
         else:
-            clamped.add(i)
-    made.clamped = frozenset(clamped)
+            real.clamped |= {i}
 
 
 def _without_loops(stage: Stage) -> list[IterVar]:
@@ -380,7 +364,7 @@ def conditions(real: Realization, an: Analyzer) -> list[Expr]:
         if i != storage.folded and apart:
             limits.append((storage.start[i], storage.start[i] + storage.extent[i], True))
         start = real.start[i]
-        value = real.value_at(i, real.offsets[a])  # an offset is never negative, and less than the region's extent
+        value = real.value_at(i)  # an offset is never negative, and less than the region's extent
         for low, end, of_storage in limits:
             outside: list[Expr] = []
             if not an.prove(compare("le", start + real.extent[i], end)):
@@ -398,12 +382,9 @@ def conditions(real: Realization, an: Analyzer) -> list[Expr]:
 
 
 def _within_states(real: Realization) -> list[Expr]:
-    """Guards of a step that computes more than is read of it, for which there may be no state.
-
-    A step computes a part along axes of which it reads its own place only, so what is needed passes.
-    """
+    """Guards of a step that computes more than is read of it, for which there may be no state."""
     found: list[Expr] = []
-    values = {a.var: real.value_at(i, real.offsets[a]) for i, a in enumerate(real.stage.axis)}
+    values = {a.var: real.value_at(i) for i, a in enumerate(real.stage.axis)}
     for e in post_order(real.body):
         there = real.states.get(e.value) if e.op == "read" else None
         if there is None:
@@ -417,11 +398,7 @@ def _within_states(real: Realization) -> list[Expr]:
 
 
 def _reads_stay_inside(real: Realization, axis: Expr, value: Expr, an: Analyzer) -> bool:
-    """Return whether elements outside the tensor may be computed too: nobody reads them, and their operands exist.
-
-    So whole register tiles are summed over padded, packed operands. This is for tensors stored region by region, which
-    have room for them.
-    """
+    """Return whether elements outside a tensor may be computed too: there is room, and their operands exist."""
     stage = real.stage
     if stage.attach.kind != "at" or stage.tensor in stage.schedule.scans.storage:
         return False
@@ -440,8 +417,7 @@ def _reads_stay_inside(real: Realization, axis: Expr, value: Expr, an: Analyzer)
 def _required(
     stage: Stage, done: dict[Stage, Realization], an: Analyzer, outer: Loop | None = None
 ) -> tuple[list[Expr], list[Expr]]:
-    """The first index and the length, along each dimension, of the region read where the stage is computed, or in one
-    iteration of `outer`, a loop around that."""
+    """The start and extent of the region that is read where the stage is computed, or in an iteration of `outer`."""
     together = frozenset[Expr]()
     if stage.scope == "shared":  # which serves all work-items of a group at once, virtual ones too
         around = stage.loops_around()

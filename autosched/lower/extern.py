@@ -28,7 +28,10 @@ def opaque_nest(stage: Stage, body: tuple[Expr, ...], buffer: Callable[[Tensor],
     tensors = [*(read.value for read in body), *op.outputs]
     for declared, tensor in zip((*op.in_buffers, *op.out_buffers), tensors, strict=True):
         real = owner[declared] = buffer(tensor)
-        values |= _meanings(declared, tensor, real.strides)
+        # the variables in the declared shape and strides
+        values |= {d: n for d, n in zip(declared.shape, tensor.shape, strict=False) if d.op == "var" and d is not n}
+        strides = zip(declared.strides, real.strides or row_major(tensor.shape), strict=False)
+        values |= {a: b for a, b in strides if a.op == "var"}
         same = all(an.poly(a) == an.poly(b) for a, b in zip(real.shape, tensor.shape, strict=True))
         if (real.strides or not same) and _counts_elements(op.statement, declared):
             raise LowerError(
@@ -41,13 +44,6 @@ def opaque_nest(stage: Stage, body: tuple[Expr, ...], buffer: Callable[[Tensor],
     if not any(getattr(s, "thread", "").startswith("blockIdx") for part in parts for s in walk(part)):
         parts = (statement,)
     return seq(*(Produce(stage.name, part) for part in parts))
-
-
-def _meanings(declared: Buffer, tensor: Tensor, strides: tuple[Expr, ...]) -> dict[Expr, Expr]:
-    """The values of the variables in a declared buffer's shape and strides."""
-    found = {d: n for d, n in zip(declared.shape, tensor.shape, strict=False) if d.op == "var" and d is not n}
-    actual = strides or row_major(tensor.shape)
-    return found | {a: b for a, b in zip(declared.strides, actual, strict=False) if a.op == "var"}
 
 
 def _counts_elements(statement: Stmt, b: Buffer) -> bool:

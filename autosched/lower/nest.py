@@ -205,7 +205,7 @@ class _Nest:
         if part is not None:
             self._restrict(*part)
         self.taking_part = list(self.guards)  #: without the condition of `set_store_predicate`, which is about storing
-        values = {a.var: real.axis_value(i, builder.an) for i, a in enumerate(stage.axis)}
+        values = {a.var: builder.an.simplify(real.value_at(i)) for i, a in enumerate(stage.axis)}
         values.update({a.var: builder.an.simplify(a.min + real.offsets[a]) for a in stage.reduce_axis})
         self.values = values
         if stage.store_predicate is not None:
@@ -249,7 +249,7 @@ class _Nest:
             raise LowerError(
                 f"{self.stage.name} is computed inside {self.stage.attach.loop!r}, "
                 + ("within one work-group" if outside else "and its storage belongs to one work-item"),
-                asked=self.stage.schedule.earlier("bind", self.stage, f"{loop.name}, {loop.thread}", loop.name),
+                asked=loop.marked_by,
                 legal="bind threadIdx axes and set_scope('shared'), or leave the loop unbound",
             )
 
@@ -364,9 +364,7 @@ class _Nest:
                 where = "vectorized" if loop.kind == "vectorize" else f"inside {self.leaves[first].full_name}"
                 raise LowerError(
                     f"{loop.full_name} is {where}, and the work-items of a group combine one element at a time",
-                    asked=self.stage.schedule.earlier(
-                        "bind", self.stage, f"{self.across[0].name}, {self.across[0].thread}", self.across[0].name
-                    ),
+                    asked=self.across[0].marked_by,
                     legal=f"reorder the loops of {self.stage.name} so that reduce loops are innermost; "
                     "vectorize none of the others",
                 )

@@ -206,16 +206,12 @@ def _scalar_border(body: Stmt, span: Span) -> Stmt:
         if isinstance(s, For) and s.kind == "unroll" and _asks(s, span):
             return replace(s, kind="serial", ragged=True)
         if isinstance(s, For) and s.kind == "vectorize" and s.var in asked and not s.masked:
-            return replace(s, kind="serial", lanes=_half(s.extent))
+            # lanes for what is left: the largest power of two up to half of them
+            half = int(s.extent.value) // 2 if s.extent.op == "const" else 0
+            return replace(s, kind="serial", lanes=1 << (half.bit_length() - 1) if half >= 4 else 0)
         return s
 
     return map_stmt(body, on_stmt=scalar)
-
-
-def _half(extent: Expr) -> int:
-    """The lanes for the rest of a vector loop: the largest power of two up to half of it, or 0."""
-    half = int(extent.value) // 2 if extent.op == "const" else 0
-    return 1 << (half.bit_length() - 1) if half >= 4 else 0
 
 
 def _choose(loop: For, span: Span, an: Analyzer, around: _Around) -> Stmt:

@@ -94,7 +94,8 @@ def doubtful_reads(s: Schedule) -> list[Doubt]:
     found: dict[tuple[str, Expr, int], Doubt] = {}
     reads = _Reads(s)
     for stage, i in reads.open():
-        if not reads.stays_inside(stage, i):
+        ways = list(islice(reads.uses(stage, i), MOST_WAYS + 1))
+        if len(ways) > MOST_WAYS or not all(_Domain(at.axes).keeps_inside(at) or _tried_inside(at) for at in ways):
             doubt = Doubt(stage.name, i.read.value.name, i.dimension, i.index, i.extent)
             found.setdefault((stage.name, i.read, i.dimension), doubt)
     return list(found.values())
@@ -125,11 +126,6 @@ class _Reads:
                 found = _found_outside(at)
                 if found is not None:
                     raise out_of_bounds(i.read.value.name, i.dimension, *found, reader=stage.name)
-
-    def stays_inside(self, stage: Stage, i: _Index) -> bool:
-        """Return whether the index is inside for every element that is computed."""
-        ways = list(islice(self.uses(stage, i), MOST_WAYS + 1))
-        return len(ways) <= MOST_WAYS and all(_Domain(at.axes).keeps_inside(at) or _tried_inside(at) for at in ways)
 
     def indices(self, stage: Stage) -> list[_Index]:
         found = self._indices.get(stage)

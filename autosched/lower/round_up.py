@@ -18,14 +18,6 @@ from autosched.schedule.stage import Loop, Split, Stage
 from autosched.te.tensor import IterVar
 
 
-def whole_tiles(stage: Stage, extent: list[Expr], extents: dict[Loop, Expr], an: Analyzer) -> dict[Loop, Expr]:
-    """The number of values that padded loops take; `extent` is enlarged to hold them."""
-    covered = covered_extents(stage, extents, an.simplify)
-    for i, a in enumerate(stage.axis):
-        extent[i] = covered.get(stage.roots[a], extent[i])
-    return covered
-
-
 def reads_fit(stage: Stage, body: tuple[Expr, ...], axis: IterVar, first: Expr, covered: Expr, an: Analyzer) -> bool:
     """Return whether all reads for the indices `first .. first + covered - 1` of an axis are inside without clamping,
     as those of padded operands are."""

@@ -29,7 +29,7 @@ def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], a
     _check_steps(s, scan, parts, real, bound is not None or around)
     if bound is None:
         return
-    asked = s.earlier("bind", bound.stage, f"{bound.name}, {bound.thread}", bound.name)
+    asked = bound.marked_by
     stand_ins: dict[tuple[str, int], Expr] = {}
     plans = [_owners(part, real[part], an, stand_ins) for part in parts]
     for part, plan in zip(parts, plans, strict=True):
@@ -69,7 +69,7 @@ def _check_steps(
         raise LowerError(
             f"{x.name} is shared and reads the state, which other work-items wrote in the step before, "
             "and nothing makes them wait for one another",
-            asked=where if bound is None else s.earlier("bind", x, f"{bound.name}, {bound.thread}", bound.name),
+            asked=where if bound is None else bound.marked_by,
             legal=f"{x.name} unbound and local, or {scan.name} computed at a loop bound to blockIdx, in shared memory",
         )
 

@@ -8,8 +8,8 @@ from autosched.errors import LowerError
 from autosched.ir.expr import Expr, const, make, maximum, row_major, variables
 from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, Prefetch, Seq, Stmt, Store, expressions, map_stmt, walk
-from autosched.ir.visit import post_order, rewrite
+from autosched.ir.stmt import Allocate, Buffer, Prefetch, Seq, Stmt, Store, map_stmt, read_buffers, walk
+from autosched.ir.visit import rewrite
 
 #: a buffer, and the indices or other arguments of an access to it
 Place = tuple[Buffer, tuple[Expr, ...]]
@@ -64,7 +64,11 @@ def reuse_storage(body: Stmt, an: Analyzer) -> Stmt:
         rest = rest.body
     if len(chain) < 2 or not isinstance(rest, Seq):
         return body
-    lives = _lives(chain, rest.stmts)
+    lives = dict.fromkeys(chain, (len(rest.stmts), len(rest.stmts)))  #: the first and the last access
+    for i, s in enumerate(rest.stmts):
+        stored = {x.buffer for x in walk(s) if isinstance(x, Store | Prefetch)}
+        for b in (stored | read_buffers(s)) & lives.keys():
+            lives[b] = (min(lives[b][0], i), i)
     owner: dict[Buffer, Buffer] = {}
     groups: list[list[Buffer]] = []
     for b in sorted(chain, key=lambda b: lives[b]):
@@ -85,25 +89,6 @@ def reuse_storage(body: Stmt, an: Analyzer) -> Stmt:
     for merged in reversed(list(dict.fromkeys(owner[b] for b in chain))):
         result = Allocate(merged, result)
     return result
-
-
-def _lives(chain: list[Buffer], stmts: tuple[Stmt, ...]) -> dict[Buffer, tuple[int, int]]:
-    """The first and the last statement that accesses each buffer."""
-    lives = dict.fromkeys(chain, (len(stmts), len(stmts)))
-    for i, s in enumerate(stmts):
-        for b in _buffers(s) & lives.keys():
-            lives[b] = (min(lives[b][0], i), i)
-    return lives
-
-
-def _buffers(s: Stmt) -> set[Buffer]:
-    found: set[Buffer] = set()
-    for part in walk(s):
-        if isinstance(part, Store | Prefetch):
-            found.add(part.buffer)
-        for root in expressions(part):
-            found.update(e.value for e in post_order(root) if e.op in ACCESSES)
-    return found
 
 
 def retarget(s: Stmt, owner: dict[Buffer, Buffer]) -> Stmt:

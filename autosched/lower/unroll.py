@@ -16,8 +16,7 @@ MAX_UNROLLED = 8192
 
 def hint(loop: For, name: str) -> int | None:
     """The value of a loop's pragma, or None."""
-    found = next((p for p in loop.pragmas if p.partition("=")[0] == name), None)
-    return None if found is None else int(found.partition("=")[2] or 1)
+    return next((int(p.partition("=")[2] or 1) for p in loop.pragmas if p.partition("=")[0] == name), None)
 
 
 def apply_hints(body: Stmt) -> Stmt:

@@ -292,7 +292,8 @@ def _split_rows(
     """The sizes but the first, in the order of `candidates`. Of an extent that is no number, those below max_factor."""
     if isinstance(parts, bool) or not isinstance(parts, int) or parts < 1:
         raise _error(call, f"a loop is not split into {parts!r} loops", "num_outputs: a positive integer")
-    if policy == "candidate" and not all(_positive(c) for c in candidate):
+    sizes = [x for c in candidate for x in c[1:]] if policy == "candidate" else []
+    if not all(isinstance(x, int) and not isinstance(x, bool) and x > 0 for x in sizes):
         raise _error(call, "a size is not a positive integer", "lists of sizes; the first is what is left, -1")
     if policy in ("factors", "verbose", "power2") and extent.op != "const":
         if policy != "power2" or not max_factor or no_tail:
@@ -308,10 +309,6 @@ def _split_rows(
     if not found:
         raise _error(call, "there is no candidate", "max_factor of 1 or more; a list of candidates for 'candidate'")
     return list(dict.fromkeys(r[1:] for r in found))
-
-
-def _positive(sizes: Sequence[Any]) -> bool:
-    return all(isinstance(x, int) and not isinstance(x, bool) and x > 0 for x in sizes[1:])
 
 
 def reorder(s: Schedule, name: str, loops: Sequence[Any], policy: str = "all", **options: Any) -> Reorder:
@@ -377,11 +374,14 @@ def multi_filter(s: Schedule, names: Sequence[str], fn: Filter, reason: str = ""
 
 
 def _restrict(s: Schedule, call: str, what: Sequence[Any], fn: Filter, reason: str) -> None:
-    """Allow only what a function of entities and knobs passes: as expressions if it makes such of them, else
-    as the list of what passes."""
+    """Allow only what a function of entities and knobs passes: by its comparisons of open knobs, or as a list."""
     knobs = list(dict.fromkeys(v for x in what for v in _open(x)))
     count = prod(len(_rows_of(s, x)) for x in what)
-    conditions = _symbolic(what, fn)
+    try:
+        result = fn(*what)
+    except Exception:  # whatever it does with numbers, these are none
+        result = None
+    conditions = _conjuncts(result) if isinstance(result, Expr) else []
     if conditions and _agree(s, call, what, fn, conditions, count):
         for condition in conditions:
             s.constrain(condition, reason)
@@ -411,12 +411,12 @@ def _rows_of(s: Schedule, x: Any) -> Sequence[Any]:
 
 
 def _combinations(s: Schedule, what: Sequence[Any]) -> Iterator[tuple[dict[Expr, int], list[Any]]]:
-    """The values of the knobs, and what the filter is given then, for every combination."""
-    for chosen in product(*(_rows_of(s, x) for x in what)):
-        yield _bound(what, chosen)
+    """The values of the knobs and the arguments of the filter, for every combination."""
+    return (_bound(what, chosen) for chosen in product(*(_rows_of(s, x) for x in what)))
 
 
 def _bound(what: Sequence[Any], chosen: Sequence[Any]) -> tuple[dict[Expr, int], list[Any]]:
+    """The values of the knobs and the arguments of the filter, for one combination."""
     values: dict[Expr, int] = {}
     given: list[Any] = []
     for x, row in zip(what, chosen, strict=True):
@@ -439,15 +439,6 @@ def _asked(call: str, fn: Filter, given: Sequence[Any]) -> bool:
         raise _error(call, why, "a function that returns whether they may be") from error
 
 
-def _symbolic(what: Sequence[Any], fn: Filter) -> list[Expr]:
-    """The comparisons that a filter makes of open knobs; none where it needs numbers."""
-    try:
-        result = fn(*what)
-    except Exception:  # whatever it does with numbers, these are none
-        return []
-    return _conjuncts(result) if isinstance(result, Expr) else []
-
-
 def _conjuncts(e: Expr) -> list[Expr]:
     """The comparisons that `e` says hold all; none if it says something else."""
     if e.op == "and":
@@ -457,8 +448,8 @@ def _conjuncts(e: Expr) -> list[Expr]:
 
 
 def _agree(s: Schedule, call: str, what: Sequence[Any], fn: Filter, conditions: list[Expr], count: int) -> bool:
-    """Return whether the conditions agree with the function, and something passes: Python's `and` and `or` lose parts
-    of a condition."""
+    """Return whether the conditions agree with the function, and some values pass."""
+    # Python's `and` and `or` lose parts of a condition
     if count <= CHECKED:
         tries = list(islice(_combinations(s, what), CHECKED))
     else:

@@ -162,6 +162,12 @@ class Loop:
         return self.name if self.name.startswith(prefix) else prefix + self.name
 
     @property
+    def marked_by(self) -> str:
+        """The call that marked the loop, and the line that it was made in."""
+        kind, tag = ("bind", f", {self.thread}") if self.kind == "thread" else (self.kind, "")
+        return self.stage.schedule.earlier(kind, self.stage, self.name + tag, self.name)
+
+    @property
     def mark(self) -> str:
         marks = [*([] if self.kind == "serial" else [self.thread or self.kind]), *self.pragmas]
         return f" ({', '.join(marks)})" if marks else ""

@@ -285,14 +285,9 @@ class Schedule:
         return with_line(call, where)
 
     def calls_on_loops(self) -> dict[Expr, str]:
-        """For each loop that is not serial, by its variable, the call that marked it: see `earlier`."""
-        found = {}
-        for stage in self.stages:
-            for loop in (*stage.loops, *(stage.init.loops.values() if stage.init is not None else ())):
-                if loop.kind != "serial":
-                    kind, tag = ("bind", f", {loop.thread}") if loop.kind == "thread" else (loop.kind, "")
-                    found[loop.var] = self.earlier(kind, stage, loop.name + tag, loop.name)
-        return found
+        """For each loop that is not serial, by its variable, the call that marked it."""
+        loops = [x for stage in self.stages for x in (*stage.loops, *(stage.init.loops.values() if stage.init else ()))]
+        return {x.var: x.marked_by for x in loops if x.kind != "serial"}
 
     def _call_text(self, args: Sequence[Any], options: dict[str, Any]) -> str:
         def text(a: Any) -> str:

@@ -143,12 +143,9 @@ def split_into(
 
 
 def _check_covered(s: Schedule, loop: Loop, parts: list[Expr]) -> None:
-    """Raise Illegal for numbers whose product is less than the extent; formulas become a constraint.
-
-    The extent of a loop that is computed inside others is not known yet, and its outermost part follows from it.
-    """
+    """Raise Illegal for numbers whose product is less than the extent; formulas become a constraint."""
     if loop.stage.attach.kind == "at":
-        return
+        return  # the extent is not known yet, and the outermost part follows from it
     extent, covered = leaf_extents(loop.stage)[loop], simplify(prod(parts, start=const(1)))
     enough = simplify(compare("ge", covered, extent))
     if is_const(enough, True):

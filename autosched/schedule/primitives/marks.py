@@ -19,7 +19,6 @@ from autosched.te.tensor_intrin import TensorIntrin, find_tensor_intrin
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
     from autosched.schedule.stage import Stage
-    from autosched.schedule.trace import Instruction
 
 
 def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
@@ -169,27 +168,23 @@ def tensorize(s: Schedule, stage: Stage, var: Any, tensor_intrin: Any) -> None:
 
 def _check_fetches(s: Schedule, stage: Stage) -> None:
     for fetch in stage.fetches:
-        _check_fetch(s, stage, fetch)
-
-
-def _check_fetch(s: Schedule, stage: Stage, fetch: Fetch) -> None:
-    source, loop = s.stage(fetch.tensor), fetch.loop
-    why, legal = "", f"loops of {stage.name}: {stage.describe()}"
-    users = users_through_inlining(s, source)
-    if stage.attach.kind == "inline":
-        why, legal = f"{stage.name} is inlined: it has no loops", "prefetch in a stage that is stored"
-    elif loop not in stage.loops:
-        why = f"{loop.full_name} was split or fused away afterwards"
-    elif source.attach.kind == "inline":
-        why, legal = f"{source.name} is inlined: it is nowhere in memory", "prefetch what it is computed from"
-    elif lies_under(source, stage, loop):
-        why, legal = f"{source.name} is computed inside {loop.full_name}", "prefetch what it is computed from"
-    elif not any(lies_under(user, stage, loop) for user in users):
-        why = f"nothing inside {loop.full_name} reads {source.name}"
-        legal = f"loops of the stages that do: {', '.join(x.name for x in users)}"
-    if why:
-        asked = s.earlier("prefetch", stage, f"{source.name}, {loop.name}")
-        raise ScheduleError(why, asked=asked, legal=legal)
+        source, loop = s.stage(fetch.tensor), fetch.loop
+        why, legal = "", f"loops of {stage.name}: {stage.describe()}"
+        users = users_through_inlining(s, source)
+        if stage.attach.kind == "inline":
+            why, legal = f"{stage.name} is inlined: it has no loops", "prefetch in a stage that is stored"
+        elif loop not in stage.loops:
+            why = f"{loop.full_name} was split or fused away afterwards"
+        elif source.attach.kind == "inline":
+            why, legal = f"{source.name} is inlined: it is nowhere in memory", "prefetch what it is computed from"
+        elif lies_under(source, stage, loop):
+            why, legal = f"{source.name} is computed inside {loop.full_name}", "prefetch what it is computed from"
+        elif not any(lies_under(user, stage, loop) for user in users):
+            why = f"nothing inside {loop.full_name} reads {source.name}"
+            legal = f"loops of the stages that do: {', '.join(x.name for x in users)}"
+        if why:
+            asked = s.earlier("prefetch", stage, f"{source.name}, {loop.name}")
+            raise ScheduleError(why, asked=asked, legal=legal)
 
 
 @primitive(K.TENSOR, K.LOOP_AROUND, K.FACTOR, check=_check_fetches)
@@ -262,16 +257,10 @@ KEEP_MEANING = (
     "loop_partition_hint",
     "parallel_barrier_when_finish",
 )
-
-
 #: pragmas whose value is a number
 COUNTS = ("auto_unroll_max_step",)
-
-
 #: pragmas whose value is 0 or 1
 _FLAGS = ("unroll_explicit", "loop_partition_hint")
-
-
 #: pragma of other compilers -> why it means nothing here, and what does
 _ELSEWHERE = {
     "parallel_launch_point": (
@@ -294,14 +283,8 @@ _ELSEWHERE = {
 }
 
 
-def _doubt(i: Instruction) -> str:
-    """The reason why a stored `pragma` may change results. Unknown ones are refused when they are applied."""
-    name = i.args[-1]
-    return "" if name in KEEP_MEANING or name not in PRAGMAS else PRAGMAS[name]
-
-
 @primitive(K.LOOP, K.NAME, pragma_value=K.VALUE)
-@keeps_meaning(unless=_doubt)
+@keeps_meaning(unless=lambda i: "" if i.args[-1] in KEEP_MEANING else PRAGMAS.get(i.args[-1], ""))
 def pragma(s: Schedule, stage: Stage, var: Any, pragma_type: str, pragma_value: Any = None) -> None:
     """Ask something of the code for a loop: see `PRAGMAS`.
 

@@ -313,7 +313,8 @@ def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...
         raise Illegal(f"{stage.name} is decomposed already, outside {where}", "one decompose_reduction for a stage")
     place = stage.loops.index(at)
     first = next(i for i, x in enumerate(stage.loops) if x.is_reduce)
-    if place < first and _begins_with_reads(stage):
+    begin = stage.body[0].value.parts(stage.body[0].args)[2]
+    if place < first and any(e.op == "read" for e in post_order(begin)):
         raise Illegal(
             f"{stage.name} begins with values that are read, and may be computed inside {at.full_name}",
             f"the outermost reduce loop: {stage.loops[first].name}",
@@ -325,12 +326,6 @@ def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...
     stage.decompose(at)
     assert stage.init is not None
     return tuple(stage.init.loops.values())
-
-
-def _begins_with_reads(stage: Stage) -> bool:
-    body = stage.body[0]
-    _, _, begin = body.value.parts(body.args)
-    return any(e.op == "read" for e in post_order(begin))
 
 
 class ReductionPrimitives:
