@@ -219,8 +219,8 @@ def test_each_statement_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     for i in range(30):
         t = te.compute((8,), lambda x, t=t: t[7 - x] + 1, name=f"t{i}")
     looked_at: list[Stmt] = []
-    known = storage._buffers
-    monkeypatch.setattr(storage, "_buffers", lambda s: looked_at.append(s) or known(s))
+    known = storage.read_buffers
+    monkeypatch.setattr(storage, "read_buffers", lambda s: looked_at.append(s) or known(s))
     function = lower_structure(create_schedule(t), [a, t], "llvm").after("share_storage")
     assert len(looked_at) == 30
     assert len([x for x in walk(function.body) if isinstance(x, Allocate)]) == 2
