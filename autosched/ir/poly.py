@@ -166,6 +166,12 @@ class Poly:
             slope[factor] = c
         return Poly(slope), Poly(rest)
 
+    def affine_in(self, v: Expr) -> tuple[int, Poly] | None:
+        """`(k, b)` with `self == k*v + b` for a number k, and the variable nowhere in b; None if there are none."""
+        found = self.linear_in(v)
+        k = None if found is None else found[0].constant
+        return None if found is None or k is None or v in found[1].variables else (k, found[1])
+
     def replace(self, atom: Expr, value: Poly) -> Poly:
         """`value` in place of every occurrence of the atom."""
         result = Poly({m: c for m, c in self.terms.items() if not has(m, atom)})

@@ -277,9 +277,10 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
     inside = insert_barriers(inside, by_one)
     check_uniform(inside, frozenset(items.values()))
     inside = lift_barriers(inside)
-    one = const(1)
-    dims = [extents.get(tag, one) for tag in THREAD_TAGS]
-    return Launch(name, (dims[0], dims[1], dims[2]), (dims[3], dims[4], dims[5]), inside)
+    allocated = [s.buffer for s in walk(inside) if isinstance(s, Allocate)]
+    own = {b: replace(b, scope="local") for b in allocated if b.scope == "global"}  # the work-item's, if not shared
+    x, y, z, *block = (extents.get(tag, const(1)) for tag in THREAD_TAGS)
+    return Launch(name, (x, y, z), (block[0], block[1], block[2]), retarget(inside, own) if own else inside)
 
 
 def _around_all(body: Stmt) -> Iterator[For]:
@@ -336,20 +337,3 @@ def _store_once(body: Stmt, items: dict[str, Expr]) -> tuple[Stmt, frozenset[Buf
                 return with_children(s, go)
 
     return once(body, nothing, nothing, nothing, nothing), frozenset(by_one)
-
-
-def demote_private(body: Stmt) -> Stmt:
-    """Inside a kernel, storage that is not shared is the work-item's own."""
-
-    def demote(s: Stmt) -> Stmt:
-        if isinstance(s, Launch):
-            owner = {
-                x.buffer: replace(x.buffer, scope="local")
-                for x in walk(s.body)
-                if isinstance(x, Allocate) and x.buffer.scope == "global"
-            }
-            if owner:
-                return Launch(s.name, s.grid, s.block, retarget(s.body, owner))
-        return s
-
-    return map_stmt(body, on_stmt=demote)

@@ -219,17 +219,14 @@ def solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span, dep
     linear = worst.linear_in(v)
     if linear is None:
         return False
-    slope, rest = linear
-    k = slope.constant
+    k, rest = linear[0].constant, linear[1]
     if k is None:
         return False
     if k == 0:
-        if exact:
+        if exact or an.prove_nonneg(-rest - 1):  # it never holds: nothing to gain
             return False
-        if not an.prove_nonneg(-rest - 1):  # otherwise it never holds: nothing to gain
-            span.provided.append(make("ge", const(True).dtype, (rest.expr(), const(0))))
-            return True
-        return False
+        span.provided.append(make("ge", const(True).dtype, (rest.expr(), const(0))))
+        return True
     span.solved.append(make("ge", const(True).dtype, (worst.expr(), const(0))))
     if k > 0:  # v >= ceil(-rest / k)
         span.low.append(an.simplify(const(0) - floordiv(rest.expr(), k)))

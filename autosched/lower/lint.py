@@ -287,11 +287,10 @@ def _stride(buffer: Buffer, indices: Sequence[Expr], v: Expr) -> Expr | None:
     """The distance in memory, in elements, from one iteration of `v` to the next; None if it varies."""
     total: Expr = const(0)
     for i, width in zip(indices, buffer.strides or row_major(buffer.shape), strict=True):
-        p = to_poly(i)
-        factor = p.terms.get((v,), 0)
-        if any(v in variables(a) for m in p.terms if m != (v,) for a in m):
+        affine = to_poly(i).affine_in(v)
+        if affine is None:
             return None
-        total = total + width * factor
+        total = total + width * affine[0]
     return to_poly(total).expr()
 
 

@@ -101,8 +101,7 @@ def bind_threads(p: Program) -> Program:
     if not p.target.is_gpu_style:
         verify.check_cpu(p.function)
         return p
-    body = gpu.bind_threads(p.function.body, p.analyzer(), p.function.name)
-    return p.with_body(gpu.demote_private(body))
+    return p.with_body(gpu.bind_threads(p.function.body, p.analyzer(), p.function.name))
 
 
 def check(p: Program) -> Program:

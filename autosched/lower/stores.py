@@ -121,10 +121,8 @@ def _shifted(root: Expr, v: Expr, by: Expr, an: Analyzer) -> Expr:
 
     def moved(e: Expr) -> Expr:
         base, stride = e.args
-        linear = an.poly(base).linear_in(v)
-        if linear is None or stride.op != "const" or linear[0].constant != stride.value * e.dtype.lanes:
-            raise _Broken
-        if any(v in variables(atom) for m in linear[1].terms for atom in m):
+        affine = an.poly(base).affine_in(v)
+        if affine is None or stride.op != "const" or affine[0] != stride.value * e.dtype.lanes:
             raise _Broken
         return ramp(base + by * stride.value, stride, e.dtype.lanes)
 

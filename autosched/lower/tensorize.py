@@ -158,15 +158,14 @@ class Tile:
                 extent = self.an.simplify(self.extents[x])
                 if x.var not in p.variables or is_const(extent, 1):
                     continue
-                linear = p.linear_in(x.var)
-                slope = None if linear is None else linear[0].constant
-                if linear is None or slope is None or x.var in linear[1].variables or x.var in seen:
+                affine = p.affine_in(x.var)
+                if affine is None or x.var in seen:
                     raise self.refuse(
                         f"{a.name} is {self.an.simplify(self.values[a.var])!r}, which takes {x.name} apart",
                         "split loops inside the tile, or fuse them further out",
                     )
                 seen.add(x.var)
-                spans.append((slope, extent))
+                spans.append((affine[0], extent))
             total: Expr = const(1)
             for slope, extent in sorted(spans, key=lambda s: s[0]):
                 if self.an.poly(total) != self.an.poly(const(slope)):

@@ -306,13 +306,11 @@ class _Lanes:
         least = self.an.poly(low - high) - (condition.op in ("le", "ge"))  # the condition is that this is less than 0
         if not variables(condition).isdisjoint(self.varying - {self.v}):
             return condition
-        linear = least.linear_in(self.v)
-        if linear is None or linear[0].constant not in (1, -1):
+        affine = least.affine_in(self.v)
+        if affine is None or affine[0] not in (1, -1):
             return condition
-        slope, rest = linear[0].constant, linear[1]
+        slope, rest = affine
         first = rest + self.an.poly(self.start) * slope  # in the first lane
-        if any(self.v in variables(a) for m in rest.terms for a in m):
-            return condition
         whole = first if slope == 1 else first + 1
         if any(c % self.lanes for c in whole.terms.values()):
             return condition
@@ -352,14 +350,12 @@ class _Lanes:
     def index(self, i: Expr) -> Expr:
         """A ramp where the lanes advance by a constant, any vector otherwise, a scalar where they agree."""
         p = self.an.poly(i)
-        linear = p.linear_in(self.v) if variables(i).isdisjoint(self.varying - {self.v}) else None
-        if linear is not None:
-            slope, rest = linear
-            inside = any(self.v in variables(a) for m in rest.terms for a in m)
-            if slope.constant is not None and not inside:
-                base = (rest + self.an.poly(self.start) * slope.constant).expr()
-                self.is_scattered |= abs(slope.constant) > MAX_STRIDE
-                return ramp(base, slope.constant, self.lanes) if slope.constant else base
+        affine = p.affine_in(self.v) if variables(i).isdisjoint(self.varying - {self.v}) else None
+        if affine is not None:
+            slope, rest = affine
+            base = (rest + self.an.poly(self.start) * slope).expr()
+            self.is_scattered |= abs(slope) > MAX_STRIDE
+            return ramp(base, slope, self.lanes) if slope else base
         self.is_scattered = True
         return self.expr(i)
 

@@ -134,10 +134,11 @@ class Schedule:
         self._by_name[name] = stage
         return stage
 
-    def insert_stage(self, tensor: Tensor, before: Stage) -> Stage:
-        """A stage for a tensor that a cache primitive made."""
+    def insert_stage(self, tensor: Tensor, before: Stage, scope: str = "") -> Stage:
+        """A stage for a tensor that a primitive made, with the scope that was given for it, if any."""
         stage = self._add(tensor, self.stages.index(before), is_output=False)
         stage.attach = self.scans.home(stage)
+        stage.scope, stage.scope_given = scope or stage.scope, bool(scope)
         return stage
 
     def retensor(self, stage: Stage, op: Operation) -> None:
@@ -263,7 +264,7 @@ class Schedule:
         except (Illegal, RecordError) as error:
             if outer is not None:
                 raise
-            text = self._call_text(given, options)
+            text = ", ".join([*map(_text, given), *(f"{k}={_text(v)}" for k, v in options.items())])
             call = f"s.{kind}({stage.name}, {text})" if called.of_schedule else f"{stage.name}.{kind}({text})"
             raise ScheduleError(error.why, asked=with_line(call), legal=error.legal) from None
         finally:
@@ -288,14 +289,6 @@ class Schedule:
         """For each loop that is not serial, by its variable, the call that marked it."""
         loops = [x for stage in self.stages for x in (*stage.loops, *(stage.init.loops.values() if stage.init else ()))]
         return {x.var: x.marked_by for x in loops if x.kind != "serial"}
-
-    def _call_text(self, args: Sequence[Any], options: dict[str, Any]) -> str:
-        def text(a: Any) -> str:
-            if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation, TensorIntrin)):
-                return a.name
-            return getattr(a, "__name__", "function") if callable(a) else repr(a)
-
-        return ", ".join([*map(text, args), *(f"{k}={text(v)}" for k, v in options.items())])
 
     def cache_write(self, tensor: Any, scope: str = "global", keep_loops: bool = False) -> Any:
         """See `new_stages.cache_write`. Of tensors that are computed together, give the list of all."""
@@ -354,7 +347,7 @@ class Schedule:
         return group
 
     def normalize(self) -> Schedule:
-        """The schedule itself, checked. Loops begin at 0 by construction: other axes add their first value."""
+        """The schedule itself, checked. Its loops begin at 0 already."""
         self.verify()
         return self
 
@@ -366,34 +359,32 @@ class Schedule:
         integers (strings, booleans) make it a `choose`. Raises ScheduleError for an empty set, integers
         that do not fit 32 bits, or a name in use.
         """
-        asked = with_line(f"define_knob({name!r:.60}, ..)")
-        expect(name, "the name of a knob", isinstance(name, str), asked)
-        expect(values, "a list of values", isinstance(values, Iterable), asked)
+        if not isinstance(name, str) or not isinstance(values, Iterable):
+            asked = with_line(f"define_knob({name!r:.60}, ..)")
+            expect(name, "the name of a knob", isinstance(name, str), asked)
+            expect(values, "a list of values", False, asked)
         listed = tuple(values)
-        asked = with_line(f"define_knob({name!r}, {list(listed)!r})")
+
+        def refuse(why: str, legal: str) -> ScheduleError:
+            return ScheduleError(why, asked=with_line(f"define_knob({name!r}, {list(listed)!r})"), legal=legal)
+
         if not listed:
-            raise ScheduleError("there are no values", asked=asked, legal="a non-empty list of them")
+            raise refuse("there are no values", "a non-empty list of them")
         if any(isinstance(v, bool) or not isinstance(v, int) for v in listed):
             return self.choose(name, listed)
         if any(abs(v) > MAX_FACTOR for v in listed):
-            raise ScheduleError("a value does not fit 32 bits", asked=asked, legal=f"at most {MAX_FACTOR}")
+            raise refuse("a value does not fit 32 bits", f"at most {MAX_FACTOR}")
         if len(set(listed)) != len(listed):
-            raise ScheduleError("a value is given twice", asked=asked, legal="each value once")
+            raise refuse("a value is given twice", "each value once")
         known = self.knobs.get(name)
         if known is not None:
             if known.values != listed:
-                raise ScheduleError(
-                    f"knob {name} has the values {list(known.values)} already",
-                    asked=asked,
-                    legal="the same values, or another name",
-                )
+                had = list(known.values)
+                raise refuse(f"knob {name} has the values {had} already", "the same values, or another name")
             return known.var
         if not is_knob_name(name):
-            raise ScheduleError(
-                f"{name!r} cannot name a variable of the printed schedule",
-                asked=asked,
-                legal="a Python identifier that is no keyword, nor s, nor te",
-            )
+            legal = "a Python identifier that is no keyword, nor s, nor te"
+            raise refuse(f"{name!r} cannot name a variable of the printed schedule", legal)
         knob = Knob(name, listed, var(name, "int32", "knob", min(listed), max(listed)))
         self.knobs[name] = knob
         self.trace.append(Instruction("define_knob", "", (name, list(listed))))
@@ -472,16 +463,15 @@ class Schedule:
         The template runs once for each combination of choices.
         """
         expect((name, options), "a name and options", isinstance(name, str) and isinstance(options, Iterable), "choose")
-        listed = tuple(options)
-        asked = with_line(f"choose({name!r}, {list(listed)!r})")
+        listed, why, legal = tuple(options), "", ""
         if not listed:
-            raise ScheduleError("nothing to choose from", asked=asked, legal="at least one option")
-        if not all(x is None or isinstance(x, (bool, int, float, str)) for x in listed):
-            raise ScheduleError("an option is not plain data", asked=asked, legal="numbers, strings, booleans and None")
-        if self.choices_seen.setdefault(name, listed) != listed:
-            raise ScheduleError(
-                f"{name} has the options {list(self.choices_seen[name])} already", asked=asked, legal="another name"
-            )
+            why, legal = "nothing to choose from", "at least one option"
+        elif not all(map(K.VALUE.fits, listed)):
+            why, legal = "an option is not plain data", "numbers, strings, booleans and None"
+        elif self.choices_seen.setdefault(name, listed) != listed:
+            why, legal = f"{name} has the options {list(self.choices_seen[name])} already", "another name"
+        if why:
+            raise ScheduleError(why, asked=with_line(f"choose({name!r}, {list(listed)!r})"), legal=legal)
         value = self._choices.get(name, listed[0])
         self.trace.append(Instruction("choose", "", (name, value)))
         return value
@@ -519,6 +509,13 @@ class Schedule:
         return "\n".join(repr(x) for x in self.stages if not x.is_placeholder)
 
 
+def _text(a: Any) -> str:
+    """An argument of a call, for messages."""
+    if isinstance(a, (Loop, Stage, Tensor, IterVar, Operation, TensorIntrin)):
+        return a.name
+    return getattr(a, "__name__", "function") if callable(a) else repr(a)
+
+
 def create_schedule(ops: Any) -> Schedule:
     """A schedule that computes `ops` (tensors or operations) stage after stage, loops in the order of the axes."""
     listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
@@ -529,9 +526,8 @@ def create_schedule(ops: Any) -> Schedule:
             raise UsageTypeError(f"{item!r} is not a tensor", asked="create_schedule", legal="tensors or operations")
         outputs += [t for t in tensors if not isinstance(t.op, PlaceholderOp)]
     if not outputs:
-        raise UsageError(
-            "no computed tensor among the outputs", asked=with_line("create_schedule"), legal="what te.compute returned"
-        )
+        why, asked = "no computed tensor among the outputs", with_line("create_schedule")
+        raise UsageError(why, asked=asked, legal="what te.compute returned")
     return Schedule(list(dict.fromkeys(outputs)))
 
 

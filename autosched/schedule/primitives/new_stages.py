@@ -41,11 +41,10 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
     for i: for j: B[i, j] = f(i, j)   ->   for j.c: for i.c: B.local[j.c, i.c] = f(i.c, j.c)
                                            for i: for j:     B[i, j] = B.local[j, i]
 
-    The cache's storage layout is the current order of the stage's loops (here after
-    `reorder(j, i)`), so layout and compute order can be chosen apart. With `keep_loops` the cache is
-    laid out as the tensor is and takes over the loops with all that was said of them, and the copy's
-    loops are plain: `tir.Schedule.cache_write`. Returns the cache's tensor;
-    where several outputs are computed together, all are cached, and a list is returned.
+    The cache's layout is the current order of the stage's loops (here after `reorder(j, i)`), so that layout and order
+    of computation are independent. With `keep_loops` the cache has the layout of the tensor and takes over the loops
+    with their marks, and the copy's loops are plain, as in `tir.Schedule.cache_write`. Returns the cache's tensor; of
+    several outputs that are computed together, all are cached, and a list is returned.
     """
     computed(stage)
     if stage.scan_loop is not None:
@@ -74,8 +73,7 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
     for guard in guards:
         body = [_guarded(e, substitute(guard, to_cache)) for e in body]
     op = ComputeOp(f"{stage.op.name}.{scope}", [a.extent for a in axes], axes, body)
-    cache = s.insert_stage(op.output_tensor, before=stage)
-    cache.scope, cache.scope_given = scope, True
+    cache = s.insert_stage(op.output_tensor, stage, scope)
     positions = leaf_positions(stage)
     place = tuple(positions[loop] for loop in spatial)
     stage.define(stage.axis, (), tuple(make("read", t.dtype, place, t) for t in op.outputs))
@@ -86,13 +84,11 @@ def _may_start_anew(s: Schedule, stage: Stage) -> None:
     """Raise Illegal where a cache, whose loops start anew, would lose what is known of the stage's loops."""
     starts_anew(s, stage, "cache_write")
     if stage.init is not None:
-        raise Illegal(
-            f"{stage.name} is decomposed, and the loops start anew", "cache_write first, or with keep_loops=True"
-        )
+        why = f"{stage.name} is decomposed, and the loops start anew"
+        raise Illegal(why, "cache_write first, or with keep_loops=True")
     if any(loop.is_reduce and loop.root is None for loop in stage.loops):
-        raise Illegal(
-            f"a reduce loop of {stage.name} is split already", "cache_write first, then split the cache's reduce loops"
-        )
+        legal = "cache_write first, then split the cache's reduce loops"
+        raise Illegal(f"a reduce loop of {stage.name} is split already", legal)
     odd = next((r for r in stage.relations if isinstance(r, Split) and r.tail not in GUARDED), None)
     if odd is not None:
         what = "shift inwards" if odd.tail == "shift_inwards" else "go without its conditions"
@@ -103,15 +99,11 @@ def _cache_keeping_loops(s: Schedule, stage: Stage, scope: str) -> Any:
     scans.forbid(stage, "cache_write")
     again = {a: IterVar(a.name, a.extent, a.kind, a.min) for a in (*stage.axis, *stage.reduce_axis)}
     mapping = {a.var: b.var for a, b in again.items()}
-    axes = [again[a] for a in stage.axis]
-    op = ComputeOp(
-        f"{stage.tensor.name}.{scope}",
-        [a.extent for a in axes],
-        axes,
-        tuple(_rebase(e, mapping, [again[a] for a in stage.reduce_axis]) for e in stage.body),
-    )
-    cache = s.insert_stage(op.output_tensor, before=stage)
-    cache.scope, cache.scope_given, cache.attach = scope, True, stage.attach
+    axes, reduce_axes = ([again[a] for a in of] for of in (stage.axis, stage.reduce_axis))
+    body = tuple(_rebase(e, mapping, reduce_axes) for e in stage.body)
+    op = ComputeOp(f"{stage.tensor.name}.{scope}", [a.extent for a in axes], axes, body)
+    cache = s.insert_stage(op.output_tensor, stage, scope)
+    cache.attach = stage.attach
     stage.move_loops(cache, again)
     for x in s.stages:
         for where in ("attach", "store"):
@@ -163,18 +155,15 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], ou
         raise Illegal(f"nothing reads {name}", "cache_write keeps what a stage computes")
     for user in users:
         if user.scan_loop is not None:
-            raise Illegal(
-                f"{user.name} does not read {stage.name}, which is stored with it", "readers other than a scan"
-            )
+            why = f"{user.name} does not read {stage.name}, which is stored with it"
+            raise Illegal(why, "readers other than a scan")
         if user not in direct:
-            raise Illegal(
-                f"{user.name} does not read {name}", f"readers of {name}: {', '.join(x.name for x in direct) or 'none'}"
-            )
+            legal = f"readers of {name}: {', '.join(x.name for x in direct) or 'none'}"
+            raise Illegal(f"{user.name} does not read {name}", legal)
     axes = [IterVar(f"ax{i}", d) for i, d in enumerate(tensor.shape)]
     body = make("read", tensor.dtype, tuple(a.var for a in axes), tensor)
     op = ComputeOp(f"{tensor.name}.{scope}", tensor.shape, axes, (body,))
-    cache = s.insert_stage(op.output_tensor, before=min(users, key=s.stages.index))
-    cache.scope, cache.scope_given = scope, True
+    cache = s.insert_stage(op.output_tensor, min(users, key=s.stages.index), scope)
     for user in users:
         user.body = tuple(retarget(e, tensor, cache.tensor) for e in user.body)
     return cache.tensor
@@ -269,7 +258,7 @@ def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -
 
 
 def _check_init(s: Schedule, stage: Stage) -> None:
-    """Raise ScheduleError if loops have changed since the initial values got loops of their own."""
+    """Raise ScheduleError if loops have changed since `decompose_reduction`."""
     init = stage.init
     if init is None:
         return
@@ -296,10 +285,10 @@ def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...
       for k: for i.inner: B[i] += f(i, k)  ->    for i.inner.init: B[i] = 0
                                                  for k: for i.inner: B[i] += f(i, k)
 
-    Without it that happens just outside the outermost reduce loop, in copies of the spatial loops
-    inside, each with the mark of its original. The loops made here, which are returned outermost
-    first, are marked by themselves: `vectorize`, `unroll` and `parallel` take them; `bind` binds both,
-    because work-items set what they sum. No reduce loop may be outside `loop`, now or later.
+    Without it that happens just outside the outermost reduce loop, in copies of the spatial loops inside, with their
+    marks. The loops made here, which are returned outermost first, have marks of their own: `vectorize`, `unroll` and
+    `parallel` take them; `bind` binds both, because work-items set what they sum. No reduce loop may be outside
+    `loop`, now or later.
     """
     computed(stage)
     at = leaf(stage, loop)
