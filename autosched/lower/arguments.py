@@ -63,11 +63,7 @@ def passed_outputs(s: Schedule, args: Sequence[Tensor]) -> frozenset[Tensor]:
 
 
 def parameters(
-    s: Schedule,
-    args: Sequence[Tensor],
-    buffers: dict[Tensor, Buffer],
-    outputs: frozenset[Tensor],
-    binds: Binds,
+    s: Schedule, args: Sequence[Tensor], buffers: dict[Tensor, Buffer], outputs: frozenset[Tensor], binds: Binds
 ) -> list[Buffer]:
     """The memory of each argument. Raises LowerError for one too many, or missing."""
     asked = f"lower(s, [{', '.join(a.name for a in args)}])"

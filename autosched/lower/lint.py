@@ -237,10 +237,7 @@ class LintedProgram:
 
 
 def check(
-    s: Schedule,
-    target: TargetLike = "llvm",
-    args: Sequence[Tensor] | None = None,
-    knobs: dict[str, int] | None = None,
+    s: Schedule, target: TargetLike = "llvm", args: Sequence[Tensor] | None = None, knobs: dict[str, int] | None = None
 ) -> list[Lint]:
     """`Schedule.check`: what is doubtful about a schedule, though legal: races, strided vectors, wasted work.
 

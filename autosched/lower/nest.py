@@ -512,12 +512,7 @@ def threads_around(stage: Stage) -> list[str]:
 
 
 def build_nests(
-    s: Schedule,
-    real: dict[Stage, Realization],
-    target: Target,
-    an: Analyzer,
-    passed: frozenset[Tensor],
-    binds: Binds,
+    s: Schedule, real: dict[Stage, Realization], target: Target, an: Analyzer, passed: frozenset[Tensor], binds: Binds
 ) -> tuple[dict[Tensor, Buffer], Stmt]:
     """The buffers of all tensors, and the program: root stages in order, allocated as needed.
 
