@@ -17,28 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from autosched.errors import LowerError
+from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, logical_and, logical_not, variables
 from autosched.ir.ops import ACCESSES
-from autosched.ir.stmt import (
-    Allocate,
-    Barrier,
-    Buffer,
-    For,
-    If,
-    Let,
-    Produce,
-    Seq,
-    Stmt,
-    Store,
-    While,
-    children,
-    expressions,
-    handed_out,
-    read_buffers,
-    seq,
-    walk,
-    with_children,
-)
+from autosched.ir.stmt import Buffer, Stmt
 from autosched.ir.visit import post_order
 
 
@@ -70,8 +52,8 @@ def insert_barriers(body: Stmt, by_one: frozenset[Buffer] = frozenset()) -> Stmt
 
     Main memory that one work-item stores for others (`by_one`), such as the states of a scan, is treated alike.
     """
-    shared = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"}
-    shared |= {b for b in by_one & read_buffers(body) if b.scope == "global"}
+    shared = {s.buffer for s in S.walk(body) if isinstance(s, S.Allocate) and s.buffer.scope == "shared"}
+    shared |= {b for b in by_one & S.read_buffers(body) if b.scope == "global"}
     return _Planner(frozenset(shared)).plan(body, _Touched(), frozenset()) if shared else body
 
 
@@ -83,54 +65,54 @@ class _Planner:
     def plan(self, s: Stmt, before: _Touched, own: frozenset[Buffer]) -> Stmt:
         """`s` with barriers. `before` holds the accesses since the last barrier, and is updated; `own` are the buffers
         of the stages that `s` is part of."""
-        produced = self._produced(s.body) if isinstance(s, Produce) else frozenset()
+        produced = self._produced(s.body) if isinstance(s, S.Produce) else frozenset()
         stored = self._all_stores(s)
         # one shared stage alone, or nothing but a part of the stage around it: no barrier is needed inside
         if stored == produced if produced else stored <= own:
-            touched = _Touched((read_buffers(s) & self.shared) - (produced or own), set(stored))
+            touched = _Touched((S.read_buffers(s) & self.shared) - (produced or own), set(stored))
             waited = before.conflicts(touched, own)
             if not waited:
                 before.add(touched)
                 return s
             before.reads, before.writes = touched.reads, touched.writes
-            return Seq((Barrier("global" if any(b.scope == "global" for b in waited) else "shared"), s))
+            return S.Seq((S.Barrier("global" if any(b.scope == "global" for b in waited) else "shared"), s))
         match s:
-            case For() | While():
+            case S.For() | S.While():
                 return self._loop(s, before, own)
-            case If():
+            case S.If():
                 otherwise = before.copy()
                 then = self.plan(s.then, before, own)
                 other = None if s.otherwise is None else self.plan(s.otherwise, otherwise, own)
                 before.add(otherwise)
-                return If(s.condition, then, other)
-            case Barrier():  # of a reduction by the group
+                return S.If(s.condition, then, other)
+            case S.Barrier():  # of a reduction by the group
                 before.reads, before.writes = set(), set()
                 return s
             case _:
-                return with_children(s, lambda c: self.plan(c, before, own | produced))
+                return S.with_children(s, lambda c: self.plan(c, before, own | produced))
 
-    def _loop(self, s: For | While, before: _Touched, own: frozenset[Buffer]) -> Stmt:
+    def _loop(self, s: S.For | S.While, before: _Touched, own: frozenset[Buffer]) -> Stmt:
         """A loop, whose accesses also precede those of its next iteration, or which may not run at all."""
         skipped, once = before.copy(), before.copy()
         self.plan(s.body, once, own)
         before.add(once)
         body = self.plan(s.body, before, own)
-        if isinstance(s, While) or s.extent.op != "const" or s.extent.value < 1:
+        if isinstance(s, S.While) or s.extent.op != "const" or s.extent.value < 1:
             before.add(skipped)
         return replace(s, body=body)
 
     def _all_stores(self, s: Stmt) -> frozenset[Buffer]:
         """The shared buffers stored to anywhere in `s`."""
         if s not in self._stores:
-            own = self.shared & (handed_out(s) | ({s.buffer} if isinstance(s, Store) else set()))
-            self._stores[s] = own.union(*(self._all_stores(c) for c in children(s)))
+            own = self.shared & (S.handed_out(s) | ({s.buffer} if isinstance(s, S.Store) else set()))
+            self._stores[s] = own.union(*(self._all_stores(c) for c in S.children(s)))
         return self._stores[s]
 
     def _produced(self, s: Stmt) -> frozenset[Buffer]:
         """The shared buffers that a stage stores to, but for those of the stages inside it."""
-        if isinstance(s, Store):
+        if isinstance(s, S.Store):
             return self.shared & {s.buffer}
-        return frozenset().union(*(self._produced(c) for c in children(s) if not isinstance(c, Produce)))
+        return frozenset().union(*(self._produced(c) for c in S.children(s) if not isinstance(c, S.Produce)))
 
 
 def check_uniform(s: Stmt, items: frozenset[Expr], where: str = "") -> None:
@@ -139,19 +121,19 @@ def check_uniform(s: Stmt, items: frozenset[Expr], where: str = "") -> None:
     `items` are the variables of a work-item's place in its group.
     """
     match s:
-        case Barrier() if where:
+        case S.Barrier() if where:
             raise LowerError(
                 f"the barrier it needs is reached only where {where}",
                 asked="shared storage",
                 legal="compute the shared stage at a loop outside conditions on threadIdx",
             )
-        case If(condition=c) | While(condition=c):
+        case S.If(condition=c) | S.While(condition=c):
             if variables(c) & items or any(e.op == "load" for e in post_order(c)):
                 where = repr(c)
-        case For():
+        case S.For():
             if (variables(s.start) | variables(s.extent)) & items:
                 where = repr(s.extent)
-    for part in children(s):
+    for part in S.children(s):
         check_uniform(part, items, where)
 
 
@@ -169,35 +151,35 @@ def lift_barriers(s: Stmt, in_loop: bool = False) -> Stmt:
     PoCL 3.0 crashes, or computes wrong results, if a barrier in a loop is skipped in some iterations.
     """
     match s:
-        case If() if in_loop and _waits(s) and _is_steady(s):
+        case S.If() if in_loop and _waits(s) and _is_steady(s):
             then = _under(s.condition, s.then)
-            return then if s.otherwise is None else seq(then, _under(logical_not(s.condition), s.otherwise))
-        case For() | While():
+            return then if s.otherwise is None else S.seq(then, _under(logical_not(s.condition), s.otherwise))
+        case S.For() | S.While():
             return replace(s, body=lift_barriers(s.body, True)) if _waits(s) else s
         case _:
-            return with_children(s, lambda part: lift_barriers(part, in_loop))
+            return S.with_children(s, lambda part: lift_barriers(part, in_loop))
 
 
 def _waits(s: Stmt) -> bool:
-    return any(isinstance(x, Barrier) for x in walk(s))
+    return any(isinstance(x, S.Barrier) for x in S.walk(s))
 
 
-def _is_steady(s: If) -> bool:
+def _is_steady(s: S.If) -> bool:
     """Return whether the conditions around barriers inside can be evaluated anywhere, with the same result."""
-    around = [x for x in walk(s) if isinstance(x, If | For | While | Let) and _waits(x)]
-    if any(isinstance(x, While) for x in around):
+    around = [x for x in S.walk(s) if isinstance(x, S.If | S.For | S.While | S.Let) and _waits(x)]
+    if any(isinstance(x, S.While) for x in around):
         return False
-    asked = [e for x in around for e in expressions(x)]
+    asked = [e for x in around for e in S.expressions(x)]
     return not any(e.op in ACCESSES for root in asked for e in post_order(root))
 
 
 def _under(condition: Expr, s: Stmt) -> Stmt:
     """`s` under a condition, but for its barriers, which are reached in any case."""
     if not _waits(s):
-        return If(condition, s)
-    if not isinstance(s, If):
-        return with_children(s, lambda part: _under(condition, part))
+        return S.If(condition, s)
+    if not isinstance(s, S.If):
+        return S.with_children(s, lambda part: _under(condition, part))
     then = _under(logical_and(condition, s.condition), s.then)
     if s.otherwise is None:
         return then
-    return seq(then, _under(logical_and(condition, logical_not(s.condition)), s.otherwise))
+    return S.seq(then, _under(logical_and(condition, logical_not(s.condition)), s.otherwise))

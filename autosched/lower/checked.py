@@ -10,28 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from autosched.ir import stmt as S
 from autosched.ir.dtype import INT64
 from autosched.ir.expr import Expr, cast, compare, const, if_then_else, is_const, is_index, logical_and, logical_not
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import (
-    Allocate,
-    Buffer,
-    For,
-    Function,
-    If,
-    Let,
-    Prefetch,
-    Produce,
-    Seq,
-    Stmt,
-    Store,
-    While,
-    children,
-    expressions,
-    seq,
-    with_children,
-    with_parts,
-)
+from autosched.ir.stmt import Buffer, Function, Stmt
 from autosched.ir.visit import rebuild
 from autosched.lower.simplify_stmt import enter_loop
 from autosched.lower.storage import retarget
@@ -74,28 +57,28 @@ class _Checks:
     def within(self, s: Stmt, an: Analyzer, stage: str) -> Stmt:
         """`s` with checks of its reads."""
         match s:
-            case Prefetch():
-                return Seq(())
-            case Produce():
-                return Produce(s.name, self.within(s.body, an, s.name))
-            case Seq() | Allocate() | While():
-                return with_children(s, lambda c: self.within(c, an, stage))
+            case S.Prefetch():
+                return S.Seq(())
+            case S.Produce():
+                return S.Produce(s.name, self.within(s.body, an, s.name))
+            case S.Seq() | S.Allocate() | S.While():
+                return S.with_children(s, lambda c: self.within(c, an, stage))
         here = _Reader(self, an, stage)
-        exprs = [here.of(e) for e in expressions(s)]
+        exprs = [here.of(e) for e in S.expressions(s)]
         inner: list[Stmt] = []
         match s:
-            case For():
+            case S.For():
                 with an.tightened({}):
                     enter_loop(s, an)
                     inner.append(self.within(s.body, an, stage))
                 s = replace(s, kind="serial") if s.kind in ("vectorize", "unroll") else s
-            case If():
-                for branch, holds in zip(children(s), (s.condition, logical_not(s.condition))):
+            case S.If():
+                for branch, holds in zip(S.children(s), (s.condition, logical_not(s.condition))):
                     with an.assuming(holds):
                         inner.append(self.within(branch, an, stage))
-            case Let():
+            case S.Let():
                 inner.append(self.within(s.body, an, stage))
-        return here.before(with_parts(s, exprs, inner))
+        return here.before(S.with_parts(s, exprs, inner))
 
 
 class _Reader:
@@ -107,7 +90,7 @@ class _Reader:
         self._done: dict[tuple[Expr, tuple[Expr, ...]], Expr] = {}
 
     def before(self, s: Stmt) -> Stmt:
-        return seq(*self._asked, s)
+        return S.seq(*self._asked, s)
 
     def of(self, e: Expr, path: tuple[Expr, ...] = ()) -> Expr:
         """The expression with checked reads, where it is evaluated only if all conditions of `path` hold."""
@@ -144,8 +127,8 @@ class _Reader:
         sites, report = self._checks.sites, self._checks.report
         place = 2 * len(sites)
         sites.append(Site(buffer.name, dimension, self._stage))
-        tell = seq(
-            Store(report, (const(place),), cast(INT64, at)), Store(report, (const(place + 1),), cast(INT64, extent))
+        tell = S.seq(
+            S.Store(report, (const(place),), cast(INT64, at)), S.Store(report, (const(place + 1),), cast(INT64, extent))
         )
-        self._asked.append(If(logical_and(*path, logical_not(inside)), tell))
+        self._asked.append(S.If(logical_and(*path, logical_not(inside)), tell))
         return inside

@@ -9,36 +9,12 @@ from math import prod
 from typing import Any
 
 from autosched.errors import LowerError
+from autosched.ir import stmt as S
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, compare, const, is_const, likely, logical_and, maximum, minimum, var, variables
 from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.stmt import (
-    THREAD_TAGS,
-    VTHREAD,
-    Allocate,
-    Barrier,
-    Buffer,
-    Evaluate,
-    For,
-    If,
-    Launch,
-    Let,
-    Prefetch,
-    Produce,
-    Seq,
-    Stmt,
-    Store,
-    children,
-    expressions,
-    handed_out,
-    load,
-    map_stmt,
-    seq,
-    substitute_stmt,
-    walk,
-    with_children,
-)
+from autosched.ir.stmt import Buffer, Stmt
 from autosched.ir.visit import post_order
 from autosched.lower.barriers import check_uniform, insert_barriers, lift_barriers
 from autosched.lower.storage import Place, map_accesses, retarget
@@ -91,32 +67,32 @@ class GroupReduction:
         """`accumulate`, which leaves each work-item's result in `parts`; the tree; `finish`, which loads `result`."""
         steps: list[Stmt] = [accumulate]
         if self.repeats:
-            steps.append(Barrier())  # everybody has read the result before
-        given = [load(part, *at) for part, at in self.parts]
-        steps.append(self._each(lambda t: seq(*stores_to(self._places(t), given))))
+            steps.append(S.Barrier())  # everybody has read the result before
+        given = [S.load(part, *at) for part, at in self.parts]
+        steps.append(self._each(lambda t: S.seq(*stores_to(self._places(t), given))))
         step = MOST_WORK_ITEMS // 2
         while step:
             if self.count.op != "const" or step < self.count.value:
-                tree = seq(Barrier(), self._each(partial(self._step, step)))
-                steps.append(If(compare("lt", const(step), self.count), tree))
+                tree = S.seq(S.Barrier(), self._each(partial(self._step, step)))
+                steps.append(S.If(compare("lt", const(step), self.count), tree))
             step //= 2
-        body = seq(*steps, Barrier(), finish)
+        body = S.seq(*steps, S.Barrier(), finish)
         for buffer in reversed([*(b for b, _ in self.parts), *self.shared]):
-            body = Allocate(buffer, body)
+            body = S.Allocate(buffer, body)
         return body
 
     def result(self) -> list[Expr]:
         """The loads of the group's result."""
-        return [load(b, *at) for b, at in self._places(const(0))]
+        return [S.load(b, *at) for b, at in self._places(const(0))]
 
     def _places(self, t: Expr) -> list[Place]:
         """The elements of work-item `t` of a row."""
         return [(b, (*(row.var for row in self.rows), t)) for b in self.shared]
 
     def _step(self, step: int, t: Expr) -> Stmt:
-        mine, other = ([load(b, *at) for b, at in self._places(x)] for x in (t, t + step))
+        mine, other = ([S.load(b, *at) for b, at in self._places(x)] for x in (t, t + step))
         stores = stores_to(self._places(t), self.combine(mine, other))
-        return If(t < minimum(const(step), self.count - step), at_once(stores))
+        return S.If(t < minimum(const(step), self.count - step), at_once(stores))
 
     def _each(self, body: Callable[[Expr], Stmt]) -> Stmt:
         """`body`, given the number of the work-item among those that combine."""
@@ -127,7 +103,7 @@ class GroupReduction:
             number, stride = number + v * stride, stride * loop.extent
         result = body(number)
         for v, loop in zip(fresh, self.across, strict=True):
-            result = For(v, const(0), loop.extent, "thread", result, loop.tag)
+            result = S.For(v, const(0), loop.extent, "thread", result, loop.tag)
         return result
 
 
@@ -138,22 +114,22 @@ def inject_vthreads(body: Stmt) -> Stmt:
     """
 
     def unbind(s: Stmt) -> Stmt:
-        if not isinstance(s, For) or s.thread != VTHREAD:
+        if not isinstance(s, S.For) or s.thread != S.VTHREAD:
             return s
         check_constant(
-            s, f"bind {s.var.name} to {VTHREAD}", "split the loop by a constant, or into a constant number of parts"
+            s, f"bind {s.var.name} to {S.VTHREAD}", "split the loop by a constant, or into a constant number of parts"
         )
         return _VirtualThreads(s).push(s.body)
 
-    return map_stmt(body, on_stmt=unbind)
+    return S.map_stmt(body, on_stmt=unbind)
 
 
 class _VirtualThreads:
     """One loop of virtual threads, pushed inwards to the statements that differ between them."""
 
-    def __init__(self, loop: For) -> None:
+    def __init__(self, loop: S.For) -> None:
         self.v, self.count = loop.var, int(loop.extent.value)
-        inside = {s.buffer for s in walk(loop.body) if isinstance(s, Allocate)}
+        inside = {s.buffer for s in S.walk(loop.body) if isinstance(s, S.Allocate)}
         self.own = {
             b: replace(b, shape=(b.shape[0] * self.count,))
             for b in sorted(self._differing(loop.body, inside), key=lambda b: b.name)
@@ -171,11 +147,11 @@ class _VirtualThreads:
 
     def _written(self, s: Stmt, differing: set[Buffer], under: bool) -> set[Buffer]:
         """The buffers to which a store depends on `v`, by its place or its value; `under`: all stores here do."""
-        under = under or any(self._mentions(e, differing) for e in expressions(s))
-        if isinstance(s, Store | Evaluate):
-            touched = handed_out(s) | ({s.buffer} if isinstance(s, Store) else set())
+        under = under or any(self._mentions(e, differing) for e in S.expressions(s))
+        if isinstance(s, S.Store | S.Evaluate):
+            touched = S.handed_out(s) | ({s.buffer} if isinstance(s, S.Store) else set())
             return touched if under else touched & differing
-        return set().union(*(self._written(c, differing, under) for c in children(s)))
+        return set().union(*(self._written(c, differing, under) for c in S.children(s)))
 
     def _mentions(self, e: Expr, differing: set[Buffer]) -> bool:
         return self.v in variables(e) or any(n.op in ACCESSES and n.value in differing for n in post_order(e))
@@ -183,24 +159,26 @@ class _VirtualThreads:
     def depends(self, s: Stmt) -> bool:
         """Return whether anything in `s` differs between virtual threads."""
         if s not in self._depends:
-            here = any(self._mentions(e, set(self.own)) for e in expressions(s))
-            here = here or (isinstance(s, Store | Prefetch) and s.buffer in self.own)
-            self._depends[s] = here or any(self.depends(c) for c in children(s))
+            here = any(self._mentions(e, set(self.own)) for e in S.expressions(s))
+            here = here or (isinstance(s, S.Store | S.Prefetch) and s.buffer in self.own)
+            self._depends[s] = here or any(self.depends(c) for c in S.children(s))
         return self._depends[s]
 
     def push(self, s: Stmt) -> Stmt:
         """`s` for all virtual threads."""
         if not self.depends(s):
             return s
-        asks = any(self._mentions(e, set(self.own)) for e in expressions(s))
+        asks = any(self._mentions(e, set(self.own)) for e in S.expressions(s))
         match s:
-            case Allocate():
-                return Allocate(self.own.get(s.buffer, s.buffer), self.push(s.body))
-            case Seq() | For() | Let() | Produce() | If() if not asks:
-                return with_children(s, self.push)
+            case S.Allocate():
+                return S.Allocate(self.own.get(s.buffer, s.buffer), self.push(s.body))
+            case S.Seq() | S.For() | S.Let() | S.Produce() | S.If() if not asks:
+                return S.with_children(s, self.push)
             case _:
                 v = var(f"{self.v.name}.v", role="loop")
-                return For(v, const(0), const(self.count), "unroll", substitute_stmt(self._retarget(s), {self.v: v}))
+                return S.For(
+                    v, const(0), const(self.count), "unroll", S.substitute_stmt(self._retarget(s), {self.v: v})
+                )
 
     def _retarget(self, s: Stmt) -> Stmt:
         """The same accesses in the copies of virtual thread `v`."""
@@ -222,9 +200,9 @@ def bind_threads(body: Stmt, an: Analyzer, function: str) -> Stmt:
     alone = _count_nests(body) == 1
 
     def kernels(s: Stmt) -> Stmt:
-        if isinstance(s, Allocate | Seq):
-            return with_children(s, kernels)
-        base = f"{function}_{s.name}_kernel" if isinstance(s, Produce) and not alone else f"{function}_kernel"
+        if isinstance(s, S.Allocate | S.Seq):
+            return S.with_children(s, kernels)
+        base = f"{function}_{s.name}_kernel" if isinstance(s, S.Produce) and not alone else f"{function}_kernel"
         names[base] = names.get(base, 0) + 1
         return _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", s, an)
 
@@ -232,13 +210,13 @@ def bind_threads(body: Stmt, an: Analyzer, function: str) -> Stmt:
 
 
 def _count_nests(s: Stmt) -> int:
-    return sum(map(_count_nests, children(s))) if isinstance(s, Allocate | Seq) else 1
+    return sum(map(_count_nests, S.children(s))) if isinstance(s, S.Allocate | S.Seq) else 1
 
 
-def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
+def _launch(name: str, body: Stmt, an: Analyzer) -> S.Launch:
     extents: dict[str, Expr] = {}
-    for s in walk(body):
-        if isinstance(s, For) and s.kind == "thread":
+    for s in S.walk(body):
+        if isinstance(s, S.For) and s.kind == "thread":
             if any(v.value.role != "size" for v in variables(s.extent)):
                 raise LowerError(
                     f"its extent {s.extent!r} depends on another loop",
@@ -248,7 +226,7 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
                 )
             known = extents.get(s.thread)
             extents[s.thread] = s.extent if known is None else an.simplify(maximum(known, s.extent))
-        if isinstance(s, For) and s.kind == "parallel":
+        if isinstance(s, S.For) and s.kind == "parallel":
             raise LowerError(
                 "work-items are GPU-style threads already",
                 asked=f"parallel {s.var.name}",
@@ -263,34 +241,34 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> Launch:
         an.bind(threads[tag], 0, an.poly(e) - 1)
 
     def unbind(s: Stmt) -> Stmt:
-        if not isinstance(s, For) or s.kind != "thread":
+        if not isinstance(s, S.For) or s.kind != "thread":
             return s
-        inner = substitute_stmt(s.body, {s.var: threads[s.thread]})
+        inner = S.substitute_stmt(s.body, {s.var: threads[s.thread]})
         if s.extent is extents[s.thread]:
             return inner
-        return If(likely(threads[s.thread] < s.extent), inner)
+        return S.If(likely(threads[s.thread] < s.extent), inner)
 
-    several = [tag for tag in THREAD_TAGS if tag in extents and not is_const(extents[tag], 1)]
+    several = [tag for tag in S.THREAD_TAGS if tag in extents and not is_const(extents[tag], 1)]
     items = {tag: threads[tag] for tag in several if tag.startswith("threadIdx")}
     stored, by_one = _store_once(body, items)
-    inside = map_stmt(stored, on_stmt=unbind)
+    inside = S.map_stmt(stored, on_stmt=unbind)
     inside = insert_barriers(inside, by_one)
     check_uniform(inside, frozenset(items.values()))
     inside = lift_barriers(inside)
-    allocated = [s.buffer for s in walk(inside) if isinstance(s, Allocate)]
+    allocated = [s.buffer for s in S.walk(inside) if isinstance(s, S.Allocate)]
     own = {b: replace(b, scope="local") for b in allocated if b.scope == "global"}  # the work-item's, if not shared
-    x, y, z, *block = (extents.get(tag, const(1)) for tag in THREAD_TAGS)
-    return Launch(name, (x, y, z), (block[0], block[1], block[2]), retarget(inside, own) if own else inside)
+    x, y, z, *block = (extents.get(tag, const(1)) for tag in S.THREAD_TAGS)
+    return S.Launch(name, (x, y, z), (block[0], block[1], block[2]), retarget(inside, own) if own else inside)
 
 
-def _around_all(body: Stmt) -> Iterator[For]:
+def _around_all(body: Stmt) -> Iterator[S.For]:
     """The loops around all statements."""
-    while isinstance(body, For | Produce | Allocate | If | Let):
-        if isinstance(body, For):
+    while isinstance(body, S.For | S.Produce | S.Allocate | S.If | S.Let):
+        if isinstance(body, S.For):
             yield body
-        if isinstance(body, If) and body.otherwise is not None:
+        if isinstance(body, S.If) and body.otherwise is not None:
             return
-        body = body.then if isinstance(body, If) else body.body
+        body = body.then if isinstance(body, S.If) else body.body
 
 
 def _store_once(body: Stmt, items: dict[str, Expr]) -> tuple[Stmt, frozenset[Buffer]]:
@@ -300,7 +278,7 @@ def _store_once(body: Stmt, items: dict[str, Expr]) -> tuple[Stmt, frozenset[Buf
     Also returns the buffers that only some work-items store to.
     """
     by_one: set[Buffer] = set()
-    private = {s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope != "shared"}
+    private = {s.buffer for s in S.walk(body) if isinstance(s, S.Allocate) and s.buffer.scope != "shared"}
     nothing: frozenset[Any] = frozenset()
 
     def once(
@@ -320,20 +298,20 @@ def _store_once(body: Stmt, items: dict[str, Expr]) -> tuple[Stmt, frozenset[Buf
             return others
 
         match s:
-            case Store() | Let() if all(isinstance(x, Store | Let | Seq) for x in walk(s)):
+            case S.Store() | S.Let() if all(isinstance(x, S.Store | S.Let | S.Seq) for x in S.walk(s)):
                 # what is stored together is computed by the one that stores it
-                alike = [idle(x.buffer) for x in walk(s) if isinstance(x, Store)]
-                return If(logical_and(*(v <= 0 for v in alike[0])), s) if alike[0] else s
-            case Evaluate():
+                alike = [idle(x.buffer) for x in S.walk(s) if isinstance(x, S.Store)]
+                return S.If(logical_and(*(v <= 0 for v in alike[0])), s) if alike[0] else s
+            case S.Evaluate():
                 others = [v for tag, v in items.items() if tag not in bound | around]
-                return If(logical_and(*(v <= 0 for v in others)), s) if others else s
-            case Produce():
-                return Produce(s.name, once(s.body, nothing, nothing, bound, here))
-            case For():
+                return S.If(logical_and(*(v <= 0 for v in others)), s) if others else s
+            case S.Produce():
+                return S.Produce(s.name, once(s.body, nothing, nothing, bound, here))
+            case S.For():
                 return replace(s, body=once(s.body, bound | {s.thread}, here, around, inside))
-            case Allocate():
+            case S.Allocate():
                 return replace(s, body=once(s.body, bound, here | {s.buffer}, around, inside))
             case _:
-                return with_children(s, go)
+                return S.with_children(s, go)
 
     return once(body, nothing, nothing, nothing, nothing), frozenset(by_one)

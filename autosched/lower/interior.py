@@ -15,19 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from autosched.ir.expr import (
-    Expr,
-    const,
-    floordiv,
-    is_const,
-    is_index,
-    logical_and,
-    make,
-    maximum,
-    minimum,
-    select,
-    variables,
-)
+from autosched.ir import expr as E
+from autosched.ir.expr import Expr
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import VTHREAD, Allocate, For, If, Stmt, Store, expressions, walk
@@ -84,10 +73,10 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr]) -> Span | None:
             an.bind(s.var, start, start + an.poly(s.extent) - 1)
         over = frozenset(s.var for s in relaxed)
         for question in _questions(loop.body, an):
-            mentioned = variables(question.node)
+            mentioned = E.variables(question.node)
             if loop.var not in mentioned or mentioned & (serial | items):
                 continue
-            is_guard = question.node.dtype.is_bool and is_const(question.answer, True)
+            is_guard = question.node.dtype.is_bool and E.is_const(question.answer, True)
             if is_guard and mentioned & small:  # `_tighten` turns it into that loop's bound
                 continue
             if not is_guard and not (mentioned & lanes or innermost):
@@ -118,7 +107,7 @@ def _questions(body: Stmt, an: Analyzer) -> Iterable[_Question]:
                 holds = an.inequalities(c)
                 if holds and c.op != "eq" and c not in seen:
                     seen.add(c)
-                    yield _Question(c, const(True), holds)
+                    yield _Question(c, E.const(True), holds)
         for root in expressions(s):
             for e in post_order(root):
                 if e not in seen:
@@ -132,15 +121,15 @@ def _clamp(e: Expr, an: Analyzer) -> _Question | None:
     """The question of a `min` or `max`, answered by the side that varies most; of a choice, by its condition."""
     if e.dtype.lanes > 1:
         return None
-    if e.op in ("min", "max") and is_index(e):
+    if e.op in ("min", "max") and E.is_index(e):
         a, b = e.args
-        loops = [sum(v.value.role in ("loop", "thread") for v in variables(x)) for x in (a, b)]
+        loops = [sum(v.value.role in ("loop", "thread") for v in E.variables(x)) for x in (a, b)]
         if loops[0] == loops[1]:
             return None
         kept, other = (a, b) if loops[0] > loops[1] else (b, a)
         difference = an.poly(kept) - an.poly(other)
         return _Question(e, kept, [difference if e.op == "max" else -difference])
-    if e.op in ("select", "if_then_else") and is_index(e.args[0]):
+    if e.op in ("select", "if_then_else") and E.is_index(e.args[0]):
         parts = conjuncts(e.args[0])
         holds = [an.inequalities(c) for c in parts]
         if all(h and c.op != "eq" for h, c in zip(holds, parts, strict=True)):
@@ -156,22 +145,22 @@ def limits(loop: For, span: Span, an: Analyzer) -> tuple[Expr, Expr]:
     end = an.simplify(loop.start + loop.extent)
     low, high = loop.start, end
     for e in span.low:
-        low = an.simplify(maximum(low, e))
+        low = an.simplify(E.maximum(low, e))
     for e in span.high:
-        high = an.simplify(minimum(high, e))
-    low = an.simplify(minimum(low, end))
+        high = an.simplify(E.minimum(high, e))
+    low = an.simplify(E.minimum(low, end))
     if span.provided:
-        high = select(logical_and(*span.provided), high, low)
-    high = an.simplify(maximum(high, low))
+        high = E.select(E.logical_and(*span.provided), high, low)
+    high = an.simplify(E.maximum(high, low))
     return low, high
 
 
 def is_inside(loop: For, span: Span) -> Expr:
     """The condition that an iteration belongs to the interior."""
     tests: list[Expr] = [*span.provided, *span.asked]
-    tests += [make("ge", const(True).dtype, (loop.var, e)) for e in span.low if e is not loop.start]
-    tests += [make("lt", const(True).dtype, (loop.var, e)) for e in span.high]
-    return logical_and(*tests)
+    tests += [E.make("ge", E.const(True).dtype, (loop.var, e)) for e in span.low if e is not loop.start]
+    tests += [E.make("lt", E.const(True).dtype, (loop.var, e)) for e in span.high]
+    return E.logical_and(*tests)
 
 
 # -- solving -------------------------------------------------------------------------------------
@@ -184,7 +173,7 @@ def _ask(question: _Question, over: frozenset[Expr], an: Analyzer, span: Span) -
         worst = an.extreme(p, [x for x in over if x in p.variables], largest=False)
         if worst is None or worst.variables & over or an.prove_nonneg(-worst - 1):
             return
-        tests.append(make("ge", const(True).dtype, (worst.expr(), const(0))))
+        tests.append(E.make("ge", E.const(True).dtype, (worst.expr(), E.const(0))))
     span.asked += [t for t in tests if t not in set(span.asked)]
     span.answers[question.node] = question.answer
 
@@ -210,7 +199,7 @@ def solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span, dep
         return True
     if depth == 0:
         return False
-    opaque = [a for a in p.atoms() if a.op != "var" and variables(a) & (over | {v})]
+    opaque = [a for a in p.atoms() if a.op != "var" and E.variables(a) & (over | {v})]
     if opaque:
         return _solve_opaque(p, max(opaque, key=lambda a: a.serial), v, over, an, span, depth - 1, exact)
     worst = an.extreme(p, [x for x in over if x in p.variables], largest=False)
@@ -225,13 +214,13 @@ def solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span, dep
     if k == 0:
         if exact or an.prove_nonneg(-rest - 1):  # it never holds: nothing to gain
             return False
-        span.provided.append(make("ge", const(True).dtype, (rest.expr(), const(0))))
+        span.provided.append(E.make("ge", E.const(True).dtype, (rest.expr(), E.const(0))))
         return True
-    span.solved.append(make("ge", const(True).dtype, (worst.expr(), const(0))))
+    span.solved.append(E.make("ge", E.const(True).dtype, (worst.expr(), E.const(0))))
     if k > 0:  # v >= ceil(-rest / k)
-        span.low.append(an.simplify(const(0) - floordiv(rest.expr(), k)))
+        span.low.append(an.simplify(E.const(0) - E.floordiv(rest.expr(), k)))
     else:  # v <= floor(rest / -k)
-        span.high.append(an.simplify(floordiv(rest.expr(), -k) + 1))
+        span.high.append(an.simplify(E.floordiv(rest.expr(), -k) + 1))
     return True
 
 
@@ -260,6 +249,6 @@ def _solve_opaque(
             return True
         if exact:
             return False
-        varying = [s for s, x in zip(sides, atom.args, strict=True) if variables(x) & (over | {v})]
+        varying = [s for s, x in zip(sides, atom.args, strict=True) if E.variables(x) & (over | {v})]
         return solve(varying[0], v, over, an, span, depth)
     return False

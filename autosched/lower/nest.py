@@ -12,19 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import (
-    Expr,
-    cast,
-    compare,
-    const,
-    floormod,
-    is_const,
-    likely,
-    logical_and,
-    logical_or,
-    var,
-    variables,
-)
+from autosched.ir import expr as E
+from autosched.ir.expr import Expr
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, Allocate, Buffer, For, If, Produce, Stmt, load, seq, substitute_stmt
 from autosched.ir.visit import rewrite, substitute
@@ -89,10 +78,10 @@ class _Builder:
         if not stage.alignments:
             return ()
         strides: list[Expr] = []
-        step: Expr = const(1)
+        step: Expr = E.const(1)
         for axis, extent in zip(reversed(stage.axis), reversed(shape), strict=True):
-            factor, offset = stage.alignments.get(axis, (const(1), const(0)))
-            step = self.an.simplify(step + floormod(factor + offset - floormod(step, factor), factor))
+            factor, offset = stage.alignments.get(axis, (E.const(1), E.const(0)))
+            step = self.an.simplify(step + E.floormod(factor + offset - E.floormod(step, factor), factor))
             strides.insert(0, step)
             step = step * extent
         return tuple(strides)
@@ -132,7 +121,7 @@ class _Builder:
         def loads(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
             if e.op != "read":
                 return None
-            return load(self.buffer(e.value), *self.window(e.value).place([const(0)] * len(args), args))
+            return load(self.buffer(e.value), *self.window(e.value).place([E.const(0)] * len(args), args))
 
         return rewrite(e, loads)
 
@@ -158,8 +147,8 @@ class _Builder:
             nest = _Nest(self, stage, real) if stage.scan_loop is None else _ScanNest(self, stage, real)
             return Produce(stage.name, nest.build())
         warm_up, steady = (_Nest(self, stage, real, part).build() for part in (slide.warm_up, slide.steady))
-        zero = {v: const(0, v.dtype) for v in slide.loops}
-        first = logical_and(*(compare("eq", v, zero[v]) for v in slide.loops))
+        zero = {v: E.const(0, v.dtype) for v in slide.loops}
+        first = E.logical_and(*(E.compare("eq", v, zero[v]) for v in slide.loops))
         return seq(If(first, Produce(stage.name, substitute_stmt(warm_up, zero))), Produce(stage.name, steady))
 
     def allocated(self, stage: Stage, body: Stmt) -> Stmt:
@@ -201,7 +190,7 @@ class _Nest:
         self.set_only = stage.scatter_loops
         self.leaves = [x for x in stage.loops if x not in self.set_only]
         self.guards = conditions(real, builder.an)  # fewer than before: it is known which guards hold around
-        self.spans = {loop: (const(0), real.extents[loop]) for loop in stage.loops}
+        self.spans = {loop: (E.const(0), real.extents[loop]) for loop in stage.loops}
         if part is not None:
             self._restrict(*part)
         self.taking_part = list(self.guards)  #: without the condition of `set_store_predicate`, which is about storing
@@ -230,8 +219,8 @@ class _Nest:
             self.spans[loop] = (first, length)
             return
         offset = self.real.offsets[a]
-        guards = (compare("ge", offset, first), compare("lt", offset, first + length))
-        self.guards += [g for g in map(self.b.an.simplify, guards) if not is_const(g, True)]
+        guards = (E.compare("ge", offset, first), E.compare("lt", offset, first + length))
+        self.guards += [g for g in map(self.b.an.simplify, guards) if not E.is_const(g, True)]
 
     def _check_bindings(self) -> None:
         """Raise LowerError unless a stage inside a kernel is computed whole by a work-item, or if shared, by a group.
@@ -311,14 +300,14 @@ class _Nest:
         combined = reduction.combine([load(b, *at) for b, at in places], self._loaded(sources))
         update = at_once(stores_to(places, combined))
         if inside:
-            update = If(logical_and(*inside), update)
+            update = If(E.logical_and(*inside), update)
         update = self._where(condition, update)
         init = self._first_values()
         if first_reduce is None:  # every reduce axis has been fused away to nothing: cannot happen
             raise LowerError(f"{self.stage.name} has no reduce loop", asked=f"the loops of {self.stage.name}")
         setting = frozenset(loop.var for loop in self.set_only)
-        self.guards_of_setting = [g for g in self.guards if variables(g) & setting]
-        guards = [g for g in self.guards if not variables(g) & setting]
+        self.guards_of_setting = [g for g in self.guards if E.variables(g) & setting]
+        guards = [g for g in self.guards if not E.variables(g) & setting]
         return self._loops(0, update, (first_reduce, init), guards)
 
     def _first_values(self) -> Stmt:
@@ -348,8 +337,8 @@ class _Nest:
         """First values of a tile that the first step of the reduce loops outside sets, if these may be empty."""
         an = self.b.an
         steps = [x for x in tile.outside if x.is_reduce]
-        none = an.simplify(logical_or(*(compare("le", self.real.extents[x], 0) for x in steps)))
-        if is_const(none, False):
+        none = an.simplify(E.logical_or(*(E.compare("le", self.real.extents[x], 0) for x in steps)))
+        if E.is_const(none, False):
             return None
         self.set_only = [x for x in tile.inside if not x.is_reduce]
         return If(none, self._first_values())
@@ -381,7 +370,7 @@ class _Nest:
         start = seq(*stores_to(group.parts, reduction.identity(dtypes)))
         found = reduction.combine(begin, group.result()) if begin else group.result()
         reduced = frozenset(loop.var for loop in self.leaves if loop.is_reduce)
-        guards = [g for g in self.guards if not variables(g) & reduced]
+        guards = [g for g in self.guards if not E.variables(g) & reduced]
         finish = _guarded(guards, seq(*stores_to(self.places, found)))
         body = group.around(seq(start, self._loops(first, update, None, self.taking_part)), finish)
         for loop in reversed(self.leaves[:first]):
@@ -402,15 +391,15 @@ class _Nest:
 
     def _place(self, place: Sequence[Expr]) -> tuple[tuple[Expr, ...], list[Expr]]:
         """The place of a point of a scatter, and the conditions, if its type leaves any, that it is in the tensor."""
-        at = [self.b.an.simplify(cast("int64", self.b.reads(substitute(i, self.values)))) for i in place]
+        at = [self.b.an.simplify(E.cast("int64", self.b.reads(substitute(i, self.values)))) for i in place]
         leading = self.places[0][1][: len(self.stage.axis) - len(at)]
         inside: list[Expr] = []
         for i, e, a in zip(at, place, self.stage.axis[len(leading) :], strict=True):
             last = self.b.an.simplify(a.extent - 1)
             if e.dtype.kind != "uint":
-                inside.append(compare("ge", i, 0))
+                inside.append(E.compare("ge", i, 0))
             if last.op != "const" or last.value < e.dtype.max:
-                inside.append(compare("le", i, last))
+                inside.append(E.compare("le", i, last))
         return (*leading, *at), inside
 
     def _where(self, condition: Expr, update: Stmt) -> Stmt:
@@ -425,9 +414,9 @@ class _Nest:
                 pending.extend(reversed(c.args))
                 continue
             simple = self.b.an.simplify(self.b.reads(substitute(c.args[0] if c.op == "likely" else c, self.values)))
-            if not is_const(simple, True):
+            if not E.is_const(simple, True):
                 (ragged if c.op == "likely" else asked).append(simple)
-        return _guarded(ragged, If(logical_and(*asked), update) if asked else update)
+        return _guarded(ragged, If(E.logical_and(*asked), update) if asked else update)
 
     def _loops(self, i: int, innermost: Stmt, init: tuple[int, Stmt] | None, guards: list[Expr]) -> Stmt:
         """Loop `i` and everything inside; guards whose variables are all bound there wrap its body."""
@@ -439,9 +428,9 @@ class _Nest:
             return _guarded(guards, innermost)
         loop = self.leaves[i]
         pending = frozenset(x.var for x in self.leaves[i + 1 :])
-        ready = [] if self.keep_inside else [g for g in guards if not variables(g) & pending]
-        rest = guards if self.keep_inside else [g for g in guards if variables(g) & pending]
-        with self.b.an.assuming(logical_and(*ready)):
+        ready = [] if self.keep_inside else [g for g in guards if not E.variables(g) & pending]
+        rest = guards if self.keep_inside else [g for g in guards if E.variables(g) & pending]
+        with self.b.an.assuming(E.logical_and(*ready)):
             body = self._loops(i + 1, innermost, init, rest)
             body = self.b.with_attached(loop, body)
         body = _guarded(ready, body)
@@ -460,9 +449,11 @@ class _Nest:
     def _init_loops(self, spatial: list[Loop], init: Stmt, guards: list[Expr]) -> Stmt:
         """The loops that set all elements to their first values, with variables of their own."""
         own = {} if self.stage.init is None else self.stage.init.loops
-        fresh = {loop.var: own[loop].var if loop in own else var(f"{loop.name}.init", role="loop") for loop in spatial}
+        fresh = {
+            loop.var: own[loop].var if loop in own else E.var(f"{loop.name}.init", role="loop") for loop in spatial
+        }
         reduce_vars = frozenset(loop.var for loop in self.leaves if loop.is_reduce)
-        conditions = [substitute(g, fresh) for g in guards if not (variables(g) & reduce_vars)]
+        conditions = [substitute(g, fresh) for g in guards if not (E.variables(g) & reduce_vars)]
         body = substitute_stmt(init, fresh)
         for loop in spatial:
             self.b.an.bind(fresh[loop.var], 0, self.b.an.poly(self.real.extents[loop]) - 1)
@@ -476,7 +467,7 @@ class _Nest:
 
 
 def _guarded(conditions: list[Expr], body: Stmt) -> Stmt:
-    return If(likely(logical_and(*conditions)), body) if conditions else body
+    return If(E.likely(E.logical_and(*conditions)), body) if conditions else body
 
 
 class _ScanNest(_Nest):
@@ -486,9 +477,9 @@ class _ScanNest(_Nest):
         assert stage.scan_loop is not None
         self.b, self.stage, self.real, self.set_only = builder, stage, real, []
         self.leaves = stage.loops[: stage.loops.index(stage.scan_loop) + 1]
-        self.spans = {loop: (const(0), real.extents[loop]) for loop in self.leaves}
+        self.spans = {loop: (E.const(0), real.extents[loop]) for loop in self.leaves}
         inner = frozenset(x.var for x in stage.loops if x not in self.leaves)
-        self.guards = [g for g in conditions(real, builder.an) if not variables(g) & inner]
+        self.guards = [g for g in conditions(real, builder.an) if not E.variables(g) & inner]
         self.keep_inside = self._barriers_below(stage)
         if builder.target.is_gpu_style and builder.buffer(stage.tensor).scope == "global":
             check_work_items(builder.s, stage, builder.real, builder.an)

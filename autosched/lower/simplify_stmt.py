@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, is_const, likely, logical_not
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import (
-    Allocate,
-    For,
-    If,
-    Let,
-    Produce,
-    Seq,
-    Stmt,
-    children,
-    expressions,
-    is_empty,
-    map_stmt,
-    substitute_stmt,
-    with_parts,
-)
+from autosched.ir.stmt import Stmt
 from autosched.ir.visit import rewrite
 
 
-def enter_loop(loop: For, an: Analyzer) -> None:
+def enter_loop(loop: S.For, an: Analyzer) -> None:
     """Assume what holds inside a loop: its variable is in range, and its extent is at least 1."""
     start, extent = an.poly(loop.start), an.poly(loop.extent)
     an.assume_nonneg(extent - 1)
@@ -37,41 +24,41 @@ def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
     Loops and branches that never run are gone, and of a loop that runs once the body is left.
     """
     match s:
-        case For():
+        case S.For():
             extent = an.simplify(s.extent)
             if extent.op == "const" and extent.value <= 0:
-                return Seq(())
+                return S.Seq(())
             start = an.simplify(s.start)
             if is_const(extent, 1) and s.kind != "thread":
-                return simplify_stmt(substitute_stmt(s.body, {s.var: start}), an)
+                return simplify_stmt(S.substitute_stmt(s.body, {s.var: start}), an)
             with an.tightened({}):
                 enter_loop(replace(s, start=start, extent=extent), an)
                 body = simplify_stmt(s.body, an)
-            return body if is_empty(body) else replace(s, start=start, extent=extent, body=body)
-        case If():
+            return body if S.is_empty(body) else replace(s, start=start, extent=extent, body=body)
+        case S.If():
             return _simplify_if(s, an)
-        case Let():
+        case S.Let():
             value = an.simplify(s.value)
             if value.op in ("const", "var"):
-                return simplify_stmt(substitute_stmt(s.body, {s.var: value}), an)
-            return Let(s.var, value, simplify_stmt(s.body, an))
-        case Produce():
+                return simplify_stmt(S.substitute_stmt(s.body, {s.var: value}), an)
+            return S.Let(s.var, value, simplify_stmt(s.body, an))
+        case S.Produce():
             body = simplify_stmt(s.body, an)
-            return body if is_empty(body) else Produce(s.name, body)
-    exprs = [] if isinstance(s, Allocate) else [an.simplify(e) for e in expressions(s)]
+            return body if S.is_empty(body) else S.Produce(s.name, body)
+    exprs = [] if isinstance(s, S.Allocate) else [an.simplify(e) for e in S.expressions(s)]
     inner = []
-    for c in children(s):
+    for c in S.children(s):
         inner.append(simplify_stmt(c, an))  # no comprehension: see `map_stmt`
-    return with_parts(s, exprs, inner)
+    return S.with_parts(s, exprs, inner)
 
 
-def _simplify_if(s: If, an: Analyzer) -> Stmt:
+def _simplify_if(s: S.If, an: Analyzer) -> Stmt:
     marked = s.condition.op == "likely"
     kept: list[Expr] = []
     for c in conjuncts(s.condition):
         simple = an.simplify(c)
         if is_const(simple, False):
-            return Seq(()) if s.otherwise is None else simplify_stmt(s.otherwise, an)
+            return S.Seq(()) if s.otherwise is None else simplify_stmt(s.otherwise, an)
         if simple.op != "const" and not any(simple is c for c in kept):
             kept.append(simple)
     if not kept:
@@ -85,11 +72,11 @@ def _simplify_if(s: If, an: Analyzer) -> Stmt:
     if s.otherwise is not None:
         with an.assuming(logical_not(condition)):
             otherwise = simplify_stmt(s.otherwise, an)
-    if is_empty(then) and is_empty(otherwise):
-        return Seq(())
-    if is_empty(then) and otherwise is not None:
-        return If(logical_not(condition), otherwise)
-    return If(likely(condition) if marked else condition, then, None if is_empty(otherwise) else otherwise)
+    if S.is_empty(then) and S.is_empty(otherwise):
+        return S.Seq(())
+    if S.is_empty(then) and otherwise is not None:
+        return S.If(logical_not(condition), otherwise)
+    return S.If(likely(condition) if marked else condition, then, None if S.is_empty(otherwise) else otherwise)
 
 
 def replace_exprs(s: Stmt, mapping: dict[Expr, Expr]) -> Stmt:
@@ -100,4 +87,4 @@ def replace_exprs(s: Stmt, mapping: dict[Expr, Expr]) -> Stmt:
         found = mapping.get(e)
         return None if found is None else rewrite(found, change, done)
 
-    return map_stmt(s, lambda e: rewrite(e, change, done))
+    return S.map_stmt(s, lambda e: rewrite(e, change, done))

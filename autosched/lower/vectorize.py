@@ -5,50 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.errors import LowerError
+from autosched.ir import expr as E
+from autosched.ir import stmt as S
 from autosched.ir.calls import is_opaque
 from autosched.ir.dtype import INT32, INT64
-from autosched.ir.expr import (
-    Expr,
-    broadcast,
-    ceildiv,
-    combine_lanes,
-    compare,
-    const,
-    floordiv,
-    is_const,
-    is_index,
-    make,
-    maximum,
-    minimum,
-    ramp,
-    var,
-    variables,
-)
+from autosched.ir.expr import Expr
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import (
-    Allocate,
-    Buffer,
-    For,
-    If,
-    Let,
-    Prefetch,
-    Produce,
-    Seq,
-    Stmt,
-    Store,
-    expressions,
-    map_stmt,
-    seq,
-    walk,
-    with_children,
-)
+from autosched.ir.stmt import Buffer, Stmt
 from autosched.ir.visit import in_place_of, post_order, rebuild, rewrite
 from autosched.lower.partition import tighten
 from autosched.lower.simplify_stmt import enter_loop
 from autosched.lower.verify import check_constant
 
-_LANE = var("lane", role="loop")
+_LANE = E.var("lane", role="loop")
 
 
 def split_patterns(s: Stmt) -> Stmt:
@@ -57,19 +27,19 @@ def split_patterns(s: Stmt) -> Stmt:
 
     def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
         if e.op == "load" and args[0] is not e.args[0]:
-            return make("load", e.dtype, (_place(args[0]),), e.value)
-        is_pattern = e.args and e.dtype.lanes > 1 and is_index(e) and e.op not in ("ramp", "broadcast")
+            return E.make("load", e.dtype, (_place(args[0]),), e.value)
+        is_pattern = e.args and e.dtype.lanes > 1 and E.is_index(e) and e.op not in ("ramp", "broadcast")
         return _split(e) if is_pattern else None
 
     def on_stmt(s: Stmt) -> Stmt:
-        return replace(s, indices=tuple(map(_place, s.indices))) if isinstance(s, Store) else s
+        return replace(s, indices=tuple(map(_place, s.indices))) if isinstance(s, S.Store) else s
 
-    return map_stmt(s, lambda e: rewrite(e, change, done), on_stmt)
+    return S.map_stmt(s, lambda e: rewrite(e, change, done), on_stmt)
 
 
 def _place(index: Expr) -> Expr:
     """An index without a change of its type, which only values need."""
-    return index.args[0] if index.op == "cast" and is_index(index) and not index.args[0].dtype.is_bool else index
+    return index.args[0] if index.op == "cast" and E.is_index(index) and not index.args[0].dtype.is_bool else index
 
 
 def _split(e: Expr) -> Expr | None:
@@ -83,16 +53,16 @@ def _split(e: Expr) -> Expr | None:
     moving: dict[tuple[Expr, ...], int] = {}
     rest: dict[tuple[Expr, ...], int] = {}
     for monomial, factor in an.poly(scalar).terms.items():
-        mentioned = {v for atom in monomial for v in variables(atom)}
+        mentioned = {v for atom in monomial for v in E.variables(atom)}
         if _LANE in mentioned and len(mentioned) > 1:
             return None
         (moving if _LANE in mentioned else rest)[monomial] = factor
-    base = broadcast(Poly(rest).expr(), lanes)
+    base = E.broadcast(Poly(rest).expr(), lanes)
     result = base + _all_lanes(Poly(moving).expr(), lanes, {}) if moving else base
     if result.dtype == e.dtype:
         return result
     # a polynomial knows no types: what is a value keeps its own; the cast of an index is exact
-    return make("cast", e.dtype, (result,)) if e.dtype.scalar in (INT32, INT64) else None
+    return E.make("cast", e.dtype, (result,)) if e.dtype.scalar in (INT32, INT64) else None
 
 
 def _one_lane(e: Expr, done: dict[Expr, Expr | None]) -> Expr | None:
@@ -114,10 +84,10 @@ def _one_lane(e: Expr, done: dict[Expr, Expr | None]) -> Expr | None:
 
 def _all_lanes(e: Expr, lanes: int, done: dict[Expr, Expr]) -> Expr:
     """The inverse: `_LANE` becomes 0, 1, ..., lanes - 1."""
-    if _LANE not in variables(e):
+    if _LANE not in E.variables(e):
         return e
     if e is _LANE:
-        return ramp(0, 1, lanes)
+        return E.ramp(0, 1, lanes)
     if e not in done:
         done[e] = rebuild(e, tuple([_all_lanes(a, lanes, done) for a in e.args]))
     return done[e]
@@ -138,8 +108,8 @@ def vectorize_loops(s: Stmt, an: Analyzer, on_lanes: bool = True) -> Stmt:
     Indices must be flat. `on_lanes`: whether the target can combine the lanes of a vector, and load and store
     some of them; else such loops become serial.
     """
-    if not isinstance(s, For):
-        return with_children(s, lambda c: vectorize_loops(c, an, on_lanes))
+    if not isinstance(s, S.For):
+        return S.with_children(s, lambda c: vectorize_loops(c, an, on_lanes))
     with an.tightened({}):
         enter_loop(s, an)
         loop = replace(s, body=vectorize_loops(s.body, an, on_lanes))
@@ -148,7 +118,7 @@ def vectorize_loops(s: Stmt, an: Analyzer, on_lanes: bool = True) -> Stmt:
         return _vectorize(loop, an, on_lanes) if loop.kind == "vectorize" else loop
 
 
-def _vectorize(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
+def _vectorize(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
     legal = "split the loop by a constant factor and vectorize the inner loop"
     check_constant(loop, f"vectorize {loop.var.name}", legal)
     lanes = int(loop.extent.value)
@@ -163,28 +133,28 @@ def _vectorize(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
     return _one_by_one(loop, an) if result is None else result
 
 
-def _one_by_one(loop: For, an: Analyzer) -> For:
+def _one_by_one(loop: S.For, an: Analyzer) -> S.For:
     """A serial loop. A guard that the loop variable and sizes decide becomes its bound.
 
     Otherwise a C compiler would make masks of it.
     """
     serial = replace(loop, kind="serial", ragged=True)
-    if not isinstance(loop.body, If):
+    if not isinstance(loop.body, S.If):
         return serial
-    others = {v for v in variables(loop.body.condition) if v is not loop.var and v.value.role != "size"}
+    others = {v for v in E.variables(loop.body.condition) if v is not loop.var and v.value.role != "size"}
     return tighten(serial, an, frozenset(others))
 
 
-def _leftover(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
+def _leftover(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
     """The rest of a vector loop, in vectors of at most `loop.lanes`."""
-    if any(isinstance(s, Allocate) for s in walk(loop.body)):
+    if any(isinstance(s, S.Allocate) for s in S.walk(loop.body)):
         return replace(loop, lanes=0, ragged=True)
     if _reads_back(loop.body):
         return _fewer_and_fewer(loop, an, on_lanes)
     return _overlapping(loop, an)
 
 
-def _fewer_and_fewer(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
+def _fewer_and_fewer(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
     """As many whole vectors as there are, then narrower ones, and the last few elements one by one:
 
     for i in [a, a + n): f(i)   ->   for j in n//V: f(a + j*V + 0..V-1)
@@ -193,18 +163,18 @@ def _fewer_and_fewer(loop: For, an: Analyzer, on_lanes: bool) -> Stmt:
     one_by_one = replace(loop, lanes=0, ragged=True)
     if loop.lanes < 4:
         return one_by_one
-    block = var(f"{loop.var.name}.block", role="loop")
+    block = E.var(f"{loop.var.name}.block", role="loop")
     lanes = _Lanes(loop, loop.start + block * loop.lanes, loop.lanes, an, on_lanes)
     body = lanes.stmt(loop.body)
     if body is None or lanes.is_scattered:
         return one_by_one
-    count = an.simplify(floordiv(maximum(loop.extent, 0), loop.lanes))
+    count = an.simplify(E.floordiv(E.maximum(loop.extent, 0), loop.lanes))
     start, extent = an.simplify(loop.start + count * loop.lanes), an.simplify(loop.extent - count * loop.lanes)
     rest = replace(loop, start=start, extent=extent, lanes=loop.lanes // 4)
-    return seq(For(block, const(0), count, "serial", body, ragged=True), _fewer_and_fewer(rest, an, on_lanes))
+    return S.seq(S.For(block, E.const(0), count, "serial", body, ragged=True), _fewer_and_fewer(rest, an, on_lanes))
 
 
-def _overlapping(loop: For, an: Analyzer) -> Stmt:
+def _overlapping(loop: S.For, an: Analyzer) -> Stmt:
     """Whole vectors, of which the last moves back to end at the edge:
 
     for i in [a, a + n): f(i)   ->   if n >= V: for j in ceil(n/V): f(a + min(j*V, n - V) + 0..V-1)
@@ -214,26 +184,26 @@ def _overlapping(loop: For, an: Analyzer) -> Stmt:
     does not mind. Accesses that are far apart run one by one.
     """
     one_by_one = replace(loop, lanes=0, ragged=True)
-    block = var(f"{loop.var.name}.block", role="loop")
-    start = loop.start + minimum(block * loop.lanes, loop.extent - loop.lanes)
+    block = E.var(f"{loop.var.name}.block", role="loop")
+    start = loop.start + E.minimum(block * loop.lanes, loop.extent - loop.lanes)
     lanes = _Lanes(loop, start, loop.lanes, an)
     body = lanes.stmt(loop.body)
     if body is None or lanes.is_scattered:
         return one_by_one
-    blocks = For(block, const(0), an.simplify(ceildiv(loop.extent, loop.lanes)), "serial", body, ragged=True)
+    blocks = S.For(block, E.const(0), an.simplify(E.ceildiv(loop.extent, loop.lanes)), "serial", body, ragged=True)
     enough = an.simplify(loop.extent >= loop.lanes)
     if enough.op == "const":
         return blocks if enough.value else one_by_one
-    return If(enough, blocks, one_by_one)
+    return S.If(enough, blocks, one_by_one)
 
 
 def _reads_back(body: Stmt) -> bool:
     """Return whether the body reads what it stores, so that running an iteration twice gives another result."""
     later: set[Buffer] = set()
-    for s in reversed(list(walk(body))):
-        if isinstance(s, Store):
+    for s in reversed(list(S.walk(body))):
+        if isinstance(s, S.Store):
             later.add(s.buffer)
-        if any(e.op == "load" and e.value in later for e in post_order(expressions(s))):
+        if any(e.op == "load" and e.value in later for e in post_order(S.expressions(s))):
             return True
     return False
 
@@ -241,9 +211,9 @@ def _reads_back(body: Stmt) -> bool:
 class _Lanes:
     """One vector loop: its variable becomes `start + (0, 1, ..., lanes - 1)`."""
 
-    def __init__(self, loop: For, start: Expr, lanes: int, an: Analyzer, on_lanes: bool = False) -> None:
+    def __init__(self, loop: S.For, start: Expr, lanes: int, an: Analyzer, on_lanes: bool = False) -> None:
         self.v, self.start, self.lanes, self.an, self.on_lanes = loop.var, start, lanes, an, on_lanes
-        self.stored = {s.buffer for s in walk(loop.body) if isinstance(s, Store)}
+        self.stored = {s.buffer for s in S.walk(loop.body) if isinstance(s, S.Store)}
         self.varying = {loop.var}  #: what has a value of its own in each lane: also what is let be such a value
         self.masked, self.under_mask = loop.masked and on_lanes, False
         self.is_scattered = False  #: some access is worth no vector: a load from afar, a store not to neighbours
@@ -252,7 +222,7 @@ class _Lanes:
     def stmt(self, s: Stmt) -> Stmt | None:
         """The statement on all lanes; None if it cannot be a vector statement as a whole."""
         match s:
-            case Store():
+            case S.Store():
                 if any(e.dtype.lanes > 1 for e in post_order((*s.indices, s.value))):
                     return None  # a vector loop inside this one
                 if any(map(is_opaque, (*s.indices, s.value))):
@@ -261,50 +231,50 @@ class _Lanes:
                     return None if self.under_mask else self.combined(s)
                 value = self.expr(s.value)
                 index = self.index(s.indices[0])
-                self.is_scattered |= index.op == "ramp" and not is_const(index.args[1], 1)
-                return Store(s.buffer, (index,), broadcast(value, self.lanes), s.streaming)
-            case Prefetch():
-                return Prefetch(s.buffer, tuple(self.expr(i) for i in s.indices))
-            case Seq():
+                self.is_scattered |= index.op == "ramp" and not E.is_const(index.args[1], 1)
+                return S.Store(s.buffer, (index,), E.broadcast(value, self.lanes), s.streaming)
+            case S.Prefetch():
+                return S.Prefetch(s.buffer, tuple(self.expr(i) for i in s.indices))
+            case S.Seq():
                 parts = [self.stmt(c) for c in s.stmts]
-                return None if None in parts else seq(*parts)
-            case Let():
+                return None if None in parts else S.seq(*parts)
+            case S.Let():
                 is_vector = any(e.dtype.lanes > 1 for e in post_order(s.value))
                 return None if is_vector or is_opaque(s.value) else self.let(s)
-            case If() if not self.varies(condition := self.agreed(s.condition)):
+            case S.If() if not self.varies(condition := self.agreed(s.condition)):
                 then = self.stmt(s.then)
                 otherwise = None if s.otherwise is None else self.stmt(s.otherwise)
                 if then is None or (otherwise is None and s.otherwise is not None):
                     return None
-                return If(condition, then, otherwise)
-            case If(otherwise=None) if s.condition.op == "likely" and self.masked:
+                return S.If(condition, then, otherwise)
+            case S.If(otherwise=None) if s.condition.op == "likely" and self.masked:
                 return self.some_lanes(s)
-            case For() if not self.varies(s.start) and not self.varies(s.extent):
+            case S.For() if not self.varies(s.start) and not self.varies(s.extent):
                 outside, self._done = self._done, dict(self._done)  # loops that were one share their variable
                 with self.an.tightened({}):
                     enter_loop(s, self.an)
                     body = self.stmt(s.body)
                 self._done = outside
                 return None if body is None else replace(s, body=body)
-            case Produce():
+            case S.Produce():
                 body = self.stmt(s.body)
-                return None if body is None else Produce(s.name, body)
+                return None if body is None else S.Produce(s.name, body)
             case _:
                 return None
 
     def varies(self, e: Expr) -> bool:
         """Return whether `e` differs between lanes."""
-        return not self.varying.isdisjoint(variables(e))
+        return not self.varying.isdisjoint(E.variables(e))
 
     def agreed(self, condition: Expr) -> Expr:
         """The condition without the lanes if all agree: for whole vectors, `8*x + lane < 56` is `8*x < 56`."""
         if condition.op in ("and", "likely"):
             return rebuild(condition, tuple(self.agreed(c) for c in condition.args))
-        if condition.op not in ("lt", "le", "gt", "ge") or not is_index(condition.args[0]):
+        if condition.op not in ("lt", "le", "gt", "ge") or not E.is_index(condition.args[0]):
             return condition
         low, high = condition.args if condition.op in ("lt", "le") else reversed(condition.args)
         least = self.an.poly(low - high) - (condition.op in ("le", "ge"))  # the condition is that this is less than 0
-        if not variables(condition).isdisjoint(self.varying - {self.v}):
+        if not E.variables(condition).isdisjoint(self.varying - {self.v}):
             return condition
         affine = least.affine_in(self.v)
         if affine is None or affine[0] not in (1, -1):
@@ -314,30 +284,30 @@ class _Lanes:
         whole = first if slope == 1 else first + 1
         if any(c % self.lanes for c in whole.terms.values()):
             return condition
-        return compare("lt", first.expr(), 0)
+        return E.compare("lt", first.expr(), 0)
 
-    def let(self, s: Let) -> Stmt | None:
+    def let(self, s: S.Let) -> Stmt | None:
         value, v = self.expr(s.value), s.var
         if value.dtype.lanes > 1:
-            v = var(s.var.name, value.dtype, "let")
+            v = E.var(s.var.name, value.dtype, "let")
             self.varying.add(s.var)
             self._done[s.var] = v
         body = self.stmt(s.body)
-        return None if body is None else Let(v, value, body)
+        return None if body is None else S.Let(v, value, body)
 
-    def some_lanes(self, s: If) -> Stmt | None:
+    def some_lanes(self, s: S.If) -> Stmt | None:
         """Run a guarded statement on the lanes for which the guard holds."""
         outside, self.under_mask = self.under_mask, True
         then = self.stmt(s.then)
         self.under_mask = outside
-        return None if then is None else If(self.expr(s.condition.args[0]), then)
+        return None if then is None else S.If(self.expr(s.condition.args[0]), then)
 
-    def combined(self, s: Store) -> Stmt | None:
+    def combined(self, s: S.Store) -> Stmt | None:
         """A store of all lanes to one element: a step of a reduction, or None.
 
         B[i] = B[i] + f(v)   ->   B[i] = B[i] + combine_lanes(add, f(0, 1, ..., lanes - 1))
         """
-        old = make("load", s.buffer.dtype, s.indices, s.buffer)
+        old = E.make("load", s.buffer.dtype, s.indices, s.buffer)
         is_step = s.value.op in COMBINED and len(s.value.args) == 2 and any(a is old for a in s.value.args)
         if not self.on_lanes or not is_step:
             return None
@@ -345,17 +315,19 @@ class _Lanes:
         step = right if left is old else left
         if not self.varies(step) or any(e.op == "load" and e.value in self.stored for e in post_order(step)):
             return None
-        return Store(s.buffer, s.indices, rebuild(s.value, (old, combine_lanes(COMBINED[s.value.op], self.expr(step)))))
+        return S.Store(
+            s.buffer, s.indices, rebuild(s.value, (old, E.combine_lanes(COMBINED[s.value.op], self.expr(step))))
+        )
 
     def index(self, i: Expr) -> Expr:
         """A ramp where the lanes advance by a constant, any vector otherwise, a scalar where they agree."""
         p = self.an.poly(i)
-        affine = p.affine_in(self.v) if variables(i).isdisjoint(self.varying - {self.v}) else None
+        affine = p.affine_in(self.v) if E.variables(i).isdisjoint(self.varying - {self.v}) else None
         if affine is not None:
             slope, rest = affine
             base = (rest + self.an.poly(self.start) * slope).expr()
             self.is_scattered |= abs(slope) > MAX_STRIDE
-            return ramp(base, slope, self.lanes) if slope else base
+            return E.ramp(base, slope, self.lanes) if slope else base
         self.is_scattered = True
         return self.expr(i)
 
@@ -363,12 +335,12 @@ class _Lanes:
         if not self.varies(e):
             return e
         if e is self.v:
-            return ramp(in_place_of(self.v, self.start), 1, self.lanes)
+            return E.ramp(in_place_of(self.v, self.start), 1, self.lanes)
         found = self._done.get(e)
         if found is None:
             if e.op == "load":
                 index = self.index(e.args[0])
-                found = make("load", e.dtype.scalar.with_lanes(index.dtype.lanes), (index,), e.value)
+                found = E.make("load", e.dtype.scalar.with_lanes(index.dtype.lanes), (index,), e.value)
             else:
                 found = rebuild(e, tuple([self.expr(a) for a in e.args]))
             self._done[e] = found

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from autosched.errors import LowerError
+from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, variables
-from autosched.ir.stmt import (
-    Allocate,
-    For,
-    Function,
-    If,
-    Launch,
-    Let,
-    Prefetch,
-    Stmt,
-    Store,
-    While,
-    children,
-    expressions,
-    walk,
-)
+from autosched.ir.stmt import Function, Stmt
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
 
 def check_cpu(f: Function) -> None:
     """A CPU has no work-groups."""
-    for s in walk(f.body):
-        if isinstance(s, For) and s.kind == "thread":
+    for s in S.walk(f.body):
+        if isinstance(s, S.For) and s.kind == "thread":
             raise LowerError(
                 f"{s.thread} exists on GPU-style targets only",
                 asked=f"bind {s.var.name} to {s.thread} for llvm",
@@ -35,7 +22,7 @@ def check_cpu(f: Function) -> None:
             )
 
 
-def check_constant(loop: For, asked: str, legal: str) -> None:
+def check_constant(loop: S.For, asked: str, legal: str) -> None:
     """Raise LowerError for a loop of which a pass has to know how many iterations it has."""
     if loop.extent.op != "const":
         raise LowerError(f"its extent {loop.extent!r} is not a constant", asked=asked, legal=legal, loop=loop.var)
@@ -43,9 +30,9 @@ def check_constant(loop: For, asked: str, legal: str) -> None:
 
 def check_sizes(body: Stmt, sizes: list[Expr], name: str) -> None:
     """Every symbolic size must be readable off an argument's shape."""
-    known = set(sizes) | {s.var for s in walk(body) if isinstance(s, Let)}
-    for s in walk(body):
-        for e in expressions(s):
+    known = set(sizes) | {s.var for s in S.walk(body) if isinstance(s, S.Let)}
+    for s in S.walk(body):
+        for e in S.expressions(s):
             for v in variables(e):
                 if v.value.role in ("size", "scalar") and v not in known:
                     raise LowerError(
@@ -66,7 +53,7 @@ def _fail(what: str, s: Stmt) -> None:
 
 
 def _verify(s: Stmt, bound: frozenset[Expr], target: Target, inside_launch: bool) -> None:
-    for e in expressions(s):
+    for e in S.expressions(s):
         free = [v for v in variables(e) if v not in bound and v.value.role != "thread"]
         if free:
             _fail(f"{free[0].name} is used outside its loop", s)
@@ -76,32 +63,32 @@ def _verify(s: Stmt, bound: frozenset[Expr], target: Target, inside_launch: bool
             if node.op in ("reduce", "scatter"):
                 _fail(f"{node!r} was not lowered", s)
     match s:
-        case For():
+        case S.For():
             if s.kind not in ("serial", "parallel"):
                 _fail(f"loop {s.var.name} is still {s.kind}", s)
             bound = bound | {s.var}
-        case Let():
+        case S.Let():
             bound = bound | {s.var}
-        case Store():
+        case S.Store():
             if len(s.indices) != 1:
                 _fail(f"the store to {s.buffer.name} is not flat", s)
             if s.value.dtype.scalar != s.buffer.dtype:
                 _fail(f"{s.value.dtype} stored to {s.buffer.dtype} {s.buffer.name}", s)
             if s.indices[0].dtype.lanes not in (1, s.value.dtype.lanes):
                 _fail("index and value have different lanes", s)
-        case Prefetch():
+        case S.Prefetch():
             if len(s.indices) != 1:
                 _fail(f"the prefetch of {s.buffer.name} is not flat", s)
-        case If(condition=c) | While(condition=c):
-            if c.dtype.lanes != 1 and not (isinstance(s, If) and target.kind == "llvm"):
+        case S.If(condition=c) | S.While(condition=c):
+            if c.dtype.lanes != 1 and not (isinstance(s, S.If) and target.kind == "llvm"):
                 _fail("a vector condition", s)
-        case Allocate(buffer=b) if inside_launch and b.shape[0].op != "const":
+        case S.Allocate(buffer=b) if inside_launch and b.shape[0].op != "const":
             raise LowerError(
                 f"its size {b.shape[0]!r} is not a constant",
                 asked=f"storage of {b.name} in a kernel",
                 legal="tile with constant factors, or compute it at the root",
             )
-        case Launch():
+        case S.Launch():
             inside_launch = True
-    for child in children(s):
+    for child in S.children(s):
         _verify(child, bound, target, inside_launch)
