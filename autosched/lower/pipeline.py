@@ -218,7 +218,7 @@ def lower_structure(
 
     `args` are the function's parameters in calling order: inputs, outputs, and what else the caller
     wants to see: an intermediate that is an argument is stored there, as far as it is computed (an
-    inlined one is not). A variable is a number that the caller passes: see `scalars`. `binds` says how
+    inlined one is not). A variable is a number that the caller passes: see `arguments`. `binds` says how
     tensors lie in memory: see `decl_buffer`.
 
     Raises LowerError when an input or output is missing from them, ScheduleError when the schedule is
