@@ -12,7 +12,7 @@ nothing else: a trace is data, never code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,16 +27,15 @@ def _are_integers(data: Any) -> bool:
     return isinstance(data, list) and all(map(formulas.is_integer, data))
 
 
-def _are_rows(data: Any) -> bool:
-    return isinstance(data, list) and all(map(_are_integers, data))
-
-
-#: the instructions on the schedule itself: their arguments, the last of which may be a reason, and checks of these
-_ON_SCHEDULE: dict[str, tuple[tuple[str, Callable[[Any], bool]], ...]] = {
-    "define_knob": (("knob", formulas.is_knob_name), ("values", _are_integers)),
-    "constrain": (("constraint", formulas.is_constraint), ("name", K.NAME.fits)),
-    "among": (("names", K.READERS.fits), ("rows", _are_rows), ("name", K.NAME.fits)),
-    "choose": (("name", K.NAME.fits), ("value", K.VALUE.fits)),
+_KNOB, _INTEGERS = K.Kind("knob", formulas.is_knob_name), K.Kind("values", _are_integers)
+_ROWS = K.Kind("rows", lambda data: isinstance(data, list) and all(map(_are_integers, data)))
+_CONSTRAINT = K.Kind("constraint", formulas.is_constraint, python=formulas.constraint_to_python)
+#: the instructions on the schedule itself, with the kinds of their arguments
+_ON_SCHEDULE: dict[str, tuple[K.Kind, ...]] = {
+    "define_knob": (_KNOB, _INTEGERS),
+    "constrain": (_CONSTRAINT, K.NAME),
+    "among": (K.READERS, _ROWS, K.NAME),
+    "choose": (K.NAME, K.VALUE),
 }
 #: constraints, whose last argument, the reason, may be missing; a schedule with values leaves them out
 WITH_REASON = ("constrain", "among")
@@ -95,7 +94,11 @@ class Instruction(Unique):
     def as_python(self) -> str:
         """The call as source, on a schedule named `s`."""
         if self.kind not in PRIMITIVES:
-            return self._of_schedule_as_python()
+            args = [kind.python(a) for kind, a in zip(_ON_SCHEDULE[self.kind], self.args)]
+            if self.kind == "choose":
+                return f"# choose {args[0]}: {args[1]}"
+            call = f"s.{self.kind}({', '.join(args)})"
+            return f"{self.args[0]} = {call}" if self.kind == "define_knob" else call
         texts = self.mapped(lambda data, kind: kind.python(data))
         args = [*texts.args, *(f"{k}={text}" for k, text in texts.options.items())]
         stage = formulas.literal(self.stage)
@@ -103,24 +106,14 @@ class Instruction(Unique):
             return f"s.{self.kind}({', '.join([stage, *args])})"
         return f"s[{stage}].{self.kind}({', '.join(args)})"
 
-    def _of_schedule_as_python(self) -> str:
-        args = [formulas.literal(a) for a in self.args]
-        if self.kind == "define_knob":
-            return f"{self.args[0]} = s.define_knob({', '.join(args)})"
-        if self.kind == "choose":
-            return f"# choose {args[0]}: {args[1]}"
-        if self.kind == "constrain":
-            args[0] = formulas.constraint_to_python(self.args[0])
-        return f"s.{self.kind}({', '.join(args)})"
-
 
 def _instruction(kind: str, rest: list[Any], entry: list[Any]) -> Instruction:
     """One entry of a stored trace. Raises RecordError unless everything in it is of the right kind."""
     if kind in _ON_SCHEDULE:
         wanted = _ON_SCHEDULE[kind]
         least = len(wanted) - (kind in WITH_REASON)
-        if not least <= len(rest) <= len(wanted) or not all(fits(x) for x, (_, fits) in zip(rest, wanted)):
-            names = ", ".join(name for name, _ in wanted)
+        if not least <= len(rest) <= len(wanted) or not all(k.fits(x) for x, k in zip(rest, wanted)):
+            names = ", ".join(k.name for k in wanted)
             raise RecordError(f"{_brief(entry)} is not a {kind}", legal=f"[{kind!r}, {names}]")
         return Instruction(kind, "", tuple(rest))
     if kind not in PRIMITIVES:
@@ -151,38 +144,23 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-class Trace(Sequence[Instruction]):
+class Trace(list[Instruction]):
     """The instructions of a schedule in the order they were given."""
 
-    def __init__(self, instructions: Sequence[Instruction] = ()) -> None:
-        self._items: list[Instruction] = list(instructions)
-
-    def append(self, instruction: Instruction) -> None:
-        self._items.append(instruction)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._items[at]
-
-    def __iter__(self) -> Iterator[Instruction]:
-        return iter(self._items)
-
     def to_json(self) -> list[list[Any]]:
-        return [i.to_json() for i in self._items]
+        return [i.to_json() for i in self]
 
     @staticmethod
     def from_json(data: Any) -> Trace:
         """Raises RecordError unless `data` is a list of instructions of known kinds."""
         if not isinstance(data, list):
             raise RecordError("a trace is a list of instructions")
-        items = []
+        made = Trace()
         for entry in data:
             if not isinstance(entry, list) or not entry or not isinstance(entry[0], str):
                 raise RecordError(f"{_brief(entry)} is not an instruction")
-            items.append(_instruction(entry[0], entry[1:], entry))
-        return Trace(items)
+            made.append(_instruction(entry[0], entry[1:], entry))
+        return made
 
     def __str__(self) -> str:
         return self.as_python()
@@ -192,12 +170,12 @@ class Trace(Sequence[Instruction]):
 
         Raises RecordError for a knob that has no value.
         """
-        return Trace([i.at(values) for i in self._items if i.kind != "define_knob" and i.kind not in WITH_REASON])
+        return Trace([i.at(values) for i in self if i.kind != "define_knob" and i.kind not in WITH_REASON])
 
     def as_python(self, name: str = "schedule", knobs: dict[str, int] | None = None) -> str:
         """A Python function that does the same to a schedule `s`; with `knobs`, at those values."""
         lines = []
-        for i in self._items:
+        for i in self:
             if knobs is not None and i.kind == "define_knob" and i.args[0] in knobs:
                 lines.append(f"{i.args[0]} = {knobs[i.args[0]]}")
             elif knobs is not None and i.kind in WITH_REASON:
