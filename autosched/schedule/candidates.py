@@ -1,13 +1,13 @@
-"""The values that a tuning decision may take, in a fixed order: splits, orders of loops, annotations.
+"""The values of tuning decisions, in a fixed order: splits, orders of loops, annotations.
 
-Each function gives a list; a position in it is what logs of template tuners count by, so the order is part of
-the interface.
+Logs of template tuners refer to values by their positions, so the order is part of the interface.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from itertools import combinations, permutations, product
+from math import factorial
 
 from autosched.errors import UsageError
 
@@ -75,16 +75,14 @@ def split_sizes(
     if parts < 1:
         raise UsageError(f"a loop is not split into {parts}", asked="define_split", legal="num_outputs=2 or more")
     if policy == "candidate":
-        wrong = next((c for c in candidate if len(c) != parts), None)
-        if wrong is not None:
-            raise UsageError(
-                f"{list(wrong)} has {len(wrong)} sizes", asked=f"define_split, num_outputs={parts}", legal=f"{parts}"
-            )
+        for c in candidate:
+            if len(c) != parts:
+                asked = f"define_split, num_outputs={parts}"
+                raise UsageError(f"{list(c)} has {len(c)} sizes", asked=asked, legal=f"{parts}")
         return [tuple(int(x) for x in c) for c in candidate]
     if extent < 1:
-        raise UsageError(
-            f"the loop has {extent} iterations", asked="define_split", legal="a length that is known, of 1 or more"
-        )
+        legal = "a length that is known, of 1 or more"
+        raise UsageError(f"the loop has {extent} iterations", asked="define_split", legal=legal)
     numbers = {
         "factors": lambda: divisors(extent),
         "power2": lambda: powers_of_two(extent),
@@ -148,15 +146,9 @@ def orders(
     if policy in ("all", "interval_all"):
         begin, end = (0, len(axes)) if policy == "all" else interval
         inner = everything[begin:end]
-        count = 1
-        for i in range(2, len(inner) + 1):
-            count *= i
-        if count > MAX_ORDERS:
-            raise UsageError(
-                f"{len(inner)} loops have {count} orders",
-                asked=f"define_reorder, policy={policy!r}",
-                legal="policy='interval_all' or 'candidate', with fewer",
-            )
+        if (count := factorial(len(inner))) > MAX_ORDERS:
+            asked, legal = f"define_reorder, policy={policy!r}", "policy='interval_all' or 'candidate', with fewer"
+            raise UsageError(f"{len(inner)} loops have {count} orders", asked=asked, legal=legal)
         return [everything[:begin] + p + everything[end:] for p in permutations(inner)]
     chains, sums = [places(c) for c in spatial], [places(c) for c in reduce]
     outer, inner = _interleaved([c[:-1] for c in chains]), tuple(c[-1] for c in chains)
@@ -194,11 +186,8 @@ def marks(count: int, policy: str, *, num_anchor: int = 0) -> list[tuple[str | i
         ways = _BIND if policy == "bind_gpu" else _BIND_VIRTUAL
         best = next((n for n in ways if n <= count), None)
         if best is None:
-            raise UsageError(
-                f"{count} loops are too few",
-                asked=f"define_annotate, policy={policy!r}",
-                legal=f"{min(ways)} loops or more",
-            )
+            asked, legal = f"define_annotate, policy={policy!r}", f"{min(ways)} loops or more"
+            raise UsageError(f"{count} loops are too few", asked=asked, legal=legal)
         return [("fuse",) * (count - best) + ways[best]]
     words = policy.replace("try", "none").split("_")
     if not set(words) <= set(_MARKS):

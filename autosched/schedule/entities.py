@@ -1,10 +1,10 @@
-"""Decisions of a template that have a name and a method: how to split a loop, order loops, mark them.
+"""Named decisions of a template: splits of a loop, orders of loops, marks on them.
 
     tile = s.define_split("tile", j, num_outputs=3)      # knobs tile_1, tile_2, and that they divide
     j0, j1, j2 = tile.apply("C", j)
 
-For the policies and their order see `candidates`. A split is knobs, so all of it is one sketch.
-An order of loops and their marks change the structure: each is a `choose`.
+For the policies and the order of values see `candidates`. A split consists of knobs, within one sketch. An order of
+loops and their marks change the structure: each is a `choose`.
 """
 
 from __future__ import annotations

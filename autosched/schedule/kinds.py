@@ -90,6 +90,14 @@ def _factor(data: Any, stage: Stage) -> Any:
     return formulas.factor_from_json(data, stage.schedule.variables())
 
 
+def _map_data(value: Any, stage: Stage) -> Any:
+    return formulas.Layout.of(value, stage.tensor.ndim).to_json()
+
+
+def _map(data: Any, stage: Stage) -> formulas.Layout:
+    return formulas.Layout.from_json(data, stage.schedule.variables(), stage.tensor.ndim)
+
+
 #: kinds of arguments that are of one Python type, whatever the schedule
 _PLAIN = {
     "name": "text",
@@ -153,14 +161,7 @@ FACTOR = Kind("factor", formulas.is_factor, decode=_factor, python=formulas.fact
 PART = Kind(
     "part", lambda x: x is None or formulas.is_factor(x), decode=_factor, python=formulas.factor_to_python, formula=True
 )
-MAPPING = Kind(
-    "mapping",
-    formulas.is_mapping,
-    lambda value, stage: formulas.Layout.of(value, stage.tensor.ndim).to_json(),
-    lambda data, stage: formulas.Layout.from_json(data, stage.schedule.variables(), stage.tensor.ndim),
-    formulas.mapping_to_python,
-    formula=True,
-)
+MAPPING = Kind("mapping", formulas.is_mapping, _map_data, _map, formulas.mapping_to_python, formula=True)
 PREDICATE = Kind("predicate", formulas.is_predicate, condition_to_json, formula=True)
 TAIL = Kind("name", _is_text, neutral=True)
 FLAG = Kind("flag", lambda data: isinstance(data, bool))

@@ -1,6 +1,6 @@
-"""The primitives that take loops apart, join them and put them in order; and what becomes of partial blocks.
+"""Primitives that split, fuse and reorder loops, and the tails of splits: what becomes of partial blocks.
 
-The tails of splits have Halide's names for Halide's strategies (`TailStrategy`), and the older `disable_predication`.
+Tails have the names of Halide's `TailStrategy`; `disable_predication` is an older spelling of one.
 """
 
 from __future__ import annotations

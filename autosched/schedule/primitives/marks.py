@@ -1,4 +1,4 @@
-"""The primitives that say how a loop runs: on threads, lanes or hardware axes, unrolled, by an intrinsic."""
+"""Primitives for the way a loop runs: on threads, lanes or hardware axes, unrolled, by an intrinsic."""
 
 from __future__ import annotations
 

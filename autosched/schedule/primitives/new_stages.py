@@ -1,4 +1,4 @@
-"""The primitives that add a stage, caches and factored reductions, and the one that takes a reduction apart."""
+"""Primitives that add stages, caches and factored reductions; and `decompose_reduction`."""
 
 from __future__ import annotations
 

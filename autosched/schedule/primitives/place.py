@@ -1,9 +1,8 @@
-"""The primitives that say where a stage is computed, and how long it is kept.
+"""Primitives for the place where a stage is computed, and where it is stored.
 
 A stage is always computed inside its consumer. So `reverse_compute_at(C, P, loop)`, `tir.Schedule`'s way of moving a
-consumer to its producer, gives C the outer loops of P down to `loop`, with what they are bound to, and computes P
-there. Nothing else is needed: what one iteration of C reads of P is one point for each element, so the loops that P
-keeps have one iteration where C has taken them over.
+consumer to its producer, gives C the outer loops of P down to `loop`, with their bindings, and computes P there. One
+iteration of C reads one element of P along these loops, so the loops that P keeps in their places have one iteration.
 """
 
 from __future__ import annotations

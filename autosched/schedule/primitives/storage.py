@@ -1,4 +1,4 @@
-"""The primitives that say how results are kept: where, in which layout, in how many copies, which elements."""
+"""Primitives for storage: scope, layout, number of copies, and which elements are stored."""
 
 from __future__ import annotations
 
