@@ -159,9 +159,8 @@ def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb
     scans.forbid(stage, f"{verb}_at")
     if stage.is_output:
         raise Illegal(f"{stage.name} is an output: it is {verb}d at the root", f"{verb}_at is for intermediates")
-    consumers = ", ".join(x.name for x in s.consumers(stage, deep=True))
     if consumer is stage or s.depends_on(stage, consumer):
-        legal = f"legal consumers of {stage.name}: {consumers}"
+        legal = f"legal consumers of {stage.name}: {', '.join(x.name for x in s.consumers(stage, deep=True))}"
         raise Illegal(f"{consumer.name} does not come after {stage.name}", legal)
     loop = leaf(consumer, scope)
     if loop in consumer.scatter_loops:
@@ -171,7 +170,8 @@ def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb
         )
     scans.forbid_outside(stage, consumer, loop)
     if not s.depends_on(consumer, stage):
-        raise Illegal(f"{consumer.name} does not use {stage.name}", f"legal consumers: {consumers}")
+        legal = f"legal consumers: {', '.join(x.name for x in s.consumers(stage, deep=True))}"
+        raise Illegal(f"{consumer.name} does not use {stage.name}", legal)
     return consumer, loop
 
 
