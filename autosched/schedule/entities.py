@@ -27,6 +27,7 @@ from autosched.te.tensor import IterVar
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
+    from autosched.schedule.stage import Stage
 
 
 #: Combinations that a filter written in Python may be asked about, one by one.
@@ -74,8 +75,7 @@ class Reorder:
     schedule: Schedule = field(repr=False)
 
     def apply(self, stage: Any, loops: Sequence[Any]) -> list[Any]:
-        """Reorder the loops of a stage; of fewer than were defined, those that there are. Returns them in
-        their new order."""
+        """Reorder the loops of a stage, or those of them that there are. Returns them in their new order."""
         return reorder_by(self.schedule, stage, loops, self.perm)
 
 
@@ -96,12 +96,12 @@ class Annotate:
         vec_size: Sequence[int] | None = None,
         source: Sequence[Sequence[Any]] | None = None,
     ) -> list[Any]:
-        """Mark the loops of a stage. Returns the loops: where some were fused, the fused one in the last's place.
+        """Mark the loops of a stage. Returns the loops, with a fused one in the place of the last of its parts.
 
-        max_unroll, vec_size: iterations that an unrolled loop may have at most, and a vector loop one of. Where
-            they depend on knobs that is a constraint; else ScheduleError is raised.
-        extents: the iterations of the loops, if they are not what the schedule knows
-        source: of `locate_cache`, the stages to compute at each of the loops chosen
+        max_unroll, vec_size: the most iterations of an unrolled loop, and the choices for a vector loop: a constraint
+            if they depend on knobs; otherwise ScheduleError is raised.
+        extents: the iterations of the loops, if other than the schedule's
+        source: for `locate_cache`, the stages to compute at each of the chosen loops
         """
         if source is not None:
             return compute_caches(self.schedule, stage, loops, self.anns, source)
@@ -123,7 +123,7 @@ class Annotate:
         """Only candidates in which a loop has one of these numbers of iterations, if any are given."""
         if not allowed:
             return
-        extent = _extent(self.schedule, stage, loop) if extents is None else as_expr(extents[at])
+        extent = _extent_of(loop, "apply", self.schedule[stage]) if extents is None else as_expr(extents[at])
         wanted = f"at most {allowed[-1]}" if isinstance(allowed, range) else f"one of {list(allowed)}"
         reason = f"{self.name}: a loop to {action} has {wanted} iterations"
         if extent.op == "const":
@@ -142,7 +142,7 @@ class Annotate:
 
 
 def split_by(s: Schedule, stage: Any, loop: Any, size: Sequence[Any]) -> list[Any]:
-    """Split a loop of a stage into loops of these sizes; the first is what is left. Returns them, outermost first."""
+    """Split a loop of a stage into loops of these sizes, the first of which is ignored. Returns them, outermost first."""
     found = []
     for at in range(1, len(size)):
         outer, loop = s[stage].split(loop, factor=prod(size[at:]))
@@ -151,7 +151,7 @@ def split_by(s: Schedule, stage: Any, loop: Any, size: Sequence[Any]) -> list[An
 
 
 def reorder_by(s: Schedule, stage: Any, loops: Sequence[Any], perm: Sequence[int]) -> list[Any]:
-    """Put loops of a stage into the order of their positions `perm`, less those of loops that there are not."""
+    """Put loops of a stage into the order of the positions `perm`. Positions of no loop are ignored."""
     order = [loops[i] for i in perm if i < len(loops)]
     s[stage].reorder(*order)
     return order
@@ -160,7 +160,7 @@ def reorder_by(s: Schedule, stage: Any, loops: Sequence[Any], perm: Sequence[int
 def mark_by(
     s: Schedule, stage: Any, loops: Sequence[Any], marks: Sequence[Any], limit: Callable[[int, Any], None]
 ) -> list[Any]:
-    """Do to each loop what its mark says: see `candidates.marks`. Returns the loops, a fused one in the last's place.
+    """Mark each loop: see `candidates.marks`. Returns the loops, a fused one in the place of the last of its parts.
 
     limit: called with the position of a loop and the loop before it is unrolled or vectorized
     """
@@ -179,14 +179,14 @@ def mark_by(
 def compute_caches(
     s: Schedule, stage: Any, loops: Sequence[Any], places: Sequence[int], source: Sequence[Sequence[Any]]
 ) -> list[Any]:
-    """Compute stages at loops of another: those of `source[i]` at the loop number `places[i]`. Returns the loops."""
+    """Compute the stages of `source[i]` at loop number `places[i]` of another stage. Returns the loops."""
     for stages, at in zip(source, places, strict=False):
         for one in stages:
             s[one].compute_at(s[stage], loops[at])
     return list(loops)
 
 
-#: says which values may be together; of each that it was registered for, one argument
+#: tells which values may be combined, given one value of each entity or knob it was registered for
 Filter: TypeAlias = FunctionOf[Any, object]
 
 
@@ -510,8 +510,10 @@ def _any(conditions: list[Expr]) -> Expr:
 # -- extents and errors -----------------------------------------------------------------------------------
 
 
-def _extent_of(loop: Any, call: str) -> Expr:
-    """The iterations of a loop or an axis, or a number given."""
+def _extent_of(loop: Any, call: str, stage: Stage | None = None) -> Expr:
+    """The iterations of a loop or an axis, of the stage if one is given, or a number given."""
+    if stage is not None and isinstance(loop, (IterVar, str)):
+        loop = (stage.roots.get(loop) if isinstance(loop, IterVar) else stage.loop_named(loop)) or loop
     if isinstance(loop, Loop):
         if loop not in loop.stage.loops:
             legal = f"loops of {loop.stage.name}: {loop.stage.describe()}"
@@ -523,16 +525,6 @@ def _extent_of(loop: Any, call: str) -> Expr:
         return as_expr(loop)
     except UsageError:
         raise _error(call, f"{loop!r} is not a loop", "a loop, an axis, or a number of iterations") from None
-
-
-def _extent(s: Schedule, stage: Any, loop: Any) -> Expr:
-    """The iterations of a loop of a stage, however it is named."""
-    extents = leaf_extents(s[stage])
-    if isinstance(loop, IterVar):
-        loop = s[stage].roots.get(loop, loop)
-    if isinstance(loop, str):
-        loop = s[stage].loop_named(loop) or loop
-    return extents[loop] if loop in extents else _extent_of(loop, "apply")
 
 
 def _error(call: str, why: str, legal: str) -> ScheduleError:
