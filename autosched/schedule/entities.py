@@ -142,7 +142,7 @@ class Annotate:
 
 
 def split_by(s: Schedule, stage: Any, loop: Any, size: Sequence[Any]) -> list[Any]:
-    """Split a loop of a stage into loops of these sizes, the first of which is ignored. Returns them, outermost first."""
+    """Split a loop of a stage into loops of these sizes, but for the first. Returns them, outermost first."""
     found = []
     for at in range(1, len(size)):
         outer, loop = s[stage].split(loop, factor=prod(size[at:]))
