@@ -13,7 +13,7 @@ from autosched.ir.expr import Expr
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Stmt
-from autosched.ir.visit import in_place_of, post_order, rebuild, rewrite
+from autosched.ir.visit import in_place_of, post_order, rebuild, rewrite, substitute
 from autosched.lower.partition import tighten
 from autosched.lower.simplify_stmt import enter_loop
 from autosched.lower.verify import check_constant
@@ -58,7 +58,7 @@ def _split(e: Expr) -> Expr | None:
             return None
         (moving if _LANE in mentioned else rest)[monomial] = factor
     base = E.broadcast(Poly(rest).expr(), lanes)
-    result = base + _all_lanes(Poly(moving).expr(), lanes, {}) if moving else base
+    result = base + substitute(Poly(moving).expr(), {_LANE: E.ramp(0, 1, lanes)}) if moving else base
     if result.dtype == e.dtype:
         return result
     # a polynomial knows no types: what is a value keeps its own; the cast of an index is exact
@@ -79,17 +79,6 @@ def _one_lane(e: Expr, done: dict[Expr, Expr | None]) -> Expr | None:
             known = [a for a in args if a is not None]
             simple = e.op in ("add", "sub", "mul", "floordiv", "floormod", "min", "max", "neg")
             done[e] = rebuild(e, tuple(known)) if simple and len(known) == len(args) else None
-    return done[e]
-
-
-def _all_lanes(e: Expr, lanes: int, done: dict[Expr, Expr]) -> Expr:
-    """The inverse: `_LANE` becomes 0, 1, ..., lanes - 1."""
-    if _LANE not in E.variables(e):
-        return e
-    if e is _LANE:
-        return E.ramp(0, 1, lanes)
-    if e not in done:
-        done[e] = rebuild(e, tuple([_all_lanes(a, lanes, done) for a in e.args]))
     return done[e]
 
 
