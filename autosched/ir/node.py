@@ -55,7 +55,7 @@ class VarInfo:
 
 
 _interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
-_serial = itertools.count()
+_serial = itertools.count(1)
 
 
 def fresh() -> int:
@@ -75,15 +75,15 @@ class Unique:
 class Expr(Unique):
     """An expression of scalar or vector type. Build it with operators and the functions of `ir.expr`."""
 
-    __slots__ = ("__weakref__", "_cache", "args", "depth", "dtype", "index", "op", "serial", "value")
+    __slots__ = ("__weakref__", "_cache", "_order", "args", "depth", "dtype", "index", "op", "value")
     op: str
     dtype: DType
     args: tuple[Expr, ...]
     value: Any
-    serial: int  #: creation order: a stable order for printing and canonical forms
     depth: int  #: operators on the longest way down to a leaf
     index: bool  #: see `is_index`
     _cache: dict[str, Any] | None
+    _order: tuple[Any, ...] | None  #: see `order`
 
     __array_ufunc__ = None  # keep NumPy from taking `array * expr` apart
     __hash__ = object.__hash__
@@ -272,12 +272,38 @@ def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> 
     expr = object.__new__(Expr)
     expr.op, expr.dtype, expr.args = op, of, args
     expr.value = args[0] if op in ("cast", "broadcast") else value  # their operand
-    expr.serial = fresh()
     expr.depth = 1 + max([a.depth for a in args]) if args else 0
     expr.index = _is_index(op, of, args)
-    expr._cache = None
+    expr._cache = expr._order = None
     _interned[key] = expr
     return expr
+
+
+def order(e: Expr) -> tuple[Any, ...]:
+    """The key that sorts expressions: what older variables make first, and shallow before deep.
+
+    It depends on how an expression is built, and on which of its variables, buffers and tensors was made before which.
+    So normal forms, and with them the lowered text, do not depend on what else the process has built.
+    """
+    stack = [] if e._order is not None else [e]
+    while stack:
+        node = stack[-1]
+        waiting = [a for a in node.args if a._order is None]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        parts = [a._order for a in node.args]
+        latest = max([p[0] for p in parts], default=-1)  # type: ignore[index]
+        value = node.value
+        if node.op == "var":
+            latest, value = value.serial, 0
+        elif isinstance(value, Expr) or value is None:
+            value = 0
+        elif type(value) is not int:
+            value = getattr(value, "serial", None) or repr(value)
+        node._order = (latest, node.depth, node.op, node.dtype, value, *parts)
+    return e._order  # type: ignore[return-value]
 
 
 def remembered(fn: Callable[[Expr], T]) -> Callable[[Expr], T]:
@@ -314,7 +340,7 @@ def _is_index(op: str, of: DType, args: tuple[Expr, ...]) -> bool:
 
 def _knobs(e: Expr) -> list[str]:
     """The names of the knobs in an expression, as they were made."""
-    return [v.value.name for v in sorted(variables(e), key=lambda v: v.serial) if v.value.role == "knob"]
+    return [v.value.name for v in sorted(variables(e), key=order) if v.value.role == "knob"]
 
 
 # -- walking --------------------------------------------------------------------------------------

@@ -17,12 +17,9 @@ from math import gcd
 
 from autosched.ir.dtype import INT32, INT64, DType, promote
 from autosched.ir.expr import Expr, cast, const, floormod, make, variables
+from autosched.ir.node import order
 
-Monomial = tuple[Expr, ...]  # atoms sorted by serial, repeated for powers; () is the constant
-
-
-def _serial(e: Expr) -> int:
-    return e.serial
+Monomial = tuple[Expr, ...]  # atoms by `order`, repeated for powers; () is the constant
 
 
 def has(m: Monomial, atom: Expr) -> bool:
@@ -118,7 +115,7 @@ class Poly:
         terms: dict[Monomial, int] = {}
         for m1, c1 in self.terms.items():
             for m2, c2 in other.terms.items():
-                m = tuple(sorted(m1 + m2, key=_serial)) if m1 and m2 else m1 or m2
+                m = tuple(sorted(m1 + m2, key=order)) if m1 and m2 else m1 or m2
                 total = terms.get(m, 0) + c1 * c2
                 if total:
                     terms[m] = total
@@ -147,9 +144,9 @@ class Poly:
         return self._variables
 
     def atoms(self) -> tuple[Expr, ...]:
-        """Each atom once, in order of creation."""
+        """Each atom once, by `order`."""
         if self._atoms is None:
-            self._atoms = tuple(sorted({a for m in self.terms for a in m}, key=_serial))
+            self._atoms = tuple(sorted({a for m in self.terms for a in m}, key=order))
         return self._atoms
 
     def linear_in(self, atom: Expr) -> tuple[Poly, Poly] | None:
@@ -188,9 +185,7 @@ class Poly:
 
         For a constant divisor the constant term is split too, with a remainder in [0, divisor).
         """
-        lead, lead_coefficient = max(
-            divisor.terms.items(), key=lambda item: (len(item[0]), tuple(a.serial for a in item[0]))
-        )
+        lead, lead_coefficient = max(divisor.terms.items(), key=lambda item: (len(item[0]), tuple(map(order, item[0]))))
         quotient, remainder = Poly({}), self
         for _ in range(16):  # each round removes the terms that the leading term divides
             step: dict[Monomial, int] = {}
@@ -279,8 +274,8 @@ def _sum(terms: dict[Monomial, int], mods: list[tuple[Expr, int]]) -> Expr:
         for m in rest:
             for atom in dict.fromkeys(m):
                 counts[atom] = counts.get(atom, 0) + 1
-        best = max(counts, key=lambda a: (counts[a], a.op == "var", -a.serial), default=None)
-        if best is None or counts[best] < 2:
+        best = min(counts, key=lambda a: (-counts[a], a.op != "var", order(a)))
+        if counts[best] < 2:
             break
         inside = {without(m, best): c for m, c in rest.items() if has(m, best)}
         rest = {m: c for m, c in rest.items() if not has(m, best)}

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from autosched.ir.expr import Expr, is_index, variables
 from autosched.ir.memory import Conclusions, Memory, Range
+from autosched.ir.node import order
 from autosched.ir.poly import Monomial, Poly, has, join, without
 from autosched.ir.witness import witnesses
 
@@ -317,10 +318,10 @@ class Prover(ABC):
                 return bounded
             # an atom that occurs inside another one must wait until that one is gone; and what
             # must hold in both cases comes before what need hold in one only
-            return max(opaque, key=lambda a: (_both_cases(p, a), *_rank(a)))
+            return max(opaque, key=lambda a: (_both_cases(p, a), a.depth, order(a)))
         ranged = [a for a in p.atoms() if self.range(a) != (None, None)]
         bound_here = [a for a in ranged if a in self._ranges]
-        atom = max(bound_here or ranged, key=lambda a: a.serial, default=None)
+        atom = max(bound_here or ranged, key=order, default=None)
         for _ in bound_here:
             inner = next((a for a in bound_here if a is not atom and self._is_bounded_by(a, atom)), None)
             if inner is None:
@@ -341,7 +342,7 @@ class Prover(ABC):
             return any(a.op != "var" and variables(a) & inside for b in bounds for a in b.atoms())
 
         found = [v for v in p.atoms() if v.op == "var" and v not in inside and is_bounded(v)]
-        return max(found, key=lambda v: v.serial, default=None)
+        return max(found, key=order, default=None)
 
     def _eliminate(self, p: Poly, atom: Expr, steps: list[int]) -> bool:
         linear = p.linear_in(atom)
@@ -396,7 +397,7 @@ class Prover(ABC):
             return True  # a//d >= 0
         if k < 0 and d.constant is None:
             # a//d <= max(a)//d
-            ranged = sorted(a.variables & self._ranges.keys(), key=lambda v: v.serial)
+            ranged = sorted(a.variables & self._ranges.keys(), key=order)
             top = self.extreme(a, tuple(ranged), True)
             if top is not None and top != a:
                 return self._nonneg(slope * self.floordiv(top, d) + rest, steps)
@@ -452,7 +453,7 @@ class Prover(ABC):
             self._effort, self._in_extreme = self.EFFORT, True
             self._known.tried.clear()
         try:
-            for v in sorted(over, key=lambda v: -v.serial):
+            for v in sorted(over, key=order, reverse=True):
                 if v not in p.variables:
                     continue
                 result = self._extreme_in(p, v, largest)
@@ -547,18 +548,6 @@ def _declared_range(var: Expr) -> Range:
     if low is None and var.dtype.kind == "uint":
         low = 0
     return (None if low is None else Poly.of(low)), (None if info.upper is None else Poly.of(info.upper))
-
-
-def _rank(atom: Expr) -> tuple[int, str]:
-    """An order of atoms that puts what contains before what is contained, and does not depend on
-    which of them happened to be built first in this process: lowering twice gives the same program."""
-    cache = atom._cache
-    if cache is None:
-        cache = atom._cache = {}
-    found = cache.get("rank")
-    if found is None:
-        found = cache["rank"] = (1 + max((_rank(a)[0] for a in atom.args), default=0), repr(atom))
-    return found  # type: ignore[no-any-return]
 
 
 def is_integer_index(e: Expr) -> bool:

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 from autosched.ir.dtype import HANDLE, DType
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, const, make, ramp
+from autosched.ir.node import fresh
 from autosched.ir.ops import ACCESSES
 from autosched.ir.visit import substitute, values_below
 
@@ -58,6 +59,7 @@ class Buffer:
     data_alignment: int = -1
     offset_factor: int = 0
     buffer_type: str = ""
+    serial: int = field(default_factory=fresh, init=False)  #: see `ir.node.order`
     #: hints for `access_ptr`: what may be done there
     READ: ClassVar[int] = 1
     WRITE: ClassVar[int] = 2

@@ -16,7 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from autosched.ir import expr as E
-from autosched.ir.expr import Expr
+from autosched.ir.expr import (
+    Expr,
+)
+from autosched.ir.node import order
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import VTHREAD, Allocate, For, If, Stmt, Store, expressions, walk
@@ -201,7 +204,7 @@ def solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span, dep
         return False
     opaque = [a for a in p.atoms() if a.op != "var" and E.variables(a) & (over | {v})]
     if opaque:
-        return _solve_opaque(p, max(opaque, key=lambda a: a.serial), v, over, an, span, depth - 1, exact)
+        return _solve_opaque(p, max(opaque, key=order), v, over, an, span, depth - 1, exact)
     worst = an.extreme(p, [x for x in over if x in p.variables], largest=False)
     if worst is None:
         return False

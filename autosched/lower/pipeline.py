@@ -17,6 +17,7 @@ from autosched.errors import LowerError, ScheduleError, UsageError, expect, is_l
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
 from autosched.ir.memory import Memory
+from autosched.ir.node import order
 from autosched.ir.printer import checked_name, format_function
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
@@ -261,7 +262,7 @@ def _structure(
     buffers, body = build_nests(s, real, to, an, passed | wanted, bound)
     arrays = iter(parameters(s, tensors, buffers, wanted, bound))
     params = tuple([scalars[a] if isinstance(a, Expr) else next(arrays) for a in args])
-    sizes = sorted({v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}, key=lambda v: v.serial)
+    sizes = sorted({v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}, key=order)
     bound.check_strides({*sizes, *scalars})
     body = read_scalars(simplify_stmt(body, Analyzer()), params, scalars)
     verify.check_sizes(body, sizes, name)

@@ -22,6 +22,7 @@ import numpy as np
 from autosched.errors import out_of_bounds
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, is_const, is_index, logical_not, variables
+from autosched.ir.node import order
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.visit import post_order, substitute
@@ -313,7 +314,7 @@ class _Points:
         axes = {a.var: a for a in i.axes}
         #: first value and length for each; None where one is open
         self.ranges: dict[Expr, tuple[int, int]] | None = {}
-        for v in sorted(mentioned, key=lambda v: v.serial):
+        for v in sorted(mentioned, key=order):
             a = axes.get(v)
             if a is None or not is_const(a.min) or not is_const(a.extent) or not is_const(i.extent):
                 self.ranges = None
@@ -364,7 +365,7 @@ def _happens(i: _Index, index: Poly, extent: Poly) -> bool:
     """Return whether all axes have values for some sizes, and the index is outside. Else the proof is vacuous."""
     sizes = {v for a in i.axes for e in (a.min, a.extent) for v in variables(e)} | index.variables | extent.variables
     env = {}
-    for k, v in enumerate(sorted(sizes, key=lambda v: v.serial)):
+    for k, v in enumerate(sorted(sizes, key=order)):
         low, high = v.value.lower, v.value.upper
         value = 1000 + 7 * k
         env[v] = min(max(value, value if low is None else low), value if high is None else high)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autosched.ir.expr import Expr, compare, const, minimum, variables
+from autosched.ir.node import order
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.schedule.stage import Loop
@@ -130,7 +131,7 @@ def _movement(p: Poly, weights: dict[Expr, Poly], an: Analyzer) -> tuple[Poly, P
             return None
         rest = split[1]
     low = high = slope
-    for atom in sorted(set(rest.atoms()), key=lambda a: a.serial):
+    for atom in sorted(set(rest.atoms()), key=order):
         if not variables(atom) & weights.keys():
             continue
         split, moved = rest.linear_in(atom), _movement_of_atom(atom, weights, an)

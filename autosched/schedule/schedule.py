@@ -21,7 +21,7 @@ from autosched.errors import (
     with_line,
 )
 from autosched.ir.expr import Expr, var, variables
-from autosched.ir.node import Unique
+from autosched.ir.node import Unique, order
 from autosched.schedule import entities, scans
 from autosched.schedule import kinds as K
 from autosched.schedule.entities import Filter, SplitBy
@@ -237,7 +237,7 @@ class Schedule:
         for stage in self.stages:
             for d in stage.tensor.shape:
                 found = [v for v in variables(d) if v.value.role == "size"]  # and no knob
-                sizes.update({v.name: v for v in sorted(found, key=lambda v: v.serial)})
+                sizes.update({v.name: v for v in sorted(found, key=order)})
         return sizes
 
     def variables(self) -> dict[tuple[str, str], Expr]:

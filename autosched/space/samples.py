@@ -13,6 +13,7 @@ import numpy as np
 from autosched.errors import WorkloadError
 from autosched.ir.dims import dim_of, evaluate_dim
 from autosched.ir.expr import Expr, variables
+from autosched.ir.node import order
 from autosched.ir.visit import post_order
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
@@ -61,7 +62,7 @@ def _random_array(t: Tensor, sizes: dict[str, int], seed: int, name: str, end: i
     for d in t.shape:
         length = _length(d, sizes)
         if length is None:
-            missing = next(v.name for v in sorted(variables(d), key=lambda v: v.serial) if v.name not in sizes)
+            missing = next(v.name for v in sorted(variables(d), key=order) if v.name not in sizes)
             raise WorkloadError(
                 f"the size {d!r} of {t.name} is not known",
                 asked=name,

@@ -21,6 +21,7 @@ import numpy as np
 from autosched.errors import AutoschedError, UsageTypeError, WorkloadError, expect, raised_in
 from autosched.ir.dims import solved
 from autosched.ir.expr import Expr, variables
+from autosched.ir.node import order
 from autosched.schedule.trace import Trace
 from autosched.space.kinds import SPACES
 from autosched.space.samples import random_inputs
@@ -188,7 +189,7 @@ class Workload:
     def size_variables(self) -> dict[str, Expr]:
         """What its shapes leave open, by name."""
         found = {v for t in self.args for d in t.shape for v in variables(d)}
-        return {v.name: v for v in sorted(found, key=lambda v: v.serial)}
+        return {v.name: v for v in sorted(found, key=order)}
 
     def size_names(self) -> tuple[str, ...]:
         return tuple(self.size_variables())

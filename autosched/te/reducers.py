@@ -11,6 +11,7 @@ from autosched.ir import expr as ir
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, as_expr, variables
 from autosched.ir.functions import FunctionOf
+from autosched.ir.node import order
 from autosched.ir.printer import checked_name
 from autosched.ir.visit import post_order
 from autosched.te.reduction import BUILT_IN, Combiner, Reduction
@@ -108,7 +109,7 @@ def _combiner(
                 legal = f"cast it: .astype({str(t)!r})"
                 raise UsageError(f"{what} gives a {e.dtype} for a component of {t}", asked=asked, legal=legal)
     foreign = [e for e in post_order(parts[0]) if e.op in ("read", "reduce", "scatter", "call")]
-    foreign += sorted(frozenset().union(*map(variables, parts[0])) - {*left, *right}, key=lambda v: v.serial)
+    foreign += sorted(frozenset().union(*map(variables, parts[0])) - {*left, *right}, key=order)
     if foreign:
         raise UsageError(f"fcombine uses {foreign[0]!r}", asked=asked, legal="its two operands, and constants")
     if not_constant := [e for e in parts[1] if e.op != "const"]:

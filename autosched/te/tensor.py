@@ -28,7 +28,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.functions import FunctionOf
-from autosched.ir.node import Unique
+from autosched.ir.node import Unique, fresh, order
 from autosched.ir.printer import checked_name
 from autosched.ir.visit import post_order
 from autosched.te.arithmetic import OPERATORS, Arithmetic
@@ -227,7 +227,7 @@ class ComputeOp(Operation):
         inits = first.value.parts(first.args)[2] if first.op == "reduce" else ()
         axes = {a.var for a in self.axis}
         for exprs, own in ((self.body, axes | {a.var for a in self.reduce_axis}), (inits, axes)):
-            for v in sorted(frozenset().union(*map(variables, exprs)) - own, key=lambda v: v.serial):
+            for v in sorted(frozenset().union(*map(variables, exprs)) - own, key=order):
                 if v.value.role in ("loop", "thread", "let"):
                     raise UsageError(
                         f"{v.name} is not an axis of it",
@@ -254,6 +254,7 @@ class Tensor(Unique, Arithmetic[Any]):
         self.shape = shape
         self.dtype = of
         self.value_index = value_index
+        self.serial = fresh()  #: see `ir.node.order`
 
     @property
     def ndim(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, variables
+from autosched.ir.node import order
 from autosched.ir.stmt import Allocate, Function, Launch, walk
 from autosched.tvm._missing import missing
 
@@ -30,7 +31,7 @@ def expr_deep_equal(lhs: Expr, rhs: Expr) -> bool:
 
 def undefined_vars(node: Expr) -> list[Expr]:
     """The variables of an expression, in the order in which they were made."""
-    return sorted(variables(node), key=lambda v: v.serial)
+    return sorted(variables(node), key=order)
 
 
 def verify_gpu_code(func: Function, constraints: Mapping[str, int]) -> bool:

@@ -19,6 +19,7 @@ from autosched.ir import expr as ir
 from autosched.ir import stmt
 from autosched.ir.calls import call_intrin
 from autosched.ir.expr import Expr
+from autosched.ir.node import order
 from autosched.ir.visit import substitute
 from autosched.schedule.stage import Loop
 from autosched.te import tensor as te
@@ -275,13 +276,9 @@ def _prim_func(
             legal = "tir.decl_buffer(shape, dtype), or variables that buffer_map has buffers for"
             raise UsageTypeError(f"{b!r} is no buffer", asked="tir.PrimFunc", legal=legal)
     stored = {s.buffer for s in stmt.walk(body) if isinstance(s, stmt.Store)}
-    sizes = {v: None for b in buffers for d in (*b.shape, *b.strides) for v in sorted(ir.variables(d), key=_serial)}
+    sizes = {v: None for b in buffers for d in (*b.shape, *b.strides) for v in sorted(ir.variables(d), key=order)}
     outputs = tuple(i for i, b in enumerate(buffers) if b in stored)
     return stmt.Function("main", buffers, tuple(sizes), body, outputs, dict(attrs or {}))
-
-
-def _serial(v: Expr) -> int:
-    return v.serial
 
 
 STATEMENTS["PrimFunc"] = (lambda x: isinstance(x, (stmt.Function, PrimFunc)), _prim_func)

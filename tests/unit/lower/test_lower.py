@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -84,9 +86,39 @@ def test_lower_is_a_function_and_a_package() -> None:
 
 
 def test_lowering_twice_gives_the_same_text() -> None:
-    """On graphs of their own: in one process, sums may print in another order."""
     texts = set()
     for _ in range(3):
         blur = seed_programs.box_blur()
         texts.add(format_function(lower_structure(seed_programs.all_the_toys(blur), blur.args, "llvm").bind()))
     assert len(texts) == 1
+
+
+#: lowers the programs that the letters of its argument name, of which a hyphen forgets all so far; prints the last one
+HISTORY = """
+import gc, sys
+from autosched import te
+from autosched.lower import lower
+from autosched.schedule import create_schedule
+
+n = te.var("n")
+made, kept = {}, []
+for letter in sys.argv[1]:
+    if letter == "-":
+        made.clear(), kept.clear(), gc.collect()
+        continue
+    if letter not in made:
+        p, q = (3, 5) if letter == "a" else (5, 3)
+        a = te.placeholder((n,), name="a")
+        made[letter] = a, te.compute((n,), lambda i: a[i * (n // p) * (n // q) % n], name="b")
+    kept.append(lower(create_schedule(made[letter][1].op), made[letter]))
+print(kept[-1])
+"""
+
+
+def test_the_text_does_not_depend_on_what_was_lowered_before() -> None:
+    """Quotients of one size that another program made first, or that were made again after they had been forgotten."""
+    texts = set()
+    for history in ("a", "aa", "ba", "b-a", "ab-a"):
+        run = [sys.executable, "-c", HISTORY, history]
+        texts.add(subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout)
+    assert len(texts) == 1 and "n//3*(n//5)*i" in texts.pop()
