@@ -85,12 +85,12 @@ def users_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture
 def own_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions, symbols, intrinsics and their rules that a test registers are forgotten after it."""
-    from autosched.ir import functions, intrinsics
+    from autosched.ir import calls, functions
     from autosched.te import tensor_intrin
 
     registries = {
         functions: ("_functions", "_symbols", "_libraries", "_numpy"),
-        intrinsics: ("_rules", "_attributes"),
+        calls: ("_rules", "_attributes"),
         tensor_intrin: ("_declared",),
     }
     for module, names in registries.items():

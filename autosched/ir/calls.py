@@ -2,7 +2,7 @@
 
     call_extern("float32", "hypotf", x, y)        a C symbol of the process, or of a library
     call_packed("my.sort", data, result)          a Python function, registered by name
-    call_intrin("float32", "tir.mylog", x)        lowered by the rules for the target: `ir.intrinsics`
+    call_intrin("float32", "tir.mylog", x)        lowered by the rules for the target
     call_llvm_intrin("float32", "llvm.fma", a, b, c)
 
 A call is one expression, `call`, whose value is a `Callee`. A *pure* call has no effect and its value
@@ -10,13 +10,26 @@ depends on its arguments alone: it may run more than once, or not at all. Others
 that the statement around them does.
 
 What a call gets of memory is an `address` (C: a pointer to an element) or a `view` (Python: an array
-with lengths and strides). A view of a tensor is what `call_packed` makes of a buffer.
+with lengths and strides), which is what `call_packed` makes of a buffer.
+
+Users add intrinsics, and rules that say what computes one on a target:
+
+    def mylog(x):
+        return call_intrin(x.dtype, "tir.mylog", x)
+
+    register_op_attr("tir.mylog", "TCallEffectKind", CallEffectKind.Pure)
+    register_intrin_lowering("tir.mylog", "opencl", f=lambda e: call_pure_extern("float32", "log", e.args[0]))
+
+A rule takes the call and returns what to compute instead; it declines by returning None or the call
+itself. The rule of the highest level is asked first. Operators of ours have rules as well, under
+their names with `tir.` before them: `tir.exp`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from typing import Any
 
@@ -98,11 +111,9 @@ def call_packed(func_name: str, *args: object, dtype: object = "int32") -> Expr:
 def call_intrin(dtype: object, func_name: str, *args: object) -> Expr:
     """An intrinsic by name: one of ours, such as `tir.exp`, or one that rules lower for each target.
 
-    See `ir.intrinsics.register_intrin_lowering`. It is pure if `register_op_attr(name,
+    See `register_intrin_lowering`. It is pure if `register_op_attr(name,
     "TCallEffectKind", CallEffectKind.Pure)` said so.
     """
-    from autosched.ir.intrinsics import is_pure
-
     short = func_name.removeprefix("tir.")
     if short in OPS and OPS[short].kind == "math" and func_name.startswith("tir."):
         return cast(dtype, make(short, as_expr(args[0]).dtype, tuple(map(as_expr, args))))
@@ -182,3 +193,109 @@ def _any(root: Expr, key: str, asked: Any) -> bool:
         stack.pop()
         e._cache[key] = asked(e) or any(a._cache[key] for a in e.args)  # type: ignore[index]
     return bool(root._cache[key])  # type: ignore[index]
+
+
+# -- intrinsics that users add --------------------------------------------------------------------
+
+Rule = Callable[[Expr], "Expr | None"]
+
+
+class CallEffectKind(IntEnum):
+    """What a call does besides its result. What is at most `ReadState` may be computed again, or not at all."""
+
+    ExprAnnotation = 0
+    Pure = 1
+    ReadState = 2
+    UpdateState = 3
+    Opaque = 4
+    SpecialCallArg = 5
+    EmbedInfo = 6
+    ControlJump = 7
+
+
+_attributes: dict[tuple[str, str], Any] = {}
+_rules: dict[tuple[str, str], list[tuple[int, int, Rule]]] = {}
+
+
+def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
+    """Note an attribute of an intrinsic; without a value, a decorator. `TCallEffectKind` is the one we read.
+
+    Register it before the intrinsic is called: a call is pure or not from the beginning.
+    """
+    if value is None:
+        return lambda f: register_op_attr(op_name, attr_key, f, level) or f
+    known = _attributes.get((op_name, attr_key))
+    if known is None or level >= known[0]:
+        _attributes[op_name, attr_key] = (level, value)
+    return None
+
+
+def get_op_attr(op_name: str, attr_key: str) -> Any:
+    """What `register_op_attr` was told, or None."""
+    return _attributes.get((op_name, attr_key), (0, None))[1]
+
+
+def is_pure(op_name: str) -> bool:
+    """Whether calls of that intrinsic have no effect. One that nothing is known of may have."""
+    kind = get_op_attr(op_name, "TCallEffectKind")
+    return kind is not None and int(kind) <= CallEffectKind.ReadState
+
+
+def register_intrin_lowering(op_name: str, target: str, *, f: Rule | None = None, level: int = 10) -> Any:
+    """Let `f` say what computes the intrinsic on targets of that kind (`default`: on all). Without `f`, a decorator.
+
+    Of several rules the one of the highest level is asked first; of one level, the youngest. Raises
+    UsageError where `f` is not a function, or `op_name` names an operator that rules cannot replace.
+
+    >>> rule = lambda e: call_pure_extern("float32", "native_exp", e.args[0]) if e.dtype == "float32" else None
+    >>> _ = register_intrin_lowering("tir.example_exp", "opencl", f=rule, level=99)
+    """
+    if f is None:
+        return lambda rule: register_intrin_lowering(op_name, target, f=rule, level=level)
+    asked = f"register_intrin_lowering({op_name!r}, {target!r})"
+    if not callable(f):
+        raise UsageTypeError(f"{f!r} is not a function", asked=asked, legal="a function from the call to an expression")
+    builtin = OPS.get(op_name.removeprefix("tir."))
+    if builtin is not None and builtin.kind not in ("math", "bits", "arith"):
+        raise UsageTypeError(f"{op_name} is no function", asked=asked, legal="functions such as tir.exp, or a new name")
+    listed = _rules.setdefault((op_name, target), [])
+    listed.append((level, len(listed), f))
+    listed.sort(key=lambda entry: entry[:2], reverse=True)
+    return f
+
+
+def has_rules() -> bool:
+    return bool(_rules)
+
+
+def targets_of(op_name: str) -> list[str]:
+    """The kinds of targets that have a rule for the intrinsic."""
+    return sorted({target for name, target in _rules if name == op_name})
+
+
+def intrinsic_name(e: Expr) -> str:
+    """The name under which rules for this expression are registered; empty if it can have none."""
+    if e.op == "call":
+        return e.value.name if e.value.kind == "intrin" else ""
+    return f"tir.{e.op}" if OPS[e.op].kind in ("math", "bits", "arith") and not e.index else ""
+
+
+def lower_with_rules(e: Expr, kind: str) -> Expr | None:
+    """What the first rule that does not decline makes of `e` on targets of that kind; None if all do."""
+    name = intrinsic_name(e)
+    if not name:
+        return None
+    for target in (kind, "default"):
+        for _, _, rule in _rules.get((name, target), ()):
+            found = rule(e)
+            if found is None or found is e:
+                continue
+            if not isinstance(found, Expr) or found.dtype != e.dtype:
+                what = f"{found.dtype} {found!r}" if isinstance(found, Expr) else repr(found)
+                raise UsageError(
+                    f"its rule for {target} returned {what}",
+                    asked=f"lower {name} of type {e.dtype}",
+                    legal=f"an expression of type {e.dtype}, or None to decline",
+                )
+            return found
+    return None

@@ -1,7 +1,7 @@
-"""Lengths of dimensions as plain data, and the sizes that make them so.
+"""Lengths of dimensions as plain data, and the sizes that make them so; ranges.
 
-A dimension is an int, or a prefix expression over the names of size variables:
-`["size", "height"]`, `["add", ["size", "height"], 2]`; conditions are 1 or 0.
+A dimension is a tree (see `ir.json`) over the names of size variables: 8, `["size", "height"]`,
+`["add", ["size", "height"], 2]`; conditions are 1 or 0.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from typing import Any
 
 from autosched.errors import BuildError
 from autosched.ir.expr import OPS, Expr, as_expr, const
+from autosched.ir.json import COMPARE, Tree, is_tree, tree_of
 
-Dim = int | list[Any]
-
-
-#: what a call's sizes may have to satisfy -> how it is printed
-COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+Dim = Tree
 
 #: operator -> how it is printed; `OpInfo.exact` computes it
 _DIM_OPS = {
@@ -40,19 +37,20 @@ _DIM_OPS = {
 
 def dim_of(e: Expr) -> Dim:
     """The index expression `e` over size variables as plain data. Raises BuildError for any other."""
-    if e.op == "const":
-        return int(e.value)
-    if e.op == "var" and e.value.role in ("size", "scalar"):
-        return ["size", e.value.name]
-    if e.op == "cast":
-        return dim_of(e.args[0])
-    if e.op in _DIM_OPS:
-        return [e.op, *map(dim_of, e.args)]
-    raise BuildError(
-        f"the operator {e.op!r} cannot stand in the shape of an argument",
-        asked=f"dimension {e!r}",
-        legal=f"legal: size variables, integers, {', '.join(_DIM_OPS)}",
-    )
+
+    def strange(part: Expr) -> BuildError:
+        return BuildError(
+            f"the operator {part.op!r} cannot stand in the shape of an argument",
+            asked=f"dimension {part!r}",
+            legal=f"legal: size variables, integers, {', '.join(_DIM_OPS)}",
+        )
+
+    def variable(v: Expr) -> Dim:
+        if v.value.role not in ("size", "scalar"):
+            raise strange(v)
+        return ["size", v.value.name]
+
+    return tree_of(e, variable, _DIM_OPS, strange)
 
 
 def evaluate_dim(dim: Dim, sizes: Mapping[str, int]) -> int:
@@ -79,21 +77,11 @@ def format_dim(dim: Dim) -> str:
     return template.format(*parts)
 
 
-def check_dim(dim: object, sizes: Sequence[str]) -> Dim:
+def check_dim(dim: Any, sizes: Sequence[str]) -> Dim:
     """`dim` if it is well-formed, as one read from a file must be. Raises ValueError."""
-    if isinstance(dim, int) and not isinstance(dim, bool):
-        return dim
-    if not isinstance(dim, list) or not dim or not isinstance(dim[0], str):
-        raise ValueError(f"{dim!r} is not a dimension")
-    if dim[0] == "size":
-        if len(dim) != 2 or dim[1] not in sizes:
-            raise ValueError(f"{dim!r} names no size")
-    elif dim[0] not in _DIM_OPS or len(dim) != OPS[dim[0]].arity + 1:
-        raise ValueError(f"{dim!r} is not a dimension")
-    else:
-        for part in dim[1:]:
-            check_dim(part, sizes)
-    return dim
+    if not is_tree(dim, _DIM_OPS, lambda role, name: role == "size" and name in sizes, depth=-1):
+        raise ValueError(f"{dim!r} is not a dimension of sizes {', '.join(sizes) or 'that are numbers'}")
+    return dim  # type: ignore[no-any-return]
 
 
 def solve_dim(dim: Dim) -> tuple[str, list[tuple[str, int]]] | None:

@@ -11,63 +11,20 @@ from __future__ import annotations
 
 import math
 import numbers
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from autosched.errors import UsageError, UsageTypeError
-from autosched.ir import node
+from autosched.ir.attached import attach
 from autosched.ir.dtype import BOOL, INT32, INT64, DType, dtype, promote
-from autosched.ir.node import INDEX_OPS, Expr, VarInfo, fresh, is_index, make, variables
-from autosched.ir.ops import OPS, OpInfo
-
-__all__ = [
-    "OPS",
-    "Expr",
-    "OpInfo",
-    "Promotion",
-    "VarInfo",
-    "as_expr",
-    "as_operand",
-    "binary",
-    "broadcast",
-    "call",
-    "cast",
-    "ceildiv",
-    "combine_lanes",
-    "compare",
-    "const",
-    "convert_pair",
-    "current_promotion",
-    "floordiv",
-    "floormod",
-    "if_then_else",
-    "is_const",
-    "is_index",
-    "likely",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "make",
-    "max_value",
-    "maximum",
-    "min_value",
-    "minimum",
-    "neg",
-    "promotion",
-    "ramp",
-    "select",
-    "truncdiv",
-    "truncmod",
-    "var",
-    "variables",
-]
-
+from autosched.ir.node import INDEX_OPS, Expr, Operators, T, VarInfo, fresh, is_index, make, variables  # noqa: F401
+from autosched.ir.ops import OPS
 
 # -- leaves ---------------------------------------------------------------------------------------
 
@@ -299,31 +256,25 @@ def divide(a: object, b: object) -> Expr:
     return truncdiv(x, y)
 
 
-def _integer_division(op: str, a: object, b: object) -> Expr:
-    x, y = convert_pair(a, b)
-    if op == "truncdiv":
-        require_integer(op, x)
-    if x.dtype.is_bool:
-        x, y = cast("int32", x), cast("int32", y)
-    if is_const(y, 1) and x.dtype.is_integer:
-        return x if op.endswith("div") else const(0, x.dtype)
-    return fold(op, x.dtype, (x, y))
+def _integer_division(op: str) -> Callable[[object, object], Expr]:
+    def division(a: object, b: object) -> Expr:
+        x, y = convert_pair(a, b)
+        if op == "truncdiv":
+            require_integer(op, x)
+        if x.dtype.is_bool:
+            x, y = cast("int32", x), cast("int32", y)
+        if is_const(y, 1) and x.dtype.is_integer:
+            return x if op.endswith("div") else const(0, x.dtype)
+        return fold(op, x.dtype, (x, y))
+
+    division.__name__ = op
+    rounding = "toward zero" if op.startswith("trunc") else "down"
+    division.__doc__ = f"The {'quotient' if op.endswith('div') else 'remainder'} of a division that rounds {rounding}."
+    return division
 
 
-def truncdiv(a: object, b: object) -> Expr:
-    return _integer_division("truncdiv", a, b)
-
-
-def truncmod(a: object, b: object) -> Expr:
-    return _integer_division("truncmod", a, b)
-
-
-def floordiv(a: object, b: object) -> Expr:
-    return _integer_division("floordiv", a, b)
-
-
-def floormod(a: object, b: object) -> Expr:
-    return _integer_division("floormod", a, b)
+truncdiv, truncmod = _integer_division("truncdiv"), _integer_division("truncmod")
+floordiv, floormod = _integer_division("floordiv"), _integer_division("floormod")
 
 
 def ceildiv(a: object, b: object) -> Expr:
@@ -331,12 +282,7 @@ def ceildiv(a: object, b: object) -> Expr:
     return floordiv(x + (y - 1), y)
 
 
-def minimum(a: object, b: object) -> Expr:
-    return binary("min", a, b)
-
-
-def maximum(a: object, b: object) -> Expr:
-    return binary("max", a, b)
+minimum, maximum = partial(binary, "min"), partial(binary, "max")
 
 
 def neg(x: object) -> Expr:
@@ -539,4 +485,96 @@ def max_value(of: object) -> Expr:
     return const(t.max, t)
 
 
-vars(node)["build"] = sys.modules[__name__]  # what the operators of `Expr` build with
+#: operator -> the function that builds it, with its conversions and folding
+BUILD: dict[str, Callable[..., Expr]] = {
+    **{op: partial(binary, op) for op in ("add", "sub", "mul", "min", "max")},
+    "truncdiv": truncdiv,
+    "truncmod": truncmod,
+    "floordiv": floordiv,
+    "floormod": floormod,
+    **{op: partial(compare, op) for op in NEGATED},
+    "and": logical_and,
+    "or": logical_or,
+    "not": logical_not,
+    "likely": likely,
+    "select": select,
+    "if_then_else": if_then_else,
+    "neg": neg,
+}
+
+
+# -- Python's operators ---------------------------------------------------------------------------
+
+
+def _invert(e: Expr) -> Expr:
+    return logical_not(e) if e.dtype.is_bool else make("bitnot", e.dtype, (require_integer("~", e),))
+
+
+#: method of two operands, which has a reflected one -> what it builds
+_BINARY: dict[str, Callable[[object, object], Expr]] = {
+    "add": BUILD["add"],
+    "sub": BUILD["sub"],
+    "mul": BUILD["mul"],
+    "truediv": divide,
+    "floordiv": floordiv,
+    "mod": floormod,
+    "and": partial(bitwise, "bitand", "and"),
+    "or": partial(bitwise, "bitor", "or"),
+    "xor": partial(bitwise, "bitxor", "ne"),
+    "lshift": partial(bitwise, "shl", ""),
+    "rshift": partial(bitwise, "shr", ""),
+}
+#: other methods
+_OTHERS: dict[str, Callable[..., Expr]] = {
+    **{op: BUILD[op] for op in ("lt", "le", "gt", "ge")},
+    "pow": partial(call, "pow"),
+    "neg": neg,
+    "abs": partial(call, "abs"),
+    "invert": _invert,
+}
+#: the names of all of them, as Python's data model has them without underscores
+OPERATORS = (*(f"{r}{name}" for name in _BINARY for r in ("", "r")), *_OTHERS)
+
+
+def _method(build: Callable[..., Expr]) -> Callable[..., Expr]:
+    return lambda *operands: build(*operands)
+
+
+def _reflected(build: Callable[[object, object], Expr]) -> Callable[[Expr, object], Expr]:
+    return lambda self, other: build(other, self)
+
+
+def _comparison(op: str) -> Callable[[Expr, object], Any]:
+    def compared(self: Expr, other: object) -> Any:
+        try:
+            return compare(op, self, other)
+        except UsageError:
+            return NotImplemented
+
+    return compared
+
+
+attach(Expr, **{f"__{name}__": _method(build) for name, build in (_BINARY | _OTHERS).items()})
+attach(Expr, **{f"__r{name}__": _reflected(build) for name, build in _BINARY.items()})
+attach(Expr, __eq__=_comparison("eq"), __ne__=_comparison("ne"), astype=lambda self, to: cast(to, self))
+
+
+class Arithmetic(Operators[T]):
+    """Takes part in expressions as what its `as_expr` says it is: axes, tensors, and parts of tensors."""
+
+    __slots__ = ()
+
+    def as_expr(self) -> Expr:
+        """The expression that it stands for."""
+        raise NotImplementedError
+
+    def equal(self, other: object) -> T:
+        """The condition that both are equal; `==` of two axes or tensors asks whether they are the same."""
+        return getattr(self.as_expr(), "equal")(other)  # noqa: B009
+
+
+def _stands_for(method: str) -> Callable[..., Any]:
+    return lambda self, *args: getattr(self.as_expr(), method)(*args)
+
+
+attach(Arithmetic, **{name: _stands_for(name) for name in ("astype", *(f"__{name}__" for name in OPERATORS))})

@@ -6,12 +6,10 @@
 `const`, a `VarInfo` for `var`, a buffer or tensor for `load`. Two Exprs that are built alike are
 the same object, so `is` is structural equality, and a pass may memoise on the object.
 
-`a == b` is an expression. Asked for its truth, it says whether the two are the same
-formula; not where a knob is in one of them, because then a script asks for a value that is not known
-yet. So nothing in this package compares expressions with `==`.
+`a == b` is an expression. Its truth value says whether both are the same formula, except where one of them
+mentions a knob, whose value is not known yet. So nothing in this package compares expressions with `==`.
 
-What Python's operators build, and all other ways to make an expression, is in `ir.expr`, which sets `build`: it stands
-on the class here.
+What Python's operators build, and all other ways to make an expression, is in `ir.expr`.
 """
 
 from __future__ import annotations
@@ -20,15 +18,11 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from weakref import WeakValueDictionary
 
 from autosched.errors import NoValueYet, UsageError, UsageTypeError
 from autosched.ir.dtype import DType
-
-if TYPE_CHECKING:
-    from autosched.ir import expr as build
-
 
 T = TypeVar("T")
 
@@ -64,15 +58,58 @@ def fresh() -> int:
 
 
 class Unique:
-    """What nothing else is like, and nothing changes: a copy of what refers to it refers to the same one."""
+    """An immutable thing with an identity: a copy of what refers to it refers to the same one."""
 
     __slots__ = ()
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
+    def same_as(self, other: object) -> bool:
+        """Whether it is that very one. Expressions that are built alike are."""
+        return self is other
 
-class Expr(Unique):
+
+class Operators(Generic[T]):
+    """Python's operators, for type checkers; `ir.expr` makes the methods."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+
+        def __add__(self, other: object) -> T: ...
+        def __radd__(self, other: object) -> T: ...
+        def __sub__(self, other: object) -> T: ...
+        def __rsub__(self, other: object) -> T: ...
+        def __mul__(self, other: object) -> T: ...
+        def __rmul__(self, other: object) -> T: ...
+        def __truediv__(self, other: object) -> T: ...
+        def __rtruediv__(self, other: object) -> T: ...
+        def __floordiv__(self, other: object) -> T: ...
+        def __rfloordiv__(self, other: object) -> T: ...
+        def __mod__(self, other: object) -> T: ...
+        def __rmod__(self, other: object) -> T: ...
+        def __pow__(self, other: object) -> T: ...
+        def __and__(self, other: object) -> T: ...
+        def __rand__(self, other: object) -> T: ...
+        def __or__(self, other: object) -> T: ...
+        def __ror__(self, other: object) -> T: ...
+        def __xor__(self, other: object) -> T: ...
+        def __rxor__(self, other: object) -> T: ...
+        def __lshift__(self, other: object) -> T: ...
+        def __rlshift__(self, other: object) -> T: ...
+        def __rshift__(self, other: object) -> T: ...
+        def __rrshift__(self, other: object) -> T: ...
+        def __neg__(self) -> T: ...
+        def __abs__(self) -> T: ...
+        def __invert__(self) -> T: ...
+        def __lt__(self, other: object) -> T: ...
+        def __le__(self, other: object) -> T: ...
+        def __gt__(self, other: object) -> T: ...
+        def __ge__(self, other: object) -> T: ...
+        def astype(self, dtype: object) -> T: ...
+
+
+class Expr(Unique, Operators["Expr"]):
     """An expression of scalar or vector type. Build it with operators and the functions of `ir.expr`."""
 
     __slots__ = ("__weakref__", "_cache", "_order", "args", "depth", "dtype", "index", "op", "value")
@@ -141,123 +178,15 @@ class Expr(Unique):
             legal="a list, or a tuple",
         )
 
-    # -- attributes and conversions -----------------------------------------------------------
     @property
     def name(self) -> str:
         """The variable's name; '' for any other expression."""
         return self.value.name if self.op == "var" else ""
 
-    def astype(self, to: object) -> Expr:
-        return build.cast(to, self)
+    if TYPE_CHECKING:
 
-    def same_as(self, other: object) -> bool:
-        """Whether it is that very expression: those built alike are."""
-        return self is other
-
-    # -- operators ----------------------------------------------------------------------------
-    def __add__(self, other: object) -> Expr:
-        return build.binary("add", self, other)
-
-    def __radd__(self, other: object) -> Expr:
-        return build.binary("add", other, self)
-
-    def __sub__(self, other: object) -> Expr:
-        return build.binary("sub", self, other)
-
-    def __rsub__(self, other: object) -> Expr:
-        return build.binary("sub", other, self)
-
-    def __mul__(self, other: object) -> Expr:
-        return build.binary("mul", self, other)
-
-    def __rmul__(self, other: object) -> Expr:
-        return build.binary("mul", other, self)
-
-    def __truediv__(self, other: object) -> Expr:
-        return build.divide(self, other)
-
-    def __rtruediv__(self, other: object) -> Expr:
-        return build.divide(other, self)
-
-    def __floordiv__(self, other: object) -> Expr:
-        return build.floordiv(self, other)
-
-    def __rfloordiv__(self, other: object) -> Expr:
-        return build.floordiv(other, self)
-
-    def __mod__(self, other: object) -> Expr:
-        return build.floormod(self, other)
-
-    def __rmod__(self, other: object) -> Expr:
-        return build.floormod(other, self)
-
-    def __neg__(self) -> Expr:
-        return build.neg(self)
-
-    def __abs__(self) -> Expr:
-        return build.call("abs", self)
-
-    def __pow__(self, other: object) -> Expr:
-        return build.call("pow", self, other)
-
-    def __and__(self, other: object) -> Expr:
-        return build.bitwise("bitand", "and", self, other)
-
-    def __rand__(self, other: object) -> Expr:
-        return build.bitwise("bitand", "and", other, self)
-
-    def __or__(self, other: object) -> Expr:
-        return build.bitwise("bitor", "or", self, other)
-
-    def __ror__(self, other: object) -> Expr:
-        return build.bitwise("bitor", "or", other, self)
-
-    def __xor__(self, other: object) -> Expr:
-        return build.bitwise("bitxor", "ne", self, other)
-
-    def __rxor__(self, other: object) -> Expr:
-        return build.bitwise("bitxor", "ne", other, self)
-
-    def __lshift__(self, other: object) -> Expr:
-        return build.bitwise("shl", "", self, other)
-
-    def __rlshift__(self, other: object) -> Expr:
-        return build.bitwise("shl", "", other, self)
-
-    def __rshift__(self, other: object) -> Expr:
-        return build.bitwise("shr", "", self, other)
-
-    def __rrshift__(self, other: object) -> Expr:
-        return build.bitwise("shr", "", other, self)
-
-    def __invert__(self) -> Expr:
-        if self.dtype.is_bool:
-            return build.logical_not(self)
-        return make("bitnot", self.dtype, (build.require_integer("~", self),))
-
-    def __lt__(self, other: object) -> Expr:
-        return build.compare("lt", self, other)
-
-    def __le__(self, other: object) -> Expr:
-        return build.compare("le", self, other)
-
-    def __gt__(self, other: object) -> Expr:
-        return build.compare("gt", self, other)
-
-    def __ge__(self, other: object) -> Expr:
-        return build.compare("ge", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        try:
-            return build.compare("eq", self, other)
-        except UsageError:
-            return NotImplemented
-
-    def __ne__(self, other: object) -> Any:
-        try:
-            return build.compare("ne", self, other)
-        except UsageError:
-            return NotImplemented
+        def __eq__(self, other: object) -> Any: ...
+        def __ne__(self, other: object) -> Any: ...
 
 
 def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> Expr:
@@ -280,7 +209,7 @@ def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> 
 
 
 def order(e: Expr) -> tuple[Any, ...]:
-    """The key that sorts expressions: what older variables make first, and shallow before deep.
+    """The key that sorts expressions: variables first, then what older variables make, and shallow before deep.
 
     It depends on how an expression is built, and on which of its variables, buffers and tensors was made before which.
     So normal forms, and with them the lowered text, do not depend on what else the process has built.
@@ -294,7 +223,7 @@ def order(e: Expr) -> tuple[Any, ...]:
             continue
         stack.pop()
         parts = [a._order for a in node.args]
-        latest = max([p[0] for p in parts], default=-1)  # type: ignore[index]
+        latest = max([p[1] for p in parts], default=-1)  # type: ignore[index]
         value = node.value
         if node.op == "var":
             latest, value = value.serial, 0
@@ -302,7 +231,7 @@ def order(e: Expr) -> tuple[Any, ...]:
             value = 0
         elif type(value) is not int:
             value = getattr(value, "serial", None) or repr(value)
-        node._order = (latest, node.depth, node.op, node.dtype, value, *parts)
+        node._order = (node.op != "var", latest, node.depth, node.op, node.dtype, value, *parts)
     return e._order  # type: ignore[return-value]
 
 
@@ -374,10 +303,9 @@ def _known_variables(e: Expr) -> frozenset[Expr] | None:
 
 
 def is_index(e: Expr) -> bool:
-    """Whether `e` is index arithmetic: integers over variables and constants alone, no reads.
+    """Whether `e` is index arithmetic: integers over variables and constants alone, without reads.
 
-    Such an expression is a mathematical integer: it is evaluated in 64 bits, and converted to its
-    own type only where it meets a value. Sums and products of narrow or unsigned types are none:
-    they wrap around.
+    It is a mathematical integer, evaluated in 64 bits and converted to its own type only where it meets a
+    value. Sums and products of narrow or unsigned types are none, because they wrap around.
     """
     return e.index

@@ -8,36 +8,21 @@ from collections.abc import Callable, Iterable, Iterator
 from autosched.ir.bits import reinterpret
 from autosched.ir.dtype import INT32, INT64
 from autosched.ir.expr import (
-    NEGATED,
+    BUILD,
     OPS,
     RESULT_BOOL,
     Expr,
-    binary,
     broadcast,
     call,
     cast,
-    compare,
     const,
     convert_pair,
-    floordiv,
-    floormod,
     fold,
-    if_then_else,
-    likely,
-    logical_and,
-    logical_not,
-    logical_or,
     make,
-    neg,
     ramp,
-    select,
-    truncdiv,
-    truncmod,
     variables,
 )
 from autosched.ir.node import remembered
-
-_DIVISIONS = {"truncdiv": truncdiv, "truncmod": truncmod, "floordiv": floordiv, "floormod": floormod}
 
 
 def post_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
@@ -86,30 +71,12 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
     if all(a is b for a, b in zip(args, e.args, strict=True)):
         return e
     op = e.op
-    if op in ("add", "sub", "mul", "min", "max"):
-        return binary(op, *args)
-    if op in _DIVISIONS:
-        return _DIVISIONS[op](*args)
-    if op in NEGATED:
-        return compare(op, *args)
-    if op == "and":
-        return logical_and(*args)
-    if op == "or":
-        return logical_or(*args)
-    if op == "not":
-        return logical_not(*args)
-    if op == "likely":
-        return likely(*args)
-    if op == "select":
-        return select(*args)
-    if op == "if_then_else":
-        return if_then_else(*args)
+    if op in BUILD:
+        return BUILD[op](*args)
     if op == "cast":
         if e.index and args[0].op == "const" and not e.dtype.min <= args[0].value <= e.dtype.max:
             return make(op, e.dtype, args)  # index arithmetic does not wrap
         return cast(e.dtype.scalar, args[0])
-    if op == "neg":
-        return neg(args[0])
     if op == "call":
         args = tuple([cast(old.dtype.scalar, a) for a, old in zip(args, e.args, strict=True)])
         return make(op, e.dtype.with_lanes(max((a.dtype.lanes for a in args), default=1)), args, e.value)

@@ -1,4 +1,4 @@
-"""Intrinsics of expressions, lowered by rules (`ir.intrinsics`); and of loops: `Tile` puts one in place of a nest."""
+"""Intrinsics of expressions, lowered by rules (`ir.calls`); and of loops: `Tile` puts one in place of a nest."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from autosched.errors import LowerError
+from autosched.ir.calls import has_rules, intrinsic_name, lower_with_rules, targets_of
 from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, make, row_major, var, variables
-from autosched.ir.intrinsics import has_rules, lower_with_rules, name_of, targets_of
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, If, Stmt, map_stmt, substitute_stmt
 from autosched.ir.visit import rebuild, rewrite, substitute
@@ -38,7 +38,7 @@ def _lowered(e: Expr, target: Target, depth: int = 0) -> Expr:
         if depth == DEEPEST:
             raise LowerError(
                 f"its rules go round in circles: after {DEEPEST} of them there is still one to apply",
-                asked=f"intrinsic {name_of(e)} of type {e.dtype} for {target.kind}",
+                asked=f"intrinsic {intrinsic_name(e)} of type {e.dtype} for {target.kind}",
                 legal="rules whose results need fewer rules than what they are for",
             )
         return rewrite(found, lambda n, args: _lowered(rebuild(n, args) if args else n, target, depth + 1))

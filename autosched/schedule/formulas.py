@@ -10,73 +10,24 @@ import json
 import keyword
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from autosched.errors import Illegal, RecordError
-from autosched.ir import expr
-from autosched.ir.expr import Expr, as_expr, binary, compare, const, is_index, var
-from autosched.te.separator import AXIS_SEPARATOR, AxisSeparator
+from autosched.ir.expr import Expr, as_expr, compare, var
+from autosched.ir.json import ARITHMETIC, COMPARE, CONDITIONS, expr_of, is_tree, tree_of
+from autosched.te.functions import AXIS_SEPARATOR, AxisSeparator
 
-#: Formulas are small; anything deeper is an attempt to exhaust the reader.
-MAX_DEPTH = 32
-COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}
-_DIVISIONS = {"floordiv": expr.floordiv, "floormod": expr.floormod, "truncdiv": expr.truncdiv}
-#: operator -> what builds it: those of factors, and those of conditions
-ARITHMETIC: dict[str, Callable[..., Expr]] = {
-    op: _DIVISIONS.get(op) or partial(binary, op)
-    for op in ("add", "sub", "mul", "floordiv", "floormod", "truncdiv", "min", "max")
-}
-CONDITIONS: dict[str, Callable[..., Expr]] = {
-    **{op: partial(compare, op) for op in COMPARE},
-    **ARITHMETIC,
-    "and": expr.logical_and,
-    "or": expr.logical_or,
-    "not": expr.logical_not,
-}
 
 
 # -- expression <-> data --------------------------------------------------------------------------
-def encode(
-    e: Expr, variable: Callable[[Expr], Any], operators: Mapping[str, Any], strange: Callable[[Expr], Exception]
-) -> Any:
-    """An expression as data; `variable` encodes a variable. Raises what `strange` makes of what has no form."""
-    if e.op == "const" and (operators is ARITHMETIC or e.dtype.is_integer or e.dtype.is_bool):
-        return int(e.value)
-    if operators is CONDITIONS and (e.op == "likely" or (e.op == "cast" and is_index(e))):  # they keep the value
-        return encode(e.args[0], variable, operators, strange)
-    if e.op == "var":
-        return variable(e)
-    if e.op in operators:
-        return [e.op, *(encode(a, variable, operators, strange) for a in e.args)]
-    raise strange(e)
-
-
-def decode(
-    data: Any,
-    variable: Callable[[str, str], Expr | None],
-    operators: Mapping[str, Callable[..., Expr]],
-    strange: Callable[[Any], Exception],
-) -> Expr:
-    """The inverse; `variable` gives the variable of a role and a name, or None for what is none."""
-    match data:
-        case int():
-            return const(int(data))
-        case [str() as role, str() as name] if (found := variable(role, name)) is not None:
-            return found
-        case [str() as op, *operands] if op in operators and len(operands) == (1 if op == "not" else 2):
-            return operators[op](*(decode(x, variable, operators, strange) for x in operands))
-    raise strange(data)
-
-
 def factor_to_json(e: Expr | int) -> Any:
     """A factor in prefix form: 8, ["knob", "ty"], ["mul", ["knob", "ty"], 2], ["size", "height"]."""
 
     def strange(e: Expr) -> RecordError:
         return RecordError(f"{e!r} cannot be stored in a trace", legal=f"legal: knobs, sizes, {', '.join(ARITHMETIC)}")
 
-    return int(e) if isinstance(e, int) else encode(e, lambda v: [v.value.role, v.value.name], ARITHMETIC, strange)
+    return int(e) if isinstance(e, int) else tree_of(e, lambda v: [v.value.role, v.value.name], ARITHMETIC, strange)
 
 
 def factor_from_json(data: Any, names: Mapping[tuple[str, str], Expr]) -> Expr:
@@ -90,7 +41,7 @@ def factor_from_json(data: Any, names: Mapping[tuple[str, str], Expr]) -> Expr:
     def strange(data: Any) -> RecordError:
         return RecordError(f"{data!r} is not a factor", legal='legal: a number, ["knob", name], [op, a, b]')
 
-    return decode(data, variable, ARITHMETIC, strange)
+    return expr_of(data, variable, ARITHMETIC, strange)
 
 
 def constraint_to_json(condition: Expr) -> Any:
@@ -157,29 +108,31 @@ def is_integer(data: Any) -> bool:
     return isinstance(data, int) and not isinstance(data, bool)
 
 
-def is_factor(data: Any, depth: int = 0, of_axes: bool = False) -> bool:
-    """A number, ["knob", name], ["size", name], [op, a, b] or, in the map of a layout, ["axis", "0"]."""
-    if not isinstance(data, list) or depth > MAX_DEPTH:
-        return is_integer(data)
-    if len(data) == 2:
-        if data[0] == "axis":
-            return of_axes and isinstance(data[1], str) and data[1].isdecimal()
-        return data[0] == "knob" and is_knob_name(data[1]) or data[0] == "size" and isinstance(data[1], str)
-    known = len(data) == 3 and isinstance(data[0], str) and data[0] in ARITHMETIC
-    return known and all(is_factor(d, depth + 1, of_axes) for d in data[1:])
+def _is_knob_or_size(role: str, name: Any) -> bool:
+    return is_knob_name(name) if role == "knob" else role == "size" and isinstance(name, str)
 
 
-def is_predicate(data: Any, depth: int = 0) -> bool:
+def is_factor(data: Any) -> bool:
+    """A number, ["knob", name], ["size", name], or [op, a, b]."""
+    return is_tree(data, ARITHMETIC, _is_knob_or_size)
+
+
+def is_predicate(data: Any) -> bool:
     """An operator and its operands, integers, and `[kind, name]` for loops, axes, sizes and knobs."""
-    if not isinstance(data, list) or depth > MAX_DEPTH:
-        return isinstance(data, int)
-    named = len(data) == 2 and isinstance(data[1], str)
-    operands = all(is_predicate(d, depth + 1) for d in data[1:])
-    return bool(data) and isinstance(data[0], str) and (named or (operands and 2 <= len(data) <= 3))
+    return is_tree(data, CONDITIONS, lambda role, name: isinstance(name, str))
+
+
+def _is_index(data: Any) -> bool:
+    """A formula that may name, as ["axis", "0"], the indices of a tensor."""
+
+    def is_variable(role: str, name: Any) -> bool:
+        return isinstance(name, str) and name.isdecimal() if role == "axis" else _is_knob_or_size(role, name)
+
+    return is_tree(data, ARITHMETIC, is_variable)
 
 
 def is_mapping(data: Any) -> bool:
-    return isinstance(data, list) and all(x == "|" or is_factor(x, of_axes=True) for x in data)
+    return isinstance(data, list) and all(x == "|" or _is_index(x) for x in data)
 
 
 def is_constraint(data: Any) -> bool:

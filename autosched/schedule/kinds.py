@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, RecordError, UsageError
 from autosched.ir.expr import Expr, as_expr, compare, const, maximum, variables
+from autosched.ir.json import CONDITIONS, expr_of, tree_of
 from autosched.ir.simplify import simplify
 from autosched.schedule import formulas
 from autosched.schedule.loop import SCOPES, Loop
@@ -37,9 +38,7 @@ def condition_to_json(e: Any, stage: Stage) -> Any:
             raise Illegal(f"{v.value.name} is no loop or axis of {stage.name}", legal)
         return ["axis", str(axis)] if loop is None else ["loop", loop.name]
 
-    return formulas.encode(
-        as_expr(e), variable, formulas.CONDITIONS, lambda e: Illegal(f"{e!r} is no condition on loops", legal)
-    )
+    return tree_of(as_expr(e), variable, CONDITIONS, lambda e: Illegal(f"{e!r} is no condition on loops", legal))
 
 
 def condition_of(given: Any, s: Schedule, stage: Stage) -> Expr:
@@ -54,10 +53,10 @@ def condition_of(given: Any, s: Schedule, stage: Stage) -> Expr:
 
     def strange(data: Any) -> Illegal:
         if isinstance(data, list) and len(data) == 3 and isinstance(data[0], str):
-            return Illegal(f"no operator {data[0]!r}", f"legal: {', '.join(formulas.CONDITIONS)}")
+            return Illegal(f"no operator {data[0]!r}", f"legal: {', '.join(CONDITIONS)}")
         return Illegal(f"{data!r} is no condition", 'e.g. ["eq", ["loop", "i.inner"], 0]')
 
-    return formulas.decode(condition_to_json(given, stage), variable, formulas.CONDITIONS, strange)
+    return expr_of(condition_to_json(given, stage), variable, CONDITIONS, strange)
 
 
 def by_name(value: Any, stage: Stage) -> Any:

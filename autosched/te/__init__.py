@@ -33,8 +33,9 @@ from autosched.ir.expr import (
 )
 from autosched.ir.expr import divide as div
 from autosched.te.boundary import constant_exterior, mirror_image, mirror_interior, repeat_edge, repeat_image
-from autosched.te.extern import ExternOp, extern
+from autosched.te.extern import ExternOp, extern, trace
 from autosched.te.functions import (
+    AXIS_SEPARATOR,
     MATH,
     const,
     reduce_axis,
@@ -44,13 +45,10 @@ from autosched.te.functions import (
 )
 from autosched.te.gradient import gradient
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
-from autosched.te.reducers import all, any, argmax, argmin, comm_reducer, max, min, prod, sum
+from autosched.te.reducers import all, any, argmax, argmin, comm_reducer, max, min, prod, scatter_reduce, sum
 from autosched.te.reduction import Combiner, Reduction
 from autosched.te.reference import reference
 from autosched.te.scan import ScanOp, scan
-from autosched.te.scatter import scatter_reduce
-from autosched.te.separator import AXIS_SEPARATOR
-from autosched.te.tag import tag_scope
 from autosched.te.tensor import (
     ComputeOp,
     Graph,
@@ -60,9 +58,9 @@ from autosched.te.tensor import (
     Tensor,
     compute,
     placeholder,
+    tag_scope,
 )
 from autosched.te.tensor_intrin import TensorIntrin, decl_tensor_intrin
-from autosched.te.trace import trace
 
 globals().update(MATH)
 if TYPE_CHECKING:

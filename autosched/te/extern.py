@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autosched.errors import UsageError, UsageTypeError, expect
-from autosched.ir.calls import callee, view_of
+from autosched.ir.calls import call_packed, callee, view_of
 from autosched.ir.dtype import INT32
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, is_index, make
+from autosched.ir.functions import get_global_func, register_func
 from autosched.ir.stmt import Allocate, Buffer, Evaluate, For, Let, Stmt, Store, expressions, seq, walk
 from autosched.ir.visit import post_order
 from autosched.te.tensor import IterVar, Operation, Tensor
@@ -204,3 +205,37 @@ def as_statement(result: Any, asked: str) -> Stmt:
         asked=asked,
         legal="a statement of an IRBuilder (`return ib.get()`), or a call (call_packed, call_extern)",
     )
+
+
+# -- values seen by a Python function -------------------------------------------------------------
+DEFAULT_ACTION = "tvm.default_trace_action"
+
+
+def _print(*values: Any) -> None:
+    print(list(values))
+
+
+register_func(DEFAULT_ACTION, _print)
+
+
+def trace(args: Sequence[object], trace_action: str = DEFAULT_ACTION) -> Expr:
+    """The last of `args`, which are all given to a Python function whenever it is computed.
+
+    `trace_action` is the name of a function of `register_func`; the default prints them. What it
+    returns, unless that is None, takes the value's place. Only where Python can be called: on target
+    `llvm`, in the interpreter and in `te.reference`. Loops keep their order if they are not parallel.
+
+        B = te.compute(A.shape, lambda i: te.trace([i, A[i]]) + 1)         prints [0, 2.5], [1, ...
+    """
+    if not isinstance(args, (list, tuple)) or not args:
+        raise UsageError("there is nothing to trace", asked=f"te.trace({args!r})", legal="te.trace([i, A[i]])")
+    get_global_func(trace_action)
+    values = [as_expr(a) for a in args]
+    name = f"trace.{trace_action}"
+
+    def action(*given: Any) -> Any:
+        found = get_global_func(trace_action)(*given)
+        return given[-1] if found is None else found
+
+    register_func(name, action, override=True)
+    return call_packed(name, *values, dtype=values[-1].dtype)

@@ -10,11 +10,22 @@ from autosched.errors import InvalidValueError, UsageError, UsageTypeError, aske
 from autosched.ir import expr as ir
 from autosched.ir.dims import Range
 from autosched.ir.dtype import dtype as to_dtype
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Arithmetic, Expr
 from autosched.ir.printer import checked_name
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, VTHREAD_SPELLINGS
-from autosched.te.arithmetic import Arithmetic
 from autosched.te.tensor import IterVar, is_size
+
+
+class AxisSeparator:
+    """Its only value is `AXIS_SEPARATOR`."""
+
+    def __repr__(self) -> str:
+        return "te.AXIS_SEPARATOR"
+
+
+#: Stands between the indices of a layout: those before it and those after it address memory of more than one
+#: dimension. All memory here has one dimension, in which the groups follow one another anyway.
+AXIS_SEPARATOR = AxisSeparator()
 
 
 def var(name: str = "tindex", dtype: object = "int32") -> Expr:

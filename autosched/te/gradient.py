@@ -28,10 +28,9 @@ from autosched.ir.expr import (
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, substitute
 from autosched.te.functions import reduce_axis
-from autosched.te.reducers import prod
+from autosched.te.reducers import prod, scatter_at
 from autosched.te.reducers import sum as te_sum
 from autosched.te.reduction import Reduction
-from autosched.te.scatter import scatter_at
 from autosched.te.tensor import ComputeOp, Graph, IterVar, PlaceholderOp, Tensor, compute
 
 

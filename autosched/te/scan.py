@@ -19,8 +19,7 @@ from autosched.errors import UsageError, UsageTypeError, expect
 from autosched.ir.expr import Expr, compare, const, make, var
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, substitute
-from autosched.te.tag import tag_of
-from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor, compute
+from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor, compute, tag_of
 
 
 class ScanOp(Operation):

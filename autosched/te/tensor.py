@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, SupportsFloat, TypeAlias, TypeVar, overload
 
 from autosched.errors import UsageError, UsageTypeError, expect
@@ -17,6 +19,8 @@ from autosched.ir.dims import Range
 from autosched.ir.dtype import DType
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import (
+    OPERATORS,
+    Arithmetic,
     Expr,
     as_expr,
     cast,
@@ -31,9 +35,7 @@ from autosched.ir.functions import FunctionOf
 from autosched.ir.node import Unique, fresh, order
 from autosched.ir.printer import checked_name
 from autosched.ir.visit import post_order
-from autosched.te.arithmetic import OPERATORS, Arithmetic
 from autosched.te.reduction import REDUCTIONS
-from autosched.te.tag import tag_of
 
 #: An expression nested deeper than this is refused: compiling it would exhaust Python's stack.
 MAX_DEPTH = 400
@@ -62,9 +64,6 @@ class IterVar(Unique, Arithmetic[Expr]):
     def dom(self) -> Range:
         """The values it runs over."""
         return Range.from_min_extent(self.min, self.extent)
-
-    def same_as(self, other: object) -> bool:
-        return self is other
 
     def as_expr(self) -> Expr:
         return self.var
@@ -153,9 +152,6 @@ class Operation(Unique):
 
     def check_in(self, graph: Graph) -> None:
         """Raise UsageError if this operation cannot be part of that graph."""
-
-    def same_as(self, other: object) -> bool:
-        return self is other
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
@@ -260,9 +256,6 @@ class Tensor(Unique, Arithmetic[Any]):
     def ndim(self) -> int:
         return len(self.shape)
 
-    def same_as(self, other: object) -> bool:
-        return self is other
-
     def __getitem__(self, indices: object) -> Expr | TensorSlice:
         return TensorSlice(self, ())[indices]
 
@@ -338,6 +331,62 @@ def _read(tensor: Tensor, indices: Sequence[object]) -> Expr:
     return make("read", tensor.dtype, tuple(args), tensor)
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+_current: ContextVar[str] = ContextVar("tag", default="")
+
+
+class TagScope:
+    """Inside it, every operation that is made has this tag; also a decorator. See `tag_scope`."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+
+    def __enter__(self) -> TagScope:
+        if _current.get():
+            raise UsageError(
+                f"this is inside tag_scope({_current.get()!r})",
+                asked=f"tag_scope({self.tag!r})",
+                legal="one scope at a time",
+            )
+        _current.set(self.tag)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _current.set("")
+
+    def __call__(self, function: F) -> F:
+        @wraps(function)
+        def tagged(*args: Any, **kwargs: Any) -> Any:
+            with TagScope(self.tag):
+                return function(*args, **kwargs)
+
+        return tagged  # type: ignore[return-value]
+
+
+def tag_scope(tag: str) -> TagScope:
+    """A scope, or a decorator, whose operations get that tag. Raises UsageError inside another one.
+
+    >>> from autosched import te
+    >>> A = te.placeholder((8,), name="A")
+    >>> with te.tag_scope("elemwise"):
+    ...     B = te.compute((8,), lambda i: A[i] + 1, name="B")
+    >>> B.op.tag
+    'elemwise'
+    """
+    return TagScope(tag)
+
+
+def tag_of(tag: str, asked: str) -> str:
+    """The tag that an operation gets: the one given, or that of the scope around it; not both."""
+    expect(tag, "text", isinstance(tag, str), f"{asked}, tag=..")
+    scope = _current.get()
+    if tag and scope:
+        raise UsageError(
+            f"it has the tag {tag!r}, and is inside tag_scope({scope!r})", asked=asked, legal="one tag for an operation"
+        )
+    return tag or scope
+
+
 def placeholder(shape: object, dtype: object = "float32", name: str = "placeholder") -> Tensor:
     """An input tensor.
 
@@ -346,10 +395,10 @@ def placeholder(shape: object, dtype: object = "float32", name: str = "placehold
     >>> te.placeholder((n, 3), "uint8", name="image")
     Tensor(image: uint8[n, 3])
     """
-    return PlaceholderOp(name, _as_shape(shape), [to_dtype(dtype)]).output_tensor
+    return PlaceholderOp(name, as_shape(shape), [to_dtype(dtype)]).output_tensor
 
 
-def _as_shape(shape: object) -> tuple[object, ...]:
+def as_shape(shape: object) -> tuple[object, ...]:
     return tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, Expr) else (shape,)
 
 
@@ -422,9 +471,9 @@ def compute(
     >>> te.compute((n,), lambda i: (te.sin(A[i]), A[i] > 0), name="C")
     (Tensor(C.v0: float32[n]), Tensor(C.v1: bool[n]))
     """
-    dims = _as_shape(shape)
+    dims = as_shape(shape)
     expect(attrs, "a dictionary", attrs is None or isinstance(attrs, dict), f"compute {name}, attrs=..")
-    names = _axis_names(fcompute, len(dims), name, varargs_names)
+    names = axis_names(fcompute, len(dims), name, varargs_names)
     axes = [IterVar(axis_name, extent) for axis_name, extent in zip(names, dims, strict=True)]
     result = fcompute(*(a.var for a in axes))
     listed = result if isinstance(result, (tuple, list)) else (result,)
@@ -434,7 +483,7 @@ def compute(
     return op.outputs if op.num_outputs > 1 else op.output_tensor
 
 
-def _axis_names(
+def axis_names(
     fcompute: Callable[..., object], ndim: int, tensor: str, variadic_names: Sequence[str] | None = None
 ) -> list[str]:
     """A parameter with a default value is an axis only where the shape has a dimension for it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from autosched.ir.calls import get_op_attr, register_intrin_lowering, register_op_attr
 from autosched.ir.expr import Expr as PrimExpr
-from autosched.ir.intrinsics import get_op_attr, register_intrin_lowering, register_op_attr
 from autosched.tir.module import GlobalVar, IRModule
 from autosched.tvm import transform
 from autosched.tvm._missing import missing

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from autosched.errors import ScheduleError
+from autosched.ir.calls import CallEffectKind
 from autosched.ir.expr import Expr as PrimExpr
-from autosched.ir.intrinsics import CallEffectKind
 from autosched.ir.stmt import Buffer, Stmt
 from autosched.te import *  # noqa: F403
 from autosched.tir import Schedule

@@ -14,10 +14,19 @@ from messages import without_line
 from autosched import te
 from autosched.building import build
 from autosched.errors import BuildError, LowerError, UsageError
-from autosched.ir.calls import call_extern, call_intrin, call_llvm_pure_intrin, call_packed, call_pure_extern, view_of
+from autosched.ir.calls import (
+    CallEffectKind,
+    call_extern,
+    call_intrin,
+    call_llvm_pure_intrin,
+    call_packed,
+    call_pure_extern,
+    register_intrin_lowering,
+    register_op_attr,
+    view_of,
+)
 from autosched.ir.expr import Expr, const
 from autosched.ir.functions import get_global_func, load_library, register_func, register_numpy, register_symbol
-from autosched.ir.intrinsics import CallEffectKind, register_intrin_lowering, register_op_attr
 from autosched.ir.stmt import Buffer, Evaluate, Function, Store, While, load, seq
 from autosched.lower.pipeline import lower_structure
 from autosched.runtime.interpreter import interpret

@@ -10,9 +10,8 @@ from scan_programs import running_sum
 import autosched
 from autosched import te
 from autosched.ir.builder import create as ir_builder
-from autosched.ir.calls import call_intrin
+from autosched.ir.calls import call_intrin, register_intrin_lowering
 from autosched.ir.expr import Expr
-from autosched.ir.intrinsics import register_intrin_lowering
 from autosched.ir.stmt import Buffer, Function, Stmt
 from autosched.lower import lower, lower_structure
 from autosched.lower.versions import guarded
