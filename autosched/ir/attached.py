@@ -1,13 +1,10 @@
 """Names that packages above give to what the classes of the core hold.
 
-A class here has one name for each of its parts. A package that spells programs in another dialect adds that dialect's
-names to the classes when it is imported, and nothing below it knows of them:
+A class here has one name for each of its parts. A package that spells programs in another dialect attaches that
+dialect's names when it is imported, and nothing below it knows of them:
 
     attach(For, loop_var=alias("var"), min=alias("start"))
     attach(Function, script=script)                           a method: script(function)
-
-The package of block schedules attaches how lowered programs are printed, the import shim all other names that its
-programs use of expressions, statements, axes and stages: look for calls of `attach`.
 """
 
 from __future__ import annotations

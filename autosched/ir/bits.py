@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from autosched.errors import UsageError
-from autosched.ir.dtype import INT32, dtype
+from autosched.ir.dtype import INT32
+from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, binary, cast, const, fold, is_const, make, maximum, minimum, select
 
 
@@ -24,7 +25,7 @@ def _integer(spelling: str, e: Expr) -> Expr:
 
 
 def clz(x: object) -> Expr:
-    """How many zeros there are above the highest one, as an int32; all of them, for 0.
+    """The number of zeros above the highest one, as an int32; all bits, for 0.
 
     >>> clz(const(1, "uint8"))
     7
@@ -40,14 +41,10 @@ def reinterpret(dtype: object, value: object) -> Expr:
     >>> reinterpret("int32", var("x", "float32"))
     reinterpret(int32, x)
 
-    What a NaN carries beyond being one is not kept where halves are computed in float. Raises
-    UsageError for types of different widths, and for bool.
+    The payload of a NaN is not kept where halves are computed in float. Raises UsageError for types
+    of different widths, and for bool.
     """
-    return _reinterpreted(dtype, as_expr(value))
-
-
-def _reinterpreted(of: object, e: Expr) -> Expr:
-    to = dtype(of)
+    to, e = to_dtype(dtype), as_expr(value)
     if to.lanes == 1:
         to = to.with_lanes(e.dtype.lanes)
     if to.is_bool or e.dtype.is_bool or (to.bits, to.lanes) != (e.dtype.bits, e.dtype.lanes):
@@ -61,7 +58,7 @@ def _reinterpreted(of: object, e: Expr) -> Expr:
     if to == e.dtype:
         return e
     if e.op == "reinterpret":
-        return _reinterpreted(to, e.args[0])
+        return reinterpret(to, e.args[0])
     if e.op == "const":
         return const(e.dtype.numpy.type(e.value).view(to.numpy), to)
     return make("reinterpret", to, (e,))
@@ -122,10 +119,7 @@ def _four_bytes(operand: Any) -> Sequence[Expr]:
         return parts
     packed = None if isinstance(operand, (list, tuple)) else as_expr(operand)
     if packed is None or packed.dtype not in ("int32", "uint32"):
-        raise UsageError(
-            "the operands are four 8-bit integers each",
-            asked=f"dp4a({operand!r}, ...)",
-            legal="a list of four int8 or uint8 numbers, or an int32 or uint32 with them in its bytes",
-        )
+        legal = "a list of four int8 or uint8 numbers, or an int32 or uint32 with them in its bytes"
+        raise UsageError("the operands are four 8-bit integers each", asked=f"dp4a({operand!r}, ...)", legal=legal)
     byte = "int8" if packed.dtype == "int32" else "uint8"
     return [cast(byte, packed >> 8 * at) for at in range(4)]

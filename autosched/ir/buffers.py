@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from autosched.errors import UsageError, expect
@@ -65,12 +64,12 @@ def decl_buffer(
             f"{len(steps)} strides for {len(lengths)} dimensions", asked=asked, legal="one stride for each dimension"
         )
     if data is not None:
-        raise UsageError(
-            "two buffers over one memory are not declared",
-            asked=f"{asked} with data=",
-            legal="one buffer, and its access_ptr(offset=...)",
-        )
-    _check_alignment(data_alignment, asked)
+        legal = "one buffer, and its access_ptr(offset=...)"
+        raise UsageError("two buffers over one memory are not declared", asked=f"{asked} with data=", legal=legal)
+    is_whole = isinstance(data_alignment, int) and not isinstance(data_alignment, bool)
+    expect(data_alignment, "a number of bytes", is_whole, f"{asked}, data_alignment=..")
+    if data_alignment != -1 and (data_alignment < 1 or data_alignment & (data_alignment - 1)):
+        raise UsageError(f"data_alignment {data_alignment} is no power of two", asked=asked, legal="-1, or 64, say")
     return Buffer(
         name,
         lengths,
@@ -84,19 +83,10 @@ def decl_buffer(
     )
 
 
-def _check_alignment(given: object, asked: str) -> None:
-    is_whole = isinstance(given, int) and not isinstance(given, bool)
-    expect(given, "a number of bytes", is_whole, f"{asked}, data_alignment=..")
-    if given != -1 and (given < 1 or given & (given - 1)):  # type: ignore[operator]
-        raise UsageError(f"data_alignment {given} is no power of two", asked=asked, legal="-1, or 64, say")
-
-
 def _integers(values: Any, what: str, asked: str) -> tuple[Expr, ...]:
-    listed: Sequence[Any] = values if isinstance(values, (list, tuple)) else [values]
-    found = tuple(as_expr(v) for v in listed)
+    found = tuple(map(as_expr, values if isinstance(values, (list, tuple)) else [values]))
     for e in found:
         if not e.dtype.is_integer:
-            raise UsageError(
-                f"{e!r} in {what} is not an integer", asked=asked, legal="integers, and formulas over sizes"
-            )
+            legal = "integers, and formulas over sizes"
+            raise UsageError(f"{e!r} in {what} is not an integer", asked=asked, legal=legal)
     return found

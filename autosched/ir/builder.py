@@ -9,8 +9,8 @@
             result[i] = te.const(0.0, "float32")
     body = ib.get()
 
-What is written goes into the innermost scope that is open; what takes "the rest of the scope" as its
-body (`let`, `allocate`, `scope_attr` without `with`) closes with it.
+Statements go into the innermost open scope. `let`, `allocate` and `scope_attr` (without `with`) take the rest of the
+scope as their body, and end with it.
 """
 
 from __future__ import annotations
@@ -20,27 +20,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from autosched.errors import UsageError, asked_at
+from autosched.ir import stmt as S
+from autosched.ir.attached import alias
 from autosched.ir.calls import address_of
-from autosched.ir.dtype import INT32, DType
+from autosched.ir.dtype import INT32
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, convert_pair, likely, var
-from autosched.ir.stmt import (
-    LOOP_KINDS,
-    THREAD_TAGS,
-    VTHREAD,
-    Allocate,
-    Buffer,
-    Evaluate,
-    For,
-    If,
-    Let,
-    Seq,
-    Stmt,
-    Store,
-    While,
-    load,
-    seq,
-)
+from autosched.ir.stmt import Buffer, Stmt
 
 _KINDS = {"vectorized": "vectorize", "unrolled": "unroll"}
 Rest = Callable[[Stmt], Stmt]
@@ -53,19 +39,13 @@ class BufferVar:
         self._builder = builder
         self.buffer = buffer
 
-    @property
-    def dtype(self) -> DType:
-        return self.buffer.dtype
-
-    @property
-    def shape(self) -> tuple[Expr, ...]:
-        return self.buffer.shape
+    dtype, shape = alias("buffer.dtype"), alias("buffer.shape")
 
     def asobject(self) -> Buffer:
         return self.buffer
 
     def access_ptr(self, access_mask: str = "rw", offset: object = 0) -> Expr:
-        """The address of an element, for `call_extern`."""
+        """The address of an element, for `call_extern`. The mask is a hint."""
         return address_of(self.buffer, offset)
 
     def _indices(self, index: Any) -> tuple[Expr, ...]:
@@ -79,7 +59,7 @@ class BufferVar:
         return given
 
     def __getitem__(self, index: Any) -> Expr:
-        return load(self.buffer, *self._indices(index))
+        return S.load(self.buffer, *self._indices(index))
 
     def __setitem__(self, index: Any, value: object) -> None:
         at = self._indices(index)
@@ -90,7 +70,7 @@ class BufferVar:
                 asked=asked_at() or f"{self.buffer.name}[...] = {e!r}",
                 legal=f"cast it: value.astype({str(self.buffer.dtype)!r})",
             )
-        self._builder.emit(Store(self.buffer, at, e))
+        self._builder.emit(S.Store(self.buffer, at, e))
 
 
 class IRBuilder:
@@ -99,10 +79,9 @@ class IRBuilder:
     def __init__(self) -> None:
         self._scopes: list[list[Stmt | Rest]] = [[]]
 
-    # -- scopes -------------------------------------------------------------------------------
     @contextmanager
     def _scope(self, finish: Callable[[Stmt], None]) -> Iterator[None]:
-        """What is written inside goes to `finish`, unless it raises."""
+        """A scope whose statements go to `finish`, unless it is left by an exception."""
         self._scopes.append([])
         depth = len(self._scopes)
         try:
@@ -114,19 +93,15 @@ class IRBuilder:
 
     @contextmanager
     def new_scope(self) -> Iterator[None]:
-        """`let`, `allocate` and `scope_attr` end with it."""
+        """A scope with which `let`, `allocate` and `scope_attr` end."""
         with self._scope(self.emit):
             yield
 
     def emit(self, stmt: Stmt | Expr | Rest) -> None:
         """Append a statement, a call for its effect, or a function from the rest of the scope to a statement."""
-        if isinstance(stmt, Expr):
-            if stmt.op != "call":
-                raise UsageError(
-                    "it is no call", asked=f"emit({stmt!r})", legal="a statement, or a call for its effect"
-                )
-            stmt = Evaluate(stmt)
-        self._scopes[-1].append(stmt)
+        if isinstance(stmt, Expr) and stmt.op != "call":
+            raise UsageError("it is no call", asked=f"emit({stmt!r})", legal="a statement, or a call for its effect")
+        self._scopes[-1].append(S.Evaluate(stmt) if isinstance(stmt, Expr) else stmt)
 
     @contextmanager
     def for_range(
@@ -135,56 +110,52 @@ class IRBuilder:
         """`for name in [begin, end)`; `kind`: serial, parallel, vectorize(d), unroll(ed)."""
         of = INT32 if dtype is None else to_dtype(dtype)
         word = _KINDS.get(kind, kind)
-        if word not in LOOP_KINDS or word == "thread":
-            raise UsageError(
-                f"no loop of kind {kind!r}", asked="for_range", legal="serial, parallel, vectorize, unroll"
-            )
+        if word not in S.LOOP_KINDS or word == "thread":
+            legal = "serial, parallel, vectorize, unroll"
+            raise UsageError(f"no loop of kind {kind!r}", asked="for_range", legal=legal)
         first, last = convert_pair(begin, end)
         loop = var(name, of, "loop")
-        with self._scope(lambda body: self.emit(For(loop, first, last - first, word, body))):
+        with self._scope(lambda body: self.emit(S.For(loop, first, last - first, word, body))):
             yield loop
 
     @contextmanager
     def while_loop(self, condition: object) -> Iterator[None]:
         """`while condition`: it reads memory that the body writes."""
-        with self._scope(lambda body: self.emit(While(as_expr(condition), body))):
+        with self._scope(lambda body: self.emit(S.While(as_expr(condition), body))):
             yield
 
     @contextmanager
     def if_scope(self, condition: object) -> Iterator[None]:
-        with self._scope(lambda body: self.emit(If(as_expr(condition), body))):
+        with self._scope(lambda body: self.emit(S.If(as_expr(condition), body))):
             yield
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
-        """After an `if_scope`: what runs where its condition does not hold."""
+        """The other branch of the `if_scope` just before."""
         last = self._scopes[-1][-1] if self._scopes[-1] else None
-        if not isinstance(last, If) or last.otherwise is not None:
+        if not isinstance(last, S.If) or last.otherwise is not None:
             raise UsageError("no if_scope ends just before it", asked="else_scope", legal="with ib.if_scope(...) first")
 
         def finish(body: Stmt) -> None:
-            self._scopes[-1][-1] = If(last.condition, last.then, body)
+            self._scopes[-1][-1] = S.If(last.condition, last.then, body)
 
         with self._scope(finish):
             yield
 
-    # -- what lasts until the scope ends ------------------------------------------------------
     def let(self, name: str, value: object) -> Expr:
         """A variable with that value, for the rest of the scope."""
         e = as_expr(value)
         v = var(name, e.dtype, "let")
-        self.emit(lambda rest: Let(v, e, rest))
+        self.emit(lambda rest: S.Let(v, e, rest))
         return v
 
     def allocate(self, dtype: object, shape: object, name: str = "buf", scope: str | None = None) -> BufferVar:
         """Memory for the rest of the scope: `global` (the default), `shared` or `local`."""
-        dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-        lives = scope or "global"
-        if lives not in ("global", "shared", "local"):
+        if scope not in (None, "", "global", "shared", "local"):
             raise UsageError(f"no scope {scope!r}", asked=f"allocate {name}", legal="global, shared, local")
-        buffer = Buffer(name, tuple(map(as_expr, dims)), to_dtype(dtype), lives)
-        self.emit(lambda rest: Allocate(buffer, rest))
-        return BufferVar(self, buffer)
+        made = self.pointer(dtype, name, scope or "", shape)
+        self.emit(lambda rest: S.Allocate(made.buffer, rest))
+        return made
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> _Attribute:
         """`thread_extent`: the rest of the scope (or of a `with`) runs for each index of a hardware axis.
@@ -198,15 +169,14 @@ class IRBuilder:
                 legal="thread_extent; memory scopes are an argument of allocate, and kinds of loops one of for_range",
             )
         tag = str(getattr(node, "thread_tag", ""))
-        if tag not in (*THREAD_TAGS, VTHREAD):
+        if tag not in (*S.THREAD_TAGS, S.VTHREAD):
             raise UsageError(
                 f"{node!r} is no hardware axis", asked="scope_attr", legal='te.thread_axis("blockIdx.x") and its like'
             )
         index, extent = node.var, as_expr(value)
         zero = as_expr(0)
-        return _Attribute(self, lambda rest: For(index, zero, extent, "thread", rest, tag))
+        return _Attribute(self, lambda rest: S.For(index, zero, extent, "thread", rest, tag))
 
-    # -- access -------------------------------------------------------------------------------
     def buffer_ptr(self, buf: Buffer, shape: object = None) -> BufferVar:
         """A buffer (of `te.extern`, say) for reading and writing."""
         return BufferVar(self, buf)
@@ -230,7 +200,7 @@ class IRBuilder:
 
 
 class _Attribute:
-    """What `scope_attr` returns: used in a `with`, it ends there, and else with the scope around it."""
+    """An attribute by `scope_attr`: it ends with the `with` that it is used in, else with the scope around it."""
 
     def __init__(self, builder: IRBuilder, wrap: Rest) -> None:
         self._builder, self._wrap = builder, wrap
@@ -248,9 +218,9 @@ class _Attribute:
 
 def _closed(parts: Sequence[Stmt | Rest]) -> Stmt:
     """The statements of a scope; a function among them takes all that follow."""
-    rest: Stmt = Seq(())
+    rest: Stmt = S.Seq(())
     for part in reversed(parts):
-        rest = part(rest) if callable(part) else seq(part, rest)
+        rest = part(rest) if callable(part) else S.seq(part, rest)
     return rest
 
 

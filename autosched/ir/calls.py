@@ -36,13 +36,14 @@ from typing import Any
 from autosched.errors import UsageError, UsageTypeError, asked_at
 from autosched.ir.dtype import HANDLE, INT32, dtype
 from autosched.ir.expr import OPS, Expr, as_expr, cast, const, make, row_major
+from autosched.ir.node import bottom_up
 
 CALL_KINDS = ("extern", "packed", "intrin", "llvm")
 
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """What a `call` calls. `kind` is one of `CALL_KINDS`."""
+    """The function that a `call` calls. `kind` is one of `CALL_KINDS`."""
 
     name: str
     kind: str
@@ -58,9 +59,8 @@ def callee(name: str, kind: str, pure: bool) -> Callee:
 def _call(of: object, name: object, kind: str, pure: bool, args: Sequence[object]) -> Expr:
     asked = f"call of {name!r}"
     if not isinstance(name, str) or not name:
-        raise UsageTypeError(
-            "the name of a function is a string", asked=asked, legal='such as call_extern("int32", "abs", x)'
-        )
+        legal = 'such as call_extern("int32", "abs", x)'
+        raise UsageTypeError("the name of a function is a string", asked=asked, legal=legal)
     to = INT32 if of in ("void", "") else dtype(of)
     if to.lanes != 1 or to is HANDLE:
         raise UsageError(f"it cannot return {to}", asked=asked, legal="a number of one lane; outputs are arguments")
@@ -143,9 +143,8 @@ def address_of(buffer: Any, *indices: object) -> Expr:
     """The address of an element of a buffer: by default, of its first. `address_of(load)` works too."""
     if isinstance(buffer, Expr):
         if buffer.op != "load":
-            raise UsageError(
-                f"{buffer!r} has no address", asked=asked_at() or "address_of", legal="an element of a buffer"
-            )
+            asked = asked_at() or "address_of"
+            raise UsageError(f"{buffer!r} has no address", asked=asked, legal="an element of a buffer")
         return make("address", HANDLE, buffer.args, buffer.value)
     at = tuple(map(as_expr, indices)) or tuple(const(0) for _ in buffer.shape)
     return make("address", HANDLE, at, buffer)
@@ -165,34 +164,16 @@ def view_of(
     return make("view", HANDLE, (as_expr(offset), *lengths, *steps), buffer)
 
 
-def is_opaque(e: Expr) -> bool:
+@bottom_up
+def is_opaque(e: Expr, parts: list[bool]) -> bool:
     """Whether evaluating `e` hands memory to a function, or calls one that may have effects."""
-    return _any(e, "opaque", lambda n: n.op in ("address", "view") or (n.op == "call" and not n.value.pure))
+    return any(parts) or e.op in ("address", "view") or (e.op == "call" and not e.value.pure)
 
 
-def touches_memory(e: Expr) -> bool:
+@bottom_up
+def touches_memory(e: Expr, parts: list[bool]) -> bool:
     """Whether evaluating `e` reads memory or may have an effect: it must not happen behind a false condition."""
-    found = None if e._cache is None else e._cache.get("memory")
-    return bool(_any(e, "memory", lambda n: n.op == "load" or is_opaque(n)) if found is None else found)
-
-
-def _any(root: Expr, key: str, asked: Any) -> bool:
-    """Whether `asked` holds for a node below `root`; remembered in the nodes, by hand and not by recursion."""
-    stack = [root]
-    while stack:
-        e = stack[-1]
-        if e._cache is None:
-            e._cache = {}
-        if key in e._cache:
-            stack.pop()
-            continue
-        todo = [a for a in e.args if a._cache is None or key not in a._cache]
-        if todo:
-            stack += todo
-            continue
-        stack.pop()
-        e._cache[key] = asked(e) or any(a._cache[key] for a in e.args)  # type: ignore[index]
-    return bool(root._cache[key])  # type: ignore[index]
+    return any(parts) or e.op == "load" or is_opaque(e)
 
 
 # -- intrinsics that users add --------------------------------------------------------------------
@@ -201,7 +182,7 @@ Rule = Callable[[Expr], "Expr | None"]
 
 
 class CallEffectKind(IntEnum):
-    """What a call does besides its result. What is at most `ReadState` may be computed again, or not at all."""
+    """The effect of a call. A call of at most `ReadState` may be computed again, or not at all."""
 
     ExprAnnotation = 0
     Pure = 1
@@ -218,9 +199,8 @@ _rules: dict[tuple[str, str], list[tuple[int, int, Rule]]] = {}
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
-    """Note an attribute of an intrinsic; without a value, a decorator. `TCallEffectKind` is the one we read.
-
-    Register it before the intrinsic is called: a call is pure or not from the beginning.
+    """Note an attribute of an intrinsic; without a value, a decorator. Only `TCallEffectKind` is looked at, when the
+    intrinsic is called.
     """
     if value is None:
         return lambda f: register_op_attr(op_name, attr_key, f, level) or f
@@ -231,12 +211,12 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
 
 
 def get_op_attr(op_name: str, attr_key: str) -> Any:
-    """What `register_op_attr` was told, or None."""
+    """The attribute that `register_op_attr` noted, or None."""
     return _attributes.get((op_name, attr_key), (0, None))[1]
 
 
 def is_pure(op_name: str) -> bool:
-    """Whether calls of that intrinsic have no effect. One that nothing is known of may have."""
+    """Whether calls of that intrinsic are known to have no effect."""
     kind = get_op_attr(op_name, "TCallEffectKind")
     return kind is not None and int(kind) <= CallEffectKind.ReadState
 
@@ -281,7 +261,7 @@ def intrinsic_name(e: Expr) -> str:
 
 
 def lower_with_rules(e: Expr, kind: str) -> Expr | None:
-    """What the first rule that does not decline makes of `e` on targets of that kind; None if all do."""
+    """The expression that the first rule for targets of that kind gives instead of `e`; None if all decline."""
     name = intrinsic_name(e)
     if not name:
         return None

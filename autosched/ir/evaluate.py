@@ -19,8 +19,7 @@ from autosched.ir.visit import post_order
 
 
 def evaluate(roots: Sequence[Expr], env: dict[Expr, Any]) -> list[np.ndarray]:
-    """The value of each root, broadcast over the arrays in `env`. Raises LowerError for a variable
-    that has none."""
+    """The value of each root, broadcast over the arrays in `env`. Raises LowerError for a variable without one."""
     return Plan(roots, np.int64).evaluate(env)
 
 
@@ -41,13 +40,15 @@ class Plan:
         at = {e: i for i, e in enumerate(order)}
         self._roots = [at[r] for r in roots]
         self._variables = [(at[e], e) for e in order if e.op == "var"]
-        self._constants = [(at[e], self._constant(e)) for e in order if e.op == "const"]
+        constants = [e for e in order if e.op == "const"]
+        reals = {e for e in constants if e.dtype.is_bool or e.dtype.is_float}  # 0.5 is no integer
+        self._constants = [(at[e], np.asarray(e.value) if e in reals else number(e.value)) for e in constants]
         steps = [(at[e], e) for e in order if e.op not in ("var", "const")]
         self._steps = [(i, self._function(e), tuple(at[a] for a in e.args)) for i, e in steps]
         self._length = len(order)
 
     def evaluate(self, env: dict[Expr, Any]) -> list[np.ndarray]:
-        """The value of each root, broadcast over the arrays in `env`. Raises LowerError for a variable without one."""
+        """As the function of that name."""
         done: list[Any] = [None] * self._length
         for i, v in self._variables:
             if v not in env:
@@ -60,24 +61,13 @@ class Plan:
                 done[i] = function(*[done[a] for a in args])
         return [np.asarray(done[r]) for r in self._roots]
 
-    def _constant(self, e: Expr) -> Any:
-        is_real = e.dtype.is_bool or e.dtype.kind == "float"  # 0.5 is no integer, whatever `number` is
-        return np.asarray(e.value) if is_real else self.number(e.value)
-
     def _function(self, e: Expr) -> Callable[..., Any]:
         if e.op in ("cast", "likely", "broadcast"):
             is_number = e.op == "cast" and e.args[0].dtype.is_bool  # True + True is True in NumPy
-            return self._as_number if is_number else _same
+            return (lambda x: np.asarray(x, dtype=self.number)) if is_number else lambda x: x
         if e.op in ON_WHOLE_FLOATS and self.number is np.float64:
             return ON_WHOLE_FLOATS[e.op]
         function = OPS[e.op].numpy
         if function is None:
             raise LowerError(f"{e!r} cannot be evaluated over knobs", asked="evaluate")
         return function
-
-    def _as_number(self, x: Any) -> np.ndarray:
-        return np.asarray(x, dtype=self.number)
-
-
-def _same(x: Any) -> Any:
-    return x

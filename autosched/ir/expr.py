@@ -36,15 +36,11 @@ def const(value: Any, of: object = None) -> Expr:
     if isinstance(value, Expr):
         return cast(of, value) if of is not None else value
     if isinstance(value, np.generic):
-        of = of or value.dtype
-        value = value.item()
-    if of is None:
-        if isinstance(value, bool):
-            of = "bool"
-        elif isinstance(value, numbers.Integral):
-            of = "int32" if -(2**31) <= int(value) < 2**31 else "int64"
-        else:
-            of = "float32"
+        of, value = of or value.dtype, value.item()
+    if of is None and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        of = "int32" if -(2**31) <= int(value) < 2**31 else "int64"
+    elif of is None:
+        of = "bool" if isinstance(value, bool) else "float32"
     to = dtype(of)
     if not isinstance(value, numbers.Real):
         raise UsageError("not a number", asked=f"const({value!r})", legal="legal: int, float, bool")
@@ -101,11 +97,8 @@ def as_expr(value: object, like: DType | None = None) -> Expr:
         return _integer_literal(int(value), like)
     if isinstance(value, numbers.Real):
         return const(float(value), like if like is not None and like.is_float else None)
-    raise UsageTypeError(
-        f"{type(value).__name__} is not an expression",
-        asked=repr(value),
-        legal="legal: a number, a te variable, an axis, or an expression over tensor elements A[i, j]",
-    )
+    legal = "legal: a number, a te variable, an axis, or an expression over tensor elements A[i, j]"
+    raise UsageTypeError(f"{type(value).__name__} is not an expression", asked=repr(value), legal=legal)
 
 
 def _integer_literal(value: int, like: DType | None) -> Expr:
@@ -122,10 +115,10 @@ def _integer_literal(value: int, like: DType | None) -> Expr:
 
 @dataclass(frozen=True)
 class Promotion:
-    """How two operands come to one type.
+    """The rules by which two operands come to one type.
 
-    `literal` gives the type of a Python number beside an operand of some scalar type; None for the one
-    that it has alone, int32 or float32. `common` gives that of two scalar types that differ.
+    `literal` gives the type of a Python number beside an operand of a scalar type, or None for the type
+    that it has alone: int32 or float32. `common` gives the type for two scalar types that differ.
     """
 
     literal: Callable[[object, DType], DType | None]

@@ -42,7 +42,7 @@ def register_func(func_name: Any, f: Callable[..., Any] | None = None, override:
     >>> get_global_func("example.double") is double
     True
     """
-    if callable(func_name) and f is None:
+    if f is None and callable(func_name):
         return register_func(func_name.__name__, func_name, override)
     if f is None:
         return lambda function: register_func(func_name, function, override)
@@ -102,11 +102,8 @@ def register_symbol(name: str, function: Any) -> None:
     except (ctypes.ArgumentError, TypeError):
         address = None
     if not address:
-        raise UsageError(
-            f"{function!r} has no address",
-            asked=f"register_symbol({name!r})",
-            legal="an address, a function of a ctypes library, or a ctypes.CFUNCTYPE(...)(f)",
-        )
+        legal = "an address, a function of a ctypes library, or a ctypes.CFUNCTYPE(...)(f)"
+        raise UsageError(f"{function!r} has no address", asked=f"register_symbol({name!r})", legal=legal)
     _symbols[name] = (address, function)
 
 
@@ -172,40 +169,23 @@ def find_numpy(name: str) -> Callable[..., Any] | None:
 
 def numpy_of(name: str) -> Callable[..., Any]:
     """The function with which NumPy evaluates a call. Raises BuildError if there is none."""
-    found = _numpy.get(name)
+    found = find_numpy(name)
     if found is None:
-        raise BuildError(
-            "nothing says how NumPy evaluates it",
-            asked=f"evaluate a call of {name}",
-            legal=f"register_numpy({name!r}, function), where the function takes arrays and returns one",
-        )
+        legal = f"register_numpy({name!r}, function), where the function takes arrays and returns one"
+        raise BuildError("nothing says how NumPy evaluates it", asked=f"evaluate a call of {name}", legal=legal)
     return found
 
 
 def _register_libm() -> None:
     """The functions of C's mathematics library, by their names for doubles and for floats."""
     same = "exp exp2 log log2 log10 log1p expm1 sin cos tan sinh cosh tanh sqrt cbrt floor ceil trunc rint hypot fmod"
-    renamed = {
-        "asin": "arcsin",
-        "acos": "arccos",
-        "atan": "arctan",
-        "atan2": "arctan2",
-        "asinh": "arcsinh",
-        "acosh": "arccosh",
-        "atanh": "arctanh",
-        "fabs": "fabs",
-        "fmax": "fmax",
-        "fmin": "fmin",
-        "copysign": "copysign",
-        "nextafter": "nextafter",
-        "nearbyint": "rint",
-        **{n: n for n in same.split()},
-    }
-    for name, ufunc in renamed.items():
+    ufuncs = {name: name for name in f"{same} fabs fmax fmin copysign nextafter".split()}
+    ufuncs |= {f"a{name}": f"arc{name}" for name in "sin cos tan tan2 sinh cosh tanh".split()}
+    ufuncs["nearbyint"] = "rint"
+    for name, ufunc in ufuncs.items():
         register_numpy((name, f"{name}f"), getattr(np, ufunc))
-    intrinsics = "exp exp2 log log2 log10 sin cos sqrt floor ceil trunc rint copysign fabs"
-    for name in intrinsics.split():
-        register_numpy(f"llvm.{name}", getattr(np, renamed[name]))
+    for name in "exp exp2 log log2 log10 sin cos sqrt floor ceil trunc rint copysign fabs".split():
+        register_numpy(f"llvm.{name}", getattr(np, name))
     power = OPS["pow"].numpy
     assert power is not None
     register_numpy(("pow", "powf", "llvm.pow"), power)

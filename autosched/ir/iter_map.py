@@ -10,23 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from autosched.ir.expr import (
-    Expr,
-    ceildiv,
-    compare,
-    const,
-    floordiv,
-    floormod,
-    is_const,
-    minimum,
-    var,
-    variables,
-)
+from autosched.ir.expr import Expr, ceildiv, compare, const, floordiv, floormod, is_const, minimum, var, variables
 from autosched.ir.simplify import Analyzer, simplify
 
 
 class NoIterMap(ValueError):
-    """Why indices are no such map, in one sentence."""
+    """The reason why indices are no such map, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,25 +17,12 @@ from collections.abc import Callable, Container
 from typing import Any
 
 from autosched.errors import UsageError
+from autosched.ir import stmt as S
 from autosched.ir.calls import CALL_KINDS, callee
 from autosched.ir.dtype import HANDLE, DType, dtype
 from autosched.ir.expr import BUILD, OPS, RESULT_BOOL, Expr, const, make, var
 from autosched.ir.ops import ACCESSES
-from autosched.ir.stmt import (
-    LOOP_KINDS,
-    THREAD_TAGS,
-    VTHREAD,
-    Allocate,
-    Buffer,
-    Evaluate,
-    For,
-    If,
-    Let,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)  # fmt: skip
+from autosched.ir.stmt import Buffer, Stmt
 from autosched.ir.visit import post_order
 
 # -- trees ----------------------------------------------------------------------------------------
@@ -106,19 +93,10 @@ def is_tree(
 
 # -- tables ---------------------------------------------------------------------------------------
 
-#: word -> statement, and its fields in order with the method of `TableWriter` and `TableReader` that is for them
-STATEMENTS: dict[str, tuple[Any, dict[str, str]]] = {
-    "for": (
-        For,
-        {"var": "variable", "start": "expr", "extent": "expr", "kind": "same", "thread": "same", "body": "statement"},
-    ),
-    "store": (Store, {"buffer": "buffer", "indices": "exprs", "value": "expr"}),
-    "if": (If, {"condition": "expr", "then": "statement", "otherwise": "perhaps"}),
-    "seq": (Seq, {"stmts": "statements"}),
-    "let": (Let, {"var": "variable", "value": "expr", "body": "statement"}),
-    "allocate": (Allocate, {"buffer": "buffer", "body": "statement"}),
-    "evaluate": (Evaluate, {"value": "expr"}),
-    "while": (While, {"condition": "expr", "body": "statement"}),
+#: The statements that programs are written with, others come from lowering. Their fields are `FIELDS`, each with the
+#: name of the method of `TableWriter` and `TableReader` that is for it
+STATEMENTS = {
+    cls.__name__.lower(): cls for cls in (S.For, S.Store, S.If, S.Seq, S.Let, S.Allocate, S.Evaluate, S.While)
 }
 
 
@@ -154,7 +132,7 @@ class TableWriter:
         return at
 
     def value(self, e: Expr) -> Any:
-        """What the entry of an expression has besides its args."""
+        """The last part of the entry of an expression."""
         if e.op == "const":
             return number(e.value)
         if e.op == "var":
@@ -165,10 +143,10 @@ class TableWriter:
 
     def statement(self, s: Stmt) -> list[Any]:
         """Raises UsageError for one that only lowering makes."""
-        for word, (cls, fields) in STATEMENTS.items():
-            if isinstance(s, cls):
-                return [word, *(getattr(self, method)(getattr(s, name)) for name, method in fields.items())]
-        raise UsageError(f"{type(s).__name__} has no form as data", asked="statement of a te.extern in a graph")
+        word = type(s).__name__.lower()
+        if word not in STATEMENTS:
+            raise UsageError(f"{type(s).__name__} has no form as data", asked="statement of a te.extern in a graph")
+        return [word, *(getattr(self, method)(getattr(s, name)) for name, method in S.FIELDS[type(s)].items())]
 
     def exprs(self, listed: Any) -> list[int]:
         positions = self._positions.get("exprs", {})
@@ -190,7 +168,7 @@ def number(value: Any) -> Any:
 
 
 class TableReader:
-    """What is at a position of tables. Raises ValueError, KeyError or TypeError for what no writer wrote."""
+    """Makes what is at a position of tables. Raises ValueError, KeyError or TypeError for what no writer wrote."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
@@ -198,7 +176,7 @@ class TableReader:
         self._variables = [self._variable(*entry) for entry in data["vars"]]
 
     def made(self, table: str, at: Any, make_it: Callable[[Any], Any]) -> Any:
-        """What `make_it` makes of the entry at a position, made once."""
+        """The thing at a position, which `make_it` makes of its entry once."""
         entry = at_position(self.data[table], at)
         if (table, at) not in self._made:
             self._made[table, at] = make_it(entry)
@@ -271,10 +249,10 @@ class TableReader:
         return make(op, to, args)
 
     def statement(self, data: Any) -> Stmt:
-        cls, fields = STATEMENTS.get(data[0], (None, {})) if isinstance(data, list) and data else (None, {})
-        if cls is None or len(data) != len(fields) + 1:
+        cls: Any = STATEMENTS.get(data[0]) if isinstance(data, list) and data else None
+        if cls is None or len(data) != len(S.FIELDS[cls]) + 1:
             raise ValueError(f"no statement: {data!r:.60}")
-        parts = zip(fields.items(), data[1:], strict=True)
+        parts = zip(S.FIELDS[cls].items(), data[1:], strict=True)
         made: Stmt = cls(**{name: getattr(self, method)(part) for (name, method), part in parts})
         if not _is_sound(made):
             raise ValueError(f"bad {data[0]}: {data!r:.60}")
@@ -309,17 +287,17 @@ def text(value: Any) -> str:
 def _is_sound(s: Stmt) -> bool:
     """Whether the parts of a statement go together."""
     match s:
-        case For(var=v, start=start, extent=extent, kind=kind, thread=thread):
+        case S.For(var=v, start=start, extent=extent, kind=kind, thread=thread):
             integers = v.value.role == "loop" and start.dtype.is_integer and extent.dtype.is_integer
-            tags = (VTHREAD, *THREAD_TAGS) if kind == "thread" else ("",)
-            return integers and kind in LOOP_KINDS and thread in tags
-        case Store(buffer=buffer, indices=indices, value=value):
+            tags = (S.VTHREAD, *S.THREAD_TAGS) if kind == "thread" else ("",)
+            return integers and kind in S.LOOP_KINDS and thread in tags
+        case S.Store(buffer=buffer, indices=indices, value=value):
             return value.dtype.scalar == buffer.dtype and len(indices) in (1, len(buffer.shape))
-        case If(condition=condition) | While(condition=condition):
+        case S.If(condition=condition) | S.While(condition=condition):
             return condition.dtype == "bool"
-        case Let(var=v, value=value):
+        case S.Let(var=v, value=value):
             return v.value.role == "let" and value.dtype == v.dtype
-        case Evaluate(value=value):
+        case S.Evaluate(value=value):
             return value.op == "call"
     return True
 

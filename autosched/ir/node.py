@@ -34,7 +34,7 @@ INDEX_OPS = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VarInfo:
-    """What a `var` is. Two variables are the same only if they were made by the same call.
+    """The value of a `var`. Two variables are the same only if they were made by the same call.
 
     `role`: `size` (non-negative, part of a shape), `scalar` (a run-time number), `loop`, `thread`,
     `knob` (a tuning parameter with a finite set of values) or `let`. `lower` / `upper` bound the
@@ -112,7 +112,7 @@ class Operators(Generic[T]):
 class Expr(Unique, Operators["Expr"]):
     """An expression of scalar or vector type. Build it with operators and the functions of `ir.expr`."""
 
-    __slots__ = ("__weakref__", "_cache", "_order", "args", "depth", "dtype", "index", "op", "value")
+    __slots__ = ("__weakref__", "_cache", "args", "depth", "dtype", "index", "op", "value")
     op: str
     dtype: DType
     args: tuple[Expr, ...]
@@ -120,7 +120,6 @@ class Expr(Unique, Operators["Expr"]):
     depth: int  #: operators on the longest way down to a leaf
     index: bool  #: see `is_index`
     _cache: dict[str, Any] | None
-    _order: tuple[Any, ...] | None  #: see `order`
 
     __array_ufunc__ = None  # keep NumPy from taking `array * expr` apart
     __hash__ = object.__hash__
@@ -172,11 +171,8 @@ class Expr(Unique, Operators["Expr"]):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        raise UsageTypeError(
-            "it is a scalar expression and cannot be iterated",
-            asked=f"iterate over {self!r}",
-            legal="a list, or a tuple",
-        )
+        why = "it is a scalar expression and cannot be iterated"
+        raise UsageTypeError(why, asked=f"iterate over {self!r}", legal="a list, or a tuple")
 
     @property
     def name(self) -> str:
@@ -203,52 +199,63 @@ def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> 
     expr.value = args[0] if op in ("cast", "broadcast") else value  # their operand
     expr.depth = 1 + max([a.depth for a in args]) if args else 0
     expr.index = _is_index(op, of, args)
-    expr._cache = expr._order = None
+    expr._cache = None
     _interned[key] = expr
     return expr
 
 
-def order(e: Expr) -> tuple[Any, ...]:
-    """The key that sorts expressions: variables first, then what older variables make, and shallow before deep.
-
-    It depends on how an expression is built, and on which of its variables, buffers and tensors was made before which.
-    So normal forms, and with them the lowered text, do not depend on what else the process has built.
-    """
-    stack = [] if e._order is not None else [e]
-    while stack:
-        node = stack[-1]
-        waiting = [a for a in node.args if a._order is None]
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
-        parts = [a._order for a in node.args]
-        latest = max([p[1] for p in parts], default=-1)  # type: ignore[index]
-        value = node.value
-        if node.op == "var":
-            latest, value = value.serial, 0
-        elif isinstance(value, Expr) or value is None:
-            value = 0
-        elif type(value) is not int:
-            value = getattr(value, "serial", None) or repr(value)
-        node._order = (node.op != "var", latest, node.depth, node.op, node.dtype, value, *parts)
-    return e._order  # type: ignore[return-value]
-
-
 def remembered(fn: Callable[[Expr], T]) -> Callable[[Expr], T]:
     """A function of one expression that always gives the same: found once, and kept in the expression."""
+    return bottom_up(fn, needs_args=False)
+
+
+def bottom_up(fn: Callable[..., T], needs_args: bool = True) -> Callable[[Expr], T]:
+    """A function of an expression and of what the function gave for its args, without recursion.
+
+    >>> @bottom_up
+    ... def size(e: Expr, parts: list[int]) -> int:
+    ...     return 1 + sum(parts)
+    """
     name = f"{fn.__module__}.{fn.__qualname__}"
 
     @wraps(fn)
     def asked(e: Expr) -> T:
         cache = e._cache
-        if cache is None:
-            cache = e._cache = {}
-        if name not in cache:
-            cache[name] = fn(e)
-        return cache[name]  # type: ignore[no-any-return]
+        if cache is not None and name in cache:
+            return cache[name]  # type: ignore[no-any-return]
+        stack = [e]
+        while stack:
+            node = stack[-1]
+            args = node.args if needs_args else ()
+            waiting = [a for a in args if a._cache is None or name not in a._cache]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if node._cache is None:
+                node._cache = {}
+            if name not in node._cache:
+                node._cache[name] = fn(node, [a._cache[name] for a in args]) if needs_args else fn(node)  # type: ignore[index]
+        return e._cache[name]  # type: ignore[index, no-any-return]
 
     return asked
+
+
+@bottom_up
+def order(e: Expr, parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The key that sorts expressions: variables first, then what older variables make, and shallow before deep.
+
+    It depends on how an expression is built, and on which of its variables, buffers and tensors was made before which.
+    So normal forms, and with them the lowered text, do not depend on what else the process has built.
+    """
+    if e.op == "var":
+        return False, e.value.serial
+    value = e.value
+    if isinstance(value, Expr) or value is None:
+        value = 0
+    elif type(value) is not int:
+        value = getattr(value, "serial", None) or repr(value)
+    return True, max([p[1] for p in parts], default=-1), e.depth, e.op, e.dtype, value, *parts
 
 
 #: index arithmetic whose results may leave the type of its operands
@@ -267,39 +274,20 @@ def _is_index(op: str, of: DType, args: tuple[Expr, ...]) -> bool:
     return all(a.index for a in args)
 
 
+_NO_VARIABLES: frozenset[Expr] = frozenset()
+
+
 def _knobs(e: Expr) -> list[str]:
     """The names of the knobs in an expression, as they were made."""
     return [v.value.name for v in sorted(variables(e), key=order) if v.value.role == "knob"]
 
 
-# -- walking --------------------------------------------------------------------------------------
-
-
-def variables(e: Expr) -> frozenset[Expr]:
+@bottom_up
+def variables(e: Expr, parts: list[frozenset[Expr]]) -> frozenset[Expr]:
     """The variables `e` mentions (indices of reads included)."""
-    found = _known_variables(e)
-    if found is not None:
-        return found
-    stack = [e]
-    while stack:
-        node = stack[-1]
-        parts = [_known_variables(a) for a in node.args]
-        unknown = [a for a, p in zip(node.args, parts, strict=True) if p is None]
-        if unknown:
-            stack.extend(unknown)
-            continue
-        stack.pop()
-        if node._cache is None:
-            node._cache = {}
-        known = [p for p in parts if p is not None]
-        node._cache["vars"] = known[0].union(*known[1:]) if len(known) > 1 else known[0]
-    return e._cache["vars"]  # type: ignore[index]
-
-
-def _known_variables(e: Expr) -> frozenset[Expr] | None:
-    if not e.args:
-        return frozenset((e,)) if e.op == "var" else frozenset()
-    return None if e._cache is None else e._cache.get("vars")
+    if len(parts) == 1:
+        return parts[0]
+    return frozenset((e,)) if e.op == "var" else _NO_VARIABLES.union(*parts)
 
 
 def is_index(e: Expr) -> bool:

@@ -1,7 +1,5 @@
-"""The table of operators: what every consumer of expressions may want to know of each.
-
-An operator that is added here needs one row in each backend's own table; `tests/unit/ir/test_ir_tables.py`
-says which.
+"""The table of operators. One that is added here needs a row in each backend's own table, see
+`tests/unit/ir/test_ir_tables.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ ACCESSES = frozenset(("load", "address", "view"))
 
 @dataclass(frozen=True, slots=True)
 class OpInfo:
-    """What every consumer may want to know of an operator.
+    """An operator, for whoever handles expressions.
 
     `kind`: leaf, arith, bits, compare, logic, choice, cast, math, memory, call, vector, reduce.
     `flops`: cost in units of one add. `numpy`: the ufunc (or function) that evaluates it on values, which
@@ -37,18 +35,6 @@ class OpInfo:
 
 def _exact_truncdiv(a: int, b: int) -> int:
     return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def _exact_truncmod(a: int, b: int) -> int:
-    return a - b * _exact_truncdiv(a, b) if b else 0
-
-
-def _exact_floordiv(a: int, b: int) -> int:
-    return a // b if b else 0
-
-
-def _exact_floormod(a: int, b: int) -> int:
-    return a % b if b else 0
 
 
 def _total(divide: Callable[..., Any], on_float: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,11 +76,6 @@ ON_WHOLE_FLOATS = {op: _on_whole_floats(op) for op in ("truncdiv", "truncmod", "
 _erf_of_each = np.vectorize(math.erf, otypes=[float])
 
 
-def _np_erf(x: Any) -> Any:
-    x = np.asarray(x)
-    return _erf_of_each(x).astype(_float_of(x))
-
-
 def _np_sigmoid(x: Any) -> Any:
     x = np.asarray(x)
     x = x.astype(_float_of(x))
@@ -104,10 +85,6 @@ def _np_sigmoid(x: Any) -> Any:
 
 def _float_of(x: Any) -> Any:
     return x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
-
-
-def _np_shl(a: Any, b: Any) -> Any:
-    return np.left_shift(a, b)
 
 
 def _np_round_half_away(x: Any) -> Any:
@@ -161,9 +138,9 @@ OPS: dict[str, OpInfo] = {
     "mul": OpInfo("arith", 2, 1, np.multiply, operator.mul),
     "div": OpInfo("arith", 2, 4, np.divide),
     "truncdiv": OpInfo("arith", 2, 8, _total(_np_truncdiv, lambda a, b: np.trunc(a / b)), _exact_truncdiv),
-    "truncmod": OpInfo("arith", 2, 8, _total(np.fmod, np.fmod), _exact_truncmod),
-    "floordiv": OpInfo("arith", 2, 8, _total(np.floor_divide, np.floor_divide), _exact_floordiv),
-    "floormod": OpInfo("arith", 2, 8, _total(np.remainder, np.remainder), _exact_floormod),
+    "truncmod": OpInfo("arith", 2, 8, _total(np.fmod, np.fmod), lambda a, b: a - b * _exact_truncdiv(a, b) if b else 0),
+    "floordiv": OpInfo("arith", 2, 8, _total(np.floor_divide, np.floor_divide), lambda a, b: a // b if b else 0),
+    "floormod": OpInfo("arith", 2, 8, _total(np.remainder, np.remainder), lambda a, b: a % b if b else 0),
     "min": OpInfo("arith", 2, 1, np.minimum, min),
     "max": OpInfo("arith", 2, 1, np.maximum, max),
     "neg": OpInfo("arith", 1, 1, np.negative, operator.neg),
@@ -173,7 +150,7 @@ OPS: dict[str, OpInfo] = {
     "bitor": OpInfo("bits", 2, 1, np.bitwise_or),
     "bitxor": OpInfo("bits", 2, 1, np.bitwise_xor),
     "bitnot": OpInfo("bits", 1, 1, np.invert),
-    "shl": OpInfo("bits", 2, 1, _np_shl),
+    "shl": OpInfo("bits", 2, 1, np.left_shift),
     "shr": OpInfo("bits", 2, 1, np.right_shift),
     "popcount": OpInfo("bits", 1, 2, _np_popcount),  # of negative numbers: in two's complement
     "clz": OpInfo("bits", 1, 2, _np_clz),  # zeros above the highest one; of 0, all
@@ -214,7 +191,7 @@ OPS: dict[str, OpInfo] = {
     "asinh": _unary(np.arcsinh, 14),
     "acosh": _unary(np.arccosh, 14),
     "atanh": _unary(np.arctanh, 14),
-    "erf": _unary(_np_erf, 14),
+    "erf": _unary(lambda x: _erf_of_each(x).astype(_float_of(np.asarray(x))), 14),
     "sigmoid": _unary(_np_sigmoid, 12),
     "sqrt": _unary(np.sqrt, 4),
     "rsqrt": _unary(lambda x: np.asarray(1, np.asarray(x).dtype) / np.sqrt(x), 6),

@@ -13,6 +13,7 @@ splits into `y` plus a remainder whose bounds decide the rest.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from math import gcd
 
 from autosched.ir.dtype import INT32, INT64, DType, promote
@@ -190,7 +191,7 @@ class Poly:
         for _ in range(16):  # each round removes the terms that the leading term divides
             step: dict[Monomial, int] = {}
             for m, c in remainder.terms.items():
-                rest = _without(m, lead)
+                rest = _over(m, lead)
                 if rest is None:
                     continue
                 if not lead:  # constant divisor: keep the remainder of each term minimal
@@ -216,14 +217,13 @@ class Poly:
         return _sum(terms, mods)
 
 
-def _without(m: Monomial, factor: Monomial) -> Monomial | None:
+def _over(m: Monomial, factor: Monomial) -> Monomial | None:
     """`m / factor`, or None if that is not a monomial."""
-    rest = m
     for atom in factor:
-        if not has(rest, atom):
+        if not has(m, atom):
             return None
-        rest = without(rest, atom)
-    return rest
+        m = without(m, atom)
+    return m
 
 
 def _has_positive_bound(d: Expr) -> bool:
@@ -243,8 +243,7 @@ def _restore_mods(
             if atom.op != "floordiv":
                 continue
             numerator, divisor = atom.args
-            rest = _without(m, (atom,))
-            assert rest is not None
+            rest = without(m, atom)
             if divisor.op == "const" and not rest and terms[m] % divisor.value == 0:
                 k = -terms[m] // divisor.value
             elif len(rest) == 1 and rest[0] is divisor:
@@ -279,28 +278,12 @@ def _sum(terms: dict[Monomial, int], mods: list[tuple[Expr, int]]) -> Expr:
             break
         inside = {without(m, best): c for m, c in rest.items() if has(m, best)}
         rest = {m: c for m, c in rest.items() if not has(m, best)}
-        scale = _content(inside)
+        scale = gcd(*inside.values())
+        scale = -scale if all(c < 0 for c in inside.values()) else scale
         inner = _sum({m: c // scale for m, c in inside.items()}, [])
         parts.append((join("mul", inner, best), scale))
-    for m, c in rest.items():
-        parts.append((_product(m), c))
-    parts.extend(mods)
-    return _linear(parts, constant)
-
-
-def _content(terms: dict[Monomial, int]) -> int:
-    values = list(terms.values())
-    g = 0
-    for v in values:
-        g = gcd(g, abs(v))
-    return -g if all(v < 0 for v in values) else g
-
-
-def _product(m: Monomial) -> Expr:
-    result = m[0]
-    for atom in m[1:]:
-        result = join("mul", result, atom)
-    return result
+    parts += [(reduce(lambda a, b: join("mul", a, b), m), c) for m, c in rest.items()]
+    return _linear(parts + mods, constant)
 
 
 def _linear(parts: list[tuple[Expr, int]], constant: int) -> Expr:

@@ -1,4 +1,4 @@
-"""What may be a name: of a tensor, an axis, a size, a function."""
+"""Expressions, statements and functions as text; and what may be a name in it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from autosched.errors import UsageError, UsageTypeError
+from autosched.ir import stmt as S
 from autosched.ir.expr import OPS, Expr
-from autosched.ir.stmt import (
-    Allocate,
-    Barrier,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Launch,
-    Let,
-    Prefetch,
-    Produce,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)
+from autosched.ir.stmt import Function, Stmt
 
 MOST_CHARACTERS = 200
 
@@ -77,6 +63,7 @@ _INFIX = {
     "floordiv": ("//", 10),
     "floormod": ("%", 10),
 }
+_PREFIX = {"not": "!", "neg": "-", "bitnot": "~"}
 _ATOM = 12
 #: An expression with more nodes is cut short with `...`: shared parts, printed out, have no bound.
 MAX_NODES = 10_000
@@ -139,36 +126,27 @@ class Formatter:
         bare = level > above or (level == above and _is_associative(e))
         return text if bare else f"({text})"
 
-    def _tight(self, e: Expr) -> str:
-        text, level = self._format(e)
-        return f"({text})" if level < 11 else text
-
     def _operand(self, e: Expr) -> tuple[str, int]:
         match e.op:
             case "const":
                 return _constant(e), _ATOM if not str(e.value).startswith("-") else 9
             case "var":
                 return self._name_of(e), _ATOM
-            case "read" | "load":
-                return f"{e.value.name}[{self._list(e.args)}]", _ATOM
+            case "read" | "load" | "address":
+                return f"{'&' * (e.op == 'address')}{e.value.name}[{self._list(e.args)}]", _ATOM
             case "cast":
                 return f"{e.dtype}({self.top(e.args[0])})", _ATOM
             case "reinterpret":
                 return f"reinterpret({e.dtype}, {self.top(e.args[0])})", _ATOM
-            case "not":
-                return f"!{self._tight(e.args[0])}", 11
-            case "neg":
-                return f"-{self._tight(e.args[0])}", 11
-            case "bitnot":
-                return f"~{self._tight(e.args[0])}", 11
+            case "not" | "neg" | "bitnot":
+                text, level = self._format(e.args[0])
+                return _PREFIX[e.op] + (f"({text})" if level < 11 else text), 11
             case "ramp":
                 base, stride = e.args
                 step = "" if stride.op == "const" and stride.value == 1 else f":{self.top(stride)}"
                 return f"ramp({self.top(base)}{step}, {e.dtype.lanes})", _ATOM
             case "broadcast":
                 return f"x{e.dtype.lanes}({self.top(e.args[0])})", _ATOM
-            case "address":
-                return f"&{e.value.name}[{self._list(e.args)}]", _ATOM
             case "view":
                 return f"{e.value.name}{self._view(e.args)}", _ATOM
             case "call":
@@ -224,19 +202,13 @@ class _Names:
 
     @contextmanager
     def inside(self, v: Expr) -> Iterator[None]:
-        base, taken = self._name_of(v), set(self._names.values())
-        name, outer = base, self._names.get(v)
-        for k in itertools.count(1):
-            if name not in taken:
-                break
-            name = f"{base}_{k}"
-        self._names[v] = name
+        base, taken, saved = self._name_of(v), set(self._names.values()), dict(self._names)
+        candidates = (f"{base}_{k}" for k in itertools.count(1))
+        self._names[v] = base if base not in taken else next(name for name in candidates if name not in taken)
         try:
             yield
         finally:
-            del self._names[v]
-            if outer is not None:
-                self._names[v] = outer
+            self._names = saved
 
 
 def format_stmt(s: Stmt, name_of: Namer | None = None) -> str:
@@ -275,45 +247,43 @@ def _emit(s: Stmt, depth: int, lines: list[str], name_of: _Names) -> None:
         lines.append(f"{pad}}}")
 
     match s:
-        case For():
+        case S.For():
             word = "for" if s.thread or s.kind == "serial" else s.kind
             span = f"{text(s.start)}, {text(s.extent)}"
             bound = f" bind {s.thread}" if s.thread else " masked" if s.masked else ""
             with name_of.inside(s.var):
                 block(f"{word} ({name_of(s.var)}, {span}){bound}", s.body)
-        case Store():
+        case S.Store():
             indices = ", ".join(map(text, s.indices))
             word = "stream " if s.streaming else ""
             lines.append(f"{pad}{word}{s.buffer.name}[{indices}] = {text(s.value)}")
-        case Prefetch():
+        case S.Prefetch():
             lines.append(f"{pad}prefetch {s.buffer.name}[{', '.join(map(text, s.indices))}]")
-        case Evaluate():
+        case S.Evaluate():
             lines.append(f"{pad}{text(s.value)}")
-        case While():
+        case S.While():
             block(f"while ({text(s.condition)})", s.body)
-        case If():
+        case S.If():
             block(f"if ({text(s.condition)})", s.then)
             if s.otherwise is not None:
                 lines[-1] = f"{pad}}} else {{"
                 _emit(s.otherwise, depth + 1, lines, name_of)
                 lines.append(f"{pad}}}")
-        case Seq():
+        case S.Seq():
             for c in s.stmts:
                 _emit(c, depth, lines, name_of)
-        case Let():
+        case S.Let():
             value = text(s.value)
             with name_of.inside(s.var):
                 lines.append(f"{pad}let {name_of(s.var)} = {value}")
                 _emit(s.body, depth, lines, name_of)
-        case Allocate():
-            shape = ", ".join(map(text, s.buffer.shape))
-            strides = f" strides [{', '.join(map(text, s.buffer.strides))}]" if s.buffer.strides else ""
-            lines.append(f"{pad}allocate {s.buffer.name}: {s.buffer.dtype}[{shape}] {s.buffer.scope}{strides}")
+        case S.Allocate():
+            lines.append(f"{pad}allocate {s.buffer.described(text)}")
             _emit(s.body, depth, lines, name_of)
-        case Produce():
+        case S.Produce():
             block(f"produce {s.name}", s.body)
-        case Barrier():
+        case S.Barrier():
             lines.append(f"{pad}barrier({s.scope})")
-        case Launch():
+        case S.Launch():
             grid, blk = (", ".join(map(text, d)) for d in (s.grid, s.block))
             block(f"launch {s.name}<<<({grid}), ({blk})>>>", s.body)

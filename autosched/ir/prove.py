@@ -1,33 +1,76 @@
-"""What follows from known ranges of variables: proofs of `p >= 0`, and bounds of polynomials.
+"""Proofs of `p >= 0` from known ranges of variables, and bounds of polynomials.
 
 `Prover` knows, for each variable in scope, a smallest and a largest value (polynomials, so they
 may mention sizes, knobs and outer loops), and facts that hold for a while. A proof eliminates one
-atom after the other, each by its extreme value. "No proof" never means "false". Everything here
-ends soon whatever it is asked: proofs and bounds have a number of steps, and give up after it.
+atom after the other, each by its extreme value. "No proof" never means "false". Proofs and bounds
+give up after a number of steps.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from autosched.ir.expr import Expr, is_index, variables
-from autosched.ir.memory import Conclusions, Memory, Range
 from autosched.ir.node import order
-from autosched.ir.poly import Monomial, Poly, has, join, without
-from autosched.ir.witness import witnesses
-
-__all__ = ["Prover", "Range", "conjuncts", "is_integer_index"]
-
-_COMPARE = frozenset(("lt", "le", "gt", "ge", "eq"))
+from autosched.ir.poly import Poly, has, join, without
+from autosched.ir.witness import Range, Witness, witnesses
 
 
-class Prover(ABC):
-    """Ranges of variables and facts, and what follows from them.
+@dataclass(slots=True)
+class Conclusions:
+    """Results under the present ranges and facts. A proof cut short may succeed another time, so results found
+    inside proofs are kept apart."""
 
-    `poly`, `floordiv` and `plain_poly`, the normal forms, are the subclass's.
+    polys: dict[Expr, Poly] = field(default_factory=dict)
+    polys_in_proofs: dict[Expr, Poly] = field(default_factory=dict)
+    simple: dict[Expr, Expr] = field(default_factory=dict)
+    proven: set[Poly] = field(default_factory=set)
+    #: (polynomial, whether facts were used) -> how deep inside proofs the shallowest attempt was
+    unproven: dict[tuple[Poly, bool], int] = field(default_factory=dict)
+    #: inside the present proof: (polynomial, whether facts are used, depth) -> answer, steps and effort it took
+    tried: dict[tuple[Poly, bool, int], tuple[bool, int, int]] = field(default_factory=dict)
+    #: variables -> the number of what is known of them
+    surroundings: dict[frozenset[Expr], int] = field(default_factory=dict)
+    #: atom -> its smallest value if that is a known number, else -1
+    least: dict[Expr, int] = field(default_factory=dict)
+    #: assignments in which all that is known holds, made when first needed
+    witnesses: list[Witness] | None = None
+
+
+class Memory:
+    """Answers to questions from outside a proof, kept when ranges and facts change.
+
+    An answer depends only on what is known of the variables that the question mentions, directly or
+    through their ranges and facts: the question's surroundings, which have a number. Passes ask the
+    same question in the same surroundings again and again.
     """
+
+    def __init__(self) -> None:
+        self.numbers: dict[object, int] = {}
+        self.proofs: dict[tuple[Poly, int], bool] = {}
+        self.polys: dict[tuple[Expr, int], Poly] = {}
+        self.simple: dict[tuple[Expr, int], Expr] = {}
+
+    def clear(self) -> None:
+        """Remember nothing."""
+        for kept in (self.numbers, self.proofs, self.polys, self.simple):
+            kept.clear()
+
+
+#: comparison -> the polynomial that is `>= 0` exactly where it holds, so that its negation is `-p - 1 >= 0`
+ORDERS: dict[str, Callable[[Poly, Poly], Poly]] = {
+    "lt": lambda a, b: b - a - 1,
+    "le": lambda a, b: b - a,
+    "gt": lambda a, b: a - b - 1,
+    "ge": lambda a, b: a - b,
+}
+
+
+class Prover:
+    """Ranges of variables and facts, and what follows from them. `simplify.Analyzer` adds the normal forms."""
 
     #: How many splits and substitutions one proof may take; beyond it the answer is "no proof".
     PROOF_STEPS = 60
@@ -49,21 +92,12 @@ class Prover(ABC):
         self._in_extreme = False
         self._effort = self.EFFORT
 
-    @abstractmethod
-    def poly(self, e: Expr) -> Poly:
-        """The normal form of an integer expression."""
+    if TYPE_CHECKING:
 
-    @abstractmethod
-    def plain_poly(self, e: Expr) -> Poly:
-        """The normal form when nothing is known of the variables."""
-
-    @abstractmethod
-    def expr(self, p: Poly) -> Expr:
-        """The simplest expression of the polynomial."""
-
-    @abstractmethod
-    def floordiv(self, a: Poly, b: Poly) -> Poly:
-        """The normal form of `a // b`."""
+        def poly(self, e: Expr) -> Poly: ...
+        def plain_poly(self, e: Expr) -> Poly: ...
+        def expr(self, p: Poly) -> Expr: ...
+        def floordiv(self, a: Poly, b: Poly) -> Poly: ...
 
     # -- scope --------------------------------------------------------------------------------
     def bind(self, var: Expr, low: Poly | Expr | int | None, high: Poly | Expr | int | None) -> None:
@@ -110,19 +144,10 @@ class Prover(ABC):
         """Polynomials that are `>= 0` exactly where an index comparison holds; empty if it is none."""
         if condition.op == "likely":
             condition = condition.args[0]
-        if condition.op not in _COMPARE or not all(map(is_integer_index, condition.args)):
+        if condition.op not in (*ORDERS, "eq") or not all(map(is_integer_index, condition.args)):
             return []
         a, b = map(self.poly, condition.args)
-        match condition.op:
-            case "lt":
-                return [b - a - 1]
-            case "le":
-                return [b - a]
-            case "gt":
-                return [a - b - 1]
-            case "ge":
-                return [a - b]
-        return [a - b, b - a]
+        return [a - b, b - a] if condition.op == "eq" else [ORDERS[condition.op](a, b)]
 
     def assume_nonneg(self, p: Poly) -> None:
         """Use the fact `p >= 0` to raise the lower bounds of sizes: `3*W - 1 >= 0` gives `W >= 1`."""
@@ -168,7 +193,8 @@ class Prover(ABC):
             self._reach(mentioned, reached)
             ranges = frozenset((v, self._ranges[v]) for v in reached if v in self._ranges)
             facts = tuple(f for f in self._facts if not reached.isdisjoint(f.variables))
-            found = self._known.surroundings[mentioned] = self.memory.number(ranges, facts)
+            numbers = self.memory.numbers
+            found = self._known.surroundings[mentioned] = numbers.setdefault((ranges, facts), len(numbers))
         return found
 
     def _reach(self, mentioned: Iterable[Expr], reached: set[Expr]) -> None:
@@ -218,7 +244,11 @@ class Prover(ABC):
         try:
             found = self._nonneg(p, [self.PROOF_STEPS])
             if not found and outermost and self._facts:
-                found = self._is_a_fact(p) or self._without_facts(p)
+                found = self._is_a_fact(p)
+                if not found:  # facts open many ways that lead nowhere
+                    self._effort = self.EFFORT
+                    with self._without_facts():
+                        found = self._nonneg(p, [self.PROOF_STEPS])
         except RecursionError:  # atoms nested beyond any use
             found = False
         finally:
@@ -234,23 +264,19 @@ class Prover(ABC):
         distances = ((p - f).constant for f in self._facts if f.variables == p.variables)
         return any(d is not None and d >= 0 for d in distances)
 
-    def _without_facts(self, p: Poly) -> bool:
-        """Facts open many ways that lead nowhere, and what needs none of them is not found in time."""
+    @contextmanager
+    def _without_facts(self) -> Iterator[list[Poly]]:
         facts, self._facts = self._facts, []
-        self._effort = self.EFFORT
         try:
-            return self._nonneg(p, [self.PROOF_STEPS])
+            yield facts
         finally:
             self._facts = facts
 
     def _by_a_fact(self, p: Poly, steps: list[int]) -> bool:
         """`p >= 0` because `p` is a known non-negative polynomial plus something non-negative."""
         mentioned = p.variables
-        facts, self._facts = self._facts, []
-        try:
+        with self._without_facts() as facts:
             return any(f.variables & mentioned and self._nonneg(p - f, steps) for f in facts)
-        finally:
-            self._facts = facts
 
     def _nonneg(self, p: Poly, steps: list[int]) -> bool:
         value = p.constant
@@ -276,19 +302,13 @@ class Prover(ABC):
             return False
         if self._obviously_nonneg(p):
             return True
-        if self._is_refuted(p):
-            return False
+        for w in self._known.witnesses or ():
+            if w.of(p) < 0:  # within the ranges, and all facts hold
+                return False
         atom = self._next_atom(p)
         if (atom is None or atom.op == "var") and self._facts and self._by_a_fact(p, steps):
             return True
         return atom is not None and self._eliminate(p, atom, steps)
-
-    def _is_refuted(self, p: Poly) -> bool:
-        """Whether `p < 0` for some values within the ranges, for which all facts hold."""
-        for w in self._known.witnesses or ():  # noqa: SIM110  (a hot spot, as in `has`)
-            if w.of(p) < 0:
-                return True
-        return False
 
     def _obviously_nonneg(self, p: Poly) -> bool:
         """All coefficients non-negative over atoms that are themselves non-negative."""
@@ -323,14 +343,12 @@ class Prover(ABC):
         bound_here = [a for a in ranged if a in self._ranges]
         atom = max(bound_here or ranged, key=order, default=None)
         for _ in bound_here:
-            inner = next((a for a in bound_here if a is not atom and self._is_bounded_by(a, atom)), None)
+            bounds = {a: [b.variables for b in self._ranges[a] if b is not None] for a in bound_here if a is not atom}
+            inner = next((a for a, named in bounds.items() if any(atom in v for v in named)), None)
             if inner is None:
                 break
             atom = inner
         return atom
-
-    def _is_bounded_by(self, atom: Expr, outer: Expr | None) -> bool:
-        return any(b is not None and outer in b.variables for b in self._ranges[atom])
 
     def _bounded_by(self, opaque: list[Expr], p: Poly) -> Expr | None:
         """A variable whose own bounds mention what an opaque atom is about, as in `x < n - 8*(y//8)`:
@@ -472,7 +490,8 @@ class Prover(ABC):
         if low is None or high is None:
             return None
         total = Poly({})
-        direct = Poly({m: c for m, c in p.terms.items() if has(m, v) and v not in _inside_atoms(m, v)})
+        alone = [m for m in p.terms if has(m, v) and not any(v in variables(a) for a in m if a is not v)]
+        direct = Poly({m: p.terms[m] for m in alone})
         for m, c in p.terms.items():
             if m in direct.terms:
                 continue
@@ -529,18 +548,13 @@ def _divisor(atom: Expr) -> int:
     return max(0, int(d.value)) if d.op == "const" else 0
 
 
-def _inside_atoms(m: Monomial, v: Expr) -> frozenset[Expr]:
-    """The variables of the factors of `m` other than `v` itself."""
-    return frozenset().union(*(variables(a) for a in m if a is not v))
-
-
 def _both_cases(p: Poly, atom: Expr) -> bool:
     positive = any(c > 0 for m, c in p.terms.items() if has(m, atom))
     return atom.op == ("min" if positive else "max")
 
 
 def _declared_range(var: Expr) -> Range:
-    """What a variable was made with; nothing is known of other atoms."""
+    """The bounds that a variable was made with; other atoms have none."""
     if var.op != "var":
         return None, None
     info = var.value

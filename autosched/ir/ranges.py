@@ -1,17 +1,17 @@
-"""Intervals of integers: what every operator makes of those of its operands, said once.
+"""Intervals of integers, and the rule of each operator for them.
 
     bounds_of((x*3 + y) // 4, {x: Interval(0, 7), y: Interval(0, inf)}.__getitem__)      [0, inf]
     RULES["mul"](Interval(-2, 3), Interval(0, 5))                                          [-10, 15]
 
-Ends may be infinite. What a rule says holds for negative numbers and for divisors of either sign; a division
-by zero gives 0, as everywhere. A rule never looks at two occurrences of one variable together.
+Ends may be infinite. Rules hold for negative numbers and for divisors of either sign; a division by zero gives 0, as
+everywhere. A rule never looks at two occurrences of one variable together.
 
-What needs more than numbers has a domain of its own, and takes from here only what numbers say:
+What needs more than numbers has a domain of its own:
 
 - `ir.prove` bounds variables by polynomials over sizes and knobs and eliminates them one by one, so that
   `x - x//2*2` is 0 or 1 and `n - 1 < n` holds for every n.
 - `lower.bounds` keeps regions: ends are polynomials over the loops around, and the width must not mention them.
-- the import shim has sets with expressions as ends, which is what its users are handed out.
+- the import shim hands out sets with expressions as ends.
 - `codegen.index_range` bounds magnitudes by polynomials over the sizes of a call, evaluated when it is made.
 - `space.residual` has ends that are evaluated for each state of a search.
 """
@@ -75,7 +75,7 @@ def bounds_of(e: Expr, variable: Callable[[Expr], Interval]) -> Interval:
 
 
 def loop_range(start: Interval, extent: Interval) -> Interval:
-    """What a loop over [start, start + extent) counts through."""
+    """The values of the variable of a loop over [start, start + extent)."""
     return Interval(start.low, start.high + extent.high - 1)
 
 
@@ -156,17 +156,9 @@ def _add(a: Interval, b: Interval) -> Interval:
     return Interval(a.low + b.low, a.high + b.high)
 
 
-def _sub(a: Interval, b: Interval) -> Interval:
-    return Interval(a.low - b.high, a.high - b.low)
-
-
 def _mul(a: Interval, b: Interval) -> Interval:
     corners = [_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     return Interval(min(corners), max(corners))
-
-
-def _neg(a: Interval) -> Interval:
-    return Interval(-a.high, -a.low)
 
 
 def _signs(b: Interval) -> list[Interval]:
@@ -214,24 +206,14 @@ def _truncmod(a: Interval, b: Interval) -> Interval:
     return Interval(max(-largest, min(a.low, 0)), min(largest, max(a.high, 0)))
 
 
-def _min(a: Interval, b: Interval) -> Interval:
-    return Interval(min(a.low, b.low), min(a.high, b.high))
+def _shift(by_power: Callable[[Interval, Interval], Interval]) -> Callable[[Interval, Interval], Interval]:
+    """The rule of a shift: that of a power of two, where the number of bits is one that shifts can have."""
 
+    def rule(a: Interval, b: Interval) -> Interval:
+        by = b.constant
+        return by_power(a, Interval(1 << by, 1 << by)) if by is not None and 0 <= by < 64 else EVERYTHING
 
-def _max(a: Interval, b: Interval) -> Interval:
-    return Interval(max(a.low, b.low), max(a.high, b.high))
-
-
-def _shr(a: Interval, b: Interval) -> Interval:
-    by = b.constant
-    if by is None or not 0 <= by < 64:
-        return EVERYTHING
-    return _division(a, Interval(1 << by, 1 << by), floors=True)
-
-
-def _shl(a: Interval, b: Interval) -> Interval:
-    by = b.constant
-    return _mul(a, Interval(1 << by, 1 << by)) if by is not None and 0 <= by < 64 else EVERYTHING
+    return rule
 
 
 def _bitand(a: Interval, b: Interval) -> Interval:
@@ -248,17 +230,17 @@ def _bitor(a: Interval, b: Interval) -> Interval:
 #: operator -> the interval of its result
 RULES: dict[str, Callable[..., Interval]] = {
     "add": _add,
-    "sub": _sub,
+    "sub": lambda a, b: Interval(a.low - b.high, a.high - b.low),
     "mul": _mul,
-    "neg": _neg,
+    "neg": lambda a: Interval(-a.high, -a.low),
     "floordiv": lambda a, b: _division(a, b, floors=True),
     "truncdiv": lambda a, b: _division(a, b, floors=False),
     "floormod": _floormod,
     "truncmod": _truncmod,
-    "min": _min,
-    "max": _max,
-    "shr": _shr,
-    "shl": _shl,
+    "min": lambda a, b: Interval(min(a.low, b.low), min(a.high, b.high)),
+    "max": lambda a, b: Interval(max(a.low, b.low), max(a.high, b.high)),
+    "shl": _shift(_mul),
+    "shr": _shift(lambda a, b: _division(a, b, floors=True)),
     "bitand": _bitand,
     "bitor": _bitor,
     "bitxor": _bitor,

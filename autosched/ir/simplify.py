@@ -11,14 +11,11 @@ from math import gcd
 
 from autosched.ir.dtype import BOOL, INT32, INT64
 from autosched.ir.expr import Expr, cast, const, is_index, likely, make, variables
-from autosched.ir.memory import Memory
 from autosched.ir.poly import Poly, common_type, join
-from autosched.ir.prove import Prover, conjuncts, is_integer_index
+from autosched.ir.prove import ORDERS, Memory, Prover, conjuncts, is_integer_index  # noqa: F401
 from autosched.ir.visit import post_order, rebuild
 
-__all__ = ["Analyzer", "conjuncts", "simplify", "to_poly"]
-
-_COMPARE = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
+_COMPARE = frozenset((*ORDERS, "eq", "ne"))
 
 
 class Analyzer(Prover):
@@ -116,10 +113,8 @@ class Analyzer(Prover):
                     q = self.floordiv(a, b)
                     return q if e.op == "truncdiv" else a - b * q
                 return Poly.of(join(e.op, self.expr(a), self.expr(b)))
-            case "min":
-                return self._extremum("min", e)
-            case "max":
-                return self._extremum("max", e)
+            case "min" | "max":
+                return self._extremum(e.op, e)
             case "cast":
                 return self._cast(e)
             case "select" | "if_then_else":
@@ -267,26 +262,12 @@ class Analyzer(Prover):
         return make(op, BOOL, common_type(self.expr(a), self.expr(b)))
 
     def _decide(self, op: str, a: Poly, b: Poly) -> bool | None:
-        match op:
-            case "lt":
-                return self._either(b - a - 1, a - b)
-            case "le":
-                return self._either(b - a, a - b - 1)
-            case "gt":
-                return self._either(a - b - 1, b - a)
-            case "ge":
-                return self._either(a - b, b - a - 1)
-            case _:
-                if a == b:
-                    return op == "eq"
-                if self.prove_nonneg(a - b - 1) or self.prove_nonneg(b - a - 1):
-                    return op == "ne"
-                return None
-
-    def _either(self, holds: Poly, fails: Poly) -> bool | None:
-        if self.prove_nonneg(holds):
-            return True
-        return False if self.prove_nonneg(fails) else None
+        if op in ORDERS:
+            p = ORDERS[op](a, b)
+            return True if self.prove_nonneg(p) else False if self.prove_nonneg(-p - 1) else None
+        if a == b:
+            return op == "eq"
+        return op == "ne" if self.prove_nonneg(a - b - 1) or self.prove_nonneg(b - a - 1) else None
 
     def prove(self, condition: Expr) -> bool:
         """Whether the ranges alone imply the condition."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, ClassVar
 
 from autosched.ir.dtype import HANDLE, DType
@@ -44,9 +45,9 @@ class Buffer:
 
     `shape` in elements, outermost first, row-major. `scope`: `global`, `shared` (one per
     work-group) or `local` (one per thread or work-item). `strides`, in elements, are those of a
-    buffer whose rows are padded or that was declared with strides, which says how many elements of
-    memory there is `room` for; none means that the elements lie close together. For the rest see
-    `ir.buffers.decl_buffer`.
+    buffer whose rows are padded or that was declared with strides; without them, elements lie close
+    together. `room` is the number of elements of memory, where shape and strides do not tell. For the
+    rest see `ir.buffers.decl_buffer`.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Buffer:
 
     @property
     def elements(self) -> Expr:
-        """How many elements of memory it takes, padding included."""
+        """The elements of memory that it takes, padding included."""
         if self.room is not None:
             return self.room
         if self.strides:
@@ -93,19 +94,25 @@ class Buffer:
 
     def vload(self, begin: object, dtype: object = None) -> Expr:
         """The elements from an index on: as many as the type has lanes, by default one."""
-        indices = tuple(map(as_expr, begin if isinstance(begin, (tuple, list)) else (begin,)))
-        lanes = 1 if dtype is None else to_dtype(dtype).lanes
-        return load(self, *indices[:-1], ramp(indices[-1], 1, lanes))
+        return load(self, *_from(begin, 1 if dtype is None else to_dtype(dtype).lanes))
 
     def vstore(self, begin: object, value: object) -> Store:
         """The statement that writes a value, or a vector, from an index on."""
-        indices = tuple(map(as_expr, begin if isinstance(begin, (tuple, list)) else (begin,)))
         e = as_expr(value, self.dtype)
-        return Store(self, (*indices[:-1], ramp(indices[-1], 1, e.dtype.lanes)), e)
+        return Store(self, _from(begin, e.dtype.lanes), e)
 
     def __repr__(self) -> str:
-        strides = f" strides [{', '.join(map(repr, self.strides))}]" if self.strides else ""
-        return f"{self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}] {self.scope}{strides}"
+        return self.described(repr)
+
+    def described(self, text: Callable[[Expr], str]) -> str:
+        """Name, type, shape, scope and strides, expressions as `text` prints them."""
+        strides = f" strides [{', '.join(map(text, self.strides))}]" if self.strides else ""
+        return f"{self.name}: {self.dtype}[{', '.join(map(text, self.shape))}] {self.scope}{strides}"
+
+
+def _from(begin: object, lanes: int) -> tuple[Expr, ...]:
+    *outer, last = map(as_expr, begin if isinstance(begin, (tuple, list)) else (begin,))
+    return *outer, ramp(last, 1, lanes)
 
 
 def load(buffer: Buffer, *indices: Expr) -> Expr:
@@ -274,39 +281,49 @@ def is_empty(s: Stmt | None) -> bool:
     return s is None or (isinstance(s, Seq) and not s.stmts)
 
 
+#: statement -> its fields, in the order in which they are evaluated and stored, with what each is: one or several
+#: expressions or statements (`perhaps`: one or none), a variable, a buffer or (`same`) text. Hints are left out
+FIELDS: dict[type, dict[str, str]] = {
+    For: {"var": "variable", "start": "expr", "extent": "expr", "kind": "same", "thread": "same", "body": "statement"},
+    Store: {"buffer": "buffer", "indices": "exprs", "value": "expr"},
+    Prefetch: {"buffer": "buffer", "indices": "exprs"},
+    If: {"condition": "expr", "then": "statement", "otherwise": "perhaps"},
+    Seq: {"stmts": "statements"},
+    Let: {"var": "variable", "value": "expr", "body": "statement"},
+    Allocate: {"buffer": "buffer", "body": "statement"},
+    Produce: {"name": "same", "body": "statement"},
+    Evaluate: {"value": "expr"},
+    While: {"condition": "expr", "body": "statement"},
+    Barrier: {"scope": "same"},
+    Launch: {"name": "same", "grid": "exprs", "block": "exprs", "body": "statement"},
+}
+
+
+def _parts(*kinds: str) -> dict[type, list[tuple[str, str]]]:
+    return {cls: [(name, k) for name, k in fields.items() if k in kinds] for cls, fields in FIELDS.items()}
+
+
+_EXPRESSIONS, _CHILDREN = _parts("expr", "exprs"), _parts("statement", "statements", "perhaps")
+
+
 def children(s: Stmt) -> tuple[Stmt, ...]:
-    match s:
-        case For(body=body) | Let(body=body) | Allocate(body=body) | Produce(body=body) | Launch(body=body):
-            return (body,)
-        case While(body=body):
-            return (body,)
-        case If(then=then, otherwise=otherwise):
-            return (then,) if otherwise is None else (then, otherwise)
-        case Seq(stmts=stmts):
-            return stmts
-        case _:
-            return ()
+    found: tuple[Stmt, ...] = ()
+    for name, kind in _CHILDREN[type(s)]:
+        part = getattr(s, name)
+        if part is not None:
+            found = (*found, part) if kind != "statements" else part
+    return found
 
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:
     """The expressions of this statement itself, not of the statements in it."""
-    match s:
-        case For(start=start, extent=extent):
-            return (start, extent)
-        case Store(indices=indices, value=value):
-            return (*indices, value)
-        case Prefetch(indices=indices):
-            return indices
-        case If(condition=condition) | While(condition=condition):
-            return (condition,)
-        case Let(value=value) | Evaluate(value=value):
-            return (value,)
-        case Allocate(buffer=buffer):
-            return buffer.shape
-        case Launch(grid=grid, block=block):
-            return (*grid, *block)
-        case _:
-            return ()
+    if isinstance(s, Allocate):
+        return s.buffer.shape
+    found: tuple[Expr, ...] = ()
+    for name, kind in _EXPRESSIONS[type(s)]:
+        part = getattr(s, name)
+        found = (*found, part) if kind == "expr" else (*found, *part)
+    return found
 
 
 def with_parts(s: Stmt, exprs: Sequence[Expr], inner: Sequence[Stmt]) -> Stmt:
@@ -314,32 +331,13 @@ def with_parts(s: Stmt, exprs: Sequence[Expr], inner: Sequence[Stmt]) -> Stmt:
 
     A buffer's own shape is left alone: a Buffer is an identity, and the loads share it.
     """
-    match s:
-        case For():
-            return replace(s, start=exprs[0], extent=exprs[1], body=inner[0])
-        case Store():
-            return Store(s.buffer, tuple(exprs[:-1]), exprs[-1], s.streaming)
-        case Prefetch():
-            return Prefetch(s.buffer, tuple(exprs))
-        case If():
-            return If(exprs[0], inner[0], inner[1] if len(inner) > 1 else None)
-        case Seq():
-            return seq(*inner)
-        case Let():
-            return Let(s.var, exprs[0], inner[0])
-        case Allocate():
-            return Allocate(s.buffer, inner[0])
-        case Produce():
-            return Produce(s.name, inner[0])
-        case Evaluate():
-            return Evaluate(exprs[0])
-        case While():
-            return While(exprs[0], inner[0])
-        case Launch():
-            (gx, gy, gz), (bx, by, bz) = exprs[:3], exprs[3:]
-            return Launch(s.name, (gx, gy, gz), (bx, by, bz), inner[0])
-        case _:
-            return s
+    if isinstance(s, Seq):
+        return seq(*inner)
+    values, below = iter(exprs), iter(inner)
+    parts: dict[str, Any] = {name: next(below, None) for name, _ in _CHILDREN[type(s)]}
+    for name, kind in _EXPRESSIONS[type(s)]:
+        parts[name] = next(values) if kind == "expr" else tuple(islice(values, len(getattr(s, name))))
+    return replace(s, **parts) if parts else s
 
 
 def with_children(s: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:

@@ -1,5 +1,4 @@
-"""Walking and rewriting expressions, without recursion: a chain of inlined stages is a thousand levels
-deep."""
+"""Walks over expressions, and rewriting, without recursion: a chain of inlined stages is a thousand levels deep."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def reads(e: Expr) -> tuple[Expr, ...]:
 def values_below(roots: Expr | Iterable[Expr]) -> Iterator[Expr]:
     """Every distinct node below `roots` that is no index arithmetic: loads, calls and what is made of them.
 
-    That is quick where most of a program is indices; the order is not that of evaluation.
+    Quick, as most of a program is indices; in no particular order.
     """
     seen = {e for e in ([roots] if isinstance(roots, Expr) else roots) if not e.index}
     stack = list(seen)

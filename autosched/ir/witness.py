@@ -1,8 +1,7 @@
-"""Assignments that refute: a polynomial that is negative for one of them has no proof, whoever looks for it.
+"""Counterexamples: a polynomial that is negative for some assignment within the ranges has no proof.
 
-Most questions put to a prover have no proof, and giving up takes it longer than finding one: it has
-to try every way. One assignment within the ranges for which `p < 0` ends the search at once, and as
-the claims that a proof goes through each imply the next, every one of them is looked at.
+Most questions put to a prover have none, and giving up takes it longer than finding one, because it tries every way.
+An assignment with `p < 0` ends the search at once; every claim that a proof goes through is looked at.
 """
 
 from __future__ import annotations

@@ -103,11 +103,8 @@ def _attrs_to_json(value: Any, writer: _Writer, name: str) -> Any:
         value = value.value
     if value is None or isinstance(value, (bool, int, float, str)):
         return number(value)
-    raise UsageError(
-        f"it holds {value!r}",
-        asked=f"attrs of {name}, in a graph that is stored",
-        legal="numbers, strings, tensors that the operation depends on, and lists and dicts of them",
-    )
+    legal = "numbers, strings, tensors that the operation depends on, and lists and dicts of them"
+    raise UsageError(f"it holds {value!r}", asked=f"attrs of {name}, in a graph that is stored", legal=legal)
 
 
 def graph_from_json(data: dict[str, Any]) -> list[Tensor]:
@@ -152,7 +149,7 @@ class _Reader(TableReader):
             return self._extern(name, entry)
         if "body" not in entry:
             return PlaceholderOp(name, shape, of[:1])
-        axes = [self._axis(a) for a in entry["axis"]]
+        axes = [self.made("axes", a, self._axis) for a in entry["axis"]]
         if len(axes) != len(shape) or any(
             a.kind != "spatial" or a.extent is not d or not is_const(a.min, 0) for a, d in zip(axes, shape, strict=True)
         ):
@@ -195,11 +192,7 @@ class _Reader(TableReader):
         body = self.statement(parts["statement"])
         return ExternOp(name, inputs, ins, outs, body, text(entry.get("tag", "")), self._attrs(entry))
 
-    def _axis(self, at: Any) -> IterVar:
-        found: IterVar = self.made("axes", at, self._new_axis)
-        return found
-
-    def _new_axis(self, entry: Any) -> IterVar:
+    def _axis(self, entry: Any) -> IterVar:
         variable, start, extent, kind = entry
         v, begin, length = self.variable(variable), self.expr(start), self.expr(extent)
         if kind not in ("spatial", "reduce") or not is_size(begin) or not is_size(length):
@@ -232,12 +225,13 @@ class _Reader(TableReader):
     def _reduction(
         self, op: str, to: DType, args: tuple[Expr, ...], how: Any, over: Any, value_index: Any = 0
     ) -> Reduction:
-        axes = tuple(self._axis(a) for a in over)
+        axes = tuple(self.made("axes", a, self._axis) for a in over)
         if not axes or any(a.kind != "reduce" for a in axes):
             raise ValueError("bad axes of a reduction")
         if isinstance(how, str) and how not in BUILT_IN:
             raise ValueError(f"bad reduction {how!r}")
-        made = Reduction(how if isinstance(how, str) else self._combiner(how), axes, value_index)
+        combiner = how if isinstance(how, str) else self.made("combiners", how, self._combiner)
+        made = Reduction(combiner, axes, value_index)
         sources, condition, rest = made.parts(args)
         types = [e.dtype for e in sources]
         if at_position(types, value_index) != to or not condition.dtype.is_bool:
@@ -250,11 +244,7 @@ class _Reader(TableReader):
             raise ValueError("bad first values of a reduction")
         return made
 
-    def _combiner(self, at: Any) -> Combiner:
-        found: Combiner = self.made("combiners", at, self._new_combiner)
-        return found
-
-    def _new_combiner(self, entry: Any) -> Combiner:
+    def _combiner(self, entry: Any) -> Combiner:
         left, right = (tuple(map(self.variable, entry[side])) for side in ("left", "right"))
         result, identity = self.exprs(entry["result"]), self.exprs(entry["identity"])
         types, own = [v.dtype for v in left], {*left, *right}

@@ -449,7 +449,7 @@ def _by_cases(atom: Expr, c: int, p: Poly, an: Analyzer) -> Expr | None:
     rest = _without(p, atom)
     both = (atom.op == "min") == (c > 0)
     parts = [rest + an.prover.poly(a) * c for a in atom.args]
-    verdicts = [an.prover._either(q, -q - 1) for q in parts]
+    verdicts = [an.prover._decide("ge", q, Poly({})) for q in parts]
     for verdict, other in ((verdicts[0], parts[1]), (verdicts[1], parts[0])):
         if verdict is not None:
             return _nonneg(other, an) if verdict == both else const(verdict)

@@ -9,7 +9,7 @@ import pytest
 
 from autosched.ir import simplify as simplify_module
 from autosched.ir.expr import Expr, const, floordiv, floormod, maximum, minimum, select, var
-from autosched.ir.memory import Memory
+from autosched.ir.prove import Memory
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, simplify
 
