@@ -5,10 +5,8 @@
     k = te.reduce_axis((0, n), name="k")
     B = te.compute((n, n), lambda i, j: te.sum(A[i, k] * A[k, j], axis=k), name="B")
 
-A lambda that returns a tuple makes several tensors at once. Reductions of one's own, of tuples too,
-are made by `te.comm_reducer`, recurrences by `te.scan`, histograms by `te.scatter_reduce`: see
-`reducers.py`, `scan.py` and `scatter.py`.
-`te.reference` evaluates any such program with NumPy.
+A lambda that returns a tuple makes several tensors at once. `te.comm_reducer` makes reductions of one's own, of tuples
+too, `te.scan` recurrences, `te.scatter_reduce` histograms. `te.reference` evaluates any such program with NumPy.
 """
 
 from __future__ import annotations
@@ -34,15 +32,7 @@ from autosched.ir.expr import (
 from autosched.ir.expr import divide as div
 from autosched.te.boundary import constant_exterior, mirror_image, mirror_interior, repeat_edge, repeat_image
 from autosched.te.extern import ExternOp, extern, trace
-from autosched.te.functions import (
-    AXIS_SEPARATOR,
-    MATH,
-    const,
-    reduce_axis,
-    size_var,
-    thread_axis,
-    var,
-)
+from autosched.te.functions import AXIS_SEPARATOR, MATH, const, reduce_axis, size_var, thread_axis, var
 from autosched.te.gradient import gradient
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
 from autosched.te.reducers import all, any, argmax, argmin, comm_reducer, max, min, prod, scatter_reduce, sum
@@ -68,67 +58,14 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Callable[..., Expr]: ...
 
 
+# fmt: off
 __all__ = [
-    "decl_buffer",
-    "Combiner",
-    "AXIS_SEPARATOR",
-    "ComputeOp",
-    "ExternOp",
-    "Graph",
-    "IterVar",
-    "Operation",
-    "PlaceholderOp",
-    "Reduction",
-    "ScanOp",
-    "Tensor",
-    "TensorIntrin",
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "ceildiv",
-    "clz",
-    "comm_reducer",
-    "compute",
-    "repeat_image",
-    "repeat_edge",
-    "mirror_interior",
-    "mirror_image",
-    "constant_exterior",
-    "const",
-    "decl_tensor_intrin",
-    "div",
-    "dp4a",
-    "extern",
-    "floordiv",
-    "floormod",
-    "gradient",
-    "graph_from_json",
-    "graph_to_json",
-    "if_then_else",
-    "infinity",
-    "likely",
-    "max",
-    "max_value",
-    "min",
-    "min_value",
-    "placeholder",
-    "prod",
-    "q_multiply_shift",
-    "reduce_axis",
-    "reference",
-    "reinterpret",
-    "scan",
-    "scatter_reduce",
-    "select",
-    "size_var",
-    "sum",
-    "tag_scope",
-    "thread_axis",
-    "trace",
-    "truncdiv",
-    "truncmod",
-    "var",
-    "workload_key",
-    *MATH,
+    "AXIS_SEPARATOR", "Combiner", "ComputeOp", "ExternOp", "Graph", "IterVar", "Operation", "PlaceholderOp",
+    "Reduction", "ScanOp", "Tensor", "TensorIntrin", "all", "any", "argmax", "argmin", "ceildiv", "clz",
+    "comm_reducer", "compute", "const", "constant_exterior", "decl_buffer", "decl_tensor_intrin", "div", "dp4a",
+    "extern", "floordiv", "floormod", "gradient", "graph_from_json", "graph_to_json", "if_then_else", "infinity",
+    "likely", "max", "max_value", "min", "min_value", "mirror_image", "mirror_interior", "placeholder", "prod",
+    "q_multiply_shift", "reduce_axis", "reference", "reinterpret", "repeat_edge", "repeat_image", "scan",
+    "scatter_reduce", "select", "size_var", "sum", "tag_scope", "thread_axis", "trace", "truncdiv", "truncmod",
+    "var", "workload_key", *MATH,
 ]

@@ -22,17 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autosched.errors import UsageError, UsageTypeError
-from autosched.ir.expr import (
-    Expr,
-    as_expr,
-    const,
-    floormod,
-    if_then_else,
-    logical_and,
-    maximum,
-    minimum,
-    select,
-)
+from autosched.ir.expr import Expr, as_expr, const, floormod, if_then_else, logical_and, maximum, minimum, select
 from autosched.te.tensor import Tensor
 
 #: (index, extent) -> the index that is read instead
@@ -48,11 +38,8 @@ class BoundaryView:
         chosen = range(tensor.ndim) if axes is None else axes
         wrong = [a for a in chosen if not isinstance(a, int) or not -tensor.ndim <= a < tensor.ndim]
         if wrong:
-            raise UsageError(
-                f"{tensor.name} has no axis {wrong[0]!r}",
-                asked=f"a boundary condition of {tensor.name}",
-                legal=f"axes: 0 to {tensor.ndim - 1}",
-            )
+            why = f"{tensor.name} has no axis {wrong[0]!r}"
+            raise UsageError(why, asked=f"a boundary condition of {tensor.name}", legal=f"axes: 0 to {tensor.ndim - 1}")
         self.tensor = tensor
         self.axes = frozenset(a % tensor.ndim for a in chosen)
         self._wrap, self._outside = wrap, outside

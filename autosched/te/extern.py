@@ -1,4 +1,4 @@
-"""Operations whose body is not an expression for each element: opaque statements and functions from outside.
+"""Operations whose body is not an expression for each element: opaque statements, functions from outside.
 
     C = te.extern((n, m), [A, B], lambda ins, outs: call_packed("my.matmul", ins[0], ins[1], outs[0]), name="C")
 
@@ -25,7 +25,7 @@ from autosched.ir.expr import Expr, as_expr, is_index, make
 from autosched.ir.functions import get_global_func, register_func
 from autosched.ir.stmt import Allocate, Buffer, Evaluate, For, Let, Stmt, Store, expressions, seq, walk
 from autosched.ir.visit import post_order
-from autosched.te.tensor import IterVar, Operation, Tensor
+from autosched.te.tensor import IterVar, Operation, Tensor, as_list
 
 Reference = Callable[..., Any]
 
@@ -150,14 +150,16 @@ def extern(
     for t in inputs:
         if not isinstance(t, Tensor):
             raise UsageTypeError(f"{t!r} is not a tensor", asked=asked, legal="a list of tensors")
-    shapes = _shapes(shape)
+    dims = as_list(shape)
+    several = dims if dims and all(isinstance(d, (list, tuple)) for d in dims) else [dims]
+    shapes = [tuple(map(as_expr, d)) for d in several]
     types = _types(dtype, inputs, len(shapes), asked)
-    given = [Buffer(t.name, t.shape, t.dtype) for t in inputs] if in_buffers is None else _listed(in_buffers)
+    given = [Buffer(t.name, t.shape, t.dtype) for t in inputs] if in_buffers is None else as_list(in_buffers)
     if out_buffers is None:
         names = [name] if len(shapes) == 1 else [f"{name}.v{k}" for k in range(len(shapes))]
         made = [Buffer(n, d, of) for n, d, of in zip(names, shapes, types, strict=True)]
     else:
-        made = _listed(out_buffers)
+        made = as_list(out_buffers)
     if len(given) != len(inputs) or any(b.dtype != t.dtype for b, t in zip(given, inputs, strict=False)):
         raise UsageError("in_buffers are not like the inputs", asked=asked, legal="one of its type for each input")
     if not made:
@@ -165,17 +167,6 @@ def extern(
     result = fcompute(list(given), list(made))
     op = ExternOp(name, inputs, given, made, as_statement(result, asked), tag, attrs, reference)
     return op.outputs[0] if len(op.outputs) == 1 else list(op.outputs)
-
-
-def _listed(buffers: Any) -> list[Buffer]:
-    return list(buffers) if isinstance(buffers, (list, tuple)) else [buffers]
-
-
-def _shapes(shape: Any) -> list[tuple[Expr, ...]]:
-    """One shape, or several."""
-    dims = list(shape) if isinstance(shape, (list, tuple)) else [shape]
-    several = dims if dims and all(isinstance(d, (list, tuple)) for d in dims) else [dims]
-    return [tuple(map(as_expr, d)) for d in several]
 
 
 def _types(dtype: Any, inputs: Sequence[Tensor], count: int, asked: str) -> list[Any]:
@@ -193,29 +184,22 @@ def _types(dtype: Any, inputs: Sequence[Tensor], count: int, asked: str) -> list
 
 
 def as_statement(result: Any, asked: str) -> Stmt:
-    """What `fcompute` returned, as a statement."""
+    """The result of `fcompute` as a statement."""
     if isinstance(result, (list, tuple)):
         return seq(*(as_statement(part, asked) for part in result))
     if isinstance(result, Expr) and result.op == "call":
         return Evaluate(result)
     if isinstance(result, Stmt):
         return result
-    raise UsageError(
-        f"fcompute returned {result!r}",
-        asked=asked,
-        legal="a statement of an IRBuilder (`return ib.get()`), or a call (call_packed, call_extern)",
-    )
+    legal = "a statement of an IRBuilder (`return ib.get()`), or a call (call_packed, call_extern)"
+    raise UsageError(f"fcompute returned {result!r}", asked=asked, legal=legal)
 
 
 # -- values seen by a Python function -------------------------------------------------------------
 DEFAULT_ACTION = "tvm.default_trace_action"
 
 
-def _print(*values: Any) -> None:
-    print(list(values))
-
-
-register_func(DEFAULT_ACTION, _print)
+register_func(DEFAULT_ACTION, lambda *values: print(list(values)))
 
 
 def trace(args: Sequence[object], trace_action: str = DEFAULT_ACTION) -> Expr:

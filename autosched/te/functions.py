@@ -113,11 +113,8 @@ def _range_of(dom: object, asked: str) -> Range:
         dom = Range(*dom)
     for bound in (dom.min, dom.extent):
         if not is_size(bound):
-            raise UsageError(
-                f"{bound!r} is not an integer over size variables",
-                asked=asked,
-                legal="legal: integers, te.var, te.size_var and arithmetic on them",
-            )
+            legal = "legal: integers, te.var, te.size_var and arithmetic on them"
+            raise UsageError(f"{bound!r} is not an integer over size variables", asked=asked, legal=legal)
     return dom
 
 

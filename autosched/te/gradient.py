@@ -7,44 +7,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autosched.errors import UsageError, UsageTypeError, expect, is_list_of
-from autosched.ir.expr import (
-    Expr,
-    as_expr,
-    call,
-    cast,
-    compare,
-    const,
-    floordiv,
-    floormod,
-    if_then_else,
-    is_const,
-    logical_and,
-    logical_or,
-    make,
-    neg,
-    select,
-    variables,
-)
+from autosched.ir import expr as E
+from autosched.ir.expr import Expr
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, substitute
 from autosched.te.functions import reduce_axis
 from autosched.te.reducers import prod, scatter_at
 from autosched.te.reducers import sum as te_sum
 from autosched.te.reduction import Reduction
+from autosched.te.scan import same_length
 from autosched.te.tensor import ComputeOp, Graph, IterVar, PlaceholderOp, Tensor, compute
 
 
 def _like(x: Expr, value: float) -> Expr:
-    return const(value, x.dtype)
+    return E.const(value, x.dtype)
 
 
 def _one(x: Expr) -> Expr:
     return _like(x, 1)
-
-
-def _signs(a: Expr, b: Expr) -> Expr:
-    """1 where both have the same sign, else -1."""
-    return call("copysign", _one(a), a) * call("copysign", _one(b), b)
 
 
 #: operator -> (operands..., result) -> the derivative with respect to each operand
@@ -52,11 +32,11 @@ DERIVATIVES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "add": lambda a, b, y: (_one(a), _one(b)),
     "sub": lambda a, b, y: (_one(a), _like(b, -1)),
     "mul": lambda a, b, y: (b, a),
-    "div": lambda a, b, y: (_one(b) / b, neg(y / b)),
+    "div": lambda a, b, y: (_one(b) / b, E.neg(y / b)),
     "neg": lambda a, y: (_like(a, -1),),
-    "abs": lambda a, y: (select(a >= 0, _one(a), _like(a, -1)),),
-    "min": lambda a, b, y: (select(a <= b, _one(a), _like(a, 0)), select(a <= b, _like(b, 0), _one(b))),
-    "max": lambda a, b, y: (select(a >= b, _one(a), _like(a, 0)), select(a >= b, _like(b, 0), _one(b))),
+    "abs": lambda a, y: (E.select(a >= 0, _one(a), _like(a, -1)),),
+    "min": lambda a, b, y: (E.select(a <= b, _one(a), _like(a, 0)), E.select(a <= b, _like(b, 0), _one(b))),
+    "max": lambda a, b, y: (E.select(a >= b, _one(a), _like(a, 0)), E.select(a >= b, _like(b, 0), _one(b))),
     "exp": lambda a, y: (y,),
     "exp2": lambda a, y: (y * math.log(2),),
     "exp10": lambda a, y: (y * math.log(10),),
@@ -64,36 +44,36 @@ DERIVATIVES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "log2": lambda a, y: (_like(a, 1 / math.log(2)) / a,),
     "log10": lambda a, y: (_like(a, 1 / math.log(10)) / a,),
     "log1p": lambda a, y: (_one(a) / (a + 1),),
-    "sin": lambda a, y: (call("cos", a),),
-    "cos": lambda a, y: (neg(call("sin", a)),),
+    "sin": lambda a, y: (E.call("cos", a),),
+    "cos": lambda a, y: (E.neg(E.call("sin", a)),),
     "tan": lambda a, y: (y * y + 1,),
-    "asin": lambda a, y: (call("rsqrt", _one(a) - a * a),),
-    "acos": lambda a, y: (neg(call("rsqrt", _one(a) - a * a)),),
+    "asin": lambda a, y: (E.call("rsqrt", _one(a) - a * a),),
+    "acos": lambda a, y: (E.neg(E.call("rsqrt", _one(a) - a * a)),),
     "atan": lambda a, y: (_one(a) / (a * a + 1),),
-    "sinh": lambda a, y: (call("cosh", a),),
-    "cosh": lambda a, y: (call("sinh", a),),
+    "sinh": lambda a, y: (E.call("cosh", a),),
+    "cosh": lambda a, y: (E.call("sinh", a),),
     "tanh": lambda a, y: (_one(a) - y * y,),
-    "asinh": lambda a, y: (call("rsqrt", a * a + 1),),
-    "acosh": lambda a, y: (call("rsqrt", a * a - 1),),
+    "asinh": lambda a, y: (E.call("rsqrt", a * a + 1),),
+    "acosh": lambda a, y: (E.call("rsqrt", a * a - 1),),
     "atanh": lambda a, y: (_one(a) / (_one(a) - a * a),),
-    "erf": lambda a, y: (call("exp", neg(a * a)) * (2 / math.sqrt(math.pi)),),
+    "erf": lambda a, y: (E.call("exp", E.neg(a * a)) * (2 / math.sqrt(math.pi)),),
     "sigmoid": lambda a, y: (y * (_one(a) - y),),
     "sqrt": lambda a, y: (_like(a, 0.5) / y,),
     "rsqrt": lambda a, y: (y / a * -0.5,),
-    "pow": lambda a, b, y: (b * call("pow", a, b - 1), y * call("log", a)),
-    "fmod": lambda a, b, y: (_one(a), neg(call("trunc", a / b))),
-    "floormod": lambda a, b, y: (_one(a), neg(call("floor", a / b))),
-    "truncmod": lambda a, b, y: (_one(a), neg(call("trunc", a / b))),
-    "atan2": lambda a, b, y: (b / (a * a + b * b), neg(a / (a * a + b * b))),
+    "pow": lambda a, b, y: (b * E.call("pow", a, b - 1), y * E.call("log", a)),
+    "fmod": lambda a, b, y: (_one(a), E.neg(E.call("trunc", a / b))),
+    "floormod": lambda a, b, y: (_one(a), E.neg(E.call("floor", a / b))),
+    "truncmod": lambda a, b, y: (_one(a), E.neg(E.call("trunc", a / b))),
+    "atan2": lambda a, b, y: (b / (a * a + b * b), E.neg(a / (a * a + b * b))),
     "hypot": lambda a, b, y: (a / y, b / y),
-    "copysign": lambda a, b, y: (_signs(a, b), None),
-    "ldexp": lambda a, n, y: (call("ldexp", _one(a), n), None),
+    "copysign": lambda a, b, y: (E.call("copysign", _one(a), a) * E.call("copysign", _one(b), b), None),
+    "ldexp": lambda a, n, y: (E.call("ldexp", _one(a), n), None),
     "likely": lambda a, y: (_one(a),),
 }
 
-#: steps: their derivative is zero wherever they have one
+#: steps, whose derivative is zero wherever they have one
 _FLAT = frozenset(("floor", "ceil", "trunc", "round", "nearbyint", "floordiv", "truncdiv"))
-_CHOICES = {"select": select, "if_then_else": if_then_else}
+_CHOICES = {"select": E.select, "if_then_else": E.if_then_else}
 
 
 def partials(e: Expr, start: Expr | None = None) -> dict[Expr, Expr]:
@@ -118,16 +98,12 @@ def partials(e: Expr, start: Expr | None = None) -> dict[Expr, Expr]:
 
 
 def _values(e: Expr) -> list[Expr]:
-    """The float expressions that `e` is made of, operands first, without what only chooses or indexes."""
+    """The float expressions that `e` is made of, operands first; no conditions and no indices."""
     inside = {e}
     for node in reversed(post_order(e)):
         if node in inside and node.op != "read":
-            inside.update(a for a in _operands(node) if a.dtype.is_float)
+            inside.update(a for a in node.args[node.op in _CHOICES :] if a.dtype.is_float)
     return [node for node in post_order(e) if node in inside]
-
-
-def _operands(node: Expr) -> tuple[Expr, ...]:
-    return node.args[1:] if node.op in _CHOICES else node.args
 
 
 def _shares(node: Expr, adjoint: Expr) -> list[tuple[Expr, Expr]]:
@@ -140,25 +116,25 @@ def _shares(node: Expr, adjoint: Expr) -> list[tuple[Expr, Expr]]:
         return [(then, choose(condition, adjoint, zero)), (otherwise, choose(condition, zero, adjoint))]
     if node.op == "cast":
         (operand,) = node.args
-        return [(operand, cast(operand.dtype, adjoint))] if operand.dtype.is_float else []
+        return [(operand, E.cast(operand.dtype, adjoint))] if operand.dtype.is_float else []
     if node.op == "reinterpret" and not node.args[0].dtype.is_float:
         return []
     rule = DERIVATIVES.get(node.op)
     if rule is None:
         legal = ", ".join(sorted((*DERIVATIVES, *_FLAT, *_CHOICES, "cast")))
         raise UsageError(f"{node.op} has no derivative here", asked=f"the gradient of {node!r}", legal=legal)
-    derivatives = rule(*node.args, make(node.op, node.dtype, node.args, node.value))
+    derivatives = rule(*node.args, E.make(node.op, node.dtype, node.args, node.value))
     return [(operand, times(adjoint, d)) for operand, d in zip(node.args, derivatives, strict=True) if d is not None]
 
 
 def times(a: Expr, b: Expr) -> Expr:
     """A product, where ones and zeros need no multiplication. Gradients take 0 * inf to be 0."""
-    if is_const(a, 1) or is_zero(b):
+    if E.is_const(a, 1) or is_zero(b):
         return b
-    if is_const(b, 1) or is_zero(a):
+    if E.is_const(b, 1) or is_zero(a):
         return a
-    if is_const(b, -1):
-        return neg(a)
+    if E.is_const(b, -1):
+        return E.neg(a)
     for choice, other in ((a, b), (b, a)):  # so that what is not chosen is not multiplied either
         if choice.op in _CHOICES:
             condition, then, otherwise = choice.args
@@ -170,7 +146,7 @@ def times(a: Expr, b: Expr) -> Expr:
 
 
 def is_zero(e: Expr) -> bool:
-    return is_const(e, 0)
+    return E.is_const(e, 0)
 
 
 def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | None = None) -> list[Tensor]:
@@ -201,7 +177,7 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
     _check(output, wanted, head)
     prefix = output.shape if head is None else head.shape[: head.ndim - output.ndim]
     tape = _Tape(tuple(prefix), _active(output, wanted))
-    tape.add(output, head if head is not None else _IDENTITY)
+    tape.add(output, head)
     for op in reversed(Graph.of([output]).ops):
         for t in op.outputs:
             if t in tape.active:
@@ -217,13 +193,9 @@ def _check(output: Tensor, inputs: Sequence[Tensor], head: Tensor | None) -> Non
     if head is None:
         return
     tail = head.shape[head.ndim - output.ndim :] if head.ndim >= output.ndim else ()
-    same = len(tail) == output.ndim and all(not Analyzer().poly(a - b).terms for a, b in zip(tail, output.shape))
-    if not same or not head.dtype.is_float:
-        raise UsageError(
-            f"{head!r} is no head for {output!r}",
-            asked=asked,
-            legal="floats, of any leading shape and then the output's",
-        )
+    if len(tail) != output.ndim or not all(map(same_length, tail, output.shape)) or not head.dtype.is_float:
+        legal = "floats, of any leading shape and then the output's"
+        raise UsageError(f"{head!r} is no head for {output!r}", asked=asked, legal=legal)
 
 
 def _active(output: Tensor, inputs: Iterable[Tensor]) -> frozenset[Tensor]:
@@ -235,12 +207,8 @@ def _active(output: Tensor, inputs: Iterable[Tensor]) -> frozenset[Tensor]:
     return frozenset(reached)
 
 
-class _Identity:
-    """The head of a Jacobian: 1 where the first half of the indices equals the second."""
-
-
-_IDENTITY = _Identity()
-_Head = Tensor | _Identity
+#: A derivative so far; None is the head of a Jacobian: 1 where the first half of the indices equals the second.
+_Head = Tensor | None
 
 
 @dataclass(frozen=True)
@@ -253,7 +221,7 @@ class _Term:
     axes: tuple[IterVar, ...]
     place: tuple[Expr, ...]
     value: Expr
-    where: Expr = field(default_factory=lambda: const(True))
+    where: Expr = field(default_factory=lambda: E.const(True))
     factor: Expr | None = None
 
 
@@ -267,10 +235,6 @@ class _Tape:
     def add(self, t: Tensor, summand: _Head) -> None:
         self._summands.setdefault(t, []).append(summand)
 
-    def head(self, t: Tensor) -> _Head | None:
-        found = self._summands.get(t, [])
-        return found[0] if len(found) == 1 else self.total(t) if found else None
-
     def total(self, t: Tensor) -> Tensor:
         """The derivative of `t`, as one tensor."""
         found = self._summands.get(t, [])
@@ -279,9 +243,8 @@ class _Tape:
             return found[0]
 
         def element(*i: Expr) -> Expr:
-            zero = const(0, t.dtype)
             parts = [_head_at(x, i[: len(self.prefix)], i[len(self.prefix) :], t) for x in found]
-            return sum(parts[1:], parts[0]) if parts else zero
+            return sum(parts[1:], parts[0]) if parts else E.const(0, t.dtype)
 
         made = compute(shape, element, name=f"{t.name}.grad")
         self._summands[t] = [made]
@@ -290,15 +253,13 @@ class _Tape:
     # -- one operation ----------------------------------------------------------------------------
     def differentiate(self, t: Tensor) -> None:
         """Add to the derivatives of what `t` is computed from."""
-        head = self.head(t)
-        if head is None or isinstance(t.op, PlaceholderOp):
+        summands = self._summands.get(t)
+        if not summands or isinstance(t.op, PlaceholderOp):
             return
+        head = summands[0] if len(summands) == 1 else self.total(t)
         if not isinstance(t.op, ComputeOp):
-            raise UsageTypeError(
-                f"{t.name} is a {type(t.op).__name__}, which has no derivative here",
-                asked=f"the gradient of {t.name}",
-                legal="te.compute and te.scatter_reduce",
-            )
+            why = f"{t.name} is a {type(t.op).__name__}, which has no derivative here"
+            raise UsageTypeError(why, asked=f"the gradient of {t.name}", legal="te.compute and te.scatter_reduce")
         for term in _terms(t):
             for read, derivative in partials(term.value, term.factor).items():
                 if read.value in self.active:
@@ -308,29 +269,28 @@ class _Tape:
     def _contribution(self, read: Expr, term: _Term, head: _Head, of: Tensor) -> Tensor:
         name = f"{read.value.name}.grad{len(self._summands.get(read.value, ())) or ''}"
         prefix = tuple(IterVar(f"p{k}", d) for k, d in enumerate(self.prefix))
-        if isinstance(head, _Identity):  # the head is 1 at one place: one more thing to solve for
+        value = term.value
+        equations: list[tuple[Expr, Expr]] = []
+        if head is None:  # it is 1 at one place: one more thing to solve for
             equations = [(i, p.var) for i, p in zip(term.place, prefix, strict=True)]
-            factor = None
         else:
-            equations = []
-            factor = head(*(p.var for p in prefix), *term.place)
+            value = times(head(*(p.var for p in prefix), *term.place), value)
         target = tuple(IterVar(f"j{k}", d) for k, d in enumerate(read.value.shape))
         wanted = [*((i, j.var) for i, j in zip(read.args, target, strict=True)), *equations]
         solved = _solve(wanted, term.axes, (*prefix, *target))
-        value = term.value if factor is None else times(factor, term.value)
         shape = (*self.prefix, *read.value.shape)
         if solved is None:
             return _scattered(name, shape, read.args, prefix, term, value, equations)
         left = [a for a in term.axes if a.var not in solved.values]
-        condition = solved.apply(logical_and(solved.condition, term.where))
+        condition = solved.apply(E.logical_and(solved.condition, term.where))
         return _gathered(name, shape, (*prefix, *target), left, condition, solved.apply(value))
 
 
 def _head_at(head: _Head, prefix: Sequence[Expr], place: Sequence[Expr], t: Tensor) -> Expr:
-    if isinstance(head, Tensor):
+    if head is not None:
         return head(*prefix, *place)
-    same = logical_and(*(compare("eq", a, b) for a, b in zip(prefix, place, strict=True)))
-    return select(same, const(1, t.dtype), const(0, t.dtype))
+    same = E.logical_and(*(E.compare("eq", a, b) for a, b in zip(prefix, place, strict=True)))
+    return E.select(same, E.const(1, t.dtype), E.const(0, t.dtype))
 
 
 # -- what is summed ---------------------------------------------------------------------------------
@@ -347,11 +307,8 @@ def _terms(t: Tensor) -> list[_Term]:
     combiner = reduction.combiner
     source, condition, *rest = body.args
     if combiner not in ("sum", "prod", "min", "max") or (body.op == "reduce" and rest):
-        raise UsageError(
-            f"{t.name} is reduced in a way of one's own",
-            asked=f"the gradient of {t.name}",
-            legal="te.sum, te.prod, te.min and te.max without init=",
-        )
+        legal = "te.sum, te.prod, te.min and te.max without init="
+        raise UsageError(f"{t.name} is reduced in a way of one's own", asked=f"the gradient of {t.name}", legal=legal)
     if body.op == "scatter":
         if combiner != "sum":
             raise UsageError(
@@ -359,8 +316,8 @@ def _terms(t: Tensor) -> list[_Term]:
             )
         leading = t.op.axis[: len(t.op.axis) - len(rest)]
         place = (*(a.var for a in leading), *rest)
-        inside = [logical_and(i >= 0, i < d) for i, d in zip(rest, t.shape[len(leading) :], strict=True)]
-        return [_Term((*leading, *t.op.reduce_axis), place, source, logical_and(condition, *inside))]
+        inside = [E.logical_and(i >= 0, i < d) for i, d in zip(rest, t.shape[len(leading) :], strict=True)]
+        return [_Term((*leading, *t.op.reduce_axis), place, source, E.logical_and(condition, *inside))]
     axes = (*t.op.axis, *t.op.reduce_axis)
     if combiner == "sum":
         return [_Term(axes, place, source, condition)]
@@ -369,7 +326,7 @@ def _terms(t: Tensor) -> list[_Term]:
         start = [r.var - r.min for r in t.op.reduce_axis]
         return [_Term(axes, place, source, condition, others(*place, *start))]
     share = _share_of_extreme(t, source, condition)
-    attains = select(compare("eq", source, t(*place)), share(*place), const(0, t.dtype))
+    attains = E.select(E.compare("eq", source, t(*place)), share(*place), E.const(0, t.dtype))
     return [_Term(axes, place, source, condition, attains)]
 
 
@@ -381,11 +338,11 @@ def _share_of_extreme(t: Tensor, source: Expr, condition: Expr) -> Tensor:
 
     def count(*i: Expr) -> Expr:
         mapping = dict(zip((a.var for a in old), (*i, *(a.var for a in over)), strict=True))
-        hit = select(compare("eq", substitute(source, mapping), t(*i)), const(1, t.dtype), const(0, t.dtype))
+        hit = E.select(E.compare("eq", substitute(source, mapping), t(*i)), E.const(1, t.dtype), E.const(0, t.dtype))
         return te_sum(hit, axis=over, where=substitute(condition, mapping))
 
     counts = compute(t.shape, count, name=f"{t.name}.count")
-    return compute(t.shape, lambda *i: const(1, t.dtype) / counts(*i), name=f"{t.name}.share")
+    return compute(t.shape, lambda *i: E.const(1, t.dtype) / counts(*i), name=f"{t.name}.share")
 
 
 def _product_of_others(t: Tensor, source: Expr, condition: Expr) -> Tensor:
@@ -396,8 +353,8 @@ def _product_of_others(t: Tensor, source: Expr, condition: Expr) -> Tensor:
 
     def others(*i: Expr) -> Expr:
         mapping = dict(zip((a.var for a in (*axes, *reduced)), (*i[: len(axes)], *(a.var for a in over)), strict=True))
-        different = [compare("ne", new.var - new.min, here) for new, here in zip(over, i[len(axes) :], strict=True)]
-        where = logical_and(logical_or(*different), substitute(condition, mapping))
+        different = [E.compare("ne", new.var - new.min, here) for new, here in zip(over, i[len(axes) :], strict=True)]
+        where = E.logical_and(E.logical_or(*different), substitute(condition, mapping))
         return prod(substitute(source, mapping), axis=over, where=where)
 
     return compute((*t.shape, *(r.extent for r in reduced)), others, name=f"{t.name}.others")
@@ -419,7 +376,7 @@ class _Solution:
 
     @property
     def condition(self) -> Expr:
-        return logical_and(*self.conditions) if self.conditions else const(True)
+        return E.logical_and(*self.conditions)
 
     def apply(self, e: Expr) -> Expr:
         return substitute(e, self.values)
@@ -440,25 +397,25 @@ def _solve(
     for a in (*axes, *known):
         an.bind(a.var, a.min, a.min + a.extent - 1)
     for left, right in equations:
-        difference = Analyzer().poly(found.apply(as_expr(left))) - Analyzer().poly(right)
-        mentioned = variables(difference.expr())
+        difference = Analyzer().poly(found.apply(E.as_expr(left))) - Analyzer().poly(right)
+        mentioned = E.variables(difference.expr())
         best: tuple[Expr, int] | None = None
         for v in (a.var for a in axes if a.var in mentioned and a.var not in found.values):
             factor = difference.terms.get((v,), 0)
-            alone = sum(v in variables(atom) for m in difference.terms for atom in m) == 1
+            alone = sum(v in E.variables(atom) for m in difference.terms for atom in m) == 1
             if factor and alone and (best is None or _length(by_var[v]) > _length(by_var[best[0]])):
                 best = v, factor
         if best is None:
             if by_var.keys() & mentioned - found.values.keys():
                 return None
-            found.conditions.append(compare("eq", difference.expr(), 0))
+            found.conditions.append(E.compare("eq", difference.expr(), 0))
             continue
         v, factor = best
         rest = Analyzer().poly(v) * factor - difference
         value = (rest if factor > 0 else -rest).expr()
         if abs(factor) != 1:
-            found.conditions.append(compare("eq", floormod(value, abs(factor)), 0))
-            value = floordiv(value, abs(factor))
+            found.conditions.append(E.compare("eq", E.floormod(value, abs(factor)), 0))
+            value = E.floordiv(value, abs(factor))
         axis = by_var[v]
         found.assign(v, value)
         found.conditions += [value >= axis.min, value < axis.min + axis.extent]
@@ -467,7 +424,7 @@ def _solve(
 
 
 def _length(axis: IterVar) -> float:
-    return float(axis.extent.value) if is_const(axis.extent) else float("inf")
+    return float(axis.extent.value) if E.is_const(axis.extent) else float("inf")
 
 
 # -- the tensors that come out ----------------------------------------------------------------------
@@ -485,7 +442,7 @@ def _gathered(
         e, c = substitute(value, mapping), substitute(condition, mapping)
         if over:
             return te_sum(e, axis=over, where=c)
-        return e if is_const(c, True) else if_then_else(c, e, const(0, e.dtype))
+        return e if E.is_const(c, True) else E.if_then_else(c, e, E.const(0, e.dtype))
 
     return compute(shape, element, name=name)
 
@@ -502,7 +459,7 @@ def _scattered(
     """Every point adds to the element that its index says."""
     over = _renewed(term.axes)
     renamed = dict(zip((a.var for a in term.axes), (a.var for a in over), strict=True))
-    condition = logical_and(term.where, *(compare("eq", a, b) for a, b in equations))
-    masked = value if is_const(condition, True) else if_then_else(condition, value, const(0, value.dtype))
+    condition = E.logical_and(term.where, *(E.compare("eq", a, b) for a, b in equations))
+    masked = value if E.is_const(condition, True) else E.if_then_else(condition, value, E.const(0, value.dtype))
     place = [substitute(i, renamed) for i in index]
     return scatter_at(name, shape, prefix, place, substitute(masked, renamed), over)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, overload
 
 from autosched.errors import UsageError, UsageTypeError
@@ -15,31 +15,26 @@ from autosched.ir.node import order
 from autosched.ir.printer import checked_name
 from autosched.ir.visit import post_order
 from autosched.te.reduction import BUILT_IN, Combiner, Reduction
-from autosched.te.tensor import ComputeOp, Element, IterVar, Tensor, as_shape, axis_names, tag_of
+from autosched.te.tensor import ComputeOp, Element, IterVar, Several, Tensor, as_list, as_shape, axis_names, tag_of
 
 
 class Reducer(Protocol):
-    """What `comm_reducer` returns: a tuple of expressions for a tuple, an expression for an expression."""
+    """The result of `comm_reducer`: it makes a tuple of expressions of a tuple, an expression of an expression."""
 
     @property
     def __name__(self) -> str: ...
 
     @overload
     def __call__(
-        self, expr: Element, *more: object, axis: object = None, where: object = None, init: object = None
+        self, expr: Element, *more: object, axis: object = ..., where: object = ..., init: object = ...
     ) -> Expr: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a tuple is an object, too: the first that fits counts
-        self,
-        expr: tuple[object, ...] | list[Any],
-        *more: object,
-        axis: object = None,
-        where: object = None,
-        init: object = None,
+        self, expr: Several, *more: object, axis: object = ..., where: object = ..., init: object = ...
     ) -> tuple[Expr, ...]: ...
     @overload
     def __call__(
-        self, expr: object, *more: object, axis: object = None, where: object = None, init: object = None
+        self, expr: object, *more: object, axis: object = ..., where: object = ..., init: object = ...
     ) -> Expr: ...
 
 
@@ -77,10 +72,10 @@ def comm_reducer(
         over, where, init = _over(name, more, axis, where, init)
         if over is None:
             return _directly(fcombine, [expr, *more], name)
-        sources = tuple(map(as_expr, expr)) if isinstance(expr, (tuple, list)) else (as_expr(expr),)
-        combiner = _combiner(fcombine, fidentity, name, [e.dtype for e in sources], isinstance(expr, (tuple, list)))
+        sources, is_tuple = tuple(map(as_expr, as_list(expr))), isinstance(expr, (tuple, list))
+        combiner = _combiner(fcombine, fidentity, name, [e.dtype for e in sources], is_tuple)
         made = _reductions(combiner, name, sources, over, where, init)
-        return made if isinstance(expr, (tuple, list)) else made[0]
+        return made if is_tuple else made[0]
 
     reducer.__name__ = name
     reducer.__doc__ = f"The reduction {name} over reduce axes, or of plain operands; see `te.comm_reducer`."
@@ -99,7 +94,7 @@ def _combiner(
     asked = f"comm_reducer {name}"
     parts: list[tuple[Expr, ...]] = []
     for values, what in ((result, "fcombine"), (identity, "fidentity")):
-        listed = values if isinstance(values, (tuple, list)) else (values,)
+        listed = as_list(values)
         if len(listed) != len(of):
             legal = "one value for each component"
             raise UsageError(f"{what} gives {len(listed)} values for {len(of)} components", asked=asked, legal=legal)
@@ -166,7 +161,7 @@ def _are_axes(axis: object) -> bool:
 
 
 def _axes(axis: object) -> tuple[IterVar, ...]:
-    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(as_list(axis))
     for a in axes:
         if not isinstance(a, IterVar) or a.kind != "reduce":
             raise UsageError(f"{a!r} is not a reduce axis", asked="reduction", legal="te.reduce_axis((begin, end))")
@@ -183,21 +178,15 @@ def _reductions(
     condition = ir.const(True) if where is None else ir.logical_and(where)
     inits: tuple[Expr, ...] = ()
     if init is not None:
-        listed = init if isinstance(init, (tuple, list)) else (init,)
+        listed = as_list(init)
         if len(listed) != len(sources):
-            raise UsageError(
-                f"{len(listed)} first values for {len(sources)} components",
-                asked=f"init of {name}",
-                legal="one for each",
-            )
+            why = f"{len(listed)} first values for {len(sources)} components"
+            raise UsageError(why, asked=f"init of {name}", legal="one for each")
         inits = tuple(as_expr(e, s.dtype) for e, s in zip(listed, sources, strict=True))
     for e, s in zip(inits, sources, strict=False):
         if e.dtype != s.dtype:
-            raise UsageTypeError(
-                f"{e!r} is a {e.dtype}, what is reduced a {s.dtype}",
-                asked=f"init of {name}",
-                legal=f"cast it: .astype({str(s.dtype)!r})",
-            )
+            why = f"{e!r} is a {e.dtype}, what is reduced a {s.dtype}"
+            raise UsageTypeError(why, asked=f"init of {name}", legal=f"cast it: .astype({str(s.dtype)!r})")
     args = (*sources, condition, *inits)
     return tuple(ir.make("reduce", s.dtype, args, Reduction(combiner, axes, k)) for k, s in enumerate(sources))
 
@@ -317,33 +306,22 @@ _ANY = comm_reducer(lambda x, y: ir.logical_or(x, y), lambda t: ir.const(False, 
 def all(*conditions: object, axis: object = None, where: object = None, init: object = None) -> Expr:
     """True where every condition holds; with `axis`, whether the one condition does at all its points."""
     if axis is None:
-        return ir.logical_and(*_flatten(conditions))
+        return ir.logical_and(*(c for given in conditions for c in as_list(given)))
     return _ALL(_condition("all", conditions), axis, where, init)
 
 
 def any(*conditions: object, axis: object = None, where: object = None, init: object = None) -> Expr:
     """True where some condition holds; with `axis`, whether the one condition does at any of its points."""
     if axis is None:
-        return ir.logical_or(*_flatten(conditions))
+        return ir.logical_or(*(c for given in conditions for c in as_list(given)))
     return _ANY(_condition("any", conditions), axis, where, init)
 
 
 def _condition(name: str, conditions: tuple[object, ...]) -> Expr:
     if len(conditions) != 1:
-        raise UsageError(
-            f"{len(conditions)} conditions",
-            asked=f"te.{name}(..., axis=...)",
-            legal=f"one, such as te.{name}(a[k] > 0)",
-        )
+        legal = f"one, such as te.{name}(a[k] > 0)"
+        raise UsageError(f"{len(conditions)} conditions", asked=f"te.{name}(..., axis=...)", legal=legal)
     return ir.cast("bool", as_expr(conditions[0]))
-
-
-def _flatten(conditions: Iterable[object]) -> Iterable[object]:
-    for c in conditions:
-        if isinstance(c, (tuple, list)):
-            yield from c
-        else:
-            yield c
 
 
 # -- reductions turned around: each point finds its element ----------------------------------------
@@ -377,20 +355,21 @@ def scatter_reduce(
     [array([1, 0, 2], dtype=int32)]
     """
     asked = f"scatter_reduce {name}"
-    over = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    over = tuple(as_list(axis))
     if not over or [a for a in over if not isinstance(a, IterVar) or a.kind != "reduce"]:
         raise UsageTypeError(f"{axis!r} is no reduce axis", asked=asked, legal="te.reduce_axis, or a list of them")
     if combiner not in ("sum", "prod", "min", "max"):
         raise UsageError(f"no combiner {combiner!r}", asked=asked, legal="sum, prod, min, max")
     dims = as_shape(shape)
-    leading = _leading(fscatter, dims, name)
+    count = _parameters(fscatter, name)
+    if count >= len(dims):
+        why = f"the function takes {count} axes of {len(dims)} dimensions, and leaves none to scatter over"
+        raise UsageError(why, asked=asked, legal="fewer parameters than dimensions")
+    leading = [IterVar(n, d) for n, d in zip(axis_names(fscatter, count, name), dims, strict=False)]
     result: Any = fscatter(*(a.var for a in leading))
     if not isinstance(result, tuple) or len(result) != 2:
-        raise UsageTypeError(
-            "the function does not return (place, value)",
-            asked=asked,
-            legal="an index, or a tuple of them, and a value",
-        )
+        legal = "an index, or a tuple of them, and a value"
+        raise UsageTypeError("the function does not return (place, value)", asked=asked, legal=legal)
     place = result[0] if isinstance(result[0], tuple) else (result[0],)
     indices, value = [as_expr(i) for i in place], as_expr(result[1])
     if len(indices) != len(dims) - len(leading):
@@ -419,19 +398,6 @@ def scatter_at(
     axes = [*leading, *(IterVar(f"place{k}", d) for k, d in enumerate(shape[len(leading) :]))]
     body = ir.make("scatter", value.dtype, (value, ir.const(True), *place), Reduction(combiner, tuple(over)))
     return ComputeOp(name, shape, axes, (body,), tag).output_tensor
-
-
-def _leading(fscatter: Callable[..., Any], dims: Sequence[object], name: str) -> list[IterVar]:
-    """The axes that the function takes."""
-    count = _parameters(fscatter, name)
-    if count >= len(dims):
-        raise UsageError(
-            f"the function takes {count} axes of {len(dims)} dimensions, and leaves none to scatter over",
-            asked=f"scatter_reduce {name}",
-            legal="fewer parameters than dimensions",
-        )
-    names = axis_names(fscatter, count, name)
-    return [IterVar(n, d) for n, d in zip(names, dims, strict=False)]
 
 
 def _parameters(fscatter: Callable[..., Any], name: str) -> int:

@@ -1,4 +1,4 @@
-"""What a `reduce` expression combines, and how: plain data, which op graphs store and lowering reads."""
+"""Reductions as plain data, which op graphs store and lowering reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUILT_IN = {"sum": "add", "prod": "mul", "min": "min", "max": "max"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Combiner:
-    """How two values, or two tuples of them, become one.
+    """A way to make one value, or tuple of values, of two.
 
     `result` are expressions over the variables `left` and `right`, one of each for every component;
     `identity` is the constant that, combined with a value, leaves it as it is.
@@ -55,7 +55,7 @@ class Reduction:
 
     @property
     def size(self) -> int:
-        """How many components the combined values have."""
+        """The number of components of the combined values."""
         return 1 if isinstance(self.combiner, str) else len(self.combiner.result)
 
     def over(self, axes: Sequence[IterVar]) -> Reduction:
@@ -68,7 +68,7 @@ class Reduction:
         return args[: self.size], args[self.size], args[self.size + 1 :]
 
     def identity(self, of: Sequence[DType]) -> tuple[Expr, ...]:
-        """What to begin with, for components of these types."""
+        """The values to begin with, for components of these types."""
         if isinstance(self.combiner, Combiner):
             return self.combiner.identity
         (only,) = of

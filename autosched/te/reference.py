@@ -178,11 +178,8 @@ def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, in
     parts = {part for op in graph.ops if isinstance(op, ScanOp) for part in (*op.steps, *(t.op for t in op.init))}
     for t in args:
         if t.op in parts:
-            raise ArgumentError(
-                f"{t.name} is computed inside a scan, one step after the other",
-                asked="reference",
-                legal="the scan's own tensors, and what is outside it",
-            )
+            why = f"{t.name} is computed inside a scan, one step after the other"
+            raise ArgumentError(why, asked="reference", legal="the scan's own tensors, and what is outside it")
     with np.errstate(all="ignore"):
         for op in graph.ops:
             if isinstance(op, ScanOp):
@@ -197,25 +194,26 @@ def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, in
 def _sizes(graph: Graph, inputs: dict[Tensor, np.ndarray], given: dict[str, int]) -> Environment:
     """The size variables, given or read off the inputs; every input's dtype and shape is checked."""
     env: Environment = {v: np.int64(given[v.name]) for v in _mentioned(graph) if v.name in given}
+    lengths: list[tuple[Tensor, Expr, int]] = []
     for tensor, array in inputs.items():
         asked = f"input {tensor.name}"
         if array.dtype != tensor.dtype.numpy:
             raise ArgumentTypeError(f"dtype is {array.dtype}, not {tensor.dtype}", asked=asked, legal=f"{tensor!r}")
         if array.ndim != tensor.ndim:
             raise ArgumentError(f"{array.ndim} dimensions, not {tensor.ndim}", asked=asked)
-        for dimension, length in zip(tensor.shape, array.shape, strict=True):
-            if dimension.op == "var" and env.setdefault(dimension, np.int64(length)) != length:
-                raise ArgumentError(f"{dimension.name} is {length} here and {env[dimension]} elsewhere", asked=asked)
-    for tensor, array in inputs.items():
-        for dimension, length in zip(tensor.shape, array.shape, strict=True):
-            found = solved(dimension, length) if dimension.op not in ("var", "const") else None
-            if found is not None:
-                env.setdefault(next(v for v in variables(dimension) if v.name == found[0]), np.int64(found[1]))
-    for tensor, array in inputs.items():
-        for dimension, length in zip(tensor.shape, array.shape, strict=True):
-            if variables(dimension) <= env.keys() and int(_evaluate(dimension, env, {})) != length:
-                why = f"shape is {array.shape}, not {list(tensor.shape)}"
-                raise ArgumentError(why, asked=f"input {tensor.name}", legal=f"{tensor!r}")
+        lengths += [(tensor, dimension, n) for dimension, n in zip(tensor.shape, array.shape, strict=True)]
+    for tensor, dimension, n in lengths:
+        if dimension.op == "var" and env.setdefault(dimension, np.int64(n)) != n:
+            why = f"{dimension.name} is {n} here and {env[dimension]} elsewhere"
+            raise ArgumentError(why, asked=f"input {tensor.name}")
+    for _, dimension, n in lengths:
+        found = solved(dimension, n) if dimension.op not in ("var", "const") else None
+        if found is not None:
+            env.setdefault(next(v for v in variables(dimension) if v.name == found[0]), np.int64(found[1]))
+    for tensor, dimension, n in lengths:
+        if variables(dimension) <= env.keys() and int(_evaluate(dimension, env, {})) != n:
+            why = f"shape is {inputs[tensor].shape}, not {list(tensor.shape)}"
+            raise ArgumentError(why, asked=f"input {tensor.name}", legal=f"{tensor!r}")
     return env
 
 
@@ -269,7 +267,7 @@ def _scan(op: ScanOp, env: Environment, values: Values) -> list[np.ndarray]:
 
 
 def _extern(op: ExternOp, env: Environment, values: Values) -> list[np.ndarray]:
-    """What its NumPy function returns, or the Python function that it calls leaves in its outputs."""
+    """The outputs, from its NumPy function or from the Python function that it calls."""
     inputs = [values[t] for t in op.inputs]
     results = [np.zeros(_shape(t, env), t.dtype.numpy) for t in op.outputs]
     call = op.single_call
@@ -402,18 +400,7 @@ def _combined(combiner: str | Combiner, totals: list[Any], terms: list[Any]) -> 
         """Of values alone: unlike in `_evaluate`, no part of it is index arithmetic."""
         if e not in done:
             args = [value(a) for a in e.args]
-            if e.op == "const":
-                done[e] = e.dtype.numpy.type(e.value)
-            elif e.op == "cast":
-                done[e] = _cast(args[0], e.args[0].dtype, e.dtype)
-            elif e.op == "reinterpret":
-                done[e] = np.asarray(args[0]).view(e.dtype.numpy)
-            elif e.op in ("shl", "shr"):
-                done[e] = _shift(e.op, *args)
-            else:
-                ufunc = OPS[e.op].numpy
-                assert ufunc is not None, e.op
-                done[e] = np.asarray(ufunc(*args)).astype(e.dtype.numpy, copy=False)
+            done[e] = e.dtype.numpy.type(e.value) if e.op == "const" else _apply(e, args, index=False)
         return done[e]
 
     return [value(e) for e in combiner.result]
@@ -450,11 +437,8 @@ def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | 
         if e.op == "const":
             return np.int64(e.value) if is_index(e) and not e.dtype.is_bool else e.dtype.numpy.type(e.value)
         if e.op == "var":
-            raise BuildError(
-                f"the value of {e.name} is not known",
-                asked="reference",
-                legal=f"no input has it as a dimension: give it as sizes={{{e.name!r}: ...}}",
-            )
+            legal = f"no input has it as a dimension: give it as sizes={{{e.name!r}: ...}}"
+            raise BuildError(f"the value of {e.name} is not known", asked="reference", legal=legal)
         if e.op == "if_then_else":
             condition = np.asarray(known(e.args[0], where))
             on, off = (m if where is None else m & where for m in (condition, ~condition))
@@ -465,7 +449,7 @@ def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | 
         if e.op == "read":
             source = values[e.value]
             return source(args, where) if callable(source) else _gather(source, args, where, e.value.name)
-        return _apply(e, [_typed(a, v, e) for a, v in zip(e.args, args, strict=True)])
+        return _apply(e, [_typed(a, v, e) for a, v in zip(e.args, args, strict=True)], is_index(e))
 
     return go(root, where)
 
@@ -497,9 +481,10 @@ def _typed(arg: Expr, value: Any, user: Expr) -> Any:
     return value
 
 
-def _apply(e: Expr, args: list[Any]) -> Any:
+def _apply(e: Expr, args: list[Any], index: bool) -> Any:
+    """An operator on arrays; of index arithmetic, which is int64, as it is."""
     if e.op == "cast":
-        return args[0].astype(np.int64) if is_index(e) else _cast(args[0], e.args[0].dtype, e.dtype)
+        return args[0].astype(np.int64) if index else _cast(args[0], e.args[0].dtype, e.dtype)
     if e.op == "reinterpret":
         return np.asarray(args[0]).view(e.dtype.numpy)
     if e.op in ("shl", "shr"):
@@ -509,9 +494,7 @@ def _apply(e: Expr, args: list[Any]) -> Any:
     ufunc = OPS[e.op].numpy
     assert ufunc is not None, e.op
     result = np.asarray(ufunc(*args))
-    if is_index(e):
-        return result
-    return result.astype(e.dtype.numpy, copy=False)
+    return result if index else result.astype(e.dtype.numpy, copy=False)
 
 
 def _call(e: Expr, args: list[Any]) -> Any:

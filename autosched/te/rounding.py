@@ -1,4 +1,4 @@
-"""How far generated code may be from the reference, read off the op graph.
+"""The distance that generated code may have from the reference, read off the op graph.
 
 Floats may differ in their last bits: products and sums are contracted, sums are added up in another order, `exp` is
 within some ulp. Where such a float becomes an integer, the last bit may decide between two neighbours, and where
@@ -31,7 +31,7 @@ NOT_A_NUMBER = "the sign of a NaN, which arithmetic leaves open, decides"
 
 @dataclass(frozen=True)
 class Rounding:
-    """What verification allows one output besides the usual error of a float.
+    """The differences that verification allows one output besides the usual error of a float.
 
     step:        how far an element may be off because a float on the way was rounded to the neighbouring integer
     either_sign: an infinity may have either sign: it comes from a division by a zero of either sign
@@ -49,8 +49,8 @@ EXACT = Rounding()
 
 @dataclass(frozen=True)
 class _Value:
-    """What is known of a value. `inexact`: its last bits are open. `product`: exact unless a sum takes it up in a
-    multiply-add. `zero`, `nan`: a zero, or a NaN, in it may have either sign. The rest as in `Rounding`."""
+    """The differences that a value may have. `inexact`: in its last bits. `product`: none, unless a sum takes it up
+    in a multiply-add. `zero`, `nan`: in the sign of a zero or a NaN. The rest as in `Rounding`."""
 
     inexact: bool = False
     product: bool = False
@@ -70,7 +70,7 @@ _SAME = _Value()
 
 
 def roundings(args: Sequence[Tensor], *, contract: bool = True, exact_division: bool = True) -> list[Rounding]:
-    """What verification allows each computed tensor in `args`, in order.
+    """The differences that verification allows each computed tensor in `args`, in order.
 
     contract:       whether a product and the sum it goes into may round once (they may not on a strict target)
     exact_division: whether float division and square roots are correctly rounded
@@ -89,7 +89,7 @@ def roundings(args: Sequence[Tensor], *, contract: bool = True, exact_division: 
 
 
 def _limited(of: DType, v: _Value) -> Rounding:
-    """A step that is a good part of all values there are would hide what was never written."""
+    """A step as large as a good part of the type's values would hide what was never written."""
     if of.is_integer and v.step > (float(of.max) - float(of.min)) * _LARGEST_SHARE:
         return Rounding(undecided=v.undecided or CHOICE)
     return Rounding(v.step, v.either_sign, v.undecided)
@@ -99,7 +99,7 @@ def _limited(of: DType, v: _Value) -> Rounding:
 
 
 def _outputs(op: Operation, rules: _Rules, known: dict[Tensor, _Value]) -> list[_Value]:
-    """What is known of each output, given what is known of its inputs."""
+    """The value of each output, given those of its inputs."""
     if isinstance(op, PlaceholderOp):
         return [_SAME for _ in op.outputs]
     if isinstance(op, ScanOp):
@@ -132,7 +132,7 @@ def _scan(op: ScanOp, rules: _Rules, known: dict[Tensor, _Value]) -> list[_Value
 
 
 def _join(values: Iterable[_Value]) -> _Value:
-    """One of them, and nobody says which."""
+    """The value that may be any one of them."""
     all_of = list(values)
     return _Value(
         any(v.inexact for v in all_of),
@@ -146,7 +146,7 @@ def _join(values: Iterable[_Value]) -> _Value:
 
 
 def _decides(values: Iterable[_Value]) -> _Value:
-    """What follows from values by leaps: nothing where they are the same everywhere, anything else."""
+    """A value that changes by leaps with the given ones: undecided if one of them is open."""
     found = _join(values)
     return _Value(undecided=found.undecided or CHOICE) if found.is_open else _SAME
 
@@ -171,13 +171,13 @@ def _is_power_of_two(x: float | None) -> bool:
 
 @dataclass(frozen=True)
 class _Rules:
-    """How what is known goes through the operators."""
+    """The rule of each operator."""
 
     contract: bool
     exact_division: bool
 
     def value(self, root: Expr, known: dict[Tensor, _Value], leaves: dict[Expr, _Value] | None = None) -> _Value:
-        """What is known of an expression; `leaves` of the variables in it."""
+        """The value of an expression; `leaves` are those of the variables in it."""
         done: dict[Expr, _Value] = dict(leaves or {})
         for e in post_order(root):
             if e in done:
@@ -208,7 +208,7 @@ class _Rules:
         else:
             found = _join([*sources, *begins])
             if reduction.name in ("min", "max"):
-                found = self._extreme(e, found)
+                found = self.extreme_of(e, found)
             else:  # in another order, and from other widths: the last bits of floats are open
                 left = CHOICE if found.step or found.either_sign else ""
                 found = replace(found, inexact=e.dtype.is_float, undecided=found.undecided or left)
@@ -261,10 +261,10 @@ class _Rules:
             return _join(sides)
         asked, *shown = e.args
         if asked.op in _ORDER and set(asked.args) == set(shown):  # the smaller or the larger of two
-            return self._extreme(e, replace(_join(sides), product=False))
+            return self.extreme_of(e, replace(_join(sides), product=False))
         return replace(_join(sides), undecided=condition.undecided)
 
-    def _extreme(self, e: Expr, found: _Value) -> _Value:
+    def extreme_of(self, e: Expr, found: _Value) -> _Value:
         """The smaller or the larger of some numbers: no further off than they are."""
         constants = [_factor(a) for a in e.args] if e.op in ("min", "max") else []
         zero = e.dtype.is_float and not any(constants)
@@ -313,9 +313,6 @@ class _Rules:
         found = _Rules(self.contract, exact).quotient_of(e, args)
         return _rounded(replace(found, inexact=found.inexact and e.dtype.is_float))
 
-    def extreme_of(self, e: Expr, args: list[_Value]) -> _Value:
-        return self._extreme(e, replace(_join(args), product=False))
-
     def shifted(self, e: Expr, args: list[_Value]) -> _Value:
         a, b = args
         amount = _factor(e.args[1])
@@ -325,15 +322,6 @@ class _Rules:
             return _Value(undecided=a.undecided or b.undecided or CHOICE)
         return replace(a, step=a.step * 2**amount if e.op == "shl" else float(math.ceil(a.step / 2**amount)))
 
-    def same_of(self, e: Expr, args: list[_Value]) -> _Value:
-        return args[0]
-
-    def size_of(self, e: Expr, args: list[_Value]) -> _Value:
-        return replace(args[0], zero=False, either_sign=False)
-
-    def integer_of(self, e: Expr, args: list[_Value]) -> _Value:
-        return _rounded(args[0])
-
     def root_of(self, e: Expr, args: list[_Value]) -> _Value:
         (x,) = args
         inexact = x.inexact or not self.exact_division
@@ -342,12 +330,8 @@ class _Rules:
             undecided=x.undecided or _leap(x.step > 0 or x.either_sign),
         )  # fmt: skip
 
-    def inverse_root_of(self, e: Expr, args: list[_Value]) -> _Value:
-        found = self.root_of(e, args)
-        return replace(found, inexact=True, either_sign=args[0].zero)
-
     def signed(self, e: Expr, args: list[_Value]) -> _Value:
-        """What shows the sign of its operands' zeros."""
+        """Functions whose value depends on the sign of zeros."""
         found = _join(args)
         leap = found.step > 0 or found.either_sign or (e.op == "copysign" and args[1].inexact)
         shown = args[-1] if e.op == "copysign" else found
@@ -361,9 +345,6 @@ class _Rules:
         a, b = args
         left = a.undecided or _leap(a.step > 0 or a.either_sign or b.is_open)
         return _Value(inexact=a.inexact, zero=a.zero, undecided=left)
-
-    def leap_of(self, e: Expr, args: list[_Value]) -> _Value:
-        return _decides(args)
 
     def bits_of(self, e: Expr, args: list[_Value]) -> _Value:
         (x,) = args
@@ -394,18 +375,16 @@ _RULES: dict[str, Callable[[_Rules, Expr, list[_Value]], _Value]] = {
     "div": _Rules.quotient_of,
     "floordiv": _Rules.whole_quotient_of,
     "truncdiv": _Rules.whole_quotient_of,
-    "min": _Rules.extreme_of,
-    "max": _Rules.extreme_of,
-    "neg": _Rules.same_of,
-    "abs": _Rules.size_of,
-    "bitnot": _Rules.same_of,
+    **dict.fromkeys(("min", "max"), lambda r, e, args: r.extreme_of(e, replace(_join(args), product=False))),
+    **dict.fromkeys(("neg", "bitnot"), lambda r, e, args: args[0]),
+    "abs": lambda r, e, args: replace(args[0], zero=False, either_sign=False),
     "shl": _Rules.shifted,
     "shr": _Rules.shifted,
-    **dict.fromkeys(("floor", "ceil", "trunc", "round", "nearbyint"), _Rules.integer_of),
+    **dict.fromkeys(("floor", "ceil", "trunc", "round", "nearbyint"), lambda r, e, args: _rounded(args[0])),
     "sqrt": _Rules.root_of,
-    "rsqrt": _Rules.inverse_root_of,
+    "rsqrt": lambda r, e, args: replace(r.root_of(e, args), inexact=True, either_sign=args[0].zero),
     **dict.fromkeys(("copysign", "nextafter", "atan2", "pow"), _Rules.signed),
     "ldexp": _Rules.exactly_scaled,
-    "fmod": _Rules.leap_of,
+    "fmod": lambda r, e, args: _decides(args),
     "reinterpret": _Rules.bits_of,
 }

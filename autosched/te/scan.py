@@ -19,7 +19,7 @@ from autosched.errors import UsageError, UsageTypeError, expect
 from autosched.ir.expr import Expr, compare, const, make, var
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, substitute
-from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor, compute, tag_of
+from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor, as_list, compute, tag_of
 
 
 class ScanOp(Operation):
@@ -75,9 +75,8 @@ class ScanOp(Operation):
     @property
     def is_uniform(self) -> bool:
         """Whether all outputs have the same shape: then they share their axes."""
-        return all(
-            _same(a, b) for u in self.update[1:] for a, b in zip(u.shape, self.update[0].shape, strict=False)
-        ) and (len({u.ndim for u in self.update}) == 1)
+        first = self.update[0].shape
+        return all(len(u.shape) == len(first) and all(map(same_length, u.shape, first)) for u in self.update[1:])
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -85,7 +84,7 @@ class ScanOp(Operation):
 
     @property
     def body(self) -> tuple[Expr, ...]:
-        """What one step takes: an element of each update, and one of each init before the first step."""
+        """The reads of one step: an element of each update, and one of each init before the first step."""
         zero = const(0)
         reads: list[Expr] = []
         for k, axes in enumerate(self.spatial_axes):
@@ -99,11 +98,8 @@ class ScanOp(Operation):
         asked = f"scan {name}"
         counts = [len(x) for x in (self.init, self.update, self.state_placeholder)]
         if len(set(counts)) != 1 or not counts[0]:
-            raise UsageError(
-                f"{counts[0]} init, {counts[1]} update and {counts[2]} state tensors",
-                asked=asked,
-                legal="one of each for every state",
-            )
+            why = f"{counts[0]} init, {counts[1]} update and {counts[2]} state tensors"
+            raise UsageError(why, asked=asked, legal="one of each for every state")
         parts = (*self.init, *self.update, *self.state_placeholder)
         twice = [t.name for i, t in enumerate(parts) if t in parts[:i]]
         if twice:
@@ -118,12 +114,11 @@ class ScanOp(Operation):
                         legal=f"all outputs of {t.op.name}, or a compute of its own for {t.name}",
                     )
         for init, update, state in zip(self.init, self.update, self.state_placeholder, strict=True):
-            for t, kind, wanted in ((state, PlaceholderOp, "te.placeholder"), (init, ComputeOp, "te.compute"),
-                                    (update, ComputeOp, "te.compute")):  # fmt: skip
+            for t, kind in ((state, PlaceholderOp), (init, ComputeOp), (update, ComputeOp)):
                 if not isinstance(t.op, kind):
-                    raise UsageError(
-                        f"{t.name} is not made by {wanted}", asked=asked, legal=f"a {wanted} for this part"
-                    )
+                    wanted = "te.placeholder" if kind is PlaceholderOp else "te.compute"
+                    legal = f"a {wanted} for this part"
+                    raise UsageError(f"{t.name} is not made by {wanted}", asked=asked, legal=legal)
             _check_shapes(asked, init, update, state, self.init[0], self.update[0])
 
     def check_in(self, graph: Graph) -> None:
@@ -136,11 +131,8 @@ class ScanOp(Operation):
             for t in op.input_tensors:
                 kind = private.get(t) or ("step" if t.op in own and t.op is not self else "")
                 if kind and op not in (own if kind != "init" else {self}):
-                    raise UsageError(
-                        f"{op.name} reads {t.name}, its {kind}",
-                        asked=f"scan {self.name}",
-                        legal=f"read {self.name}, or compute it a second time under another name",
-                    )
+                    legal = f"read {self.name}, or compute it a second time under another name"
+                    raise UsageError(f"{op.name} reads {t.name}, its {kind}", asked=f"scan {self.name}", legal=legal)
 
     def _steps(self) -> tuple[Operation, ...]:
         """The operations that depend on a state, producers first, and the updates."""
@@ -149,58 +141,50 @@ class ScanOp(Operation):
         for op in Graph.of(self.update).ops:
             depends = any(t in self.state_placeholder or t.op in found for t in op.input_tensors)
             if depends and not isinstance(op, ComputeOp):
-                raise UsageError(
-                    f"{op.name}, a scan, reads its state",
-                    asked=f"scan {self.name}",
-                    legal="scans one after the other: none inside the step of another",
-                )
+                legal = "scans one after the other: none inside the step of another"
+                raise UsageError(f"{op.name}, a scan, reads its state", asked=f"scan {self.name}", legal=legal)
             if depends or op in updates:
                 found[op] = None
         early = [t.name for t in self.init if any(u in found for u in Graph.of([t]).ops)]
         if early or any(s.op in Graph.of(self.init).ops for s in self.state_placeholder):
-            raise UsageError(
-                f"its init {early[0] if early else self.init[0].name} depends on its state",
-                asked=f"scan {self.name}",
-                legal="an init of tensors computed before",
-            )
+            why = f"its init {early[0] if early else self.init[0].name} depends on its state"
+            raise UsageError(why, asked=f"scan {self.name}", legal="an init of tensors computed before")
         return tuple(found)
 
 
-def _same(a: Expr, b: Expr) -> bool:
+def same_length(a: Expr, b: Expr) -> bool:
     return a is b or not Analyzer().poly(a - b).terms
 
 
 def _check_shapes(asked: str, init: Tensor, update: Tensor, state: Tensor, init0: Tensor, update0: Tensor) -> None:
-    def fail(why: str, legal: str) -> None:
-        raise UsageError(why, asked=asked, legal=legal)
+    def demand(holds: bool, why: str, legal: str) -> None:
+        if not holds:
+            raise UsageError(why, asked=asked, legal=legal)
 
     for t in (init, state):
-        if t.dtype != update.dtype or t.ndim != update.ndim:
-            fail(
-                f"{t.name} is {t.dtype} of {t.ndim} dimensions, {update.name} {update.dtype} of {update.ndim}",
-                "one type and rank for init, update and state",
-            )
-    if not update.ndim:
-        fail(f"{update.name} has no dimension", "the first dimension is time")
-    if not all(_same(a, b) for a, b in zip(state.shape, update.shape, strict=True)):
-        fail(
-            f"{state.name} is {list(state.shape)}, {update.name} {list(update.shape)}", "one shape for update and state"
-        )
-    if not all(_same(a, b) for a, b in zip(init.shape[1:], update.shape[1:], strict=True)):
-        fail(
-            f"{init.name} is {list(init.shape)}, {update.name} {list(update.shape)}",
-            "an init that differs from its update in the first dimension only",
-        )
-    if not _same(init.shape[0], init0.shape[0]) or not _same(update.shape[0], update0.shape[0]):
-        fail(f"{update.name} and {update0.name} run over different times", "one length of all inits and of all updates")
-    first, length = init.shape[0], update.shape[0]
-    if first.op == "const" and (first.value < 1 or (length.op == "const" and length.value < first.value)):
-        fail(f"{init.name} gives {first.value} of {length!r} times", "at least the first time, and no more than all")
+        why = f"{t.name} is {t.dtype} of {t.ndim} dimensions, {update.name} {update.dtype} of {update.ndim}"
+        alike = t.dtype == update.dtype and t.ndim == update.ndim
+        demand(alike, why, "one type and rank for init, update and state")
+    demand(update.ndim > 0, f"{update.name} has no dimension", "the first dimension is time")
+    for t, first, legal in (
+        (state, 0, "one shape for update and state"),
+        (init, 1, "an init that differs from its update in the first dimension only"),
+    ):
+        why = f"{t.name} is {list(t.shape)}, {update.name} {list(update.shape)}"
+        demand(all(map(same_length, t.shape[first:], update.shape[first:])), why, legal)
+    times = same_length(init.shape[0], init0.shape[0]) and same_length(update.shape[0], update0.shape[0])
+    why = f"{update.name} and {update0.name} run over different times"
+    demand(times, why, "one length of all inits and of all updates")
+    begin, length = init.shape[0], update.shape[0]
+    if begin.op == "const":
+        fits = begin.value >= 1 and (length.op != "const" or length.value >= begin.value)
+        why = f"{init.name} gives {begin.value} of {length!r} times"
+        demand(fits, why, "at least the first time, and no more than all")
 
 
 class _Recurrence:
-    """Where one step reads the states, over the scan's own axes: not its future, and, for each spatial
-    axis, perhaps nothing but its own place."""
+    """The places at which one step reads the states, over the scan's own axes. None may be in the future; along some
+    spatial axes they may all be the step's own place."""
 
     def __init__(self, op: ScanOp) -> None:
         self.op = op
@@ -254,11 +238,8 @@ class _Recurrence:
         for update in self.op.update:
             for place in self.reads[update]:
                 if self.an.poly(place[0]) != self.an.poly(now):
-                    raise UsageError(
-                        f"a step reads {update.name} at time {self.an.simplify(place[0])!r}, not at {now.name}",
-                        asked=f"scan {self.op.name}",
-                        legal="read earlier times from the state",
-                    )
+                    why = f"a step reads {update.name} at time {self.an.simplify(place[0])!r}, not at {now.name}"
+                    raise UsageError(why, asked=f"scan {self.op.name}", legal="read earlier times from the state")
 
     def independent_axes(self) -> tuple[bool, ...]:
         """For each spatial dimension (of outputs of one shape): whether every place along it is a
@@ -301,23 +282,16 @@ def scan(
     >>> te.reference([X, result], [np.zeros(8, "int32")])
     [array([ 1,  1,  2,  3,  5,  8, 13, 21], dtype=int32)]
     """
-    inits, updates, states = map(_listed, (init, update, state_placeholder))
+    inits, updates, states = map(as_list, (init, update, state_placeholder))
     is_list = inputs is None or isinstance(inputs, (list, tuple))
     expect(inputs, "a list of tensors", is_list, f"scan {name}, inputs=..")
     for t in (*inits, *updates, *states, *(inputs or ())):
         if not isinstance(t, Tensor):
             raise UsageTypeError(f"{t!r} is not a tensor", asked=f"scan {name}", legal="tensors, or lists of tensors")
-    inits = [_computed(t, name) for t in inits]
+    # an init that is an input is copied into the scan's memory
+    inits = [
+        compute(t.shape, lambda *i, t=t: t(*i), name=f"{name}.init") if isinstance(t.op, PlaceholderOp) else t
+        for t in inits
+    ]
     op = ScanOp(name, inits, updates, states, inputs or (), tag_of(tag, f"scan {name}"), attrs)
     return op.outputs[0] if len(op.outputs) == 1 else list(op.outputs)
-
-
-def _listed(x: Tensor | Sequence[Tensor]) -> list[Tensor]:
-    return list(x) if isinstance(x, (list, tuple)) else [x]  # type: ignore[list-item]
-
-
-def _computed(t: Tensor, name: str) -> Tensor:
-    """An init that is an input is copied into the scan's memory."""
-    if not isinstance(t.op, PlaceholderOp):
-        return t
-    return compute(t.shape, lambda *i: t(*i), name=f"{name}.init")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, SupportsFloat, TypeAlias, TypeVar, overload
+from typing import Any, SupportsFloat, TypeAlias, overload
 
 from autosched.errors import UsageError, UsageTypeError, expect
 from autosched.ir.dims import Range
@@ -97,13 +97,11 @@ def is_size(e: Expr) -> bool:
 
 
 class Operation(Unique):
-    """What defines a tensor. `name` need not be unique; the schedule makes it so."""
+    """The definition of a tensor. `name` need not be unique; the schedule makes it so."""
 
-    #: Of operations that have them: what the elements, and the terms of a reduction, are counted by.
     axis: Any
     reduce_axis: Any
-
-    #: Placeholders that stand for this operation's own result so far: of a `scan`, not inputs.
+    #: placeholders that stand for the result so far of a `scan`: no inputs
     state_placeholder: tuple[Tensor, ...] = ()
 
     def __init__(self, name: str, shape: Sequence[object], of: Sequence[DType]) -> None:
@@ -176,7 +174,7 @@ class ComputeOp(Operation):
         axis: Sequence[IterVar],
         body: Sequence[Expr],
         tag: str = "",
-        attrs: dict[str, Any] | None = None,
+        attrs: Attrs = None,
     ) -> None:
         self.axis = tuple(axis)
         self.body = tuple(body)
@@ -331,39 +329,11 @@ def _read(tensor: Tensor, indices: Sequence[object]) -> Expr:
     return make("read", tensor.dtype, tuple(args), tensor)
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 _current: ContextVar[str] = ContextVar("tag", default="")
 
 
-class TagScope:
-    """Inside it, every operation that is made has this tag; also a decorator. See `tag_scope`."""
-
-    def __init__(self, tag: str) -> None:
-        self.tag = tag
-
-    def __enter__(self) -> TagScope:
-        if _current.get():
-            raise UsageError(
-                f"this is inside tag_scope({_current.get()!r})",
-                asked=f"tag_scope({self.tag!r})",
-                legal="one scope at a time",
-            )
-        _current.set(self.tag)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _current.set("")
-
-    def __call__(self, function: F) -> F:
-        @wraps(function)
-        def tagged(*args: Any, **kwargs: Any) -> Any:
-            with TagScope(self.tag):
-                return function(*args, **kwargs)
-
-        return tagged  # type: ignore[return-value]
-
-
-def tag_scope(tag: str) -> TagScope:
+@contextmanager
+def tag_scope(tag: str) -> Iterator[None]:
     """A scope, or a decorator, whose operations get that tag. Raises UsageError inside another one.
 
     >>> from autosched import te
@@ -373,7 +343,14 @@ def tag_scope(tag: str) -> TagScope:
     >>> B.op.tag
     'elemwise'
     """
-    return TagScope(tag)
+    if _current.get():
+        why = f"this is inside tag_scope({_current.get()!r})"
+        raise UsageError(why, asked=f"tag_scope({tag!r})", legal="one scope at a time")
+    _current.set(tag)
+    try:
+        yield
+    finally:
+        _current.set("")
 
 
 def tag_of(tag: str, asked: str) -> str:
@@ -398,62 +375,51 @@ def placeholder(shape: object, dtype: object = "float32", name: str = "placehold
     return PlaceholderOp(name, as_shape(shape), [to_dtype(dtype)]).output_tensor
 
 
+def as_list(x: Any) -> list[Any]:
+    """A list or tuple as a list, anything else as a list of it."""
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
 def as_shape(shape: object) -> tuple[object, ...]:
     return tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, Expr) else (shape,)
 
 
-Value = TypeVar("Value")
 #: what makes one tensor. Type checkers that see `Any` take the first overload that fits, so this one is the first
 Element: TypeAlias = Expr | Arithmetic[Any] | SupportsFloat
-#: `lambda *i: ..`, which type checkers know apart from others only where nothing else is expected
-Variadic: TypeAlias = Callable[[*tuple[Expr, ...]], Value]
-#: a function of the axes, whatever it returns
-Formula: TypeAlias = FunctionOf[Expr, Value]
+Several: TypeAlias = tuple[object, ...] | list[Any]
+#: functions of the axes: `lambda *i: ..`, which type checkers know apart from others only where nothing else is
+#: expected, those of one value, of several, and of whatever
+Variadic: TypeAlias = Callable[[*tuple[Expr, ...]], Element]
+OfOne: TypeAlias = FunctionOf[Expr, Element]
+OfSome: TypeAlias = FunctionOf[Expr, Several]
+OfAny: TypeAlias = FunctionOf[Expr, object]
+Attrs: TypeAlias = dict[str, Any] | None
+Names: TypeAlias = Sequence[str] | None
 
 
 @overload
 def compute(
-    shape: object,
-    fcompute: Variadic[Element],
-    name: str = "compute",
-    tag: str = "",
-    attrs: dict[str, Any] | None = None,
-    varargs_names: Sequence[str] | None = None,
+    shape: object, fcompute: Variadic, name: str = ..., tag: str = ..., attrs: Attrs = ..., varargs_names: Names = ...
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: object,
-    fcompute: Formula[Element],
-    name: str = "compute",
-    tag: str = "",
-    attrs: dict[str, Any] | None = None,
-    varargs_names: Sequence[str] | None = None,
+    shape: object, fcompute: OfOne, name: str = ..., tag: str = ..., attrs: Attrs = ..., varargs_names: Names = ...
 ) -> Tensor: ...
 @overload
 def compute(  # type: ignore[overload-overlap]  # a tuple is an object, too: the first that fits counts
-    shape: object,
-    fcompute: Formula[tuple[object, ...] | list[Any]],
-    name: str = "compute",
-    tag: str = "",
-    attrs: dict[str, Any] | None = None,
-    varargs_names: Sequence[str] | None = None,
+    shape: object, fcompute: OfSome, name: str = ..., tag: str = ..., attrs: Attrs = ..., varargs_names: Names = ...
 ) -> tuple[Tensor, ...]: ...
 @overload
 def compute(
-    shape: object,
-    fcompute: Formula[object],
-    name: str = "compute",
-    tag: str = "",
-    attrs: dict[str, Any] | None = None,
-    varargs_names: Sequence[str] | None = None,
+    shape: object, fcompute: OfAny, name: str = ..., tag: str = ..., attrs: Attrs = ..., varargs_names: Names = ...
 ) -> Tensor: ...
 def compute(
     shape: object,
-    fcompute: Formula[object],
+    fcompute: OfAny,
     name: str = "compute",
     tag: str = "",
-    attrs: dict[str, Any] | None = None,
-    varargs_names: Sequence[str] | None = None,
+    attrs: Attrs = None,
+    varargs_names: Names = None,
 ) -> Any:
     """The tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
@@ -500,20 +466,14 @@ def axis_names(
     if variadic_names is not None:
         left = ndim - len(names) if variadic else 0
         if len(variadic_names) != left:
-            raise UsageError(
-                f"{len(variadic_names)} varargs_names for {left} axes that *axes takes",
-                asked=f"compute {tensor}",
-                legal="a name for each dimension that no parameter is for",
-            )
+            why = f"{len(variadic_names)} varargs_names for {left} axes that *axes takes"
+            raise UsageError(why, asked=f"compute {tensor}", legal="a name for each dimension that no parameter is for")
         names = [*names, *variadic_names]
     elif variadic and len(names) < ndim:
         names += [f"{variadic[0].name}{k}" for k in range(len(names), ndim)]
     if len(names) != ndim:
-        raise UsageError(
-            f"the function takes {len(names)} axes, the shape has {ndim} dimensions",
-            asked=f"compute {tensor}",
-            legal="one parameter for each dimension, or *axes",
-        )
+        why = f"the function takes {len(names)} axes, the shape has {ndim} dimensions"
+        raise UsageError(why, asked=f"compute {tensor}", legal="one parameter for each dimension, or *axes")
     return names
 
 

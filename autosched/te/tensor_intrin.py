@@ -45,7 +45,7 @@ class TensorIntrin(Unique):
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """What `op` reads."""
+        """The tensors that `op` reads."""
         return self.op.input_tensors
 
     def __call__(self, *operands: object) -> Expr:

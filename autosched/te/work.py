@@ -1,4 +1,4 @@
-"""How much a program must do at least: arithmetic by its definition, and each argument moved once."""
+"""Least work of a program: its arithmetic by definition, and each argument moved once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autosched.te.tensor import ComputeOp, Graph, Operation, PlaceholderOp, Tens
 
 @dataclass(frozen=True)
 class Work:
-    """What one call does at least.
+    """The work of one call, at least.
 
     `flops` counts floating-point operations in units of one add (the table of operators says how much
     a division or an `exp` counts), `wide` whether they are in float64. `loaded` and `stored` are bytes:
@@ -46,7 +46,7 @@ def work_of(args: Sequence[Tensor], sizes: Mapping[str, int]) -> Work | None:
     for op in graph.ops:
         if not isinstance(op, ComputeOp):
             continue
-        points = _product([*op.shape, *(a.extent for a in op.reduce_axis)], sizes)
+        points = _points(op, sizes)
         if points is None:
             return None
         each, is_wide = _flops_of_a_point(op)
@@ -79,7 +79,7 @@ def least_work(args: Sequence[Tensor], sizes: Mapping[str, int]) -> Work | None:
         whole.update(dict.fromkeys(_read_whole(tensor.op)))
     for op in dict.fromkeys(t.op for t in outputs):
         if isinstance(op, ComputeOp):
-            points = _product([*op.shape, *(a.extent for a in op.reduce_axis)], sizes)
+            points = _points(op, sizes)
             if points is None:
                 return None
             each, is_wide = _flops_of_a_point(op, choices=False)
@@ -93,21 +93,18 @@ def least_work(args: Sequence[Tensor], sizes: Mapping[str, int]) -> Work | None:
 
 
 def points_of(args: Sequence[Tensor], sizes: Mapping[str, int]) -> int | None:
-    """How many elements and terms the definition computes in all; None where that is not known from `sizes`."""
-    total = 0
-    for op in Graph.of(args).ops:
-        if isinstance(op, PlaceholderOp):
-            continue
-        reduce = op.reduce_axis if isinstance(op, ComputeOp) else ()
-        points = _product([*op.outputs[0].shape, *(a.extent for a in reduce)], sizes)
-        if points is None:
-            return None
-        total += points
-    return total
+    """The number of elements and terms in the definition; None where it is not known from `sizes`."""
+    counts = [_points(op, sizes) for op in Graph.of(args).ops if not isinstance(op, PlaceholderOp)]
+    return None if None in counts else sum(n or 0 for n in counts)
+
+
+def _points(op: Operation, sizes: Mapping[str, int]) -> int | None:
+    reduce = op.reduce_axis if isinstance(op, ComputeOp) else ()
+    return _product([*op.outputs[0].shape, *(a.extent for a in reduce)], sizes)
 
 
 def _read_whole(op: Operation) -> Iterator[Tensor]:
-    """What an operation reads at each place there is: at axes of its own as long as the dimensions."""
+    """The tensors that an operation reads at all places: at axes of its own as long as the dimensions."""
     if not isinstance(op, ComputeOp):
         return
     extents = {a.var: a.extent for a in (*op.axis, *op.reduce_axis)}
@@ -119,7 +116,7 @@ def _read_whole(op: Operation) -> Iterator[Tensor]:
 
 
 def _always(body: Sequence[Expr]) -> Iterator[Expr]:
-    """What is evaluated for each point, whatever choices come to."""
+    """The expressions that are evaluated for each point, whichever way choices go."""
     stack, seen = list(body), set()
     while stack:
         e = stack.pop()

@@ -11,7 +11,7 @@ import numpy as np
 from autosched import te
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, as_expr, const, variables
-from autosched.te.tensor import Formula, Tensor
+from autosched.te.tensor import OfAny, OfSome, Tensor
 
 #: lengths of dimensions: 1, primes, powers of two and their neighbours
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17)
@@ -109,9 +109,7 @@ class Maker:
     def size_of(self, t: Tensor) -> float:
         return min(self.bound[t], 8.0) if self.bound[t] > 64 else self.bound[t]
 
-    def stage(
-        self, shape: Sequence[object], body: Formula[object], bound: float, is_cast: bool = False
-    ) -> Tensor | None:
+    def stage(self, shape: Sequence[object], body: OfAny, bound: float, is_cast: bool = False) -> Tensor | None:
         """A new stage, unless it has too many elements or its float arithmetic could round."""
         if not self.fits(shape):
             return None
@@ -122,9 +120,7 @@ class Maker:
         self.bound[made] = bound
         return made
 
-    def together(
-        self, shape: Sequence[object], body: Formula[tuple[object, ...]], bounds: Sequence[float]
-    ) -> Tensor | None:
+    def together(self, shape: Sequence[object], body: OfSome, bounds: Sequence[float]) -> Tensor | None:
         """New stages that are computed together; the last one is returned."""
         if not self.fits(shape):
             return None
