@@ -62,7 +62,7 @@ class Verifier:
         raise UsageError(f"it takes {signature}", asked="verify", legal=_LEGAL)
 
     def __call__(self, outputs: list[Array]) -> str:
-        """What is wrong; empty when nothing is. Never raises: a check that raises is one that failed."""
+        """The error in words, empty where there is none. Never raises: a check that raises is one that failed."""
         result: list[Array | None] = [None] * self.arguments
         for at, array in zip(self.written, outputs, strict=True):
             if at >= 0:

@@ -8,29 +8,15 @@ run as Python, so a formula can only compute: numbers, parameters, operators, co
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from autosched.errors import AutoschedError, UsageError
-from autosched.ir.expr import (
-    Expr,
-    as_expr,
-    binary,
-    cast,
-    compare,
-    const,
-    divide,
-    floordiv,
-    floormod,
-    logical_and,
-    logical_not,
-    logical_or,
-    maximum,
-    minimum,
-    select,
-)
+from autosched.ir import expr as E
+from autosched.ir.expr import Expr
 
 #: Characters of a formula, levels of nesting, and the largest exponent.
 MAX_LENGTH = 2000
@@ -39,31 +25,28 @@ MAX_EXPONENT = 64
 
 _LEGAL = "numbers, parameters, + - * / // % **, comparisons, and, or, not, in, if-else, min, max, abs"
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Expr]] = {
-    ast.Add: lambda a, b: binary("add", a, b),
-    ast.Sub: lambda a, b: binary("sub", a, b),
-    ast.Mult: lambda a, b: binary("mul", a, b),
-    ast.Div: lambda a, b: divide(cast("float64", a), cast("float64", b)),
-    ast.FloorDiv: floordiv,
-    ast.Mod: floormod,
-    ast.BitAnd: lambda a, b: as_expr(a) & b,
-    ast.BitOr: lambda a, b: as_expr(a) | b,
-    ast.BitXor: lambda a, b: as_expr(a) ^ b,
-    ast.LShift: lambda a, b: as_expr(a) << b,
-    ast.RShift: lambda a, b: as_expr(a) >> b,
-}
-_COMPARE: dict[type[ast.cmpop], str] = {
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
+#: what Python's syntax stands for, on two expressions
+_OPERATORS: dict[type[ast.operator] | type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda a, b: E.divide(E.cast("float64", a), E.cast("float64", b)),
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 _FUNCTIONS: dict[str, Callable[..., Expr]] = {
-    "min": lambda *a: reduce(minimum, a),
-    "max": lambda *a: reduce(maximum, a),
-    "abs": lambda a: abs(as_expr(a)),
+    "min": lambda *a: reduce(E.minimum, a),
+    "max": lambda *a: reduce(E.maximum, a),
+    "abs": lambda a: abs(E.as_expr(a)),
 }
 
 
@@ -77,7 +60,7 @@ class Coded:
     def equals(self, value: object) -> Expr:
         """Whether it has this value, which may be none of its choices."""
         at = [i for i, c in enumerate(self.choices) if c == value]
-        return compare("eq", self.var, at[0]) if at else const(False, "bool")
+        return E.compare("eq", self.var, at[0]) if at else E.const(False, "bool")
 
     def number(self, asked: str) -> Expr:
         """Its value as a number. Raises UsageError for words."""
@@ -85,9 +68,9 @@ class Coded:
             raise UsageError(
                 f"{self.choices[0]!r} and its like are no numbers", asked=asked, legal="== and != with a quoted word"
             )
-        value: Expr = const(float(self.choices[-1]), "float64")
+        value: Expr = E.const(float(self.choices[-1]), "float64")
         for i, c in enumerate(self.choices[:-1]):
-            value = select(compare("eq", self.var, i), const(float(c), "float64"), value)
+            value = E.select(E.compare("eq", self.var, i), E.const(float(c), "float64"), value)
         return value
 
 
@@ -100,21 +83,18 @@ def formula(text: str, names: Mapping[str, Expr | Coded], asked: str) -> Expr:
     what = f"{asked} {text!r}"
     tree = _parsed(text, what)
     try:
-        value = _Translation(names, what).expr(tree)
+        return _Translation(names, what).expr(tree)
     except UsageError:
         raise
     except (AutoschedError, TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"it cannot be computed: {error}", asked=what, legal=_LEGAL) from None
-    return value
 
 
 def names_in(text: str) -> set[str]:
     """The names that a formula mentions; none for a text that is no formula."""
-    if len(text) > MAX_LENGTH:
-        return set()
     try:
-        return {n.id for n in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(n, ast.Name)}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {n.id for n in ast.walk(_parsed(text, "")) if isinstance(n, ast.Name)}
+    except UsageError:
         return set()
 
 
@@ -151,30 +131,30 @@ class _Translation:
             case ast.Constant(value=str() as word):
                 return word
             case ast.Constant(value=bool() as truth):
-                return const(truth, "bool")
+                return E.const(truth, "bool")
             case ast.Constant(value=int() | float() as number):
-                return as_expr(number)
+                return E.as_expr(number)
             case ast.Name(id=name):
                 return self.named(name)
             case ast.BoolOp(op=op, values=values):
-                join = logical_and if isinstance(op, ast.And) else logical_or
+                join = E.logical_and if isinstance(op, ast.And) else E.logical_or
                 return join(*(self.truth(v, deeper) for v in values))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return logical_not(self.truth(operand, deeper))
+                return E.logical_not(self.truth(operand, deeper))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return binary("sub", 0, self.expr(operand, deeper))
+                return 0 - self.expr(operand, deeper)
             case ast.UnaryOp(op=ast.UAdd(), operand=operand):
                 return self.expr(operand, deeper)
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
                 return self.power(self.expr(left, deeper), right)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                return _BINARY[type(op)](self.expr(left, deeper), self.expr(right, deeper))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](self.expr(left, deeper), self.expr(right, deeper))  # type: ignore[no-any-return]
             case ast.Compare(left=left, ops=ops, comparators=others):
                 sides = [left, *others]
                 pairs = zip(sides, ops, sides[1:], strict=False)
-                return logical_and(*(self.comparison(a, op, b, deeper) for a, op, b in pairs))
+                return E.logical_and(*(self.comparison(a, op, b, deeper) for a, op, b in pairs))
             case ast.IfExp(test=test, body=body, orelse=other):
-                return select(self.truth(test, deeper), self.expr(body, deeper), self.expr(other, deeper))
+                return E.select(self.truth(test, deeper), self.expr(body, deeper), self.expr(other, deeper))
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS and args:
                 return _FUNCTIONS[name](*(self.expr(a, deeper) for a in args))
         raise UsageError(f"{ast.unparse(node)} is not allowed in a formula", asked=self.asked, legal=_LEGAL)
@@ -188,28 +168,25 @@ class _Translation:
 
     def truth(self, node: ast.expr, depth: int) -> Expr:
         value = self.expr(node, depth)
-        return value if value.dtype.is_bool else compare("ne", value, 0)
+        return value if value.dtype.is_bool else E.compare("ne", value, 0)
 
     def power(self, base: Expr, exponent: ast.expr) -> Expr:
         match exponent:
             case ast.Constant(value=int() as n) if 0 <= n <= MAX_EXPONENT:
-                return reduce(lambda a, b: binary("mul", a, b), [base] * n, const(1))
-        raise UsageError(
-            f"the exponent {ast.unparse(exponent)} is not a number from 0 to {MAX_EXPONENT}",
-            asked=self.asked,
-            legal="2**k is 1 << k",
-        )
+                return reduce(operator.mul, [base] * n, E.const(1))
+        why = f"the exponent {ast.unparse(exponent)} is not a number from 0 to {MAX_EXPONENT}"
+        raise UsageError(why, asked=self.asked, legal="2**k is 1 << k")
 
     def comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr, depth: int) -> Expr:
         if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (ast.List, ast.Tuple, ast.Set)):
-            found = logical_or(const(False, "bool"), *(self.equal(left, e, depth) for e in right.elts))
-            return found if isinstance(op, ast.In) else logical_not(found)
+            found = E.logical_or(E.const(False, "bool"), *(self.equal(left, e, depth) for e in right.elts))
+            return found if isinstance(op, ast.In) else E.logical_not(found)
         if isinstance(op, ast.Eq):
             return self.equal(left, right, depth)
         if isinstance(op, ast.NotEq):
-            return logical_not(self.equal(left, right, depth))
-        if type(op) in _COMPARE:
-            return compare(_COMPARE[type(op)], self.expr(left, depth), self.expr(right, depth))
+            return E.logical_not(self.equal(left, right, depth))
+        if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](self.expr(left, depth), self.expr(right, depth))  # type: ignore[no-any-return]
         raise UsageError(f"{ast.unparse(right)} is no list of values", asked=self.asked, legal="x in (1, 2, 4)")
 
     def equal(self, left: ast.expr, right: ast.expr, depth: int) -> Expr:
@@ -220,8 +197,8 @@ class _Translation:
             return a.equals(b)
         if isinstance(a, Coded) and isinstance(b, Coded) and any(isinstance(c, str) for c in (*a.choices, *b.choices)):
             both: Sequence[Any] = [c for c in a.choices if c in b.choices]
-            return logical_or(const(False, "bool"), *(logical_and(a.equals(c), b.equals(c)) for c in both))
+            return E.logical_or(E.const(False, "bool"), *(E.logical_and(a.equals(c), b.equals(c)) for c in both))
         numbers = [x.number(self.asked) if isinstance(x, Coded) else x for x in (a, b)]
         if any(isinstance(x, str) for x in numbers):
             raise UsageError("a word is compared with a number", asked=self.asked, legal=_LEGAL)
-        return compare("eq", *numbers)
+        return E.compare("eq", *numbers)

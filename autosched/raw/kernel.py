@@ -13,6 +13,7 @@ from typing import Any, ClassVar, ParamSpec, TypeAlias, TypedDict, overload
 import numpy as np
 
 from autosched.errors import AutoschedError, UsageError, WorkloadError, expect, raised_in
+from autosched.ir.attached import alias
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, variables
 from autosched.ir.functions import FunctionOf
@@ -59,13 +60,7 @@ class RawKernel:
     backend: str = "autosched.raw.backend:RawBackend"
     files: tuple[str, ...] = ()  # workers need none: everything is in `graph`
 
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def key(self) -> str:
-        return self.spec.key
+    name, key = alias("spec.name"), alias("spec.key")
 
     @property
     def graph(self) -> dict[str, Any]:
@@ -120,18 +115,15 @@ class RawKernel:
         return [self._before(a) for a in self._named("output", "scratch")]
 
     def _before(self, a: Argument) -> Array | None:
-        if not self._is_poisoned(a):
-            return self.arrays[a.name]
+        given, answer = self.arrays[a.name], self.answers.get(a.name)
+        is_there = answer is not None and np.array_equal(answer, given)
+        if a.role != "output" or not (self.poison or is_there):
+            return given
         if self.inspector is None:
             return None  # the runner does it, and knows a second poison
-        nonsense = np.empty_like(self.arrays[a.name])
+        nonsense = np.empty_like(given)
         fill_with_nonsense(nonsense, 0)
         return nonsense
-
-    def _is_poisoned(self, a: Argument) -> bool:
-        answer = self.answers.get(a.name)
-        is_there = answer is not None and bool(np.array_equal(answer, self.arrays[a.name]))
-        return a.role == "output" and (self.poison or is_there)
 
     def adjusted(self, options: Any) -> Any:
         """The tolerances given with the kernel; nothing is compared where no output has an answer, and races are
@@ -142,11 +134,8 @@ class RawKernel:
     def sketch(self, target: Target) -> RawSketch:
         """Raises WorkloadError for a target that runs another language."""
         if target.kind != self.kind:
-            raise WorkloadError(
-                f"it is written in {self.spec.lang}",
-                asked=f"{self.name} for {target.kind}",
-                legal=f"target {self.kind}",
-            )
+            why = f"it is written in {self.spec.lang}"
+            raise WorkloadError(why, asked=f"{self.name} for {target.kind}", legal=f"target {self.kind}")
         return RawSketch(self.spec, self.restrictions, target)
 
     def search_space(
@@ -180,7 +169,7 @@ Verify: TypeAlias = FunctionOf[Any, object]
 
 
 class KernelOptions(TypedDict, total=False):
-    """What `tune_kernel`, `run_kernel` and `build_kernel` take of a kernel by name; see `tune_kernel`."""
+    """The arguments by name that `tune_kernel`, `run_kernel` and `build_kernel` share; see `tune_kernel`."""
 
     lang: str | None
     grid_div_x: Any
@@ -369,9 +358,8 @@ def _verifier(verify: Any, spec: KernelSpec, answers: dict[str, Array], atol: fl
     if verify is None:
         return None
     names = [a.name for a in spec.arguments]
-    shown = [
-        names.index(a.name) if a.role == "output" else -1 for a in spec.arguments if a.role in ("output", "scratch")
-    ]
+    written = [(i, a.role) for i, a in enumerate(spec.arguments) if a.role in ("output", "scratch")]
+    shown = [i if role == "output" else -1 for i, role in written]
     return Verifier.of(verify, len(names), shown, [answers.get(n) for n in names] if answers else None, atol)
 
 
@@ -405,11 +393,8 @@ def _answers(
             f"it has {count} entries, and there are {len(names)} arguments", asked="answer",
             legal=f"one for each of {', '.join(names)}; None for what is no output",
         )  # fmt: skip
-    found = {}
-    for name, expected, value in zip(names, answer, given, strict=True):
-        if expected is not None:
-            found[name] = _checked_answer(name, expected, value)
-    return found
+    triples = zip(names, answer, given, strict=True)
+    return {n: _checked_answer(n, expected, value) for n, expected, value in triples if expected is not None}
 
 
 def _checked_answer(name: str, expected: Any, value: Any) -> Array:
@@ -425,9 +410,7 @@ def _checked_answer(name: str, expected: Any, value: Any) -> Array:
 
 
 def _restrictions(given: Any, parameters: Parameters) -> tuple[Restriction, ...]:
-    if given is None:
-        return ()
-    listed = [given] if callable(given) or isinstance(given, (str, Expr)) else given
+    listed = [given] if callable(given) or isinstance(given, (str, Expr)) else () if given is None else given
     if not isinstance(listed, (list, tuple)):
         raise UsageError(f"{given!r} is no list", asked="restrictions", legal="strings, functions, expressions")
     return tuple(_restriction(r, parameters) for r in listed)
@@ -475,7 +458,7 @@ def _warn_of_unused(spec: KernelSpec) -> None:
 
 
 class RawKernelFunction(WorkloadFunction[P]):
-    """What `@raw_kernel` makes of a function; call it with the function's parameters."""
+    """A function under `@raw_kernel`; call it with its parameters."""
 
     decorator: ClassVar[str] = "@raw_kernel"
 
@@ -486,11 +469,8 @@ class RawKernelFunction(WorkloadFunction[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> RawKernel:  # type: ignore[override]
         arguments, given = self.called(args, kwargs)
         if not isinstance(given, Mapping):
-            raise WorkloadError(
-                "it did not return a dictionary",
-                asked=f"{self.name}(...)",
-                legal="return dict(kernel_source=..., problem_size=..., arguments=..., tune_params=..., answer=...)",
-            )
+            legal = "return dict(kernel_source=..., problem_size=..., arguments=..., tune_params=..., answer=...)"
+            raise WorkloadError("it did not return a dictionary", asked=f"{self.name}(...)", legal=legal)
         words = {"kernel_name": self.name, **self.common, **given}
         try:
             inspect.signature(make_kernel).bind(**words, params=arguments)

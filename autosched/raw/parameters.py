@@ -45,15 +45,12 @@ class Parameters:
 
     @cached_property
     def knobs(self) -> tuple[Knob, ...]:
-        return tuple(self._knob(name) for name in self.values)
-
-    def _knob(self, name: str) -> Knob:
-        values = tuple(range(len(self.choices[name]))) if name in self.choices else self.values[name]
-        return Knob(name, values, var(name, "int32", "knob", min(values), max(values)))
+        numbers = {n: tuple(range(len(v))) if n in self.choices else v for n, v in self.values.items()}
+        return tuple(Knob(n, v, var(n, "int32", "knob", min(v), max(v))) for n, v in numbers.items())
 
     @cached_property
     def symbols(self) -> dict[str, Expr | Coded]:
-        """What formulas know them by."""
+        """The names that formulas know."""
         return {k.name: Coded(k.var, self.choices[k.name]) if k.name in self.choices else k.var for k in self.knobs}
 
     def decode(self, knobs: Mapping[str, int]) -> dict[str, Any]:
@@ -67,21 +64,13 @@ class Parameters:
         """The inverse. Raises UsageError for values or names that are not there."""
         unknown = sorted({*given} ^ {*self.values}, key=str)
         if unknown:
-            raise UsageError(
-                f"{unknown[0]!r} is {'no parameter' if unknown[0] in given else 'missing'}",
-                asked=f"params {dict(given)!r}",
-                legal=f"parameters: {', '.join(self.values)}",
-            )
+            why = f"{unknown[0]!r} is {'no parameter' if unknown[0] in given else 'missing'}"
+            raise UsageError(why, asked=f"params {dict(given)!r}", legal=f"parameters: {', '.join(self.values)}")
         for name, value in given.items():
             if value not in self.values[name]:
                 legal = ", ".join(map(str, self.values[name]))
                 raise UsageError(f"{name} cannot be {value!r}", asked=f"params {dict(given)!r}", legal=legal)
         return {n: self.choices[n].index(given[n]) if n in self.choices else int(given[n]) for n in self.values}
-
-    def columns(self, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """The knob values of rows of indices, a column for each parameter."""
-        batch = np.asarray(indices, dtype=np.int64).reshape(len(indices), len(self.knobs))
-        return {k.name: np.asarray(k.values, dtype=np.int64)[batch[:, i]] for i, k in enumerate(self.knobs)}
 
     def rows(self, columns: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
         """The decoded values of each point, as a function of the user's takes them."""
@@ -173,17 +162,14 @@ class _Watched(dict[str, Any]):
 
 
 def _table(fn: Callable[[Any], Any], parameters: Parameters, asked: str, width: int) -> dict[str, Any]:
-    """What a function answers, for every value of the parameters that it reads: workers know no functions."""
+    """The answers of a function for all values of the parameters that it reads: workers know no functions."""
     read: set[str] = set()
     while True:
         names = [n for n in parameters.values if n in read]
         sets = [next(k for k in parameters.knobs if k.name == n).values for n in names]
         if prod(map(len, sets)) > MAX_TABLE:
-            raise UsageError(
-                f"it reads {', '.join(names)}, which have more than {MAX_TABLE} combinations",
-                asked=asked,
-                legal="a formula as a string",
-            )
+            why = f"it reads {', '.join(names)}, which have more than {MAX_TABLE} combinations"
+            raise UsageError(why, asked=asked, legal="a formula as a string")
         first = {k.name: k.values[0] for k in parameters.knobs}
         rows: list[Any] = []
         before = len(read)
@@ -202,12 +188,8 @@ def _answer(fn: Callable[[Any], Any], point: dict[str, Any], asked: str, width: 
         values = [float(v) for v in (result if isinstance(result, (tuple, list)) else [result])]
     except Exception as error:
         raise UsageError(f"it raised {type(error).__name__}: {error}", asked=f"{asked}({dict(point)!r})") from error
-    if not width:
-        return _only(values, point, asked)
-    return [*values, *[1.0] * (width - len(values))][:width]
-
-
-def _only(values: Sequence[float], point: dict[str, Any], asked: str) -> float:
+    if width:
+        return [*values, *[1.0] * (width - len(values))][:width]
     if len(values) != 1:
         raise UsageError(f"it answered with {len(values)} numbers", asked=f"{asked}({point!r})", legal="one number")
     return values[0]
@@ -300,11 +282,8 @@ class Objective:
         except Exception as error:
             raise UsageError(f"it raised {type(error).__name__}: {error}", asked=f"objective {self.name!r}") from error
         if not (math.isfinite(value) and value > 0):
-            raise UsageError(
-                f"it is {value:g} for {self.metrics.parameters.decode(knobs)}",
-                asked=f"objective {self.name!r}",
-                legal="positive numbers",
-            )
+            why = f"it is {value:g} for {self.metrics.parameters.decode(knobs)}"
+            raise UsageError(why, asked=f"objective {self.name!r}", legal="positive numbers")
         return value
 
     def costs(self, knobs: Mapping[str, int], samples: Sequence[float]) -> tuple[float, ...]:

@@ -6,16 +6,18 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from autosched.errors import WorkloadError
+from autosched.ir.attached import alias
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
 from autosched.raw.spec import KernelSpec
 from autosched.schedule.schedule import Knob
+from autosched.space.tunable import KnobPoints, knob_columns
 from autosched.space.valid import ValidPoints, valid_points
 from autosched.target import Target
 
@@ -28,7 +30,7 @@ DEFAULTS_TRIED = 4
 
 @dataclass(frozen=True)
 class Restriction:
-    """What a configuration must meet: an expression over knobs, or a function of the user's on a dictionary."""
+    """A condition on configurations: an expression over knobs, or a function of the user's on a dictionary."""
 
     text: str
     condition: Expr | None = None
@@ -36,16 +38,14 @@ class Restriction:
 
 
 @dataclass(frozen=True)
-class RawSketch:
+class RawSketch(KnobPoints):
     """All configurations of a kernel; see `search.SketchLike`."""
 
     spec: KernelSpec
     restrictions: tuple[Restriction, ...]
     target: Target
 
-    @property
-    def name(self) -> str:
-        return self.spec.name
+    name = alias("spec.name")
 
     @cached_property
     def trace(self) -> list[Any]:
@@ -56,27 +56,12 @@ class RawSketch:
         return [head, *knobs, *choices, *(["constrain", r.text] for r in self.restrictions)]
 
     @property
-    def knobs(self) -> tuple[Knob, ...]:
+    def knobs(self) -> tuple[Knob, ...]:  # type: ignore[override]
         return self.spec.parameters.knobs
 
     @cached_property
-    def size(self) -> int:
-        """How many configurations there are, restricted or not."""
-        return int(np.prod([len(k.values) for k in self.knobs], dtype=object)) if self.knobs else 1
-
-    def values(self, indices: Sequence[int]) -> dict[str, int]:
-        """The knob values that indices stand for."""
-        return {k.name: k.values[int(i)] for k, i in zip(self.knobs, indices, strict=True)}
-
-    def indices_of(self, values: Mapping[str, int]) -> tuple[int, ...] | None:
-        """The inverse; None if the values are not of this sketch."""
-        if set(values) != {k.name for k in self.knobs} or any(values[k.name] not in k.values for k in self.knobs):
-            return None
-        return tuple(k.values.index(values[k.name]) for k in self.knobs)
-
-    @cached_property
     def conditions(self) -> list[tuple[Expr, str]]:
-        """What restrictions and the device's work-groups ask for, as far as it is expressions over knobs."""
+        """Those restrictions, and the limit on work-groups, that are expressions over knobs."""
         found = [(r.condition, r.text) for r in self.restrictions if r.condition is not None]
         most = self.target.limits.get("max_threads_per_block")
         if self.spec.lang == "OpenCL" and most:
@@ -98,40 +83,39 @@ class RawSketch:
             return None
         return valid_points(list(knobs.items()), conditions)
 
-    def mask(self, indices: np.ndarray) -> np.ndarray:
-        """Which rows of `indices` (int, [n, knobs]) are feasible: bool [n]."""
-        n = len(indices)
-        columns = self.spec.parameters.columns(indices)
+    def _verdicts(self, indices: np.ndarray) -> Iterator[tuple[str, Callable[[np.ndarray], np.ndarray]]]:
+        """Each restriction as text, and a function from rows to ask about (bool [n]) to those that meet it."""
+        n, columns = len(indices), knob_columns(self.knobs, indices)
         results = evaluate([c for c, _ in self.conditions], self.spec.parameters.environment(columns))
-        allowed = np.ones(n, dtype=bool)
-        for result in results:
-            allowed &= np.broadcast_to(result.astype(bool), n)
+        for (_, text), result in zip(self.conditions, results, strict=True):
+            yield text, partial(np.logical_and, np.broadcast_to(result.astype(bool), n))
         for r in self.restrictions:
             if r.function is not None:
-                allowed &= self._answers(r, columns, allowed)
+                yield r.text, partial(self._answers, r, columns)
+
+    def mask(self, indices: np.ndarray) -> np.ndarray:
+        """The feasible rows of `indices` (int, [n, knobs]): bool [n]."""
+        allowed = np.ones(len(indices), dtype=bool)
+        for _, meets in self._verdicts(indices):
+            allowed = meets(allowed)
         return allowed
 
     def _answers(self, r: Restriction, columns: Mapping[str, np.ndarray], asked: np.ndarray) -> np.ndarray:
-        """What a function of the user's says to the points that are still allowed."""
+        """The rows for which a function of the user's says yes, among those to ask about."""
         result = np.zeros(len(asked), dtype=bool)
         at = np.flatnonzero(asked)
         for i, point in zip(at, self.spec.parameters.rows({n: c[at] for n, c in columns.items()}), strict=True):
             try:
                 result[i] = bool(r.function(point))  # type: ignore[misc]
             except Exception as error:
-                raise WorkloadError(
-                    f"it raised {type(error).__name__}: {error}", asked=f"restriction {r.text} at {point!r}"
-                ) from error
+                why = f"it raised {type(error).__name__}: {error}"
+                raise WorkloadError(why, asked=f"restriction {r.text} at {point!r}") from error
         return result
 
     def reasons(self, indices: Sequence[int]) -> list[str]:
-        """Why one configuration is infeasible: the restrictions that it breaks."""
-        row = np.asarray([indices], dtype=np.int64)
-        columns = self.spec.parameters.columns(row)
-        results = evaluate([c for c, _ in self.conditions], self.spec.parameters.environment(columns))
-        broken = [why for (_, why), r in zip(self.conditions, results, strict=True) if not bool(np.ravel(r)[0])]
-        functions = [r for r in self.restrictions if r.function is not None]
-        return broken + [r.text for r in functions if not self._answers(r, columns, np.ones(1, bool))[0]]
+        """The restrictions that one configuration breaks."""
+        row, one = np.asarray([indices], dtype=np.int64), np.ones(1, dtype=bool)
+        return [text for text, meets in self._verdicts(row) if not meets(one)[0]]
 
     # -- features -------------------------------------------------------------------------------------
     @property
@@ -143,7 +127,7 @@ class RawSketch:
     def features(self, indices: np.ndarray) -> np.ndarray:
         """float64 [n, features]: log2(1 + x) of each quantity, its sign kept."""
         n, spec = len(indices), self.spec
-        columns = spec.parameters.columns(indices)
+        columns = knob_columns(self.knobs, indices)
         table = [columns[k.name].astype(np.float64) for k in self.knobs]
         if spec.lang == "OpenCL":
             block, grid = spec.geometry.block(columns, n), spec.geometry.grid(columns, n)
@@ -173,7 +157,7 @@ class RawSketch:
         return [self.values(found[i]) for i in steps]
 
     def _empty(self, looked_at: int) -> WorkloadError:
-        """Which restrictions nothing meets, alone if there is such a one."""
+        """The error for a space without a valid configuration; it names a restriction that alone excludes all."""
         sizes = [len(k.values) for k in self.knobs]
         never = []
         for r in self.restrictions:
@@ -206,13 +190,7 @@ class RawSpace:
     def sketches(self) -> tuple[RawSketch, ...]:
         return (self.sketch,)
 
-    @property
-    def size(self) -> int:
-        return self.sketch.size
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self.sketch.feature_names
+    size, feature_names = alias("sketch.size"), alias("sketch.feature_names")
 
     @property
     def feature_version(self) -> str:
@@ -222,7 +200,7 @@ class RawSpace:
 
     @property
     def valid(self) -> int | None:
-        """How many configurations are feasible, where that can be counted."""
+        """The number of feasible configurations, where it can be counted."""
         points = self.sketch.valid_points
         return None if points is None or not points.exact else points.count
 

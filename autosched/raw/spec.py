@@ -23,31 +23,23 @@ _QUALIFIERS = {
     *("__global", "global", "__constant", "constant", "__local", "local", "__private", "private"),
     *("__read_only", "read_only", "__write_only", "write_only"),
 }
+_INTEGERS = {"char": "int8", "short": "int16", "int": "int32", "long": "int64"}
+#: C's and OpenCL's names of types -> NumPy's
 _C_TYPES = {
+    **_INTEGERS,
+    **{f"{prefix}{c}": f"u{name}" for c, name in _INTEGERS.items() for prefix in ("unsigned ", "u")},
+    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "signed char": "int8",
+    "unsigned": "uint32",
+    "long long": "int64",
+    "unsigned long long": "uint64",
+    "size_t": "uint64",
+    "ptrdiff_t": "int64",
     "float": "float32",
     "double": "float64",
     "half": "float16",
     "_Bool": "bool",
     "bool": "bool",
-    "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "short": "int16",
-    "unsigned short": "uint16",
-    "int": "int32",
-    "unsigned": "uint32",
-    "unsigned int": "uint32",
-    "long": "int64",
-    "unsigned long": "uint64",
-    "long long": "int64",
-    "unsigned long long": "uint64",
-    "size_t": "uint64",
-    "ptrdiff_t": "int64",
-    "uchar": "uint8",
-    "ushort": "uint16",
-    "uint": "uint32",
-    "ulong": "uint64",
-    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 
 
@@ -103,7 +95,7 @@ def _without_attributes(text: str) -> str:
 
 
 def _balanced(text: str, start: int) -> tuple[str, int]:
-    """What stands before the parenthesis that closes, and where it goes on behind."""
+    """The text up to the closing parenthesis, and the position behind it."""
     depth = 1
     for at in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[at], 0)
@@ -304,7 +296,7 @@ class KernelSpec:
         return tuple(map(int, grid)), tuple(map(int, block))
 
     def defines(self, knobs: Mapping[str, int]) -> dict[str, Any]:
-        """What the source may use: the parameters, the work-group's and the grid's extents."""
+        """The macros that the source may use: parameters, extents of the work-group and of the grid."""
         grid, block = self.geometry_of(knobs)
         found: dict[str, Any] = {"kernel_tuner": 1}
         if self.lang == "OpenCL":
@@ -312,14 +304,11 @@ class KernelSpec:
             found |= dict(zip(self.geometry.block_names, block, strict=False))
         return {**found, **self.parameters.decode(knobs)}
 
-    def header(self, knobs: Mapping[str, int]) -> str:
-        """The #define lines of a configuration."""
-        return "".join(f"#define {name} {value}\n" for name, value in self.defines(knobs).items())
-
     def full_source(self, knobs: Mapping[str, int]) -> str:
-        """What compilers are given: complaints still name the lines of the user's source."""
+        """The text for compilers, whose complaints still name the lines of the user's source."""
+        header = "".join(f"#define {name} {value}\n" for name, value in self.defines(knobs).items())
         name = self.origin.replace("\\", "/").replace('"', "")
-        return f'{self.header(knobs)}#line 1 "{name}"\n{self.source}\n'
+        return f'{header}#line 1 "{name}"\n{self.source}\n'
 
     def to_json(self) -> dict[str, Any]:
         return {

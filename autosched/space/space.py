@@ -24,6 +24,7 @@ from autosched.space.default import default_schedule
 from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION, extract
 from autosched.space.forks import forks, traced
 from autosched.space.limits import implied_constraints
+from autosched.space.tunable import KnobPoints, knob_columns
 from autosched.space.valid import ValidPoints, explain, valid_points
 from autosched.space.workload import MAX_FORKS, Template, Workload
 from autosched.target import Target
@@ -39,7 +40,7 @@ MOST_REASONS = 5
 
 
 @dataclass(frozen=True)
-class Sketch:
+class Sketch(KnobPoints):
     """A workload, a trace and its open knobs, at concrete sizes.
 
     `structure` is lowered when first asked for: by `mask`, `reasons`, `features`, and building. One that
@@ -84,32 +85,10 @@ class Sketch:
         found = self.__dict__.get("_lowered")
         return _reason(found) if isinstance(found, Exception) else ""
 
-    @property
-    def size(self) -> int:
-        """How many combinations of knob values there are, feasible or not."""
-        return int(np.prod([len(k.values) for k in self.knobs], dtype=object)) if self.knobs else 1
-
-    def values(self, indices: Sequence[int]) -> dict[str, int]:
-        """The knob values that indices stand for."""
-        return {k.name: k.values[int(i)] for k, i in zip(self.knobs, indices, strict=True)}
-
-    def indices_of(self, values: dict[str, int]) -> tuple[int, ...] | None:
-        """The inverse; None if the values are not of this sketch."""
-        if set(values) != {k.name for k in self.knobs}:
-            return None
-        if any(values[k.name] not in k.values for k in self.knobs):
-            return None
-        return tuple(k.values.index(values[k.name]) for k in self.knobs)
-
     def _environment(self, indices: np.ndarray) -> dict[Expr, Any]:
-        batch = np.asarray(indices, dtype=np.int64).reshape(len(indices), len(self.knobs))
-        env: dict[Expr, Any] = {
-            k.var: np.asarray(k.values, dtype=np.int64)[batch[:, column]]
-            for column, k in enumerate(self.structure.knobs)
-        }
-        for v in self.structure.function.sizes:
-            env[v] = np.int64(self.sizes[v.name])
-        return env
+        columns, sizes = knob_columns(self.knobs, indices), self.structure.function.sizes
+        knobs = {k.var: columns[k.name] for k in self.structure.knobs}
+        return {**knobs, **{v: np.int64(self.sizes[v.name]) for v in sizes}}
 
     @cached_property
     def _conditions(self) -> list[tuple[Expr, str]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
+from autosched.schedule.schedule import Knob
 from autosched.target import Target
 from autosched.te.rounding import Rounding
 
@@ -22,6 +24,33 @@ class Objective(Protocol):
 
     def describe(self, cost: float) -> str:
         """The value that a cost stands for, with its name."""
+
+
+def knob_columns(knobs: Sequence[Knob], indices: np.ndarray) -> dict[str, np.ndarray]:
+    """Name of each knob -> its values in rows of indices."""
+    batch = np.asarray(indices, dtype=np.int64).reshape(len(indices), len(knobs))
+    return {k.name: np.asarray(k.values, dtype=np.int64)[batch[:, at]] for at, k in enumerate(knobs)}
+
+
+class KnobPoints:
+    """Points of a sketch by the indices of its knobs' values."""
+
+    knobs: tuple[Knob, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of combinations of knob values, feasible or not."""
+        return prod(len(k.values) for k in self.knobs)
+
+    def values(self, indices: Sequence[int]) -> dict[str, int]:
+        """The knob values that indices stand for."""
+        return {k.name: k.values[int(i)] for k, i in zip(self.knobs, indices, strict=True)}
+
+    def indices_of(self, values: Mapping[str, int]) -> tuple[int, ...] | None:
+        """The inverse; None if the values are not of this sketch."""
+        if set(values) != {k.name for k in self.knobs} or any(values[k.name] not in k.values for k in self.knobs):
+            return None
+        return tuple(k.values.index(values[k.name]) for k in self.knobs)
 
 
 class TunableSketch(Protocol):

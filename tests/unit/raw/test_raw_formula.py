@@ -9,6 +9,7 @@ from autosched.errors import UsageError
 from autosched.ir.evaluate import evaluate
 from autosched.raw.formula import formula
 from autosched.raw.parameters import Parameters
+from autosched.space.tunable import knob_columns
 
 PARAMETERS = Parameters.of({"x": [1, 2, 8, 32], "y": [0, 3, 4], "T": ["float", "double"], "w": [0.5, 2.0]})
 
@@ -16,7 +17,7 @@ PARAMETERS = Parameters.of({"x": [1, 2, 8, 32], "y": [0, 3, 4], "T": ["float", "
 def values(text: str) -> list[float]:
     """The formula at every point, in the order of `POINTS`."""
     rows = np.array([(i, j, k, m) for i in range(4) for j in range(3) for k in range(2) for m in range(2)])
-    columns = PARAMETERS.columns(rows)
+    columns = knob_columns(PARAMETERS.knobs, rows)
     result = evaluate([formula(text, PARAMETERS.symbols, "test")], PARAMETERS.environment(columns))[0]
     return np.broadcast_to(result, len(rows)).tolist()
 
