@@ -1,4 +1,4 @@
-"""What each primitive of a schedule is worth, and the shortest schedule that is as fast."""
+"""The worth of each primitive of a schedule, and the shortest schedule that is as fast."""
 
 from __future__ import annotations
 

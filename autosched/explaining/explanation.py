@@ -6,9 +6,9 @@ import itertools
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from autosched.measure.protocol import Job, MeasureOptions
 from autosched.measure.stats import ratio_interval
 from autosched.report.summary import Standing, standing
 from autosched.report.text import knobs as knobs_text
+from autosched.report.text import plural, table
 from autosched.report.text import seconds as seconds_text
-from autosched.report.text import table
 from autosched.runtime.device import describe_device, with_machine
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.trace import Trace
@@ -61,7 +61,7 @@ class Variant:
 
 @dataclass
 class Result:
-    """How a variant compares with the schedule. `ratio` is its time over that of the schedule, `interval`
+    """A variant compared with the schedule. `ratio` is its time over that of the schedule, `interval`
     holds the true one with 95 % confidence; infinite, with the reason in `why`, if it does not work."""
 
     ratio: float = float("inf")
@@ -76,12 +76,6 @@ class Result:
     def works(self) -> bool:
         return not self.why
 
-    def judge(self) -> None:
-        """Take the ratio from the samples."""
-        n = min(len(self.samples), len(self.baseline))
-        self.ratio = float(np.median(np.array(self.samples[:n]) / np.array(self.baseline[:n])))
-        self.interval = ratio_interval(self.samples, self.baseline)
-
 
 class Bench:
     """A measuring session on one schedule. A context manager: it holds worker processes.
@@ -95,14 +89,13 @@ class Bench:
         inputs = w.sample_inputs(subject.sizes or None)
         self.sizes = w.sizes_of(inputs)
         adjusted = w.adjusted(options)
-        imports = (*adjusted.imports, *w.files)
         self.measurer = Measurer(
             w.graph,
             with_machine(subject.target),
             {"schedule": subject.trace},
             inputs,
             w.reference(inputs),
-            MeasureOptions(**{**vars(adjusted), "imports": imports}),
+            replace(adjusted, imports=(*adjusted.imports, *w.files)),
             backend=w.backend,
             initial=w.initial(inputs),
             roundings=w.roundings(subject.target),
@@ -122,28 +115,25 @@ class Bench:
             raise
         if not m.ok:
             self.measurer.close()
-            raise MeasureError(
-                f"it does not work here ({m.status}): {m.error}",
-                asked=self.subject.name,
-                legal="`autosched doctor` says what is found on this machine",
-            )
+            legal = "`autosched doctor` says what is found on this machine"
+            raise MeasureError(f"it does not work here ({m.status}): {m.error}", asked=self.subject.name, legal=legal)
         self.seconds, self.digest = m.seconds, m.digest
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.measurer.close()
 
     def compare(self, variants: Iterable[Variant], tell: Callable[[str], None] = lambda text: None) -> list[Result]:
-        """How each variant compares with the schedule, in the order given."""
+        """Compare each variant with the schedule, in the order given."""
         wanted = list(variants)
         new = {v.key: v for v in wanted if v.key not in self.known}
         if new:
             self._measure(list(new.values()), tell)
-            self._play_off([self.known[key] for key in new], list(new), self.rounds, tell)
-            unclear = [key for key in new if self._is_unclear(self.known[key])]
-            self._play_off([self.known[key] for key in unclear], unclear, 2 * self.rounds, tell)
+            self._play_off(list(new), self.rounds, tell)
+            found = [(key, self.known[key]) for key in new]
+            near = [(key, r.interval) for key, r in found if r.works and not r.same_code and r.ratio < _CLEARLY_SLOWER]
+            unclear = [key for key, (low, high) in near if low <= 1 + self.limit < high]
+            self._play_off(unclear, 2 * self.rounds, tell)
         return [self.known[v.key] for v in wanted]
 
     def confirm(self, variant: Variant, rounds: int) -> Result:
@@ -163,7 +153,7 @@ class Bench:
             number = next(self.numbers)
             keys[number] = v.key
             self.jobs[v.key] = Job(number, f"variant {number}", dict(v.knobs), trace=v.trace)
-        tell(f"building and measuring {len(variants)} variant{'' if len(variants) == 1 else 's'}")
+        tell(f"building and measuring {plural(len(variants), 'variant')}")
         for m in self.measurer.measure([self.jobs[v.key] for v in variants]):
             if not m.ok:
                 result = Result(why=in_few_words(m.status, m.error))
@@ -173,16 +163,14 @@ class Bench:
                 result = Result(m.seconds / self.seconds, digest=m.digest)
             self.known[keys[m.job.id]] = result
 
-    def _play_off(
-        self, results: Sequence[Result], keys: Sequence[str], rounds: int, tell: Callable[[str], None]
-    ) -> None:
+    def _play_off(self, keys: Sequence[str], rounds: int, tell: Callable[[str], None]) -> None:
         """Interleaved rounds of those whose ratio is not known well yet."""
-        left = [(r, self.jobs[key]) for r, key in zip(results, keys, strict=True) if r.works and not r.same_code]
-        left = sorted((x for x in left if x[0].ratio < _BEYOND_DOUBT), key=lambda x: x[0].ratio)
-        near = [x for x in left if x[0].ratio < _CLEARLY_SLOWER]
-        far = [x for x in left if x[0].ratio >= _CLEARLY_SLOWER]
-        parts = [(near[i : i + _AT_ONCE], rounds) for i in range(0, len(near), _AT_ONCE)]
-        parts += [(far[i : i + _AT_ONCE], _FEW_ROUNDS) for i in range(0, len(far), _AT_ONCE)]
+        all_of = [(self.known[key], self.jobs[key]) for key in keys]
+        left = [x for x in all_of if x[0].works and not x[0].same_code and x[0].ratio < _BEYOND_DOUBT]
+        left.sort(key=lambda x: x[0].ratio)
+        near = sum(r.ratio < _CLEARLY_SLOWER for r, _ in left)
+        parts = [(left[i : min(i + _AT_ONCE, near)], rounds) for i in range(0, near, _AT_ONCE)]
+        parts += [(left[i : i + _AT_ONCE], _FEW_ROUNDS) for i in range(near, len(left), _AT_ONCE)]
         for k, (part, count) in enumerate(parts, start=1):
             tell(f"play-off {k} of {len(parts)}: {len(part)} against the schedule, {count} rounds")
             self._meet(part, count)
@@ -202,11 +190,9 @@ class Bench:
                 continue
             result.samples += samples
             result.baseline += baseline[: len(samples)]
-            result.judge()
-
-    def _is_unclear(self, r: Result) -> bool:
-        low, high = r.interval
-        return r.works and not r.same_code and r.ratio < _CLEARLY_SLOWER and low <= 1 + self.limit < high
+            n = min(len(result.samples), len(result.baseline))
+            result.ratio = float(np.median(np.array(result.samples[:n]) / np.array(result.baseline[:n])))
+            result.interval = ratio_interval(result.samples, result.baseline)
 
 
 _STATUS = {
@@ -222,7 +208,7 @@ _STATUS = {
 
 
 def in_few_words(status: str, error: str = "") -> str:
-    """Why a variant does not work, on one line: without the call that it is about and what is legal instead."""
+    """The reason why a variant does not work, on one line: without the call that it is about, and what is legal."""
     why = " ".join(error.split("\n")[0].split())
     if status == "constraints":
         why = why.partition(": ")[2] or why
@@ -281,7 +267,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What each primitive of a schedule is worth; `rows` begin with what is worth most.
+    """The worth of each primitive of a schedule; `rows` begin with the largest.
 
     `print` it, or look at `rows`, or take it as a table: `to_frame()`.
     """
@@ -300,14 +286,9 @@ class Explanation:
         """A `pandas.DataFrame`, one row for each call."""
         import pandas as pd
 
-        data = []
-        for r in self.rows:
-            low, high = r.interval
-            about = {"line": r.line, "primitive": r.primitive, "change": r.change, "verdict": r.verdict}
-            numbers = {"ratio": r.ratio, "low": low, "high": high, "seconds": r.seconds}
-            data.append({**about, **numbers, "why": r.why, "with_it": "; ".join(r.with_it)})
-        columns = ("line", "primitive", "change", "verdict", "ratio", "low", "high", "seconds", "why", "with_it")
-        return pd.DataFrame(data, columns=list(columns))
+        columns = "line primitive change verdict ratio low high seconds why with_it".split()
+        bounds = [{"low": r.interval[0], "high": r.interval[1], "with_it": "; ".join(r.with_it)} for r in self.rows]
+        return pd.DataFrame([{**vars(r), **b} for r, b in zip(self.rows, bounds, strict=True)], columns=columns)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -319,7 +300,7 @@ class Explanation:
         return "\n".join([*self.headline(), "", *listed, self.summary()])
 
     def headline(self) -> list[str]:
-        """What was measured, and how fast it is."""
+        """Lines with the subject and its time."""
         at = f", {knobs_text(self.sizes)}" if self.sizes else ""
         near = f", {self.standing}" if self.standing is not None else ""
         return [
@@ -418,22 +399,19 @@ class _Case:
 
     def row(self, results: Sequence[Result], bench: Bench) -> Row:
         works = [(r.ratio, k) for k, r in enumerate(results) if r.works]
-        if not works:
+        if works:
+            k = min(works)[1]
+            r, says, lost = results[k], verdict(results[k], bench.limit), self.lost[k]
+            why = "the same code" if r.same_code else ""
+        else:
+            r, says, lost = Result(), "not alone", ()
             why = self.refused or next((r.why for r in results), "")
-            inf = float("inf")
-            return Row(
-                self.line, self.primitive, inf, (0.0, inf), inf, "not alone", self.change, why, (), self.at, self.option
-            )
-        ratio, k = min(works)
-        r = results[k]
-        return Row(
-            self.line, self.primitive, ratio, r.interval, ratio * bench.seconds, verdict(r, bench.limit), self.change,
-            "the same code" if r.same_code else "", self.lost[k], self.at, self.option,
-        )  # fmt: skip
+        worth = r.ratio, r.interval, r.ratio * bench.seconds
+        return Row(self.line, self.primitive, *worth, says, self.change, why, lost, self.at, self.option)
 
 
 def verdict(r: Result, limit: float) -> str:
-    """What the measurements say of something that can be undone."""
+    """The verdict of the measurements on something that can be undone."""
     low, high = r.interval
     if low > 1 + limit or (not r.samples and not r.same_code):  # far beyond doubt
         return "keep"
@@ -443,7 +421,7 @@ def verdict(r: Result, limit: float) -> str:
 
 
 def extents(s: Schedule) -> dict[Any, Any]:
-    """How many iterations each loop has where its stage is computed."""
+    """The number of iterations of each loop where its stage is computed."""
     return {loop: found.extent for loop, found in inferred_ranges(s).items()}
 
 
@@ -523,9 +501,6 @@ def _what(r: Row) -> str:
     change = f"  # {r.change}" if r.change else ""
     if not r.with_it:
         return r.line + change
-    kinds: dict[str, int] = {}
-    for line in r.with_it:
-        kind = line.split("(")[0].rpartition(".")[2]
-        kinds[kind] = kinds.get(kind, 0) + 1
+    kinds = Counter(line.split("(")[0].rpartition(".")[2] for line in r.with_it)
     others = ", ".join(f"{n} {kind}" if n > 1 else kind for kind, n in kinds.items())
     return f"{r.line}{change}  # and with it {others}"

@@ -65,17 +65,15 @@ class Simplified:
         """As plain data."""
         numbers = {"ratio": self.ratio, "interval": list(self.interval), "seconds": self.seconds}
         schedule = {"schedule_python": self.schedule_python, "trace": self.trace, "knobs": self.knobs}
-        record: dict[str, str | None] = {"record": None, "written": None}
-        if self.record is not None:
-            record = {"record": self.record.id, "written": str(self.written)}
-        original = self.explanation.to_json()
-        return {**numbers, "removed": list(self.removed), **schedule, **record, "original": original}
+        log = (None, None) if self.record is None else (self.record.id, str(self.written))
+        record = dict(zip(("record", "written"), log, strict=True))
+        return {**numbers, "removed": list(self.removed), **schedule, **record, "original": self.explanation.to_json()}
 
     def __str__(self) -> str:
         return "\n".join([*self.headline(), "", self.schedule_python.rstrip("\n")])
 
     def headline(self) -> list[str]:
-        """What came of it, in a few lines."""
+        """The result in a few lines."""
         lines = self.explanation.headline()
         if not self.removed:
             return [*lines, "nothing can go"]
@@ -113,11 +111,8 @@ def simplify(
             legal="`explain` says what its parameters are worth",
         )
     if write and subject.record is None:
-        raise UsageError(
-            "a schedule of no record has no workload to be recorded for",
-            asked="simplify(write=True)",
-            legal="a workload or a record",
-        )
+        why = "a schedule of no record has no workload to be recorded for"
+        raise UsageError(why, asked="simplify(write=True)", legal="a workload or a record")
     tell = progress or (lambda text: None)
     with Bench(subject, measure or MeasureOptions(), rounds, LIMIT) as bench:
         explanation = explain_on(bench, tell)
@@ -162,26 +157,17 @@ class _Search:
         now = self.states[-1]
         if row.at not in now.origin or (row.option and (row.at, row.option) in now.options):
             return
-        ways = [
-            u
-            for u in undoings_of(now.trace, now.origin.index(row.at), row.option, self.args, self.knobs)
-            if u.trace is not None
-        ]
-        results = self.bench.compare([variant_of(u.trace, self.knobs) for u in ways if u.trace is not None])
-        good = [
-            (len(u.trace or ()), r.ratio, k)
-            for k, (u, r) in enumerate(zip(ways, results, strict=True))
-            if r.works and r.ratio <= 1 + self.bench.limit
-        ]
-        if not good:
+        undone = undoings_of(now.trace, now.origin.index(row.at), row.option, self.args, self.knobs)
+        ways = [(u.trace, u.origin) for u in undone if u.trace is not None]
+        results = self.bench.compare([variant_of(trace, self.knobs) for trace, _ in ways])
+        fast = [k for k, r in enumerate(results) if r.works and r.ratio <= 1 + self.bench.limit]
+        if not fast:
             self.tell(f"stays: {row.line}")
             return
-        _, ratio, k = min(good)
-        u, trace = ways[k], ways[k].trace
-        assert trace is not None
+        _, ratio, k = min((len(ways[k][0]), results[k].ratio, k) for k in fast)
+        trace, kept = ways[k]
         gone = now.options | {(row.at, row.option)} if row.option else now.options
-        origin = tuple(now.origin[p] for p in u.origin)
-        self.states.append(_State(trace, origin, gone))
+        self.states.append(_State(trace, tuple(now.origin[p] for p in kept), gone))
         self.tell(f"goes ({ratio:.2f}): {row.line}{f', without {row.option}' if row.option else ''}")
 
     def _confirm(self) -> Result:
@@ -202,11 +188,8 @@ class _Search:
 
 def _report(subject: Subject, explanation: Explanation, state: _State, result: Result) -> Simplified:
     trace = Trace.from_json(subject.trace)
-    removed = [
-        i.as_python()
-        for p, i in enumerate(trace)
-        if i.kind not in (*FOR_TUNING, "define_knob") and p not in state.origin
-    ]
+    calls = [(p, i) for p, i in enumerate(trace) if i.kind not in (*FOR_TUNING, "define_knob")]
+    removed = [i.as_python() for p, i in calls if p not in state.origin]
     options = [f"{trace[p].as_python()}  # only {option}" for p, option in sorted(state.options) if p in state.origin]
     variant = variant_of(state.trace, subject.knobs)
     return Simplified(

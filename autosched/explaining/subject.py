@@ -1,4 +1,4 @@
-"""Which schedule to explain: a record, by the words that people use for one, or a schedule of one's own."""
+"""The schedule to explain: a record, by the words that people use for one, or a schedule of one's own."""
 
 from __future__ import annotations
 
@@ -104,20 +104,15 @@ def subject_of(
         return _of_record(what, target, sizes)
     w = as_workload(what)
     if not isinstance(w, (Workload, RawKernel)):
-        raise UsageError(
-            f"{w!r} is nothing to explain",
-            asked="explain",
-            legal="a workload, a record, its id, FILE.jsonl:LINE or a schedule",
-        )
+        legal = "a workload, a record, its id, FILE.jsonl:LINE or a schedule"
+        raise UsageError(f"{w!r} is nothing to explain", asked="explain", legal=legal)
     return _best_of(w, target, None if records is None else os.fspath(records), sizes)
 
 
 def means_record(text: str) -> bool:
     """Whether the words for a subject name one record: its place, or its id or the beginning of it. What is the
     name of a workload, too, means that."""
-    if _PLACE.fullmatch(text) is not None:
-        return True
-    return _ID.fullmatch(text) is not None and text not in list_workloads()
+    return _PLACE.fullmatch(text) is not None or (_ID.fullmatch(text) is not None and text not in list_workloads())
 
 
 def _with_id(prefix: str, records: str | os.PathLike[str] | None) -> Record:
@@ -163,18 +158,15 @@ def _of_schedule(
 
 
 def _of_record(r: Record, target: TargetLike, sizes: Mapping[str, int] | None) -> Subject:
-    """What a record says. Its workload is found by name, and must still be the same computation."""
+    """The schedule of a record. Its workload is found by name, and must still be the same computation."""
     asked = f"record {r.id} of {r.workload['name']}"
     if not r.ok:
         raise RecordError(f"it did not work: {r.status}", asked=asked, legal="a record with status ok")
     parameters = ", ".join(f"{k}={v!r}" for k, v in r.workload["params"].items())
     w = find_workload(r.workload["name"])(**r.workload["params"])
     if w.key != r.key:
-        raise RecordError(
-            f"{w.name}({parameters}) computes something else by now",
-            asked=asked,
-            legal=f"tune it again, or put the {w.name} that it was made for into search_spaces/",
-        )
+        legal = f"tune it again, or put the {w.name} that it was made for into search_spaces/"
+        raise RecordError(f"{w.name}({parameters}) computes something else by now", asked=asked, legal=legal)
     to = w.compiled_for(resolve_target(r.target if target is None else target))
     if to.kind != r.target_kind:
         raise RecordError(f"it is for {r.target_kind}", asked=f"{asked} on {to}", legal=f"--target {r.target_kind}")
@@ -236,22 +228,16 @@ def _recorded(file: Path, line: str | None, target: TargetLike) -> Record:
                 try:
                     return decode(text)
                 except RecordError as error:
-                    raise RecordError(
-                        error.why,
-                        asked=str(place),
-                        legal="another line: `autosched records FILE --check` lists the damaged ones",
-                    ) from None
+                    legal = "another line: `autosched records FILE --check` lists the damaged ones"
+                    raise RecordError(error.why, asked=str(place), legal=legal) from None
         raise RecordError("there is no such line", asked=f"{file}:{line}", legal=f"lines: 1 to {last}")
     contents = RecordLog(file).read()
     found = _winners(contents, None if target is None else resolve_target(target))
     if len(found) == 1:
         return found[0][0]
     listing = "\n  ".join(f"{place}  {_headline(r)}" for r, place in found)
-    raise RecordError(
-        f"it has records of {len(found)} workloads, targets or devices" if found else "it has no record that works",
-        asked=str(file),
-        legal=f"one of them:\n  {listing}" if found else "a file that `tune` wrote",
-    )
+    why = f"it has records of {len(found)} workloads, targets or devices" if found else "it has no record that works"
+    raise RecordError(why, asked=str(file), legal=f"one of them:\n  {listing}" if found else "a file that `tune` wrote")
 
 
 def _winners(contents: LogContents, target: Target | None) -> list[tuple[Record, Place]]:
