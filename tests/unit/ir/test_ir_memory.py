@@ -9,8 +9,8 @@ import pytest
 
 from autosched.ir import simplify as simplify_module
 from autosched.ir.expr import Expr, const, floordiv, floormod, maximum, minimum, select, var
-from autosched.ir.prove import Memory
 from autosched.ir.poly import Poly
+from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer, simplify
 
 x, y, n, m = (var(name, role="loop") for name in ("x", "y", "n", "m"))
