@@ -150,9 +150,7 @@ def extern(
     for t in inputs:
         if not isinstance(t, Tensor):
             raise UsageTypeError(f"{t!r} is not a tensor", asked=asked, legal="a list of tensors")
-    dims = as_list(shape)
-    several = dims if dims and all(isinstance(d, (list, tuple)) for d in dims) else [dims]
-    shapes = [tuple(map(as_expr, d)) for d in several]
+    shapes = _shapes(shape)
     types = _types(dtype, inputs, len(shapes), asked)
     given = [Buffer(t.name, t.shape, t.dtype) for t in inputs] if in_buffers is None else as_list(in_buffers)
     if out_buffers is None:
@@ -167,6 +165,13 @@ def extern(
     result = fcompute(list(given), list(made))
     op = ExternOp(name, inputs, given, made, as_statement(result, asked), tag, attrs, reference)
     return op.outputs[0] if len(op.outputs) == 1 else list(op.outputs)
+
+
+def _shapes(shape: Any) -> list[tuple[Expr, ...]]:
+    """One shape, or several."""
+    dims = as_list(shape)
+    several = dims if dims and all(isinstance(d, (list, tuple)) for d in dims) else [dims]
+    return [tuple(map(as_expr, d)) for d in several]
 
 
 def _types(dtype: Any, inputs: Sequence[Tensor], count: int, asked: str) -> list[Any]:
