@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autosched.ir.expr import Expr, is_index, variables
-from autosched.ir.node import order
+from autosched.ir.node import order, remembered
 from autosched.ir.poly import Poly, has, join, without
 from autosched.ir.witness import Range, Witness, witnesses
 
@@ -338,7 +338,7 @@ class Prover:
                 return bounded
             # an atom that occurs inside another one must wait until that one is gone; and what
             # must hold in both cases comes before what need hold in one only
-            return max(opaque, key=lambda a: (_both_cases(p, a), a.depth, order(a)))
+            return max(opaque, key=lambda a: (_both_cases(p, a), a.depth, _text(a), order(a)))
         ranged = [a for a in p.atoms() if self.range(a) != (None, None)]
         bound_here = [a for a in ranged if a in self._ranges]
         atom = max(bound_here or ranged, key=order, default=None)
@@ -546,6 +546,11 @@ def _divisor(atom: Expr) -> int:
     """The divisor of a quotient, if it is a positive number, else 0."""
     d = atom.args[1]
     return max(0, int(d.value)) if d.op == "const" else 0
+
+
+@remembered
+def _text(e: Expr) -> str:
+    return repr(e)
 
 
 def _both_cases(p: Poly, atom: Expr) -> bool:
