@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from autosched.lower import lower
     from autosched.raw.kernel import raw_kernel
     from autosched.runtime import ndarray as nd
-    from autosched.runtime.devices import device
+    from autosched.runtime.device import device
     from autosched.runtime.export import load_module
     from autosched.sanitizing import sanitize
     from autosched.schedule import Schedule, create_schedule
@@ -74,7 +74,7 @@ _HOME = {
     "ask_and_tell": "autosched.asking",
     "build": "autosched.building",
     "build_kernel": "autosched.kernels",
-    "device": "autosched.runtime.devices",
+    "device": "autosched.runtime.device",
     "load_module": "autosched.runtime.export",
     "create_schedule": "autosched.schedule",
     "explain": "autosched.explaining",

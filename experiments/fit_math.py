@@ -8,6 +8,7 @@ rounded to the type it is for:
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ mp.mp.dps = 60
 Function = Callable[[Any], Any]
 TYPES = {32: np.float32, 64: np.float64}
 ERF_SPLIT = 0.921875
+_INDENT = " " * 8
 LOG10_2 = mp.log(2, 10) * mp.mpf("1.00001")
 ONE, TINY = mp.mpf(1), mp.mpf("1e-40")
 
@@ -193,11 +195,18 @@ def main() -> None:
     print(f"#: where the two polynomials of erf meet\nERF_SPLIT = {ERF_SPLIT}")
     for name, parts in constants().items():
         print(f"{name} = {parts!r}".replace("[", "(").replace("]", ")"))
+    print("# fmt: off")
     for name, by_bits in polynomials().items():
         print(f"{name} = {{")
         for bits, (coefficients, error) in by_bits.items():
             numbers = ", ".join(repr(float(TYPES[bits](float(c)))) for c in coefficients)
-            print(f"    {bits}: ({numbers}),  # error 2**{mp.nstr(mp.log(error, 2), 4)}")
+            print(f"    {bits}: (  # error 2**{mp.nstr(mp.log(error, 2), 4)}")
+            print(
+                textwrap.fill(
+                    f"{numbers},", 120, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+                )
+            )
+            print("    ),")
         print("}")
 
 

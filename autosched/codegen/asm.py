@@ -19,11 +19,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
-from typing import Protocol
 
-from autosched.codegen.asm_aarch64 import AArch64
-from autosched.codegen.asm_counts import Counts, Instruction
-from autosched.codegen.asm_x86 import X86
+from autosched.codegen.asm_instructions import X86, AArch64, Architecture, Counts, Instruction
 from autosched.errors import BuildError
 
 __all__ = ["TRIPS", "Counts", "Loop", "hot_loop", "loops", "marked", "readable"]
@@ -34,20 +31,7 @@ TRIPS = 4
 #: comments longer than this, such as the lanes of a shuffle, say less than they hide
 _LONGEST_COMMENT = 48
 
-
-class _Architecture(Protocol):
-    """How one instruction set is written."""
-
-    comment: str
-
-    def jump(self, i: Instruction) -> tuple[str | None, bool] | None:
-        """(label that it may go to, whether it may also go on to the next line); None for no jump."""
-
-    def count(self, i: Instruction) -> Counts:
-        """What one instruction is."""
-
-
-_ARCHITECTURES: dict[str, _Architecture] = {"x86_64": X86(), "aarch64": AArch64(), "arm64": AArch64(";")}
+_ARCHITECTURES: dict[str, Architecture] = {"x86_64": X86(), "aarch64": AArch64(), "arm64": AArch64(";")}
 
 
 @dataclass(frozen=True)
@@ -151,7 +135,7 @@ def _shortened(line: str, mark: str) -> str:
     return line[: at + _LONGEST_COMMENT - 3].rstrip() + "...\n"
 
 
-def _architecture(machine: str) -> _Architecture:
+def _architecture(machine: str) -> Architecture:
     if machine not in _ARCHITECTURES:
         raise BuildError(
             f"its assembly is not understood here: {machine}",
@@ -184,7 +168,7 @@ _LOCAL = re.compile(r"\.?L[A-Za-z_]*\d")
 _BLOCK_NAME = re.compile(r"%(?!bb\.)([^\s]+)")
 
 
-def _functions(assembly: str, architecture: _Architecture) -> list[_Function]:
+def _functions(assembly: str, architecture: Architecture) -> list[_Function]:
     """The functions of a listing, cut into blocks."""
     found: list[_Function] = []
     for number, line in enumerate(assembly.splitlines(), 1):
@@ -228,7 +212,7 @@ def _operands(text: str) -> Iterator[str]:
     yield text[start:].strip()
 
 
-def _connect(f: _Function, architecture: _Architecture) -> None:
+def _connect(f: _Function, architecture: Architecture) -> None:
     """Fill in which blocks follow which."""
     at = {label: number for number, block in enumerate(f.blocks) for label in block.labels}
     for number, block in enumerate(f.blocks):
@@ -241,7 +225,7 @@ def _connect(f: _Function, architecture: _Architecture) -> None:
 
 
 # -- flow graph to loops --------------------------------------------------------------------------
-def _loops_of(f: _Function, architecture: _Architecture) -> list[Loop]:
+def _loops_of(f: _Function, architecture: Architecture) -> list[Loop]:
     """The natural loops of a function; those with one header are one loop."""
     order = _reverse_postorder(f.blocks)
     dominator = _dominators(f.blocks, order)
@@ -257,7 +241,7 @@ def _loops_of(f: _Function, architecture: _Architecture) -> list[Loop]:
     return [_loop(f, header, bodies, architecture) for header in bodies]
 
 
-def _loop(f: _Function, header: int, bodies: dict[int, set[int]], architecture: _Architecture) -> Loop:
+def _loop(f: _Function, header: int, bodies: dict[int, set[int]], architecture: Architecture) -> Loop:
     body = bodies[header]
     inside = [other for h, other in bodies.items() if h != header and h in body]
     own = [f.blocks[b] for b in sorted(body) if not any(b in other for other in inside)]

@@ -18,8 +18,7 @@ from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_statements import Statements
 from autosched.codegen.c_text import INDEX, Names
-from autosched.codegen.cuda_dialect import CUDA
-from autosched.codegen.dialects import OPENCL, Dialect
+from autosched.codegen.dialects import CUDA, OPENCL, Dialect
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.pocl import part_regions
 from autosched.codegen.signature import Dim, Signature, dim_of

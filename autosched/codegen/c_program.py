@@ -21,10 +21,9 @@ from autosched.codegen.c_dialect import C
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_statements import Statements
 from autosched.codegen.c_text import INDEX, Names
-from autosched.codegen.calls import outside_calls
 from autosched.codegen.index_range import IndexRanges
-from autosched.codegen.signature import Signature
-from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage
+from autosched.codegen.signature import Signature, outside_calls
+from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage, workspace_need
 from autosched.ir.expr import Expr, binary, const
 from autosched.ir.ops import ACCESSES
 from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Stmt, Store, children, expressions, walk
@@ -62,7 +61,7 @@ def compile_c(function: Function, target: Target) -> Artifact:
             "entry": f"{program.name}_packed",
             "parallel": program.parallel,
             "mcpu": target.mcpu or "native",
-            "symbols": list(outside_calls(function).symbols),
+            "symbols": outside_calls(function, "extern"),
             **({"strict": True} if target.strict else {}),
         },
     )
@@ -192,7 +191,9 @@ int64_t {name}_packed_time(void **args, const int64_t *sizes, char *workspace, i
 
 
 class _HostStatements(Statements):
-    """Statements of a CPU program: parallel loops, and buffers in the workspace."""
+    """Statements of a CPU program: parallel loops, and buffers in the workspace, whose bytes are counted in C."""
+
+    nothing: Bytes = 0
 
     def __init__(self, expressions: Expressions, names: Names, storage: Storage, workspace: str, threads: str) -> None:
         """`workspace` and `threads` are the C names of what the body gets from its caller."""
@@ -218,10 +219,10 @@ class _HostStatements(Statements):
         outer = self._base, self._used
         self._in_parallel = True
         with self.block(head):
-            area = self.need(s.body, None)
+            area = workspace_need(s.body, self.storage, self, in_parallel=True)
             if area != 0:
                 self._base = self.names.declare("area")
-                start = self._address(outer[0], _plus(outer[1], f"thread_number() * {_factor(area)}"))
+                start = self._address(outer[0], self.plus(outer[1], f"thread_number() * {_factor(area)}"))
                 self.line(f"char *const {self._base} = {start};")
                 self._used = 0
             yield
@@ -255,7 +256,7 @@ class _HostStatements(Statements):
         name = self.x.buffers[buffer] = self.names.declare(buffer.name)
         of, address = self.x.dialect.storage_name(buffer.dtype), self._address(self._base, self._used)
         self.line(f"{of} *restrict const {name} = ({of} *){address if ' ' not in address else f'({address})'};")
-        self._used = _plus(self._used, self.bytes_of(buffer))
+        self._used = self.plus(self._used, self.bytes_of(buffer))
 
     @staticmethod
     def _address(base: str, offset: Bytes) -> str:
@@ -270,32 +271,23 @@ class _HostStatements(Statements):
             return -(-max(int(total.value), 0) // ALIGNMENT) * ALIGNMENT
         return f"padded({self.x.index(total).text})"
 
-    def need(self, s: Stmt, threads: str | None) -> Bytes:
-        """Workspace below `s`; `threads` is None in the body of a parallel loop."""
-        if isinstance(s, For) and s.kind == "parallel" and threads is not None:
-            area = self.need(s.body, None)
-            return area if area == 0 else f"{threads} * {_factor(area)}"
-        most: Bytes = 0
-        for child in children(s):
-            most = self._larger(most, self.need(child, threads))
-        if isinstance(s, Allocate) and s.buffer in self.storage.in_workspace:
-            most = _plus(self.bytes_of(s.buffer), most)
-        return most
+    def for_threads(self, area: Bytes) -> Bytes:
+        return area if area == 0 else f"{self.threads} * {_factor(area)}"
 
-    def _larger(self, a: Bytes, b: Bytes) -> Bytes:
+    def larger(self, a: Bytes, b: Bytes) -> Bytes:
         if isinstance(a, int) and isinstance(b, int):
             return max(a, b)
         if 0 in (a, b) or a == b:
             return b if a == 0 else a
         return f"{self.x.helpers.name('max', INDEX)}({a}, {b})"
 
-
-def _plus(a: Bytes, b: Bytes) -> Bytes:
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    if 0 in (a, b):
-        return b if a == 0 else a
-    return f"{a} + {b}"
+    @staticmethod
+    def plus(a: Bytes, b: Bytes) -> Bytes:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if 0 in (a, b):
+            return b if a == 0 else a
+        return f"{a} + {b}"
 
 
 def _factor(a: Bytes) -> str:
@@ -323,7 +315,7 @@ class _Emitter:
 
     def program(self) -> CProgram:
         body = _HostStatements(self.x, self.names, self.storage, self.workspace, self.threads)
-        need = body.need(self.function.body, self.threads)
+        need = workspace_need(self.function.body, self.storage, body)
         nodes = self._nodes()
         stored = {s.buffer for s in walk(self.function.body) if isinstance(s, Store)}
         stored |= {n.value for n in nodes if n.op == "address"}  # what is handed out may be written

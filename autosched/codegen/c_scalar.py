@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from autosched.codegen.c_helpers import Helpers
 from autosched.codegen.c_text import (
     ADD,
     ATOM,
@@ -26,6 +25,7 @@ from autosched.codegen.c_text import (
     TRUTH,
     UNARY,
     Code,
+    Helpers,
     chain,
     conditional,
     infix,

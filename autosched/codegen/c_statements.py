@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from autosched.codegen.c_scalar import Expressions
-from autosched.codegen.c_temporaries import guarded_arguments, planned
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
 from autosched.codegen.c_vector import NotVector, VectorExpressions, array_alignment
 from autosched.codegen.lanes import as_ramp, lane_of
@@ -398,3 +398,35 @@ def _certain(roots: Iterable[Expr]) -> list[Expr]:
             guarded = set(guarded_arguments(node))
             stack.extend((a, certain and a not in guarded, False) for a in node.args)
     return order
+
+
+#: Size of a part, in operators and operands, from which it is computed only once.
+SHARED_SIZE = 16
+#: Nesting of one text; compilers allow 256 open brackets, Python about 1000 calls.
+MAX_DEPTH = 40
+
+
+def planned(roots: Collection[Expr]) -> frozenset[Expr]:
+    """The parts of `roots` to name, roots excluded."""
+    order = post_order(tuple(roots))
+    whole = set(roots)
+    uses = Counter(a for node in order for a in node.args)
+    size: dict[Expr, int] = {}
+    depth: dict[Expr, int] = {}
+    named: set[Expr] = set()
+    for node in order:
+        size[node] = 1 + sum(size[a] for a in node.args)
+        depth[node] = 1 + max((depth[a] for a in node.args), default=0)
+        once = node.op == "call" and not node.value.pure
+        shared = uses[node] > 1 and (size[node] >= SHARED_SIZE or once)
+        if node.args and node not in whole and (shared or depth[node] >= MAX_DEPTH):
+            named.add(node)
+            size[node] = depth[node] = 1
+    return frozenset(named)
+
+
+def guarded_arguments(e: Expr) -> tuple[Expr, ...]:
+    """The arguments that C evaluates only sometimes and the language forbids to evaluate otherwise."""
+    if e.op == "if_then_else":
+        return e.args[1:]
+    return e.args[1:] if e.op in ("and", "or") else ()

@@ -9,45 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autosched.codegen.dialects import Dialect
-from autosched.ir.dtype import INT32, INT64, DType
+from autosched.ir.dtype import INT32, INT64, DType, dtype
+from autosched.ir.expr import OPS
 from autosched.ir.ranges import RULES, Interval, of_type
-
-C_LIBRARY = """
-BIG_ENDIAN BYTE_ORDER CLOCKS_PER_SEC EXIT_FAILURE EXIT_SUCCESS FD_CLR FD_ISSET FD_SET FD_SETSIZE FD_ZERO
-LITTLE_ENDIAN MB_CUR_MAX NFDBITS PDP_ENDIAN RAND_MAX TIMER_ABSTIME WCONTINUED WEXITED WNOHANG WNOWAIT WSTOPPED
-WUNTRACED a64l abort abs accept access acos acosf acosh acoshf acoshl acosl alarm alloca arc4random arc4random_buf
-arc4random_uniform asctime asctime_r asin asinf asinh asinhf asinhl asinl assert atan atan2 atan2f atan2l atanf
-atanh atanhf atanhl atanl atexit atof atoi atol atoll bcmp bcopy be16toh be32toh be64toh bind bsearch bzero calloc
-cbrt cbrtf cbrtl ceil ceilf ceill clearenv clock clock_getcpuclockid clock_getres clock_gettime clock_nanosleep
-clock_settime close connect copysign copysignf copysignl cos cosf cosh coshf coshl cosl ctime ctime_r daylight
-difftime div drand48 drand48_r drem dremf dreml dup dysize ecvt ecvt_r erand48 erand48_r erf erfc erfcf erfcl erff
-erfl errno exec exit exp exp2 exp2f exp2l expf expl explicit_bzero expm1 expm1f expm1l fabs fabsf fabsl fclose fcvt
-fcvt_r fd_mask fd_set fdim fdimf fdiml ffs ffsl ffsll finite finitef finitel floor floorf floorl fma fmaf fmal fmax
-fmaxf fmaxl fmin fminf fminl fmod fmodf fmodl fopen fork fpclassify free frexp frexpf frexpl gamma gammaf gammal
-gcvt getchar getenv getloadavg getsubopt gmtime gmtime_r htobe16 htobe32 htobe64 htole16 htole32 htole64 hypot
-hypotf hypotl ilogb ilogbf ilogbl index initstate initstate_r isfinite isgreater isgreaterequal isinf isinff isinfl
-isless islessequal islessgreater isnan isnanf isnanl isnormal isunordered j0 j0f j0l j1 j1f j1l jn jnf jnl jrand48
-jrand48_r kill l64a labs lcong48 lcong48_r ldexp ldexpf ldexpl ldiv le16toh le32toh le64toh lgamma lgamma_r lgammaf
-lgammaf_r lgammal lgammal_r link linux listen llabs lldiv llrint llrintf llrintl llround llroundf llroundl localtime
-localtime_r log log10 log10f log10l log1p log1pf log1pl log2 log2f log2l logb logbf logbl logf logl lrand48
-lrand48_r lrint lrintf lrintl lround lroundf lroundl main malloc math_errhandling mblen mbstowcs mbtowc memccpy
-memchr memcmp memcpy memmove memset mkdtemp mkstemp mkstemps mktemp mktime modf modff modfl mrand48 mrand48_r nan
-nanf nanl nanosleep nearbyint nearbyintf nearbyintl nextafter nextafterf nextafterl nexttoward nexttowardf
-nexttowardl nrand48 nrand48_r on_exit open pause perror pipe posix_memalign pow powf powl printf pselect putchar
-putenv puts qecvt qecvt_r qfcvt qfcvt_r qgcvt qsort raise rand rand_r random random_r read realloc reallocarray
-realpath recv remainder remainderf remainderl remove remquo remquof remquol rename rindex rint rintf rintl round
-roundf roundl rpmatch scalb scalbf scalbl scalbln scalblnf scalblnl scalbn scalbnf scalbnl scanf seed48 seed48_r
-select send setenv setstate setstate_r signal signbit signgam significand significandf significandl sin sinf sinh
-sinhf sinhl sinl sleep sqrt sqrtf sqrtl srand srand48 srand48_r srandom srandom_r stat stderr stdin stdout stpcpy
-stpncpy strcasecmp strcasecmp_l strcat strchr strcmp strcoll strcoll_l strcpy strcspn strdup strerror strerror_l
-strerror_r strftime strftime_l strlen strncasecmp strncasecmp_l strncat strncmp strncpy strndup strnlen strpbrk
-strrchr strsep strsignal strspn strstr strtod strtof strtok strtok_r strtol strtold strtoll strtoq strtoul strtoull
-strtouq strxfrm strxfrm_l sync system tan tanf tanh tanhf tanhl tanl tgamma tgammaf tgammal time timegm timelocal
-timer_create timer_delete timer_getoverrun timer_gettime timer_settime times timezone trunc truncf truncl tzname
-tzset u_char u_int u_long u_short uint ulong unix unlink unsetenv ushort valloc wait wcstombs wctomb write y0 y0f
-y0l y1 y1f y1l yield yn ynf ynl
-"""
-
 
 #: C's levels, tighter binding is larger
 CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATION, SHIFT, ADD, MUL, UNARY, ATOM = range(3, 16)
@@ -230,3 +194,234 @@ class Names:
 
     def restore(self, state: set[str]) -> None:
         self._scopes[-1] = state
+
+
+# -- functions that the source defines for operators that no C expression says safely ---------------
+# Each gives the language's answer where C's is undefined or differs: division by zero is 0 and INT_MIN / -1 wraps,
+# `floordiv` rounds down, shifts by the width or more empty the number, `min` and `max` of floats propagate NaN, and
+# conversion of floats to integers saturates, NaN becoming 0.
+
+#: `{f}` qualifiers, `{n}` suffix of the name, `{t}` type, `{u}` its unsigned type, `{bits}` its width
+_INTEGER = {
+    "min": "{f} {t} min_{n}({t} a, {t} b) {{ return a < b ? a : b; }}",
+    "max": "{f} {t} max_{n}({t} a, {t} b) {{ return a > b ? a : b; }}",
+    "shl": "{f} {t} shl_{n}({t} a, {t} b) {{ return ({u})b < {bits} ? ({t})(({u})a << b) : 0; }}",
+    "popcount": "{f} {t} popcount_{n}({t} a) {{ return {popcount}(({u})a); }}",
+    "clz": "{f} {t} clz_{n}({t} a) {{ return {clz}; }}",
+}
+_SIGNED = {
+    "abs": "{f} {t} abs_{n}({t} a) {{ return a < 0 ? ({t})-({u})a : a; }}",
+    "shr": "{f} {t} shr_{n}({t} a, {t} b) {{ return a >> (({u})b < {bits} ? b : {bits} - 1); }}",
+    "truncdiv": "{f} {t} truncdiv_{n}({t} a, {t} b) {{ return b == 0 ? 0 : b == -1 ? ({t})-({u})a : a / b; }}",
+    "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return b == 0 || b == -1 ? 0 : a % b; }}",
+    "floordiv": """\
+{f} {t} floordiv_{n}({t} a, {t} b) {{
+  if (b == 0) return 0;
+  if (b == -1) return ({t})-({u})a;
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}}""",
+    "floormod": """\
+{f} {t} floormod_{n}({t} a, {t} b) {{
+  if (b == 0 || b == -1) return 0;
+  const {t} r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}}""",
+}
+_UNSIGNED = {
+    "shr": "{f} {t} shr_{n}({t} a, {t} b) {{ return b < {bits} ? a >> b : 0; }}",
+    "truncdiv": "{f} {t} truncdiv_{n}({t} a, {t} b) {{ return b == 0 ? 0 : a / b; }}",
+    "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return b == 0 ? 0 : a % b; }}",
+}
+_FLOAT = {
+    "min": "{f} {t} min_{n}({t} a, {t} b) {{ return a < b || a != a ? a : b; }}",
+    "max": "{f} {t} max_{n}({t} a, {t} b) {{ return a > b || a != a ? a : b; }}",
+    # the exponential of -|a| cannot overflow, and far below zero it is the result
+    "sigmoid": """\
+{f} {t} sigmoid_{n}({t} a) {{
+  const {t} s = {exp}(a < 0 ? a : -a);
+  return (a < 0 ? s : ({t})1) / (({t})1 + s);
+}}""",
+    # NumPy's definitions: the remainder is exact and has the divisor's sign, the quotient follows from it
+    "floormod": """\
+{f} {t} floormod_{n}({t} a, {t} b) {{
+  const {t} r = {fmod}(a, b);
+  if (b == 0) return r;
+  if (r == 0) return {copysign}(r, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}}""",
+    "floordiv": """\
+{f} {t} floordiv_{n}({t} a, {t} b) {{
+  if (b == 0) return a / b;
+  const {t} r = {fmod}(a, b);
+  const {t} q = (a - r) / b - (r != 0 && (r < 0) != (b < 0) ? 1 : 0);
+  if (q == 0) return {copysign}(q, a / b);
+  const {t} whole = {floor}(q);
+  return q - whole > ({t})0.5 ? whole + 1 : whole;
+}}""",
+}
+_SATURATE = "{f} {t} saturate_{n}_{sn}({s} a) {{ return {saturated}; }}"
+_ROUND_HALF = """\
+{f} {r} {name}({t} a) {{
+  {bits_type} bits{dimension};
+  {store};
+  return {load};
+}}"""
+
+_REINTERPRET = """\
+{f} {t} {name}({s} a) {{
+  union {{
+    {s} from;
+    {t} to;
+  }} bits;
+  bits.from = a;
+  return bits.to;
+}}"""
+#: of an emulated half, whose value is a float
+_FROM_HALF = """\
+{f} {t} {name}(float a) {{
+  {bits_type} bits;
+  {store};
+  return ({t})bits;
+}}"""
+_TO_HALF = """\
+{f} float {name}({s} a) {{
+  {bits_type} bits = ({bits_type})a;
+  return {load};
+}}"""
+_NEXT_HALF = """\
+{f} float {name}(float a, float b) {{
+  {bits_type} bits;
+  if (a != a || b != b) return a + b;
+  if (a == b) return b;
+  {store};
+  bits = a == 0 ? (b < 0 ? 0x8001 : 1) : bits + ((b > a) == (a > 0) ? 1 : -1);
+  return {load};
+}}"""
+
+_LANEWISE = """\
+{f} {r} {name}({parameters}) {{
+  {r} r;
+  for (int i = 0; i < {lanes}; ++i) {to} = {value};
+  return r;
+}}"""
+_UNARY = frozenset(("abs", "popcount", "clz", "sigmoid"))
+_PREDICATES = frozenset(op for op, info in OPS.items() if op.startswith("is") and info.kind == "math")
+
+
+class Helpers:
+    """The helper functions one source uses, each defined once, in the order of first use."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._lane = dialect.vectors.lane if dialect.vectors else ""
+        self._texts: dict[str, str] = {}
+
+    def definitions(self) -> list[str]:
+        return list(self._texts.values())
+
+    def state(self) -> dict[str, str]:
+        """What is defined so far, for `restore`."""
+        return dict(self._texts)
+
+    def restore(self, state: dict[str, str]) -> None:
+        self._texts = state
+
+    def lanewise(self, function: str, to: DType, of: DType, count: int, lane: str = "{x}") -> str:
+        """A function that applies the scalar `function` to each lane of its `count` vectors of type `of`.
+
+        `lane` is what becomes of each result {x}. For languages whose functions take scalars only.
+        """
+        d = self._dialect
+        operands = ["a", "b", "c"][:count]
+        taken = [self._lane.format(x=x, i="i") for x in operands]
+        words = {
+            "r": d.type_name(to),
+            "parameters": ", ".join(f"{d.type_name(of)} {x}" for x in operands),
+            "lanes": str(of.lanes),
+            "to": self._lane.format(x="r", i="i"),
+            "value": lane.format(x=f"{function}({', '.join(taken)})"),
+        }
+        return self._define(function, f"{d.types[of.scalar]}{of.lanes}", _LANEWISE, words)
+
+    def math(self, op: str, of: DType, count: int) -> str:
+        """The function for the math operator `op` on `count` operands of type `of`, scalars or vectors."""
+        if op == "sigmoid":
+            return self.name(op, str(of))
+        function = self._dialect.math[op]
+        if of.lanes == 1 or not self._lane:
+            return function
+        if op in _PREDICATES:
+            return self.lanewise(function, dtype(f"int{of.bits}x{of.lanes}"), of, count, "-(bool){x}")
+        return self.lanewise(function, of, of, count)
+
+    def name(self, op: str, ctype: str) -> str:
+        """The function for `op` on operands of `ctype` (INDEX, or a scalar or vector type)."""
+        if ctype == INDEX:
+            return self._define(op, INDEX, {**_INTEGER, **_SIGNED}[op], {"t": INDEX, "u": INDEX, "bits": "64"})
+        of = dtype(ctype)
+        if of.lanes > 1 and self._lane:
+            return self.lanewise(self.name(op, of.scalar), of, of, 1 if op in _UNARY else 2)
+        table = _FLOAT if of.is_float else _INTEGER | (_SIGNED if of.kind == "int" else _UNSIGNED)
+        if of.kind == "uint" and op in ("floordiv", "floormod"):  # all roundings agree
+            op = op.replace("floor", "trunc")
+        words = {"t": self._dialect.type_name(of), "bits": str(of.bits)}
+        words["u"] = self._dialect.type_name(unsigned(of)) if of.is_integer else ""
+        words |= {f: self._dialect.function_name(f, of.scalar) for f in ("exp", "fmod", "floor", "copysign")}
+        words["clz"] = self._dialect.clz.format(x=f"({words['u']})a", bits=of.bits)
+        return self._define(op, words["t"], table[op], words | {"popcount": self._dialect.popcount})
+
+    def saturate(self, to: DType, source: DType) -> str:
+        """The function that converts a float to the integer type `to`, cut off at its ends."""
+        if to.lanes > 1 and self._lane:
+            return self.lanewise(self.saturate(dtype(to.scalar), dtype(source.scalar)), to, source, 1)
+        t, s = self._dialect.type_name(to), self._dialect.type_name(source)
+        low, high = (literal(int(end), dtype(to.scalar), self._dialect).text for end in (to.min, to.max))
+        end = literal(float(int(to.max) + 1), dtype(source.scalar), self._dialect).text
+        number = self._dialect.saturate.format(type=t, x=f"a != a ? ({s})0 : a", low=low, high=high, end=end)
+        return self._define("saturate", f"{t}_{s}", _SATURATE, {"t": t, "s": s, "saturated": number, "n": t, "sn": s})
+
+    def round_half(self, ctype: str) -> str:
+        """The function that rounds a float (or double) to the nearest half precision number."""
+        of = dtype(ctype)
+        words = {
+            "t": self._dialect.type_name(of),
+            "r": self._dialect.type_name(dtype("float32").with_lanes(of.lanes)),
+            "dimension": "" if of.lanes == 1 else f"[{of.lanes}]",
+        }
+        return self._define("round_half", words["t"], _ROUND_HALF, words | self._half_words(of.lanes))
+
+    def reinterpret(self, to: DType, source: DType, native_half: bool) -> str:
+        """The function that takes the bits of one scalar type for a number of another of the same width."""
+        t, s = (self._dialect.type_name(of) for of in (to, source))
+        template = _REINTERPRET
+        if not native_half and "float16" in (to.scalar, source.scalar):
+            template, (t, s) = (_TO_HALF, ("half", s)) if to.scalar == "float16" else (_FROM_HALF, (t, "half"))
+        return self._define("reinterpret", f"{s}_as_{t}", template, {"t": t, "s": s, **self._half_words()})
+
+    def next_half(self) -> str:
+        """`nextafter` of halves that are computed in float."""
+        return self._define("nextafter", "half", _NEXT_HALF, self._half_words())
+
+    def _half_words(self, lanes: int = 1) -> dict[str, str]:
+        """How the floats `a` are stored as the bits of halves in `bits`, and loaded from there."""
+        d = self._dialect
+        load, store = d.half.load, d.half.store
+        if lanes > 1 and d.vectors:
+            load, store = d.vectors.half_load, d.vectors.half_store
+        pointer = f"({d.pointer_type(d.private_scope, d.types['float16'])}){'&' if lanes == 1 else ''}bits"
+        return {
+            "bits_type": d.types["uint16"],
+            "store": store.format(x="a", pointer=pointer, lanes=lanes),
+            "load": load.format(pointer=pointer, lanes=lanes),
+        }
+
+    def _define(self, op: str, suffix: str, template: str, words: dict[str, str]) -> str:
+        name = re.sub(r"\W+", "_", f"{op}_{suffix}").rstrip("_")
+        if name not in self._texts:
+            self._texts[name] = template.format(**{"f": self._dialect.function, "name": name, "n": suffix, **words})
+        return name
+
+
+def unsigned(of: DType) -> DType:
+    """The unsigned integer type of the same width and lanes."""
+    return dtype(f"uint{of.bits}").with_lanes(of.lanes)

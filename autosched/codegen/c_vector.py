@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from autosched.codegen.c_helpers import unsigned
 from autosched.codegen.c_scalar import Expressions
-from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, SYMBOLS, UNARY, Code, infix, literal
+from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, SYMBOLS, UNARY, Code, infix, literal, unsigned
 from autosched.codegen.dialects import Vectors
 from autosched.codegen.lanes import as_ramp
 from autosched.codegen.legalize import legal

@@ -15,11 +15,11 @@ import llvmlite.binding as llvm
 
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.asm import readable
-from autosched.codegen.calls import outside_calls
 from autosched.codegen.llvm_libm import vector_library
 from autosched.codegen.llvm_one_lane import MASKED_STORE, PROBE, one_lane_stores_as_scalars, stores_too_wide
 from autosched.codegen.llvm_program import entry_name, module_text
 from autosched.codegen.llvm_text import Abilities
+from autosched.codegen.signature import outside_calls
 from autosched.errors import BuildError, TargetError
 from autosched.ir.stmt import For, Function, walk
 from autosched.target import Target
@@ -126,7 +126,8 @@ def _abilities(cpu: str, features: str, triple: str) -> Abilities:
           ret void
         }"""
     assembly = _assembly(source, cpu, features, triple)
-    return Abilities(fuses="fmaf" not in assembly, masks="{%k" in assembly)
+    library = vector_library(triple or llvm.get_default_triple(), features)
+    return Abilities(fuses="fmaf" not in assembly, masks="{%k" in assembly, vectors=library)
 
 
 @lru_cache(maxsize=8)
@@ -177,7 +178,6 @@ def _described(function: Function, target: Target) -> Artifact:
     """All of the artifact but its machine code, which is most of the work."""
     cpu, features = cpu_of(target)
     source = source_of(function, target)
-    outside = outside_calls(function)
     return Artifact(
         kind="llvm",
         target=str(target),
@@ -187,8 +187,8 @@ def _described(function: Function, target: Target) -> Artifact:
         meta={
             "entry": entry_name(function),
             "parallel": any(isinstance(s, For) and s.kind == "parallel" for s in walk(function.body)),
-            "symbols": list(outside.symbols),
-            "packed": list(outside.packed),
+            "symbols": outside_calls(function, "extern"),
+            "packed": outside_calls(function, "packed"),
             "cpu": cpu,
             "features": features,
             "triple": triple_of(target),
@@ -202,9 +202,8 @@ def source_of(function: Function, target: Target) -> str:
     cpu, features = cpu_of(target)
     triple = triple_of(target)
     machine = target_machine(cpu, features, triple)
-    library = vector_library(triple, features)
     abilities = _abilities(cpu, features, triple)
-    return module_text(function, triple, str(machine.target_data), library, abilities, contract=not target.strict)
+    return module_text(function, triple, str(machine.target_data), abilities, contract=not target.strict)
 
 
 def object_code(source: str, target: Target) -> bytes:

@@ -13,17 +13,14 @@ which takes chunks of iterations off a shared counter until none is left.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
 from autosched.codegen.c_program import c_name
-from autosched.codegen.calls import outside_calls
-from autosched.codegen.llvm_calls import leave_if_failed
-from autosched.codegen.llvm_expr import Expressions
-from autosched.codegen.llvm_libm import VectorLibrary
+from autosched.codegen.llvm_expr import Expressions, leave_if_failed
 from autosched.codegen.llvm_memory import Memory
-from autosched.codegen.llvm_stmt import Statements
-from autosched.codegen.llvm_storage import alias_scopes, plus, thread_area, workspace_need
+from autosched.codegen.llvm_stmt import ByteValues, Statements
 from autosched.codegen.llvm_text import (
     FEWEST_ABILITIES,
     Abilities,
@@ -32,10 +29,12 @@ from autosched.codegen.llvm_text import (
     Writer,
     constant,
     identifier,
+    plus,
     register_type,
     typed,
 )
-from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage
+from autosched.codegen.signature import outside_calls
+from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage, workspace_need
 from autosched.ir.dtype import BOOL, INT64, dtype
 from autosched.ir.expr import Expr
 from autosched.ir.ops import ACCESSES
@@ -70,15 +69,14 @@ def module_text(
     function: Function,
     triple: str,
     data_layout: str,
-    library: VectorLibrary | None = None,
     abilities: Abilities = FEWEST_ABILITIES,
     contract: bool = True,
 ) -> str:
     """LLVM assembly of `function`, not yet optimised. Raises BuildError for what has no code."""
-    module = ModuleText(triple, data_layout, library, abilities, contract)
+    module = ModuleText(triple, data_layout, abilities, contract)
     storage = plan_storage(function.body)
     allocated = [s.buffer for s in walk(function.body) if isinstance(s, Allocate)]
-    scopes = alias_scopes(module, function, allocated, storage)
+    scopes = _alias_scopes(module, function, allocated, storage)
     program = _Program(function, module, storage, scopes)
     program.emit_body()
     program.emit_entry()
@@ -86,6 +84,25 @@ def module_text(
     program.emit_plain()
     program.emit_time()
     return str(module)
+
+
+def _alias_scopes(
+    module: ModuleText, function: Function, buffers: Iterable[Buffer], storage: Storage
+) -> dict[Buffer, str]:
+    """The metadata that tells LLVM which accesses cannot meet, per buffer, as an instruction's suffix."""
+    order = list(dict.fromkeys([*function.params, *buffers]))
+    if len(order) < 2:
+        return {}
+    domain = module.metadata(f'!{{@, !"{identifier(function.name)}"}}', distinct=True)
+    scope = {b: module.metadata(f'!{{@, {domain}, !"{identifier(b.name)}"}}', distinct=True) for b in order}
+    suffixes = {}
+    for b in order:
+        mine = module.metadata(f"!{{{scope[b]}}}")
+        others = ", ".join(scope[o] for o in order if o is not b and frozenset((o, b)) not in storage.overlaps)
+        suffixes[b] = f", !alias.scope {mine}"
+        if others:
+            suffixes[b] += f", !noalias {module.metadata(f'!{{{others}}}')}"
+    return suffixes
 
 
 @dataclass
@@ -133,7 +150,7 @@ class _Program:
         self.name, self.entry = c_name(function.name), entry_name(function)
         self.stored = _stored(function.body)
         self.launches = 0
-        self.fails = bool(outside_calls(function).packed)  #: bodies return the number of an exception, or 0
+        self.fails = bool(outside_calls(function, "packed"))  #: bodies return the number of an exception, or 0
         self.result, self.done = ("i64", "ret i64 0") if self.fails else ("void", "ret void")
 
     def _run(self, w: Writer, call: str) -> None:
@@ -185,7 +202,7 @@ class _Program:
         self._emit_range(name, loop, outer, captures, variables)
         operands = [("ptr", outer.memory.pointer(b)) for b in captures.buffers]
         operands += [(register_type(v.dtype), v.ref) for v in variables.values() if v.const is None]
-        area = thread_area(e, self.storage, loop.body)
+        area = ByteValues(e).of_thread(workspace_need(loop.body, self.storage, ByteValues(e), in_parallel=True))
         workspace = w.fresh(f"getelementptr i8, ptr {outer.workspace}, i64 {used.ref}", INT64).ref
 
         alone, team, joined = (w.label(f"{loop.var.name}.{part}") for part in ("alone", "team", "joined"))
@@ -312,7 +329,7 @@ class _Program:
         w = Writer(self.module)
         e = Expressions(w, Memory(w, {}), Ranges())
         e.variables.update(zip(self.function.sizes, self._load_sizes(w), strict=True))
-        need = workspace_need(e, self.storage, self.function.body, Value("%threads", INT64))
+        need = workspace_need(self.function.body, self.storage, ByteValues(e, Value("%threads", INT64)))
         w.do(f"ret {typed(need)}")
         w.finish(f"define i64 @{self.entry}_workspace(ptr %sizes, i64 %threads) {_ATTRIBUTES}")
 

@@ -17,9 +17,8 @@ from autosched.codegen.llvm_memory import (
     transpose,
     transposed,
 )
-from autosched.codegen.llvm_storage import buffer_bytes, plus
-from autosched.codegen.llvm_text import Value, Writer, constant, memory_type
-from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes
+from autosched.codegen.llvm_text import Value, Writer, constant, memory_type, plus
+from autosched.codegen.storage import ALIGNMENT, THREAD_ALIGNMENT, Storage, constant_bytes
 from autosched.errors import BuildError
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_index
@@ -355,7 +354,7 @@ class Statements:
         buffer, w = s.buffer, self.w
         if buffer not in self.storage.on_stack:
             pointer = w.fresh(f"getelementptr i8, ptr {self.workspace}, i64 {used.ref}", INT64).ref
-            used = plus(w, used, buffer_bytes(self.exprs, buffer))
+            used = plus(w, used, ByteValues(self.exprs).bytes_of(buffer))
             with self._memory_of(buffer, pointer):
                 self.emit(s.body, used)
             return
@@ -379,3 +378,54 @@ class Statements:
             del pointers[buffer]
         else:
             pointers[buffer] = outer
+
+
+class ByteValues:
+    """Numbers of bytes in 64-bit arithmetic, which is folded where both operands are known: a `ByteCounts`."""
+
+    nothing = constant(0, INT64)
+
+    def __init__(self, expressions: Expressions, threads: Value | None = None) -> None:
+        self.e = expressions
+        self.threads = constant(1, INT64) if threads is None else threads
+
+    def bytes_of(self, buffer: Buffer) -> Value:
+        """None for a negative length."""
+        size = constant(buffer.dtype.bytes, INT64)
+        self.e.begin_statement()
+        for length in buffer.shape:
+            count = self.e.index(length)
+            if count.const is None:
+                count = self.e.w.intrinsic("smax", INT64, [count, constant(0, INT64)])
+            size = self._times(size, constant(max(int(count.const), 0), INT64) if count.const is not None else count)
+        return self._rounded(size, ALIGNMENT)
+
+    def plus(self, a: Value, b: Value) -> Value:
+        return plus(self.e.w, a, b)
+
+    def larger(self, a: Value, b: Value) -> Value:
+        if a.const is not None and b.const is not None:
+            return constant(max(a.const, b.const), INT64)
+        if 0 in (a.const, b.const):  # no need is negative
+            return b if a.const == 0 else a
+        return self.e.w.intrinsic("smax", INT64, [a, b])
+
+    def of_thread(self, area: Value) -> Value:
+        """From the area of one thread to that of the next."""
+        return self._rounded(area, THREAD_ALIGNMENT)
+
+    def for_threads(self, area: Value) -> Value:
+        return self._times(self.of_thread(area), self.threads)
+
+    def _times(self, a: Value, b: Value) -> Value:
+        if a.const is not None and b.const is not None:
+            return constant(a.const * b.const, INT64)
+        if 0 in (a.const, b.const):
+            return constant(0, INT64)
+        return self.e.w.binary("mul", a, b)
+
+    def _rounded(self, a: Value, alignment: int) -> Value:
+        if a.const is not None:
+            return constant(-(-int(a.const) // alignment) * alignment, INT64)
+        w = self.e.w
+        return w.binary("and", w.binary("add", a, constant(alignment - 1, INT64)), constant(-alignment, INT64))

@@ -95,6 +95,15 @@ def _operand(x: Value | float, of: DType) -> Value:
     return x if isinstance(x, Value) else constant(x, of)
 
 
+def plus(w: Writer, a: Value, b: Value) -> Value:
+    """The sum of two 64-bit numbers, of which one or both may be known."""
+    if a.const is not None and b.const is not None:
+        return constant(a.const + b.const, INT64)
+    if 0 in (a.const, b.const):
+        return b if a.const == 0 else a
+    return w.binary("add", a, b)
+
+
 def identifier(name: str) -> str:
     """`name` with characters that LLVM and C linkers do not take replaced by `_`; dots stay."""
     return re.sub(r"[^A-Za-z0-9_.]", "_", name) or "_"
@@ -137,10 +146,11 @@ class Scoped(dict[K, V], Generic[K, V]):
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a CPU does in one instruction: multiply and add; store some lanes of a register."""
+    """What a CPU does in one instruction: multiply and add; store some lanes of a register. And in one call."""
 
     fuses: bool = False
     masks: bool = False
+    vectors: VectorLibrary | None = None
 
 
 FEWEST_ABILITIES = Abilities()
@@ -153,11 +163,9 @@ class ModuleText:
         self,
         triple: str,
         data_layout: str,
-        vector_library: VectorLibrary | None = None,
         abilities: Abilities = FEWEST_ABILITIES,
         contract: bool = True,
     ) -> None:
-        self.vector_library = vector_library
         self.contract = contract  #: whether a product and the sum it goes into may round once
         self.is_x86 = triple.startswith("x86_64")
         self.abilities = abilities

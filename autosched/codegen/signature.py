@@ -15,7 +15,8 @@ from autosched.ir.dims import COMPARE, Dim, check_dim, dim_of, evaluate_dim, for
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr
 from autosched.ir.printer import is_name
-from autosched.ir.stmt import Function
+from autosched.ir.stmt import Function, expressions, walk
+from autosched.ir.visit import values_below
 
 __all__ = ["Dim", "Param", "Signature", "dim_of", "evaluate_dim", "format_dim", "solve_dim"]
 
@@ -327,3 +328,15 @@ def _names(dim: Dim) -> set[str]:
     if isinstance(dim, int):
         return set()
     return {dim[1]} if dim[0] == "size" else set().union(*map(_names, dim[1:]))
+
+
+# -- what the runtime must find before the function runs ---------------------------------------------
+
+#: a Python function is called under a symbol of its own: this, and its name
+PACKED_PREFIX = "autosched.packed."
+
+
+def outside_calls(function: Function, kind: str) -> list[str]:
+    """The names of functions from outside that `function` calls: C's (`extern`), or Python's (`packed`)."""
+    nodes = values_below(e for s in walk(function.body) for e in expressions(s))
+    return sorted({n.value.name for n in nodes if n.op == "call" and n.value.kind == kind})

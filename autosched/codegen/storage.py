@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from autosched.ir.stmt import Allocate, Buffer, For, Stmt, children
 
@@ -53,7 +54,8 @@ def _plan(s: Stmt, storage: Storage, left: list[int], in_parallel: bool) -> None
         left, in_parallel = [STACK_BYTES], True  # its body becomes a function of its own
     if isinstance(s, Allocate):
         size = constant_bytes(s.buffer)
-        if s.buffer in storage.on_stack or (size is not None and _padded(size) <= left[0]):
+        fits = s.buffer in storage.on_stack or (size is not None and _padded(size) <= left[0])
+        if fits and s.buffer not in storage.in_workspace:  # one that is allocated twice lies in one place
             storage.on_stack.add(s.buffer)
             left[0] -= _padded(size or 0)
         else:
@@ -76,3 +78,34 @@ def _collect_overlaps(s: Stmt, storage: Storage) -> set[Buffer]:
     if isinstance(s, Allocate) and s.buffer not in storage.on_stack:
         below.add(s.buffer)
     return below
+
+
+T = TypeVar("T")
+
+
+class ByteCounts(Protocol[T]):
+    """How a target writes numbers of bytes, which sizes of a call may decide."""
+
+    nothing: T
+
+    def bytes_of(self, buffer: Buffer) -> T:
+        """Those of a buffer, a multiple of `ALIGNMENT`."""
+
+    def plus(self, a: T, b: T) -> T: ...
+
+    def larger(self, a: T, b: T) -> T: ...
+
+    def for_threads(self, area: T) -> T:
+        """Those of an area for each thread."""
+
+
+def workspace_need(s: Stmt, storage: Storage, count: ByteCounts[T], in_parallel: bool = False) -> T:
+    """Bytes of workspace below `s`: of all threads, or of one where `s` is in a parallel loop."""
+    if isinstance(s, For) and s.kind == "parallel" and not in_parallel:
+        return count.for_threads(workspace_need(s.body, storage, count, in_parallel=True))
+    need = count.nothing
+    for child in children(s):
+        need = count.larger(need, workspace_need(child, storage, count, in_parallel))
+    if isinstance(s, Allocate) and s.buffer in storage.in_workspace:
+        need = count.plus(count.bytes_of(s.buffer), need)
+    return need

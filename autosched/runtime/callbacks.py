@@ -1,4 +1,4 @@
-"""Python functions that generated code calls: see `codegen.llvm_calls` for how it does.
+"""Python functions that generated code calls: see `codegen.llvm_expr` for how it does.
 
 An exception waits here under a number while the generated code returns; whoever called that code
 raises it again, as itself.

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from autosched.codegen.artifact import Artifact, Signature
-from autosched.codegen.calls import PACKED_PREFIX
+from autosched.codegen.signature import PACKED_PREFIX
 from autosched.errors import BuildError
 from autosched.ir.functions import find_symbol
 from autosched.runtime import jit as openmp

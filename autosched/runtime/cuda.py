@@ -21,8 +21,7 @@ from autosched.codegen.signature import evaluate_dim
 from autosched.errors import BuildError, DeviceError
 from autosched.ir.dtype import dtype
 from autosched.runtime.arguments import check_arrays, is_resident
-from autosched.runtime.forks import check_owner
-from autosched.runtime.kernel import Launch, LaunchPlan
+from autosched.runtime.kernel import Launch, LaunchPlan, check_owner
 from autosched.runtime.strided import memory_of
 from autosched.target import Target
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -11,7 +12,7 @@ import numpy as np
 
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.signature import Dim, evaluate_dim
-from autosched.errors import AutoschedError, BuildError
+from autosched.errors import AutoschedError, BuildError, DeviceError
 from autosched.ir.dtype import dtype
 
 if TYPE_CHECKING:
@@ -168,3 +169,19 @@ def _three(dims: Any) -> tuple[Dim, ...]:
 
 def times(extents: Sequence[int]) -> str:
     return " x ".join(map(str, extents))
+
+
+class ForkedError(DeviceError, RuntimeError):
+    """A forked child uses a device that its parent has opened. It has the handles of its parent, and none of the
+    threads that serve them: a driver's call on such a handle waits for ever, so it is refused before it is made."""
+
+
+def check_owner(process: int, device: str) -> None:
+    """Raise ForkedError unless this is the process, by its number, that opened the device."""
+    if os.getpid() != process:
+        raise ForkedError(
+            f"process {process} opened it, and this one, {os.getpid()}, was forked from it: "
+            "drivers do not work in forked children",
+            asked=device,
+            legal='start processes afresh, multiprocessing.get_context("spawn"), or fork before the device is used',
+        )

@@ -13,8 +13,7 @@ import numpy as np
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.errors import AutoschedError, BuildError, UsageError, check_path, expect, named_file, out_of_bounds
 from autosched.runtime import load
-from autosched.runtime.evaluator import TimeEvaluator
-from autosched.runtime.function import CompiledFunction
+from autosched.runtime.function import CompiledFunction, TimeEvaluator
 from autosched.runtime.kernel import BoundCall, Kernel, UnavailableKernel
 from autosched.target import Target
 

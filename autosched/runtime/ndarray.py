@@ -17,7 +17,7 @@ import numpy as np
 
 from autosched.errors import DeviceError, UsageError, expect, is_list_of
 from autosched.ir.dtype import dtype as dtype_of
-from autosched.runtime.devices import Device, cpu, device
+from autosched.runtime.device import Device, cpu, device
 
 __all__ = ["NDArray", "array", "cpu", "device", "empty", "from_dlpack", "numpyasarray"]
 
@@ -189,7 +189,7 @@ def empty(
 ) -> NDArray:
     """A new array whose values nobody has set. Raises UsageError for an unknown type, DeviceError for a
     device that does not exist or has no room."""
-    from autosched.runtime.devices import device as find
+    from autosched.runtime.device import device as find
 
     place = find(device if device is not None else ctx if ctx is not None else "cpu")
     given = (shape,) if isinstance(shape, (int, np.integer)) else shape

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import DeviceError
-from autosched.runtime.forks import check_owner
+from autosched.runtime.kernel import check_owner
 from autosched.target import Target
 
 Reader = Callable[[int, int], bytes]

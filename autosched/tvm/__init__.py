@@ -15,7 +15,7 @@ from typing import Any
 
 from autosched.errors import AutoschedError
 from autosched.ir.expr import select
-from autosched.runtime.devices import cpu, cuda, device, opencl
+from autosched.runtime.device import cpu, cuda, device, opencl
 from autosched.runtime.registry import get_global_func, register_func
 from autosched.tir.module import IRModule
 from autosched.tvm import (

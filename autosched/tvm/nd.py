@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.runtime.devices import Device, cpu, cuda, device, opencl
+from autosched.runtime.device import Device, cpu, cuda, device, opencl
 from autosched.runtime.ndarray import NDArray, array, empty, from_dlpack, numpyasarray
 from autosched.tvm._missing import missing
 

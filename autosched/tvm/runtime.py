@@ -10,7 +10,7 @@ from autosched.errors import TargetError
 from autosched.ir.dtype import dtype as DataType
 from autosched.ir.expr import as_expr, const
 from autosched.runtime import ndarray
-from autosched.runtime.devices import Device, cpu, cuda, device, opencl
+from autosched.runtime.device import Device, cpu, cuda, device, opencl
 from autosched.runtime.export import load_module
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.runtime.devices import Device, device
+from autosched.runtime.device import Device, device
 from autosched.target import Target
 from autosched.tvm._missing import missing
 from autosched.tvm.runtime import enabled as device_enabled

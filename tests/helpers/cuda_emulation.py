@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from autosched.codegen.cuda_dialect import CUDA
+from autosched.codegen.dialects import CUDA
 from autosched.errors import BuildError
 from autosched.runtime import cuda
 from autosched.runtime import cuda as cuda_driver

@@ -21,8 +21,7 @@ import autosched
 from autosched import te
 from autosched.codegen.c_dialect import C
 from autosched.codegen.c_program import compile_c, emit_c
-from autosched.codegen.cuda_dialect import CUDA
-from autosched.codegen.dialects import OPENCL
+from autosched.codegen.dialects import CUDA, OPENCL
 from autosched.errors import BuildError, UsageError
 from autosched.ir import functions
 from autosched.ir.calls import call_pure_extern

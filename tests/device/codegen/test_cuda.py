@@ -16,7 +16,7 @@ from autosched import te
 from autosched.codegen import nvrtc
 from autosched.codegen.c_family import compile_cuda
 from autosched.codegen.c_text import Names
-from autosched.codegen.cuda_dialect import CUDA
+from autosched.codegen.dialects import CUDA
 from autosched.codegen.nvrtc import compile_cuda_source, find_nvrtc
 from autosched.errors import BuildError, DeviceError
 from autosched.lower.pipeline import lower_structure

@@ -19,7 +19,7 @@ from autosched.errors import BuildError, DeviceError
 from autosched.runtime import cuda as cuda_driver
 from autosched.runtime.cuda import CudaKernel
 from autosched.runtime.device import describe_device, resolve_target
-from autosched.runtime.forks import ForkedError
+from autosched.runtime.kernel import ForkedError
 from autosched.runtime.module import Module
 from autosched.schedule import Schedule, create_schedule
 from autosched.target import Target

@@ -12,7 +12,7 @@ from autosched import te
 from autosched.errors import BuildError, LowerError, UsageError
 from autosched.ir.functions import register_func
 from autosched.lower import lower
-from autosched.runtime.evaluator import BenchmarkResult, TimeEvaluator
+from autosched.runtime.function import BenchmarkResult, TimeEvaluator
 from autosched.runtime.module import Module
 from autosched.space.default import default_schedule
 from autosched.target import Target
@@ -137,7 +137,7 @@ class Recorded:
 
 def test_more_calls_until_a_sample_lasts_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("autosched.runtime.evaluator.time.sleep", pauses.append)
+    monkeypatch.setattr("autosched.runtime.function.time.sleep", pauses.append)
     prepared = []
     register_func("test.prepare", lambda *arrays: prepared.append(arrays), override=True)
     f = Recorded(1e-3, 1e-3, 0.5e-3)

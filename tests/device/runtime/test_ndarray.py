@@ -12,7 +12,7 @@ from autosched import device, nd, te
 from autosched.errors import BuildError, DeviceError, TargetError, UsageError
 from autosched.ir.dtype import SCALAR_DTYPES
 from autosched.runtime import opencl as opencl_runtime
-from autosched.runtime.devices import Device
+from autosched.runtime.device import Device
 from autosched.runtime.module import Module
 from autosched.space.default import default_schedule
 from autosched.target import Target

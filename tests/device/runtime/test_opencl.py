@@ -462,7 +462,7 @@ FORK = """
 import os, signal, sys
 import numpy as np
 from autosched import nd
-from autosched.runtime.forks import ForkedError
+from autosched.runtime.kernel import ForkedError
 from tests.runtime.test_opencl import added
 module, x = added(), np.ones(64, "float32")
 USED

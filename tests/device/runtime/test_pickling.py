@@ -85,7 +85,7 @@ def test_a_forked_worker_says_why_a_device_is_not_there() -> None:
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from tests.runtime.test_pickling import *
-from autosched.runtime.forks import ForkedError
+from autosched.runtime.kernel import ForkedError
 module = scaled("opencl")
 module(X)
 with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:

@@ -10,8 +10,7 @@ import pytest
 
 from autosched import build, create_schedule, te
 from autosched.codegen.asm import Counts, Loop, hot_loop, loops, marked, readable
-from autosched.codegen.asm_counts import Instruction
-from autosched.codegen.asm_x86 import X86
+from autosched.codegen.asm_instructions import X86, Instruction
 from autosched.errors import BuildError
 
 MATMUL = """\

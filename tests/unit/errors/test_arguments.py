@@ -14,7 +14,7 @@ import autosched
 from autosched import build, create_schedule, device, lower, nd, records, te, tvm
 from autosched.errors import AutoschedError, FileError, ScheduleError, UsageError, UsageTypeError
 from autosched.measure.protocol import MeasureOptions
-from autosched.runtime.evaluator import TimeEvaluator
+from autosched.runtime.function import TimeEvaluator
 from autosched.runtime.module import Module
 from autosched.space.workload import Workload, template, workload
 
