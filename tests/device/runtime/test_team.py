@@ -90,9 +90,10 @@ def test_the_caller_waits_for_those_who_have_begun() -> None:
 
 def test_a_thread_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     create = "call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr null)"
-    assert create in team._TEAM
-    text = team._TEAM.replace(create, "add i32 0, 0").replace("call i32 @pthread_detach(ptr %handle)", "add i32 0, 0")
-    monkeypatch.setattr(team, "_TEAM", text)
+    text = team.assembly()
+    assert create in text
+    text = text.replace(create, "add i32 0, 0").replace("call i32 @pthread_detach(ptr %handle)", "add i32 0, 0")
+    monkeypatch.setattr(team, "assembly", lambda: text)
     monkeypatch.setattr(team, "addresses", team.addresses.__wrapped__)
     t, seen = Team(), []
     t.run(4, lambda: seen.append(t.number()))
@@ -100,8 +101,8 @@ def test_a_thread_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 def test_a_thread_that_has_lost_its_core_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("_MIN_REST_NS", "_MAX_REST_NS"):
-        monkeypatch.setattr(team, limit, 600 * 10**9)
+    for limit in ("MIN_REST", "MAX_REST"):
+        monkeypatch.setitem(team.NUMBERS, limit, 600 * 10**9)
     monkeypatch.setattr(team, "addresses", team.addresses.__wrapped__)
     t = Team()
     seen: list[int] = []
@@ -120,7 +121,7 @@ def test_a_thread_that_has_lost_its_core_rests(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_rests_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(team, "_MAX_REST_NS", 16 * 10**6)
+    monkeypatch.setitem(team.NUMBERS, "MAX_REST", 16 * 10**6)
     monkeypatch.setattr(team, "addresses", team.addresses.__wrapped__)
     t = Team()
     for _ in range(4):
