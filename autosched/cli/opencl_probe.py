@@ -57,8 +57,7 @@ def _answer(command: tuple[str, ...]) -> dict[str, Any]:
 def main(arguments: Sequence[str] = ()) -> None:
     """Ask the drivers, or the device whose number is given, and print the answer."""
     from autosched.errors import DeviceError
-    from autosched.runtime.opencl import devices, find_device
-    from autosched.runtime.opencl_devices import check_device
+    from autosched.runtime.opencl_devices import check_device, devices, find_device
 
     answer: dict[str, Any] = {"problem": ""}
     try:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import itertools
 import os
 import sys
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.artifact import Artifact
 from autosched.codegen.nvrtc import compile_cuda_source
-from autosched.codegen.signature import evaluate_dim
-from autosched.errors import BuildError, DeviceError
-from autosched.ir.dtype import dtype
-from autosched.runtime.arguments import check_arrays, is_resident
-from autosched.runtime.kernel import Launch, LaunchPlan, check_owner
-from autosched.runtime.strided import memory_of
+from autosched.errors import DeviceError
+from autosched.ir.dims import evaluate_dim
+from autosched.runtime.kernel import DeviceCall, DeviceKernel, Launch, check_owner
 from autosched.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -248,20 +244,13 @@ _IN_FLIGHT = 64  #: launches enqueued before waiting
 _SHARED_ALIGNMENT = 16
 
 
-class CudaKernel:
+class CudaKernel(DeviceKernel):
     """The kernels of one artifact. Making one needs neither a compiler nor a device."""
 
     def __init__(self, artifact: Artifact, target: Target) -> None:
-        self._signature = artifact.signature
-        self._source = artifact.code.decode()
+        super().__init__(artifact)
         self._target = target
         self._strict = bool(artifact.meta.get("strict", False))
-        self.plan = LaunchPlan.of(artifact)
-        self._modules: dict[bool, ctypes.c_void_p] = {}
-
-    @property
-    def signature(self) -> Signature:
-        return self._signature
 
     @property
     def session(self) -> Session:
@@ -275,30 +264,25 @@ class CudaKernel:
         kernels beyond the limits of the device; DeviceError when compiler, driver, device or memory
         is missing.
         """
-        sizes = check_arrays(self._signature, arrays)
         device = cuda_device(self._target)
-        launches = [launch for launch in self.plan.launches if launch.runs(sizes)]
-        for launch in launches:
-            launch.check(sizes, device.name, device.max_work_group, device.max_work_items, device.shared_memory)
-        session = open_session(device)
-        session.enter()
-        return CudaBoundCall(self, session, arrays, sizes, launches)
+        sizes, launches = self.checked(arrays, device)
+        return CudaBoundCall(self, open_session(device), arrays, sizes, launches)
 
     def module(self, session: Session, wide: bool) -> ctypes.c_void_p:
         """The loaded program with 64-bit or 32-bit indices, translated once.
 
         Machine code where the target's architecture is the device's, else PTX, which runs on newer ones.
         """
-        if wide not in self._modules:
+        if wide not in self._programs:
             arch = self._target.options.get("arch", session.device.arch)
             to = "cubin" if arch == session.device.arch else "ptx"
             options = [*(["-DINDEX_T=int64"] if wide else []), *(["--fmad=false"] if self._strict else [])]
-            self._modules[wide] = session.load(compile_cuda_source(self._source, arch, to=to, options=options))
-        return self._modules[wide]
+            self._programs[wide] = session.load(compile_cuda_source(self._source, arch, to=to, options=options))
+        return self._programs[wide]
 
 
-class CudaBoundCall:
-    """A kernel with arrays, device buffers and launches fixed. Use it from one thread."""
+class CudaBoundCall(DeviceCall):
+    """A call whose launches have their parameters in memory."""
 
     def __init__(
         self,
@@ -309,83 +293,51 @@ class CudaBoundCall:
         launches: Sequence[Launch],
     ) -> None:
         self._session = session
-        self._arrays = tuple(a if is_resident(a) else memory_of(a) for a in arrays)
-        self._outputs = tuple(p.is_output for p in kernel.signature.params)
-        self._is_uploaded = False
-        self.wide = kernel.plan.is_wide(sizes)
-        lengths = [a.nbytes for a in self._arrays]
-        lengths += [max(evaluate_dim(count, sizes), 0) * dtype(of).bytes for _, of, count in kernel.plan.device]
-        if sum(lengths) > session.device.global_memory:
-            raise DeviceError(
-                f"its buffers have {sum(lengths):,} bytes, and {session.device.name!r} has "
-                f"{session.device.global_memory:,}",
-                asked=kernel.signature.name,
-                legal="use smaller arrays, or compute intermediates in tiles",
-            )
-        self._buffers: list[ctypes.c_uint64] = []
-        own: list[ctypes.c_uint64] = []  # all but those of arrays that lie on the device
-        weakref.finalize(self, _release, session, own)
-        resident = [cast(Any, a).memory.buffer if is_resident(a) else None for a in self._arrays]
-        for length, memory in itertools.zip_longest(lengths, resident):
-            if memory is None:
-                memory = session.allocate(length)
-                own.append(memory)
-            self._buffers.append(memory)
+        self._own: list[ctypes.c_uint64] = []  # all buffers but those of arrays that lie on the device
+        weakref.finalize(self, release, session, self._own)
+        session.enter()
+        super().__init__(kernel, session.device, arrays, sizes)
         module = kernel.module(session, self.wide)
-        self._launches = [self._prepare(session.function(module, x.name), x, sizes) for x in launches]
+        self._launches = [self._prepare(session.function(module, x.name), x) for x in launches]
+
+    def _allocate(self, name: str, length: int) -> ctypes.c_uint64:
+        self._own.append(self._session.allocate(length))
+        return self._own[-1]
 
     def _prepare(
-        self, function: ctypes.c_void_p, launch: Launch, sizes: dict[str, int]
+        self, function: ctypes.c_void_p, launch: Launch
     ) -> tuple[ctypes.c_void_p, tuple[int, ...], tuple[int, ...], int, list[Any]]:
         """What `Session.launch` takes."""
         index = ctypes.c_int64 if self.wide else ctypes.c_int32
-        values: list[Any] = []
         shared = 0
-        for kind, value in launch.args:
-            match kind:
-                case "param":
-                    values.append(self._buffers[value])
-                case "device":
-                    values.append(self._buffers[len(self._arrays) + value])
-                case "size":
-                    values.append(index(sizes[value]))
-                case "shared":  # where in the group's memory it lies
-                    values.append(index(shared))
-                    shared += -(-evaluate_dim(value, sizes) // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
-                case _:
-                    raise BuildError(f"unknown kind of argument {kind!r}", asked=f"kernel {launch.name!r}")
-        return function, *launch.extents(sizes), shared, values
+
+        def place(length: Any) -> Any:
+            """Where in the group's memory an array of so many bytes lies."""
+            nonlocal shared
+            at, shared = shared, shared + -(-evaluate_dim(length, self._sizes) // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
+            return index(at)
+
+        values = self._arguments(launch, index, shared=place)
+        return function, *launch.extents(self._sizes), shared, values
 
     # -- running ------------------------------------------------------------------------------
-    def upload(self) -> None:
-        """Copy all arrays to the device: outputs too, so that what a kernel leaves out stays as it was."""
+    def _enter(self) -> None:
         self._session.enter()
-        for array, buffer in zip(self._arrays, self._buffers, strict=False):
-            if array.nbytes and not is_resident(array):
-                self._session.upload(buffer, array)
-        self._is_uploaded = True
 
-    def fetch(self) -> None:
-        """Copy the outputs from the device into their arrays."""
-        self._session.enter()
-        for array, buffer, is_output in zip(self._arrays, self._buffers, self._outputs, strict=False):
-            if is_output and array.nbytes and not is_resident(array):
-                self._session.fetch(array, buffer)
+    def _copy(self, to: Any, source: Any) -> None:
+        if isinstance(to, np.ndarray):
+            self._session.fetch(to, source)
+        else:
+            self._session.upload(to, source)
 
-    def run(self) -> None:
-        """Execute once and wait; the first run uploads the arrays if nobody did. Raises DeviceError."""
-        if not self._is_uploaded:
-            self.upload()
-        self._session.enter()
+    def _execute(self) -> None:
         self._enqueue()
         self._session.wait()
 
     def time(self, number: int) -> float:
         """Seconds per call: the device's time from the first launch of `number` calls to the end of the last."""
-        if not self._is_uploaded:
-            self.upload()
+        self._ready()
         session, seconds, left = self._session, 0.0, number
-        session.enter()
         while left > 0:
             batch = min(left, max(_IN_FLIGHT // max(len(self._launches), 1), 1))
             start, end = session.event(), session.event()
@@ -402,8 +354,8 @@ class CudaBoundCall:
             self._session.launch(*launch)
 
 
-def _release(session: Session, buffers: list[ctypes.c_uint64]) -> None:
-    """Give a call's device memory back; at exit the driver may be gone already."""
+def release(session: Session, buffers: list[ctypes.c_uint64]) -> None:
+    """Give device memory back; at exit the driver may be gone already."""
     try:
         session.enter()
         while buffers:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.signature import Dim, evaluate_dim
 from autosched.errors import AutoschedError, BuildError, DeviceError
 from autosched.ir.dtype import dtype
+from autosched.runtime.arguments import check_arrays, is_resident
+from autosched.runtime.strided import memory_of
 
 if TYPE_CHECKING:
     from autosched.runtime.native_call import NativeCall
@@ -84,6 +87,21 @@ class UnavailableKernel:
 _NARROW_LIMIT = 2**31
 
 
+class DeviceLimits(Protocol):
+    """What a device says of itself; memory in bytes. Work-items are those of a group, and along each axis of one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def max_work_group(self) -> int: ...
+    @property
+    def max_work_items(self) -> Sequence[int]: ...
+    @property
+    def shared_memory(self) -> int: ...
+    @property
+    def global_memory(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Launch:
     """One kernel launch, as `codegen.c_family.Program` describes it."""
@@ -103,19 +121,24 @@ class Launch:
         """Work-groups along x, y and z, and work-items of each."""
         return tuple(evaluate_dim(d, sizes) for d in self.grid), tuple(evaluate_dim(d, sizes) for d in self.block)
 
-    def check(self, sizes: Mapping[str, int], device: str, most: int, along: Sequence[int], shared_memory: int) -> None:
-        """Compare with the limits of a device: work-items of a group, along each axis, and bytes of shared
-        memory. Raises BuildError."""
+    def check(self, sizes: Mapping[str, int], device: DeviceLimits) -> None:
+        """Raise BuildError for a work-group, or its shared memory, beyond the limits of the device."""
         _, block = self.extents(sizes)
-        shared = evaluate_dim(self.shared_bytes, sizes)
-        if prod(block) > most:
-            raise self.refused(f"a work-group of {times(block)} work-items", device, f"{most}")
-        if any(b > limit for b, limit in zip(block, along, strict=False)):
-            raise self.refused(f"a work-group of {times(block)} work-items", device, times(along))
-        if shared > shared_memory:
-            raise self.refused(f"{shared} bytes of shared memory for each work-group", device, f"{shared_memory}")
+        if prod(block) > device.max_work_group:
+            raise self.too_many(block, device.name, device.max_work_group)
+        if any(b > limit for b, limit in zip(block, device.max_work_items, strict=False)):
+            raise self.too_many(block, device.name, times(device.max_work_items))
+        self.check_shared(evaluate_dim(self.shared_bytes, sizes), device)
 
-    def refused(self, what: str, device: str, limit: str) -> BuildError:
+    def check_shared(self, shared: int, device: DeviceLimits) -> None:
+        if shared > device.shared_memory:
+            what = f"{shared} bytes of shared memory for each work-group"
+            raise self._refused(what, device.name, device.shared_memory)
+
+    def too_many(self, block: Sequence[int], device: str, limit: object) -> BuildError:
+        return self._refused(f"a work-group of {times(block)} work-items", device, limit)
+
+    def _refused(self, what: str, device: str, limit: object) -> BuildError:
         return BuildError(
             f"it asks for {what}, and {device!r} allows {limit}",
             asked=f"kernel {self.name!r}",
@@ -169,6 +192,121 @@ def _three(dims: Any) -> tuple[Dim, ...]:
 
 def times(extents: Sequence[int]) -> str:
     return " x ".join(map(str, extents))
+
+
+# -- kernels on devices -------------------------------------------------------------------------------
+
+
+class DeviceKernel:
+    """The kernels of one artifact. A program is built once for each width of `index_t`."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.signature: Signature = artifact.signature
+        self.plan = LaunchPlan.of(artifact)
+        self._source = artifact.code.decode()
+        self._programs: dict[bool, Any] = {}
+
+    def checked(self, arrays: Sequence[Array], device: DeviceLimits) -> tuple[dict[str, int], list[Launch]]:
+        """The sizes of a call and its launches, every limit looked at. Raises BuildError."""
+        sizes = check_arrays(self.signature, arrays)
+        launches = [launch for launch in self.plan.launches if launch.runs(sizes)]
+        for launch in launches:
+            launch.check(sizes, device)
+        return sizes, launches
+
+
+class DeviceCall:
+    """A kernel with arrays, device buffers and launches fixed. Use it from one thread."""
+
+    def __init__(
+        self, kernel: DeviceKernel, device: DeviceLimits, arrays: Sequence[Array], sizes: Mapping[str, int]
+    ) -> None:
+        """Raises DeviceError when the device cannot hold the buffers."""
+        params, plan = kernel.signature.params, kernel.plan
+        self.wide = plan.is_wide(sizes)  #: whether `index_t` has 64 bits
+        self._name, self._sizes = kernel.signature.name, sizes
+        self._arrays = tuple(a if is_resident(a) else memory_of(a) for a in arrays)
+        self._outputs = tuple(p.is_output for p in params)
+        self._is_uploaded = False
+        lengths = [(p.name, a.nbytes) for p, a in zip(params, self._arrays, strict=True)]
+        lengths += [(name, max(evaluate_dim(n, sizes), 0) * dtype(of).bytes) for name, of, n in plan.device]
+        self._check_memory(lengths, device)
+        resident = [cast(Any, a).memory.buffer if is_resident(a) else None for a in self._arrays]
+        self._buffers = [
+            self._allocate(name, length) if own is None else own
+            for (name, length), own in zip_longest(lengths, resident)
+        ]
+
+    def _check_memory(self, lengths: Sequence[tuple[str, int]], device: DeviceLimits) -> None:
+        """`lengths`: name and bytes of each buffer."""
+        total = sum(length for _, length in lengths)
+        if total > device.global_memory:
+            raise DeviceError(
+                f"its buffers have {total:,} bytes, and {device.name!r} has {device.global_memory:,}",
+                asked=self._name,
+                legal="use smaller arrays, or compute intermediates in tiles",
+            )
+
+    def _arguments(self, launch: Launch, index: Callable[[int], Any], **others: Callable[[Any], Any]) -> list[Any]:
+        """What the kernel gets. `index` makes a size; `others` make what else languages have, by kind."""
+        makers = {
+            "param": self._buffers.__getitem__,
+            "device": lambda place: self._buffers[len(self._arrays) + place],
+            "size": lambda name: index(self._sizes[name]),
+            **others,
+        }
+        values = []
+        for kind, value in launch.args:
+            if kind not in makers:
+                raise BuildError(f"unknown kind of argument {kind!r}", asked=f"kernel {launch.name!r}")
+            values.append(makers[kind](value))
+        return values
+
+    # -- what a driver does ---------------------------------------------------------------------
+    def _allocate(self, name: str, length: int) -> Any:
+        raise NotImplementedError
+
+    def _copy(self, to: Any, source: Any) -> None:
+        """Between an array and a buffer, whichever way."""
+        raise NotImplementedError
+
+    def _execute(self) -> None:
+        """Enqueue all launches and wait."""
+        raise NotImplementedError
+
+    def _enter(self) -> None:
+        """Before any call of the driver in this thread."""
+
+    def _finish(self) -> None:
+        """Wait for copies."""
+
+    # -- running --------------------------------------------------------------------------------
+    def upload(self) -> None:
+        """Copy all arrays to the device: outputs too, so that what a kernel leaves out stays as it was."""
+        self._enter()
+        for array, buffer in zip(self._arrays, self._buffers, strict=False):
+            if array.nbytes and not is_resident(array):
+                self._copy(buffer, array)
+        self._finish()
+        self._is_uploaded = True
+
+    def fetch(self) -> None:
+        """Copy the outputs from the device into their arrays."""
+        self._enter()
+        for array, buffer, is_output in zip(self._arrays, self._buffers, self._outputs, strict=False):
+            if is_output and array.nbytes and not is_resident(array):
+                self._copy(array, buffer)
+        self._finish()
+
+    def run(self) -> None:
+        """Execute once and wait; the first run uploads the arrays if nobody did. Raises DeviceError."""
+        self._ready()
+        self._execute()
+
+    def _ready(self) -> None:
+        if not self._is_uploaded:
+            self.upload()
+        self._enter()
 
 
 class ForkedError(DeviceError, RuntimeError):

@@ -278,12 +278,12 @@ class CudaMemory:
 
     def __init__(self, place: Device, length: int) -> None:
         """Raises DeviceError when there is no room."""
-        from autosched.runtime.cuda import open_session
+        from autosched.runtime.cuda import open_session, release
 
         self.session = open_session(place.info())
         self.session.enter()
         self.buffer: ctypes.c_uint64 = self.session.allocate(length)
-        weakref.finalize(self, _free, self.session, self.buffer)
+        weakref.finalize(self, release, self.session, [self.buffer])
 
     def upload(self, values: Array) -> None:
         self.session.enter()
@@ -294,12 +294,3 @@ class CudaMemory:
         self.session.enter()
         if values.nbytes:
             self.session.fetch(values, self.buffer)
-
-
-def _free(session: Any, buffer: ctypes.c_uint64) -> None:
-    """Give device memory back; at exit the driver may be gone already."""
-    try:
-        session.enter()
-        session.free(buffer)
-    except DeviceError:
-        pass

@@ -28,7 +28,8 @@ from autosched.runtime import opencl_devices
 from autosched.runtime import opencl_devices as intel_opencl
 from autosched.runtime import opencl_devices as pocl
 from autosched.runtime.module import Module
-from autosched.runtime.opencl import OpenCLKernel, device_limits, devices, find_device
+from autosched.runtime.opencl import OpenCLKernel
+from autosched.runtime.opencl_devices import device_limits, devices, find_device
 from autosched.schedule import create_schedule
 from autosched.target import Target
 
