@@ -61,7 +61,7 @@ class BuiltKernel:
     @property
     def source(self) -> str:
         """What the compiler was given."""
-        return self.artifact.text("source")
+        return self.artifact.texts["source"]
 
     def __call__(self, *arguments: Any) -> Any:
         """Raises BuildError for arguments that the kernel does not take."""

@@ -106,7 +106,7 @@ def made(lower: Any, knobs: dict[str, int]) -> Made:
     try:
         structure: Structure = lower()
         function: Function = structure.bind(knobs)
-        code = compile_function(function, structure.target, lambda identity: True).text("source")
+        code = compile_function(function, structure.target, lambda identity: True).texts["source"]
         columns = features.extract(structure).columns
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}

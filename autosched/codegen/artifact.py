@@ -136,7 +136,7 @@ class Artifact:
 
     `kind` says which runtime loads it (`llvm`, `opencl`), `target` is `str(Target)`. `code` is what
     the runtime loads: an object file, or UTF-8 source. `texts` are readable forms that cost nothing
-    to keep (always `source`); `text(kind)` makes the others. `meta` is JSON for the runtime.
+    to keep (always `source`); `codegen.text_of` makes the others. `meta` is JSON for the runtime.
     """
 
     kind: str
@@ -168,22 +168,6 @@ class Artifact:
     def machine(self) -> str:
         """The instruction set of machine code, such as `x86_64`; empty for source."""
         return str(self.meta.get("triple", "")).partition("-")[0]
-
-    def text(self, kind: str) -> str:
-        """A readable form: `source` for every kind; `llvm` (optimised IR) and `asm` for `llvm`.
-
-        Raises BuildError for a form that this artifact does not have.
-        """
-        if kind in self.texts:
-            return self.texts[kind]
-        if self.kind == "llvm" and kind in ("llvm", "asm"):
-            from autosched.codegen.llvm import render
-
-            return render(self, kind)
-        legal = [*self.texts, *(("llvm", "asm") if self.kind == "llvm" else ())]
-        raise BuildError(
-            f"{self.signature.name} has no such text", asked=f"source {kind!r}", legal=f"legal: {', '.join(legal)}"
-        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file at once: readers see the old one or the whole new one."""

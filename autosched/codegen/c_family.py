@@ -99,11 +99,6 @@ def _artifact(function: Function, target: Target, program: Program) -> Artifact:
     )
 
 
-def emit_kernels(function: Function, dialect: Dialect, native_half: bool = False) -> str:
-    """The source text alone."""
-    return emit_program(function, dialect, native_half).source
-
-
 def emit_program(function: Function, dialect: Dialect, native_half: bool = False, strict: bool = False) -> Program:
     """All kernels of `function` in one source.
 

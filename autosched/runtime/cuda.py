@@ -8,7 +8,7 @@ import os
 import sys
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -87,7 +87,7 @@ def check(driver: Any, status: int, what: str, asked: str) -> None:
         raise DeviceError(f"{what} failed: {why} ({status})", asked=asked, legal="see `nvidia-smi` for the device")
 
 
-def cuda_devices() -> list[CudaDevice]:
+def listed() -> list[CudaDevice]:
     """The devices that the driver shows; none where there is no driver."""
     driver = load_driver()
     if driver is None:
@@ -123,7 +123,7 @@ def _describe(driver: Any, index: int) -> CudaDevice:
 
 def cuda_device(target: Target) -> CudaDevice:
     """The device that the target names. Raises DeviceError where it is missing, and says what is."""
-    found, number = cuda_devices(), target.options.get("device", "0")
+    found, number = listed(), target.options.get("device", "0")
     if number.isdigit() and int(number) < len(found):
         return found[int(number)]
     if load_driver() is None:
@@ -138,8 +138,8 @@ def cuda_device(target: Target) -> CudaDevice:
     )
 
 
-def cuda_limits(target: Target) -> dict[str, int]:
-    """What `Target.with_limits` wants to know: of the device where there is one, else of any device."""
+def device_limits(target: Target) -> dict[str, int]:
+    """Those of the device where there is one, else of any device."""
     try:
         device = cuda_device(target)
     except DeviceError:
@@ -238,6 +238,45 @@ def open_session(device: CudaDevice) -> Session:
     if device.index not in _sessions:
         _sessions[device.index] = Session(device)
     return _sessions[device.index]
+
+
+def describe(target: Target) -> dict[str, Any]:
+    """The device's name and facts; where there is none, its source can still be had."""
+    try:
+        device = cuda_device(target)
+    except DeviceError:
+        return {"name": f"no CUDA device ({target.options.get('arch', DEFAULT_ARCH)})"}
+    return {**asdict(device), "max_work_items": list(device.max_work_items)}
+
+
+def sync(info: CudaDevice) -> None:
+    """Wait until the device has done all its work."""
+    session = open_session(info)
+    session.enter()
+    session.wait()
+
+
+def allocate(info: CudaDevice, length: int, asked: str) -> Memory:
+    return Memory(open_session(info), length)
+
+
+class Memory:
+    """Memory of a device, given back with this."""
+
+    def __init__(self, session: Session, length: int) -> None:
+        session.enter()
+        self.session, self.buffer = session, session.allocate(length)
+        weakref.finalize(self, release, session, [self.buffer])
+
+    def upload(self, values: Array) -> None:
+        self.session.enter()
+        if values.nbytes:
+            self.session.upload(self.buffer, values)
+
+    def fetch(self, values: Array) -> None:
+        self.session.enter()
+        if values.nbytes:
+            self.session.fetch(values, self.buffer)
 
 
 _IN_FLIGHT = 64  #: launches enqueued before waiting

@@ -7,10 +7,11 @@ import os
 import platform
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from autosched.errors import DeviceError, TargetError
 from autosched.target import Target, TargetLike, cpu_count
@@ -113,19 +114,43 @@ def _macos_caches() -> list[Cache]:
     return found
 
 
+class Driver(Protocol):
+    """What the module for a kind of device offers. An `info` is what it says of one device."""
+
+    def device_limits(self, target: Target) -> dict[str, int]:
+        """What `Target.with_limits` wants to know. Raises DeviceError where the target must have a device."""
+
+    def describe(self, target: Target) -> dict[str, Any]:
+        """The device's name and facts, as `describe_device` gives them."""
+
+    def listed(self) -> Sequence[Any]:
+        """All devices, first the one that a target means that names none."""
+
+    def sync(self, info: Any) -> None:
+        """Wait until the device has done all its work."""
+
+    def allocate(self, info: Any, length: int, asked: str) -> Any:
+        """Memory of so many bytes, with `upload` and `fetch` for its whole. Raises DeviceError without room."""
+
+
+def driver(kind: str) -> Driver:
+    """The module for devices of a kind, `opencl` or `cuda`. It is loaded when the first such device is asked for."""
+    if kind == "cuda":
+        from autosched.runtime import cuda  # few programs need either
+
+        return cuda
+    from autosched.runtime import opencl_devices
+
+    return opencl_devices
+
+
 def resolve_target(spec: TargetLike) -> Target:
     """The target with its device's limits filled in. Raises TargetError, or DeviceError when there
     is no such device."""
     target = Target.parse(spec)
-    if target.kind == "cuda" and not target.limits:
-        from autosched.runtime.cuda import cuda_limits
-
-        return target.with_limits(**cuda_limits(target))
-    if target.kind != "opencl" or target.limits:
+    if target.limits or target.kind not in ("cuda", "opencl"):
         return target
-    from autosched.runtime.opencl_devices import device_limits
-
-    return target.with_limits(**device_limits(target))
+    return target.with_limits(**driver(target.kind).device_limits(target))
 
 
 def describe_device(target: Target) -> dict[str, Any]:
@@ -134,24 +159,8 @@ def describe_device(target: Target) -> dict[str, Any]:
     A device that is a CPU has the CPU's own name in its name, whatever the driver calls it: PoCL knows three
     generations as `pthread-AMD EPYC`.
     """
-    if target.kind == "opencl":
-        from autosched.runtime.opencl_devices import find_device
-
-        info = find_device(target.options.get("device", ""))
-        facts = {k: v for k, v in asdict(info).items() if isinstance(v, (str, int, float, bool))}
-        if not info.is_cpu:
-            return {**facts, "name": info.name}
-        plural = "" if info.compute_units == 1 else "s"
-        name = f"{info.name} on {host_cpu()}, {info.compute_units} thread{plural}"
-        return {**facts, "name": name, "driver_name": info.name, "cpu": host_cpu(), "core": host_core()}
-    if target.kind == "cuda":
-        from autosched.runtime.cuda import DEFAULT_ARCH, cuda_device
-
-        try:
-            device = cuda_device(target)
-        except DeviceError:  # source can still be had
-            return {"name": f"no CUDA device ({target.options.get('arch', DEFAULT_ARCH)})"}
-        return {**asdict(device), "max_work_items": list(device.max_work_items)}
+    if target.kind in ("cuda", "opencl"):
+        return driver(target.kind).describe(target)
     cpu, threads = host_cpu(), target.num_threads
     plural = "" if threads == 1 else "s"
     return {"name": f"{cpu}, {threads} thread{plural}", "cpu": cpu, "core": host_core(), "threads": threads}
@@ -230,7 +239,7 @@ class Device:
         """The driver's description, a `DeviceInfo` or `CudaDevice`. Raises DeviceError if it does not exist."""
         if self.kind == "cpu":
             return None
-        found = _opencl_devices() if self.kind == "opencl" else _cuda_devices()
+        found = driver(self.kind).listed()
         if not 0 <= self.device_id < len(found):
             listing = "; ".join(str(d.name) for d in found) or "none on this machine"
             raise DeviceError(
@@ -278,7 +287,7 @@ class Device:
     @property
     def warp_size(self) -> int | None:
         """Work-items that run in lockstep."""
-        return self._fact("preferred_multiple", "warp_size")
+        return self._fact("preferred_multiple")
 
     @property
     def multi_processor_count(self) -> int | None:
@@ -310,32 +319,8 @@ class Device:
 
     def sync(self) -> None:
         """Wait until the device has done all its work. Calls of modules wait by themselves."""
-        if self.kind == "opencl":
-            from autosched.runtime.opencl_devices import open_session
-
-            open_session(self.info()).queue.finish()
-        elif self.kind == "cuda":
-            from autosched.runtime.cuda import open_session as open_cuda
-
-            session = open_cuda(self.info())
-            session.enter()
-            session.wait()
-
-
-def _opencl_devices() -> list[Any]:
-    from autosched.runtime.opencl_devices import devices, find_device
-
-    found = devices()
-    if not found:
-        return []
-    first = find_device()
-    return [first, *(d for d in found if d.index != first.index)]
-
-
-def _cuda_devices() -> list[Any]:
-    from autosched.runtime.cuda import cuda_devices
-
-    return list(cuda_devices())
+        if self.kind != "cpu":
+            driver(self.kind).sync(self.info())
 
 
 def device(dev: str | Device, dev_id: int = 0) -> Device:

@@ -23,18 +23,14 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_program import c_name, header
 from autosched.errors import BuildError, UsageError, check_path, named_file
 from autosched.runtime.c_compiler import Compiler, SharedCode, compile_object, require_compiler
 from autosched.runtime.cpu import SERIAL_OPENMP, CpuKernel, HasAddresses, check_host
+from autosched.runtime.module import Module
 from autosched.target import Target
-
-if TYPE_CHECKING:
-    from autosched.runtime.module import Module
-
 
 _DATA = "autosched_module"
 _IN_TAR = "module.autosched"
@@ -110,8 +106,6 @@ def load_module(path: str | os.PathLike[str]) -> Module:
 
     >>> load_module("blur.so")(img)
     """
-    from autosched.runtime.module import Module
-
     of, name = check_path(path, "load_module(path)"), os.fspath(path)
     if not os.path.isfile(of):
         raise BuildError("there is no such file", asked=f"load_module({name!r})", legal=_LEGAL)

@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
+from autosched.codegen import text_of
 from autosched.codegen.artifact import Artifact, Signature
+from autosched.codegen.asm import Loop, hot_loop
 from autosched.codegen.signature import Param
-from autosched.errors import ArgumentTypeError, check_positive, expect
+from autosched.errors import ArgumentTypeError, AutoschedError, check_positive, expect
 from autosched.ir.functions import get_global_func
 from autosched.runtime import load
 from autosched.runtime.arguments import (
@@ -26,14 +28,11 @@ from autosched.runtime.arguments import (
     spans_overlap,
 )
 from autosched.runtime.callbacks import raise_waiting
-from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel
+from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel, UnavailableKernel
 from autosched.runtime.native_call import UNKNOWN, NativeCall
+from autosched.runtime.ndarray import empty
 from autosched.runtime.strided import memory_of
 from autosched.target import Target
-
-if TYPE_CHECKING:
-    from autosched.codegen.asm import Loop
-
 
 Array = np.ndarray[Any, Any]
 
@@ -150,8 +149,6 @@ class CompiledFunction:
         """A new array, on the device where the other one lies if there is one."""
         if beside is None:
             return allocate(param, sizes)
-        from autosched.runtime.ndarray import empty
-
         return cast("Array", empty(param.shape_for(sizes), param.dtype, beside.device))
 
     def _make_plan(self, arrays: Sequence[Array]) -> _Plan:
@@ -204,17 +201,17 @@ class CompiledFunction:
     @property
     def source(self) -> str:
         """What was handed to the compiler: LLVM IR before optimisation, C, OpenCL C or CUDA C."""
-        return self.artifact.text("source")
+        return text_of(self.artifact, "source")
 
     @property
     def llvm_ir(self) -> str:
         """LLVM IR after optimisation. Raises BuildError for a target that has none."""
-        return self.artifact.text("llvm")
+        return text_of(self.artifact, "llvm")
 
     @property
     def assembly(self) -> str:
         """Assembly of the CPU, with LLVM's comments. Raises BuildError for a target that has none."""
-        return self.artifact.text("asm")
+        return text_of(self.artifact, "asm")
 
     def hot_loop(self) -> Loop | None:
         """The loop of the machine code that most time is taken to go to, with its instructions counted.
@@ -224,18 +221,28 @@ class CompiledFunction:
         >>> module.hot_loop().counts.fmas
         12
         """
-        from autosched.codegen.asm import hot_loop
-
         return hot_loop(self.assembly, self.artifact.machine)
 
     def __reduce__(self) -> tuple[Callable[[bytes, Target], CompiledFunction], tuple[bytes, Target]]:
-        """Pickled, it is its compiled code: see `runtime.module`."""
-        from autosched.runtime.module import function_of
-
+        """Pickled, it is its compiled code."""
         return function_of, (self.artifact.to_bytes(), self.target)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.signature} for {self.target}>"
+
+
+def function_of(data: bytes, target: Target) -> CompiledFunction:
+    """The function of a module that was pickled alone. Raises BuildError for damaged data."""
+    (artifact,) = Artifact.from_bytes(data, "pickle of a function")
+    return CompiledFunction(artifact, target, load_where_possible(artifact, target))
+
+
+def load_where_possible(artifact: Artifact, target: Target) -> Kernel:
+    """The code, ready to run; where it cannot be, a kernel whose calls say why."""
+    try:
+        return load(artifact, target)
+    except AutoschedError as error:
+        return UnavailableKernel(artifact.signature, error)
 
 
 class _Plan:

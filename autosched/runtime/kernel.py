@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from autosched.codegen.signature import Dim, evaluate_dim
 from autosched.errors import AutoschedError, BuildError, DeviceError
 from autosched.ir.dtype import dtype
 from autosched.runtime.arguments import check_arrays, is_resident
+from autosched.runtime.native_call import NativeCall
 from autosched.runtime.strided import memory_of
-
-if TYPE_CHECKING:
-    from autosched.runtime.native_call import NativeCall
 
 Array = np.ndarray[Any, Any]
 

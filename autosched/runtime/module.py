@@ -10,35 +10,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from autosched.codegen import text_of
 from autosched.codegen.artifact import Artifact, Signature
-from autosched.errors import AutoschedError, BuildError, UsageError, check_path, expect, named_file, out_of_bounds
-from autosched.runtime import load
-from autosched.runtime.function import CompiledFunction, TimeEvaluator
-from autosched.runtime.kernel import BoundCall, Kernel, UnavailableKernel
+from autosched.errors import BuildError, UsageError, check_path, expect, named_file, out_of_bounds
+from autosched.runtime.function import CompiledFunction, TimeEvaluator, load_where_possible
+from autosched.runtime.kernel import BoundCall, Kernel
 from autosched.target import Target
 
 
 def module_of(data: bytes, target: Target) -> Module:
     """The module that was pickled. Raises BuildError for damaged data."""
     artifacts = Artifact.from_bytes(data, "pickle of a module")
-    return Module.of(artifacts, target, _kernels(artifacts, target))
-
-
-def function_of(data: bytes, target: Target) -> CompiledFunction:
-    """The function of a module that was pickled alone. Raises BuildError for damaged data."""
-    (artifact,) = artifacts = Artifact.from_bytes(data, "pickle of a function")
-    return CompiledFunction(artifact, target, _kernels(artifacts, target)[0])
-
-
-def _kernels(artifacts: Sequence[Artifact], target: Target) -> list[Kernel]:
-    return [_loaded(a, target) for a in artifacts]
-
-
-def _loaded(artifact: Artifact, target: Target) -> Kernel:
-    try:
-        return load(artifact, target)
-    except AutoschedError as error:
-        return UnavailableKernel(artifact.signature, error)
+    return Module.of(artifacts, target, [load_where_possible(a, target) for a in artifacts])
 
 
 #: other names for the readable forms of a module, and the ends of file names -> ours
@@ -188,7 +171,7 @@ class Module(CompiledFunction):
         kind = _FORMATS.get(fmt, fmt)
         if _KIND_OF_FORMAT.get(fmt, self.artifact.kind) != self.artifact.kind:
             kind = fmt  # which the artifact does not have, and says so
-        return "\n".join(f.artifact.text(kind) for f in self.functions.values())
+        return "\n".join(text_of(f.artifact, kind) for f in self.functions.values())
 
     # -- files --------------------------------------------------------------------------------
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -249,7 +232,7 @@ class Module(CompiledFunction):
 
     def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
         """A library for programs without this one, and a C header: see `runtime.export`."""
-        from autosched.runtime.export import export_library
+        from autosched.runtime.export import export_library  # with the emitter of C
 
         export_library(self, path, **options)
 

@@ -7,9 +7,7 @@ b.numpy()                              # copied back
 
 from __future__ import annotations
 
-import ctypes
 import math
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +15,12 @@ import numpy as np
 
 from autosched.errors import DeviceError, UsageError, expect, is_list_of
 from autosched.ir.dtype import dtype as dtype_of
-from autosched.runtime.device import Device, cpu, device
+from autosched.runtime.device import Device, cpu, device, driver
 
 __all__ = ["NDArray", "array", "cpu", "device", "empty", "from_dlpack", "numpyasarray"]
 
 Array = np.ndarray[Any, Any]
+_find = device
 
 
 class NDArray:
@@ -189,9 +188,7 @@ def empty(
 ) -> NDArray:
     """A new array whose values nobody has set. Raises UsageError for an unknown type, DeviceError for a
     device that does not exist or has no room."""
-    from autosched.runtime.device import device as find
-
-    place = find(device if device is not None else ctx if ctx is not None else "cpu")
+    place = _find(device if device is not None else ctx if ctx is not None else "cpu")
     given = (shape,) if isinstance(shape, (int, np.integer)) else shape
     is_whole = is_list_of(given, (int, np.integer))
     expect(shape, "whole numbers, the lengths of the dimensions", is_whole, "nd.empty(shape)")
@@ -206,8 +203,7 @@ def empty(
     if place.kind == "cpu":
         return NDArray(lengths, of, place, np.empty(lengths, of), None)
     length = math.prod(lengths) * np.dtype(of).itemsize
-    memory = OpenCLMemory(place, length) if place.kind == "opencl" else CudaMemory(place, length)
-    return NDArray(lengths, of, place, None, memory)
+    return NDArray(lengths, of, place, None, driver(place.kind).allocate(place.info(), length, f"array on {place}"))
 
 
 def numpyasarray(values: Array) -> NDArray:
@@ -243,54 +239,3 @@ class _Capsule:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return cpu(0).device_type, 0
-
-
-class OpenCLMemory:
-    """Memory of an OpenCL device, in the context that modules use."""
-
-    def __init__(self, place: Device, length: int) -> None:
-        """Raises DeviceError when there is no room."""
-        from autosched.runtime.opencl_devices import open_session, opencl
-
-        cl = opencl()
-        self.session = open_session(place.info())
-        try:
-            self.buffer = cl.Buffer(self.session.context, cl.mem_flags.READ_WRITE, size=max(length, 1))
-        except cl.Error as error:
-            raise DeviceError(f"{length:,} bytes cannot be had: {error}", asked=f"array on {place}") from None
-
-    def upload(self, values: Array) -> None:
-        self._copy(self.buffer, values)
-
-    def fetch(self, values: Array) -> None:
-        self._copy(values, self.buffer)
-
-    def _copy(self, to: Any, source: Any) -> None:
-        from autosched.runtime.opencl_devices import opencl
-
-        host = to if isinstance(to, np.ndarray) else source
-        if host.nbytes:
-            opencl().enqueue_copy(self.session.queue, to, source, is_blocking=True)
-
-
-class CudaMemory:
-    """Memory of a CUDA device."""
-
-    def __init__(self, place: Device, length: int) -> None:
-        """Raises DeviceError when there is no room."""
-        from autosched.runtime.cuda import open_session, release
-
-        self.session = open_session(place.info())
-        self.session.enter()
-        self.buffer: ctypes.c_uint64 = self.session.allocate(length)
-        weakref.finalize(self, release, self.session, [self.buffer])
-
-    def upload(self, values: Array) -> None:
-        self.session.enter()
-        if values.nbytes:
-            self.session.upload(self.buffer, values)
-
-    def fetch(self, values: Array) -> None:
-        self.session.enter()
-        if values.nbytes:
-            self.session.fetch(values, self.buffer)

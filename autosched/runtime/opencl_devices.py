@@ -12,7 +12,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import DeviceError
+from autosched.runtime.device import host_core, host_cpu
 from autosched.runtime.kernel import check_owner
 from autosched.target import Target
 
@@ -418,3 +419,50 @@ def kernel_multiple(session: Session) -> int:
         return max(int(cl.Kernel(program, "probe").get_work_group_info(info, session.device)), 1)
     except cl.Error as error:
         raise DeviceError(f"it cannot build a program: {error}", asked=f"device {session.info.name!r}") from None
+
+
+def describe(target: Target) -> dict[str, Any]:
+    """The device's name and facts; of a CPU its own name, too, whatever the driver calls it."""
+    info = find_device(target.options.get("device", ""))
+    facts = {k: v for k, v in asdict(info).items() if isinstance(v, (str, int, float, bool))}
+    if not info.is_cpu:
+        return facts
+    plural = "" if info.compute_units == 1 else "s"
+    name = f"{info.name} on {host_cpu()}, {info.compute_units} thread{plural}"
+    return {**facts, "name": name, "driver_name": info.name, "cpu": host_cpu(), "core": host_core()}
+
+
+def listed() -> list[DeviceInfo]:
+    """All devices, the default one first."""
+    found = devices()
+    first = find_device() if found else None
+    return sorted(found, key=lambda d: d != first)
+
+
+def sync(info: DeviceInfo) -> None:
+    """Wait until the device has done all its work."""
+    open_session(info).queue.finish()
+
+
+def allocate(info: DeviceInfo, length: int, asked: str) -> Memory:
+    session, cl = open_session(info), opencl()
+    try:
+        return Memory(session, cl.Buffer(session.context, cl.mem_flags.READ_WRITE, size=max(length, 1)))
+    except cl.Error as error:
+        raise DeviceError(f"{length:,} bytes cannot be had: {error}", asked=asked) from None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of a device, in the context that modules use."""
+
+    session: Session
+    buffer: Any
+
+    def upload(self, values: np.ndarray[Any, Any]) -> None:
+        if values.nbytes:
+            opencl().enqueue_copy(self.session.queue, self.buffer, values, is_blocking=True)
+
+    def fetch(self, values: np.ndarray[Any, Any]) -> None:
+        if values.nbytes:
+            opencl().enqueue_copy(self.session.queue, values, self.buffer, is_blocking=True)

@@ -183,7 +183,7 @@ def test_sources_of_every_template_for_cuda(name: str) -> None:
     work, sizes = _workload(name, SMALL[name][0])
     target = resolve_target("cuda")
     for sketch in template_space(work, target, work.sizes_of(work.sample_inputs(sizes))).sketches:
-        source = compile_function(sketch.structure.bind(_points(sketch, 1)[0]), target).text("source")
+        source = compile_function(sketch.structure.bind(_points(sketch, 1)[0]), target).texts["source"]
         assert "__global__" in source
         if find_nvrtc() is not None:
             assert compile_cuda_source(source, "sm_80")

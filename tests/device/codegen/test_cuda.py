@@ -50,7 +50,7 @@ def turned(n: int = 64, dtype: str = "float32") -> tuple[Schedule, list[te.Tenso
 
 
 def source(s: Schedule, args: list[te.Tensor]) -> str:
-    return compile_cuda(lower_structure(s, args, TARGET).bind(), TARGET).text("source")
+    return compile_cuda(lower_structure(s, args, TARGET).bind(), TARGET).texts["source"]
 
 
 def test_shared_memory(golden: Callable[..., None]) -> None:
@@ -157,7 +157,7 @@ def test_operators(
     sources: list[str] = []
 
     def kernel(artifact: Any, target: Target) -> CudaKernel:
-        sources.append(artifact.text("source"))
+        sources.append(artifact.texts["source"])
         return CudaKernel(artifact, TARGET)
 
     monkeypatch.setattr(values, "OpenCLKernel", kernel)
@@ -181,7 +181,7 @@ def test_shared_memory_and_barriers(emulated: EmulatedDriver, n: int, dtype: str
 def test_the_emulation_finds_a_barrier_that_not_all_reach(emulated: EmulatedDriver) -> None:
     s, args = turned()
     artifact = compile_cuda(lower_structure(s, args, TARGET).bind(), TARGET)
-    broken = artifact.text("source").replace("__syncthreads();", "if (threadIdx.x > 3) __syncthreads();")
+    broken = artifact.texts["source"].replace("__syncthreads();", "if (threadIdx.x > 3) __syncthreads();")
     kernel = CudaKernel(type(artifact)(**{**vars(artifact), "code": broken.encode()}), TARGET)
     with pytest.raises(DeviceError, match="719"):
         kernel.bind([np.ones((8, 64), np.float32), np.ones((8, 64), np.float32)]).run()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosched.codegen import compile_function
+from autosched.codegen import compile_function, text_of
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.llvm import MOST_LINES_OF_SLP, host, optimised, target_machine
 from autosched.codegen.llvm_text import Scoped
@@ -189,16 +189,16 @@ def test_c_is_another_program_under_other_flags(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_texts(artifact: Artifact) -> None:
-    assert "define internal void @stencil.body" in artifact.text("source")
-    assert "attributes #0" in artifact.text("llvm")
-    assert "stencil_packed_time:" in artifact.text("asm")
+    assert "define internal void @stencil.body" in artifact.texts["source"]
+    assert "attributes #0" in text_of(artifact, "llvm")
+    assert "stencil_packed_time:" in text_of(artifact, "asm")
     with pytest.raises(BuildError, match="legal: source, llvm, asm"):
-        artifact.text("cuda")
+        text_of(artifact, "cuda")
 
 
 def test_what_llvm_must_not_be_told(artifact: Artifact) -> None:
     """No address arithmetic on integers, and no promise that overflow or NaN cannot happen."""
-    words = set(artifact.text("source").replace(",", " ").split())
+    words = set(artifact.texts["source"].replace(",", " ").split())
     assert not words & {"inttoptr", "ptrtoint", "nsw", "nuw", "fast", "nnan", "ninf", "reassoc", "exact", "inbounds"}
     assert {"noalias", "readonly", "contract", "!alias.scope", "!noalias"} <= words
 
@@ -210,7 +210,7 @@ def test_buffers_do_not_alias_in_parallel_loops() -> None:
     y, x = var("y", role="loop"), var("x", role="loop")
     inner = For(x, const(0), w, "serial", Store(out, (y * w + x,), load(c, y)))
     function = Function("f", (c, out), (h, w), For(y, const(0), h, "parallel", inner), (1,))
-    text = compile_function(function, Target.parse("llvm")).text("llvm")
+    text = text_of(compile_function(function, Target.parse("llvm")), "llvm")
     body = text.partition("@f.y.0.range(")[2].partition("\n}")[0]
     assert "store <" in body
     assert "memcheck" not in body
@@ -221,7 +221,7 @@ def test_names_survive() -> None:
     n = var("n", role="size")
     out, y = Buffer("blur x", (n,), dtype("float32")), var("blur.y.inner", role="loop")
     body = For(y, const(0), n, "serial", Store(out, (y,), const(1.0, "float32")))
-    text = compile_function(Function("my.kernel-1", (out,), (n,), body, (0,)), Target.parse("llvm")).text("source")
+    text = compile_function(Function("my.kernel-1", (out,), (n,), body, (0,)), Target.parse("llvm")).texts["source"]
     assert "%blur.y.inner = phi" in text
     assert "%blur_x" in text
     assert "define i32 @my_kernel_1(" in text

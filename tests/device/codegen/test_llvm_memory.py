@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosched.codegen import compile_function
+from autosched.codegen import compile_function, text_of
 from autosched.errors import BuildError
 from autosched.ir.dtype import SCALAR_DTYPES, dtype
 from autosched.ir.expr import OPS, Expr, broadcast, cast, const, if_then_else, logical_and, logical_or, make, ramp, var
@@ -101,7 +101,7 @@ def test_spacing_is_found_through_arithmetic() -> None:
     scattered = broadcast(i * 4, 8) + ramp(const(0), const(1), 8) * broadcast(const(2), 8) - ramp(i, 1, 8)
     body = For(i, const(0), const(8), "serial", Store(result, (ramp(i * 8, 1, 8),), load(source, scattered)))
     function = Function("f", (source, result), (), body, (1,))
-    text = compile_function(function, Target.parse("llvm")).text("source")
+    text = compile_function(function, Target.parse("llvm")).texts["source"]
     assert "load <8 x float>" in text
     assert "insertelement" not in text
     a, out = numbers(256, "float32"), np.zeros(256, "float32")
@@ -225,7 +225,7 @@ def test_mixed_widths_stay_in_vectors() -> None:
     body = For(i, const(0), const(32), "serial", Store(b, (at,), cast("uint8", (wide[0] + wide[1] + wide[2]) // 3)))
     function = Function("f", (a, b), (), body, (1,))
     artifact = compile_function(function, Target.parse("llvm"))
-    body_text = artifact.text("llvm").partition("define internal void @f.body")[2].partition("\n}")[0]
+    body_text = text_of(artifact, "llvm").partition("define internal void @f.body")[2].partition("\n}")[0]
     assert "extractelement" not in body_text
     assert "insertelement" not in body_text
     x, out = numbers(1026, "uint8") * 2, np.zeros(1024, np.uint8)
@@ -291,7 +291,7 @@ def test_interleaved_stores(order: tuple[int, ...], of: str) -> None:
     run(function, *planes, out)
     np.testing.assert_array_equal(out, np.stack(planes, axis=1).ravel())
     together = len(order) <= 4
-    text = compile_function(function, Target.parse("llvm")).text("source")
+    text = compile_function(function, Target.parse("llvm")).texts["source"]
     assert text.count("extractelement") == (0 if together else 16 * 5)
 
 
@@ -369,7 +369,7 @@ def test_columns_are_read_as_rows(shape: tuple[int, int], of: str) -> None:
     padded = np.resize(a, rows * (columns + 3)).reshape(rows, columns + 3)
     expected = padded[:, :columns].T + np.arange(columns).astype(of)[:, None]
     np.testing.assert_array_equal(out.reshape(columns, rows), expected)
-    text = compile_function(function, Target.parse("llvm")).text("source")
+    text = compile_function(function, Target.parse("llvm")).texts["source"]
     at_once = 64 // dtype(of).bytes
     left = columns % at_once if columns % at_once < 4 else 0
     assert text.count("insertelement") == left * rows
@@ -452,7 +452,7 @@ def test_where_a_part_of_a_register_is_stored_under_a_mask(cpu: str, lanes: int,
     a, out = buffer("a", lanes, of), buffer("out", lanes, of)
     body = Store(out, (ramp(const(0), 1, lanes),), load(a, ramp(const(0), 1, lanes)))
     f = Function("f", (a, out), (), body, (1,))
-    text = compile_function(f, Target.parse(f"llvm -mcpu={cpu}")).text("source")
+    text = compile_function(f, Target.parse(f"llvm -mcpu={cpu}")).texts["source"]
     assert [w.removeprefix("@llvm.masked.store.").partition(".")[0] for w in text.split() if "masked.store" in w][
         :1
     ] == ([] if masked is None else [masked])
@@ -486,7 +486,7 @@ def test_sums_in_registers_are_stored_whole() -> None:
     result = np.zeros(14, np.float32)
     run(f, result)
     np.testing.assert_array_equal(result, np.full(14, 36, np.float32))
-    assert "alloca [14 x float]" not in compile_function(f, Target.parse("llvm")).text("llvm")
+    assert "alloca [14 x float]" not in text_of(compile_function(f, Target.parse("llvm")), "llvm")
 
 
 # -- masks from comparisons -----------------------------------------------------------------------
@@ -536,7 +536,7 @@ def test_a_tail_mask_is_made_of_small_integers() -> None:
     at = ramp(i * 32, 1, 32)
     body = For(i, const(0), (n + 31) // 32, "serial", If(at < n, Store(out, (at,), load(a, at))))
     function = Function("f", (a, out), (n,), body, (1,))
-    assert "<32 x i64>" not in compile_function(function, Target.parse("llvm")).text("source")
+    assert "<32 x i64>" not in compile_function(function, Target.parse("llvm")).texts["source"]
     for count in (1, 31, 32, 33, 100):
         data, result = numbers(count, "uint8"), np.zeros(count, np.uint8)
         run(function, data, result)

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from autosched.codegen import compile_function
+from autosched.codegen import compile_function, text_of
 from autosched.codegen.llvm import render
 from autosched.codegen.storage import STACK_BYTES
 from autosched.errors import BuildError
@@ -139,7 +139,7 @@ def test_non_negative_division_by_a_power_of_two_is_a_shift() -> None:
     n, i = size("n"), loop_var()
     out = Buffer("out", (n,), dtype("int32"))
     body = For(i, const(0), n, "serial", Store(out, (floordiv(i, 8),), floormod(i, 24)))
-    text = compile_function(Function("f", (out,), (n,), body, (0,)), Target.parse("llvm")).text("source")
+    text = compile_function(Function("f", (out,), (n,), body, (0,)), Target.parse("llvm")).texts["source"]
     assert "udiv i64 %i, 8" in text or "ashr i64 %i, 3" in text
     assert "urem i64 %i, 24" in text
 
@@ -158,7 +158,7 @@ def test_narrow_lets_keep_their_width(lanes: int) -> None:
     run(function, data, result)
     np.testing.assert_array_equal(result, (data + np.uint8(200)) ^ (data // 9))
     if lanes > 1:
-        text = compile_function(function, Target.parse("llvm")).text("source")
+        text = compile_function(function, Target.parse("llvm")).texts["source"]
         assert "<4 x i64>" not in text
 
 
@@ -220,7 +220,7 @@ def test_conditions_and_sequences() -> None:
     function = Function("f", (out,), (), Produce("out", body), (0,))
     run(function, result)
     np.testing.assert_array_equal(result, [*(10 * k for k in range(12)), -1, -1, -2, -2])
-    assert "branch_weights" in compile_function(function, Target.parse("llvm")).text("source")
+    assert "branch_weights" in compile_function(function, Target.parse("llvm")).texts["source"]
 
 
 def test_lets_are_evaluated_once_and_may_be_shadowed() -> None:
@@ -266,7 +266,7 @@ def test_ragged_loops_are_not_vectorized() -> None:
     out, i, n = Buffer("out", (const(99),), dtype("int32")), loop_var(), size("n")
     given = Buffer("given", (n,), dtype("int8"))
     body = For(i, const(0), n, "serial", Store(out, (i,), i), ragged=True)
-    text = compile_function(Function("f", (given, out), (n,), body, (1,)), Target.parse("llvm")).text("source")
+    text = compile_function(Function("f", (given, out), (n,), body, (1,)), Target.parse("llvm")).texts["source"]
     assert "llvm.loop.vectorize.enable" in text
 
 
@@ -373,8 +373,8 @@ def test_small_buffers_leave_no_trace_of_memory() -> None:
     zero = Store(acc, (const(0),), const(0.0, "float32"))
     body = Allocate(acc, Seq((zero, add, Store(out, (const(0),), load(acc, const(0))))))
     artifact = compile_function(Function("f", (a, out), (n,), body, (1,)), Target.parse("llvm"))
-    assert "alloca" in artifact.text("source").partition("@f.body")[2].partition("\n}")[0]
-    assert "alloca" not in artifact.text("llvm").partition("@f.body")[2].partition("\n}")[0]
+    assert "alloca" in artifact.texts["source"].partition("@f.body")[2].partition("\n}")[0]
+    assert "alloca" not in text_of(artifact, "llvm").partition("@f.body")[2].partition("\n}")[0]
 
 
 # -- parallel loops -------------------------------------------------------------------------------

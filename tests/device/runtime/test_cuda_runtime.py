@@ -90,7 +90,7 @@ def test_indices_are_wide_where_offsets_might_not_fit(emulated: EmulatedDriver) 
 def test_two_kernels_a_device_buffer_and_symbolic_shared_memory(emulated: EmulatedDriver, wide_index: bool) -> None:
     target = Target.parse("cuda")
     artifact = compile_cuda(two_kernels(), target)
-    assert "extern __shared__" in artifact.text("source")
+    assert "extern __shared__" in artifact.texts["source"]
     if wide_index:
         artifact = replace(artifact, meta={**artifact.meta, "index_bound": 2**31})
     a, b = np.random.default_rng(5).integers(0, 256, 77, dtype=np.uint8), np.zeros(77, np.uint16)
@@ -100,7 +100,7 @@ def test_two_kernels_a_device_buffer_and_symbolic_shared_memory(emulated: Emulat
     padded = np.pad(a, 1, mode="edge").astype(np.uint16)
     assert np.array_equal(b, ((padded[:-2] + padded[1:-1] + padded[2:]) // 3 * 2)[::-1])
     if find_nvrtc() is not None:
-        assert compile_cuda_source(artifact.text("source"), "sm_80", options=["-DINDEX_T=int64"])
+        assert compile_cuda_source(artifact.texts["source"], "sm_80", options=["-DINDEX_T=int64"])
 
 
 def test_limits(emulated: EmulatedDriver) -> None:

@@ -10,7 +10,7 @@ import pytest
 from edges import ON_INTEGERS, exact_values
 
 from autosched.codegen.artifact import Artifact, Signature
-from autosched.codegen.c_family import compile_opencl, emit_kernels, emit_program
+from autosched.codegen.c_family import compile_opencl, emit_program
 from autosched.codegen.c_scalar import SCALAR
 from autosched.codegen.c_text import Names
 from autosched.codegen.dialects import OPENCL
@@ -55,7 +55,7 @@ def kernel(body: Stmt, *params: Buffer, sizes: tuple[Expr, ...] = (), block: int
 
 def source(body: Stmt, *params: Buffer, native_half: bool = False) -> str:
     """The body of the one kernel, without the braces around it."""
-    text = emit_kernels(kernel(body, *params), OPENCL, native_half).partition("__kernel")[2].partition(") {\n")[2]
+    text = emit_program(kernel(body, *params), OPENCL, native_half).source.partition("__kernel")[2].partition(") {\n")[2]
     return "\n".join(line[2:] for line in text.splitlines()[:-1] if "index_t threadIdx" not in line)
 
 
@@ -149,7 +149,7 @@ def test_golden_shared_memory(golden: Callable[..., None]) -> None:
     a, b, tile = array("a"), array("b"), array("tile", size=8, scope="shared")
     fill = Store(tile, (THREAD,), load(a, THREAD))
     read = Store(b, (THREAD,), load(tile, 7 - THREAD))
-    golden(emit_kernels(kernel(Allocate(tile, seq(fill, Barrier("shared"), read)), a, b), OPENCL))
+    golden(emit_program(kernel(Allocate(tile, seq(fill, Barrier("shared"), read)), a, b), OPENCL).source)
 
 
 def test_a_shared_buffer_allocated_in_several_places_is_declared_once() -> None:
@@ -168,14 +168,14 @@ def test_halves_are_emulated_or_native() -> None:
         "vstore_half_rte(round_half_float(vload_half(0, a + threadIdx_x) * 1.5f) + 1.0f, 0, b + threadIdx_x);"
     )
     assert source(body, a, b, native_half=True) == "b[threadIdx_x] = a[threadIdx_x] * 1.5h + 1.0h;"
-    assert "cl_khr_fp16" not in emit_kernels(kernel(body, a, b), OPENCL)
-    assert "#pragma OPENCL EXTENSION cl_khr_fp16 : enable" in emit_kernels(kernel(body, a, b), OPENCL, native_half=True)
+    assert "cl_khr_fp16" not in emit_program(kernel(body, a, b), OPENCL).source
+    assert "#pragma OPENCL EXTENSION cl_khr_fp16 : enable" in emit_program(kernel(body, a, b), OPENCL, native_half=True).source
 
 
 def test_doubles_enable_their_extension() -> None:
     for of, wanted in (("float64", True), ("float32", False)):
         a = array("a", of)
-        assert ("cl_khr_fp64" in emit_kernels(kernel(Store(a, (THREAD,), const(1, of)), a), OPENCL)) == wanted
+        assert ("cl_khr_fp64" in emit_program(kernel(Store(a, (THREAD,), const(1, of)), a), OPENCL).source) == wanted
 
 
 CHOICE = "a[0] < 1 || (a[0] > 2 && a[0] < 9) ? a[0] : 0"

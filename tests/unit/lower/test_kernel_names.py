@@ -23,7 +23,7 @@ def test_several_kernels_name_what_they_compute() -> None:
         s[t].bind(s[t].op.axis[0], "threadIdx.x")
     f = lower_structure(s, [a, c], "opencl", "f").bind({})
     assert [x.name for x in walk(f.body) if isinstance(x, Launch)] == ["f_B_kernel", "f_C_kernel"]
-    source = compile_opencl(f, Target.parse("opencl")).text("source")
+    source = compile_opencl(f, Target.parse("opencl")).texts["source"]
     assert "void f_B_kernel(" in source
     assert "void f_C_kernel(" in source
 
