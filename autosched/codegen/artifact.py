@@ -48,12 +48,10 @@ def _is_dim(x: Any, s: Signature) -> bool:
 def _is_launch(x: Any, s: Signature) -> bool:
     if not isinstance(x, dict) or not {"name", "grid", "block", "shared_bytes", "args"} <= x.keys():
         return False
-    for dims in (x["grid"], x["block"]):
-        if not isinstance(dims, list) or len(dims) != 3 or not all(_is_dim(d, s) for d in dims):
-            return False
-    for d in (x["shared_bytes"], x.get("when", 1)):
-        check_dim(d, s.sizes)
-    return _is_text(x["name"], s) and isinstance(x["args"], list) and all(_is_argument(a, s) for a in x["args"])
+    if not all(_is_list(_is_dim)(dims, s) and len(dims) == 3 for dims in (x["grid"], x["block"])):
+        return False
+    dims = (x["shared_bytes"], x.get("when", 1))
+    return all(_is_dim(d, s) for d in dims) and _is_text(x["name"], s) and _is_list(_is_argument)(x["args"], s)
 
 
 def _is_argument(x: Any, s: Signature) -> bool:
@@ -117,12 +115,6 @@ def check_meta(kind: str, meta: Mapping[str, Any], signature: Signature) -> None
     for name, check in _META.items():
         if name in meta and not check(meta[name], signature):
             raise ValueError(f"{meta[name]!r:.60} in its meta is no {name!r}")
-
-
-def check_code(kind: str, code: bytes) -> None:
-    """Raise ValueError for source that is no text."""
-    if kind in SOURCES:
-        code.decode()
 
 
 _FORMAT = "autosched-artifact"
@@ -254,7 +246,8 @@ def _first(data: bytes) -> tuple[Artifact, bytes]:
     if not all(isinstance(text, str) for text in artifact.texts.values()):
         raise ValueError("one of its texts is none")
     check_meta(artifact.kind, artifact.meta, artifact.signature)
-    check_code(artifact.kind, code)
+    if artifact.kind in SOURCES:
+        code.decode()
     return artifact, rest
 
 

@@ -50,14 +50,6 @@ def _product(a: Bound, b: Bound) -> Bound:
     return result
 
 
-def _quotient(a: Bound, divisor: int) -> Bound:
-    return {m: c / divisor for m, c in a.items()}
-
-
-def _is_constant(a: Bound) -> bool:
-    return all(m == () for m in a)
-
-
 class Limits(NamedTuple):
     """`value <= high` and `|value| <= magnitude`."""
 
@@ -179,10 +171,6 @@ def _any_value(e: Expr) -> Limits:
 # Each rule takes the limits of the operands, and what numbers tell of them.
 
 
-def _add(a: Limits, b: Limits, *_: Interval) -> Limits:
-    return Limits(*map(_sum, a, b))
-
-
 def _sub(a: Limits, b: Limits, _: Interval, y: Interval) -> Limits:
     return Limits(a.high if y.non_negative else _sum(a.high, b.magnitude), _sum(a.magnitude, b.magnitude))
 
@@ -196,35 +184,24 @@ def _div(a: Limits, b: Limits, _: Interval, y: Interval) -> Limits:
     """Both roundings: no quotient is larger than its dividend, or than |dividend|/divisor + 1."""
     divisor = y.constant
     if divisor is not None and divisor > 0:
-        return Limits(_quotient(a.high, divisor), _sum(_quotient(a.magnitude, divisor), constant(1)))
+        high, magnitude = ({m: c / divisor for m, c in bound.items()} for bound in a)
+        return Limits(high, _sum(magnitude, constant(1)))
     return Limits(a.high if y.non_negative else a.magnitude, a.magnitude)
-
-
-def _mod(a: Limits, b: Limits, *_: Interval) -> Limits:
-    return Limits(b.magnitude, b.magnitude)
 
 
 def _min(a: Limits, b: Limits, *_: Interval) -> Limits:
     # either end bounds the minimum from above; a constant is the more useful one
-    high = min((a.high, b.high), key=lambda h: (not _is_constant(h), sum(h.values())))
+    high = min((a.high, b.high), key=lambda h: (any(h), sum(h.values())))
     return Limits(high, _larger(a.magnitude, b.magnitude))
 
 
-def _max(a: Limits, b: Limits, *_: Interval) -> Limits:
-    return Limits(*map(_larger, a, b))
-
-
-def _neg(a: Limits, *_: Interval) -> Limits:
-    return Limits(a.magnitude, a.magnitude)
-
-
 _RULES: dict[str, Callable[..., Limits]] = {
-    "add": _add,
+    "add": lambda a, b, *_: Limits(*map(_sum, a, b)),
     "sub": _sub,
     "mul": _mul,
     **dict.fromkeys(("floordiv", "truncdiv"), _div),
-    **dict.fromkeys(("floormod", "truncmod"), _mod),
+    **dict.fromkeys(("floormod", "truncmod"), lambda a, b, *_: Limits(b.magnitude, b.magnitude)),
     "min": _min,
-    "max": _max,
-    "neg": _neg,
+    "max": lambda a, b, *_: Limits(*map(_larger, a, b)),
+    "neg": lambda a, *_: Limits(a.magnitude, a.magnitude),
 }

@@ -72,12 +72,6 @@ def cpu_of(target: Target) -> tuple[str, str]:
     return name, ",".join([*([features] if features else []), *extra])
 
 
-@lru_cache(maxsize=1)
-def _initialize_all() -> None:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-
-
 @lru_cache(maxsize=8)
 def target_machine(cpu: str, features: str, triple: str = "") -> llvm.TargetMachine:
     """LLVM's description of the CPU. Position-independent code, so that it can be linked anywhere.
@@ -87,7 +81,8 @@ def target_machine(cpu: str, features: str, triple: str = "") -> llvm.TargetMach
     """
     _initialize()
     if triple and is_foreign(triple):
-        _initialize_all()
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     try:
         described = llvm.Target.from_triple(triple or llvm.get_default_triple())
     except RuntimeError as error:
@@ -168,17 +163,9 @@ def compile_llvm(function: Function, target: Target, known: Callable[[str], bool
     Where `known` says yes to the artifact's identity, nothing is compiled, and `code` stays empty.
     Raises BuildError when the function cannot be expressed.
     """
-    artifact = _described(function, target)
-    if known is not None and known(artifact.identity):
-        return artifact
-    return replace(artifact, code=object_code(artifact.texts["source"], target))
-
-
-def _described(function: Function, target: Target) -> Artifact:
-    """All of the artifact but its machine code, which is most of the work."""
     cpu, features = cpu_of(target)
     source = source_of(function, target)
-    return Artifact(
+    artifact = Artifact(
         kind="llvm",
         target=str(target),
         signature=Signature.of(function),
@@ -195,6 +182,9 @@ def _described(function: Function, target: Target) -> Artifact:
             "llvm": ".".join(map(str, llvm.llvm_version_info)),
         },
     )
+    if known is not None and known(artifact.identity):
+        return artifact
+    return replace(artifact, code=object_code(source, target))
 
 
 def source_of(function: Function, target: Target) -> str:
@@ -222,19 +212,18 @@ def assembled(source: str, cpu: str, features: str, triple: str = "") -> bytes:
 def _object(source: str, cpu: str, features: str, triple: str, optimise: bool) -> bytes:
     """Every object file is made here, so that none does without `_selectable`."""
     machine = target_machine(cpu, features, triple)
-    with _lock:
-        module = optimised(source, machine) if optimise else _parsed(source)
-    module = _selectable(module, cpu, features, triple)
+    module = _selectable(source, machine, cpu, features, triple, optimise)
     with _lock:
         code: bytes = machine.emit_object(module)
     return code
 
 
-def _selectable(module: Any, cpu: str, features: str, triple: str) -> Any:
+def _selectable(source: str, machine: llvm.TargetMachine, cpu: str, features: str, triple: str, optimise: bool) -> Any:
     """The module in a form for which LLVM selects the right instructions."""
-    if not any(f.name.startswith(MASKED_STORE) for f in module.functions) or not _stores_too_wide(
-        cpu, features, triple
-    ):
+    with _lock:
+        module = optimised(source, machine) if optimise else _parsed(source)
+    masks = any(f.name.startswith(MASKED_STORE) for f in module.functions)
+    if not masks or not _stores_too_wide(cpu, features, triple):
         return module
     before = str(module)
     after = one_lane_stores_as_scalars(before)
@@ -248,9 +237,7 @@ def render(artifact: Artifact, kind: str) -> str:
     """
     described = artifact.meta["cpu"], artifact.meta["features"], artifact.meta["triple"]
     machine = target_machine(*described)
-    with _lock:
-        module = optimised(artifact.texts["source"], machine)
-    module = _selectable(module, *described)
+    module = _selectable(artifact.texts["source"], machine, *described, optimise=True)
     with _lock:
         if kind == "llvm":
             return str(module)

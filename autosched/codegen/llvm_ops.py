@@ -75,7 +75,9 @@ def convert(w: Writer, a: Value, to: DType) -> Value:
     """`a` in the type `to`, as `ir.expr.cast` defines it."""
     source = a.dtype
     if source.is_float and to.is_float:
-        return _resize_float(w, a, to)
+        if source.bits <= to.bits:
+            return a if source.bits == to.bits else w.convert("fpext", a, to)
+        return w.convert("fptrunc", _round_to_odd(w, a) if (source.bits, to.bits) == (64, 16) else a, to)
     if source.is_float:
         return w.compare("une", a, 0.0) if to.is_bool else _float_to_int(w, a, to)
     if to.is_float:
@@ -83,16 +85,6 @@ def convert(w: Writer, a: Value, to: DType) -> Value:
     if to.is_bool:
         return w.compare("ne", a, 0)
     return extend(w, a, to)
-
-
-def _resize_float(w: Writer, a: Value, to: DType) -> Value:
-    if a.dtype.bits == to.bits:
-        return a
-    if a.dtype.bits < to.bits:
-        return w.convert("fpext", a, to)
-    if a.dtype.bits == 64 and to.bits == 16:
-        a = _round_to_odd(w, a)
-    return w.convert("fptrunc", a, to)
 
 
 def _round_to_odd(w: Writer, a: Value) -> Value:
@@ -114,20 +106,12 @@ def _round_to_odd(w: Writer, a: Value) -> Value:
     return w.convert("bitcast", w.select(inexact, odd, pattern), single)
 
 
-def _largest_below(limit: int, of: DType) -> float:
-    """The largest number of the float type that is at most `limit`."""
-    scalar = of.numpy.type
-    value = scalar(limit)
-    if int(value) > limit:
-        value = np.nextafter(value, scalar(0))
-    return float(value)
-
-
 def _float_to_int(w: Writer, a: Value, to: DType) -> Value:
     if a.dtype.bits == 16:
         a = w.convert("fpext", a, _FLOAT32.with_lanes(a.dtype.lanes))
     low, high = int(to.min), int(to.max)
-    top = _largest_below(high, a.dtype)
+    limit = a.dtype.numpy.type(high)
+    top = float(np.nextafter(limit, limit.dtype.type(0)) if int(limit) > high else limit)  # the largest up to `high`
     lower, upper = constant(float(low), a.dtype), constant(top, a.dtype)
     # each comparison is false for NaN, so a NaN becomes the lower bound: 0 when unsigned
     clamped = w.select(w.compare("ogt", a, lower), a, lower)
@@ -157,10 +141,11 @@ def _float_to_int(w: Writer, a: Value, to: DType) -> Value:
 
 def trunc_div(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
     """Quotient rounded toward zero. `non_negative` promises that neither operand is below 0."""
-    if b.const == 0:
-        return constant(0, a.dtype)
+    if b.const in (0, 1, -1):
+        zero = constant(0, a.dtype)
+        return a if b.const == 1 else w.binary("sub", zero, a) if b.const else zero
     if b.const is not None:
-        return _constant_quotient(w, a, b, non_negative)
+        return w.binary("udiv" if _unsigned(a, non_negative) else "sdiv", a, b)
     if a.dtype.lanes > 1:
         return _vector_quotient(w, a, b, non_negative)
     w.divisions += 1
@@ -204,7 +189,8 @@ def floor_div(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> V
 def floor_mod(w: Writer, a: Value, b: Value, *, non_negative: bool = False) -> Value:
     """Remainder with the sign of the divisor."""
     if a.dtype.is_float:
-        return _float_floor_mod(w, a, b)
+        fixed, _, plain = _signed_remainder(w, a, b)
+        return w.select(w.compare("oeq", b, 0.0), plain, fixed)
     if b.const is not None and b.const > 0 and not int(b.const) & (int(b.const) - 1):
         return w.binary("and", a, b.const - 1)
     remainder = trunc_mod(w, a, b, non_negative=non_negative)
@@ -238,14 +224,6 @@ def _sign(w: Writer, a: Value) -> Value:
 
 def _with_sign(w: Writer, size: Value, sign: Value) -> Value:
     return w.binary("sub", w.binary("xor", size, sign), sign)
-
-
-def _constant_quotient(w: Writer, a: Value, b: Value, non_negative: bool) -> Value:
-    if b.const == 1:
-        return a
-    if b.const == -1:
-        return w.binary("sub", constant(0, a.dtype), a)
-    return w.binary("udiv" if _unsigned(a, non_negative) else "sdiv", a, b)
 
 
 def _floor_div_by_positive(w: Writer, a: Value, b: Value) -> Value:
@@ -298,11 +276,6 @@ def _signed_remainder(w: Writer, a: Value, b: Value) -> tuple[Value, Value, Valu
     signed_zero = w.intrinsic("copysign", a.dtype, [zero, b])
     fixed = w.select(moved, w.binary("fadd", plain, b), w.select(nonzero, plain, signed_zero))
     return fixed, moved, plain
-
-
-def _float_floor_mod(w: Writer, a: Value, b: Value) -> Value:
-    fixed, _, plain = _signed_remainder(w, a, b)
-    return w.select(w.compare("oeq", b, 0.0), plain, fixed)
 
 
 def _float_floor_div(w: Writer, a: Value, b: Value) -> Value:
@@ -378,45 +351,21 @@ def _abs(w: Writer, of: DType, args: Sequence[Value]) -> Value:
 # -- bits -----------------------------------------------------------------------------------------
 
 
-def _bitwise(opcode: str) -> Row:
-    return lambda w, of, args: w.binary(opcode, *args)
-
-
 def _bitnot(w: Writer, of: DType, args: Sequence[Value]) -> Value:
     return w.binary("xor", args[0], constant(-1 if not of.is_bool else 1, of))
 
 
-def _in_width(w: Writer, amount: Value) -> Value:
-    """Whether a shift amount is below the width; a negative one is not."""
-    return w.compare("ult", amount, amount.dtype.bits)
-
-
-def _shl(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-    a, amount = args
+def _shift(w: Writer, opcode: str, of: DType, a: Value, amount: Value) -> Value:
+    """A shift by the width or more, which a negative amount is, leaves nothing."""
     if amount.const is not None:
-        return w.binary("shl", a, amount) if 0 <= amount.const < of.bits else constant(0, of)
-    return w.select(_in_width(w, amount), w.binary("shl", a, amount), constant(0, of))
+        return w.binary(opcode, a, amount) if 0 <= amount.const < of.bits else constant(0, of)
+    return w.select(w.compare("ult", amount, of.bits), w.binary(opcode, a, amount), constant(0, of))
 
 
 def _shr(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-    a, amount = args
     if of.kind == "int":  # a shift by the width or more leaves the sign everywhere
-        return w.binary("ashr", a, w.intrinsic("umin", of, [amount, constant(of.bits - 1, of)]))
-    if amount.const is not None:
-        return w.binary("lshr", a, amount) if 0 <= amount.const < of.bits else constant(0, of)
-    return w.select(_in_width(w, amount), w.binary("lshr", a, amount), constant(0, of))
-
-
-def _popcount(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-    return w.intrinsic("ctpop", of, args)
-
-
-def _clz(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-    return w.intrinsic("ctlz", of, [args[0], constant(0, BOOL)])
-
-
-def _reinterpret(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-    return w.convert("bitcast", args[0], of)
+        return w.binary("ashr", args[0], w.intrinsic("umin", of, [args[1], constant(of.bits - 1, of)]))
+    return _shift(w, "lshr", of, *args)
 
 
 # -- comparisons and logic ------------------------------------------------------------------------
@@ -487,10 +436,6 @@ def _sigmoid(w: Writer, of: DType, args: Sequence[Value]) -> Value:
     return w.binary("fdiv", w.select(w.compare("olt", x, 0.0), small, one), w.binary("fadd", one, small))
 
 
-def _rsqrt(w: Writer, of: DType, args: Sequence[Value]) -> Value:
-    return w.binary("fdiv", constant(1.0, of), w.intrinsic("sqrt", of, args))
-
-
 _INTRINSICS = (
     *("exp", "exp2", "exp10", "log", "log2", "log10", "pow", "sqrt"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
@@ -512,14 +457,14 @@ LLVM_OPS: dict[str, Row] = {
     "max": _extreme("max", "or", "ogt"),
     "neg": _neg,
     "abs": _abs,
-    "bitand": _bitwise("and"),
-    "bitor": _bitwise("or"),
-    "bitxor": _bitwise("xor"),
+    "bitand": lambda w, of, args: w.binary("and", *args),
+    "bitor": lambda w, of, args: w.binary("or", *args),
+    "bitxor": lambda w, of, args: w.binary("xor", *args),
     "bitnot": _bitnot,
-    "shl": _shl,
+    "shl": lambda w, of, args: _shift(w, "shl", of, *args),
     "shr": _shr,
-    "popcount": _popcount,
-    "clz": _clz,
+    "popcount": lambda w, of, args: w.intrinsic("ctpop", of, args),
+    "clz": lambda w, of, args: w.intrinsic("ctlz", of, [args[0], constant(0, BOOL)]),
     "eq": _compare("eq", "eq", "oeq"),
     "ne": _compare("ne", "ne", "une"),
     "lt": _compare("slt", "ult", "olt"),
@@ -529,12 +474,12 @@ LLVM_OPS: dict[str, Row] = {
     "not": _bitnot,
     "likely": lambda w, of, args: args[0],
     "cast": lambda w, of, args: convert(w, args[0], of),
-    "reinterpret": _reinterpret,
+    "reinterpret": lambda w, of, args: w.convert("bitcast", args[0], of),
     **{name: _intrinsic(name) for name in _INTRINSICS},
     **{name: _library(name) for name in _LIBRARY},
     "nearbyint": _intrinsic("roundeven"),
     "sigmoid": _sigmoid,
-    "rsqrt": _rsqrt,
+    "rsqrt": lambda w, of, args: w.binary("fdiv", constant(1.0, of), w.intrinsic("sqrt", of, args)),
     "isnan": lambda w, of, args: w.compare("uno", args[0], args[0]),
     "isinf": _classify("oeq"),
     "isfinite": _classify("olt"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from autosched.errors import ArgumentError, ArgumentTypeError, BuildError, UsageError
@@ -44,18 +44,9 @@ class Param:
         return f"{self.name}: {self.dtype}[{', '.join(map(format_dim, self.shape))}]{strides}"
 
     def to_json(self) -> dict[str, Any]:
-        """What is so anyway is left out."""
-        data: dict[str, Any] = {"name": self.name, "dtype": self.dtype, "shape": list(self.shape)}
-        data["is_output"] = self.is_output
-        if self.strides:
-            data["strides"] = list(self.strides)
-        if self.alignment > 1:
-            data["alignment"] = self.alignment
-        if self.broadcasts:
-            data["broadcasts"] = True
-        if self.is_size:
-            data["is_size"] = True
-        return data
+        """Fields that have their default are left out."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
     @staticmethod
     def from_json(data: Any, sizes: Sequence[str]) -> Param:
@@ -223,22 +214,18 @@ class Signature:
         strides last, first of all those that are taken."""
         sizes: dict[str, int] = {}
         origin: dict[str, tuple[Param, int, tuple[int, ...]]] = {}
-        for alone in (True, False):
-            for param, shape in given:
-                for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
-                    if param.broadcasts and length == 1:
-                        continue
-                    found = solve(dim, length) if isinstance(dim, list) and (dim[0] == "size") == alone else None
-                    if found is not None and found[0] not in sizes:
-                        sizes[found[0]] = found[1]
-                        origin[found[0]] = (param, axis, shape)
-        for taken in (True, False):
-            for (param, shape), own in zip(given, steps, strict=True):
-                for axis, (dim, step) in enumerate(zip(param.strides, own, strict=False)):
-                    found = solve(dim, step) if isinstance(dim, list) and (shape[axis] > 1) == taken else None
-                    if found is not None and found[0] not in sizes:
-                        sizes[found[0]] = found[1]
-                        origin[found[0]] = (param, axis, shape)
+        told = []  # (rank, formula, its value, where); those of one rank stay in order
+        for (param, shape), own in zip(given, steps, strict=True):
+            for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
+                if isinstance(dim, list) and not (param.broadcasts and length == 1):
+                    told.append((0 if dim[0] == "size" else 1, dim, length, (param, axis, shape)))
+            for axis, (dim, step) in enumerate(zip(param.strides, own, strict=False)):
+                if isinstance(dim, list):
+                    told.append((2 if shape[axis] > 1 else 3, dim, step, (param, axis, shape)))
+        for _, dim, value, where in sorted(told, key=lambda t: t[0]):
+            found = solve(dim, value)
+            if found is not None and found[0] not in sizes:
+                sizes[found[0]], origin[found[0]] = found[1], where
         for param, _ in given:  # a length of 1 that nothing else tells is the length
             for dim in param.shape if param.broadcasts else ():
                 if isinstance(dim, list) and dim[0] == "size":
