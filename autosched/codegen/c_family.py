@@ -10,6 +10,7 @@ The dialect (`dialects`) says how one language spells the rest.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -108,11 +109,6 @@ def emit_program(function: Function, dialect: Dialect, native_half: bool = False
     return _Emitter(function, dialect, native_half, strict).program()
 
 
-def _if_any(when: tuple[Expr, ...], elements: Dim) -> Dim:
-    """No elements where nothing runs that would use them."""
-    return ["mul", dim_of(logical_and(*when)), elements] if when else elements
-
-
 def _check_types(function: Function, target: Target) -> None:
     """Raise BuildError for float64 on a device that has none, naming what holds or computes it."""
     if target.limits.get("fp64") != 0:
@@ -129,17 +125,17 @@ def _check_types(function: Function, target: Target) -> None:
 
 
 def _check_limits(launch: dict[str, Any], target: Target) -> None:
-    threads = 1
-    for extent in launch["block"]:
-        threads = threads * extent if isinstance(extent, int) else 0
+    """Those that constants break; others wait for the sizes of a call."""
+    block, shared = launch["block"], launch["shared_bytes"]
+    threads = math.prod(block) if all(isinstance(extent, int) for extent in block) else 0
     for what, value, key in (
-        ("a work-group of {} work-items", threads, "max_threads_per_block"),
-        ("{} bytes of shared memory for each work-group", launch["shared_bytes"], "shared_memory_bytes"),
+        (f"a work-group of {threads} work-items", threads, "max_threads_per_block"),
+        (f"{shared} bytes of shared memory for each work-group", shared, "shared_memory_bytes"),
     ):
         limit = target.limits.get(key)
         if limit is not None and isinstance(value, int) and value > limit:
             raise BuildError(
-                f"it asks for {what.format(value)}, and the device allows {limit}",
+                f"it asks for {what}, and the device allows {limit}",
                 asked=f"kernel {launch['name']!r}",
                 legal="use smaller tiles, or bind fewer loops to threads",
             )
@@ -171,7 +167,11 @@ class _Emitter:
         for launch, when in self._launches(self.function.body, ()):
             self._kernel(launch, when)
         device = [
-            {"name": b.name, "dtype": str(b.dtype), "elements": _if_any(when, _elements(b))}
+            {
+                "name": b.name,
+                "dtype": str(b.dtype),
+                "elements": ["mul", dim_of(logical_and(*when)), dim_of(b.elements)] if when else dim_of(b.elements),
+            }
             for b, when in self.device.items()
         ]
         return Program(self._source(), self.launches, device, self.ranges.peak_dim())
@@ -232,7 +232,7 @@ class _Emitter:
                 "name": name,
                 "grid": [dim_of(e) for e in launch.grid],
                 "block": block,
-                "shared_bytes": _shared_bytes(launch),
+                "shared_bytes": dim_of(sum((b.elements * b.dtype.bytes for b in _shared_buffers(launch)), const(0))),
                 "args": args,
                 **({"when": dim_of(logical_and(*when))} if when else {}),
             }
@@ -268,16 +268,15 @@ class _Emitter:
         texts, kernels = [], self.dialect.of_kernels
         for buffer in _shared_buffers(launch):
             name = self.x.buffers[buffer] = names.declare(buffer.name)
-            elements, scope = _elements(buffer), kernels.shared_scope
             self.ranges.note_product(buffer.shape)
-            if isinstance(elements, int):
-                body.line(f"{scope} {body.array(buffer, name, elements)};")
+            if buffer.elements.op == "const":
+                body.line(f"{kernels.shared_scope} {body.array(buffer, name, int(buffer.elements.value))};")
             else:
                 words = {"type": self.dialect.storage_name(buffer.dtype), "name": name}
                 texts.append(kernels.shared_parameter.format(**words))
                 if kernels.shared_declaration:
                     body.line(kernels.shared_declaration.format(**words))
-                args.append(["shared", _bytes(buffer)])
+                args.append(["shared", dim_of(buffer.elements * buffer.dtype.bytes)])
         return texts
 
     def _thread_indices(self, launch: Launch, nodes: list[Expr], names: Names, body: Statements) -> None:
@@ -318,33 +317,6 @@ class _Emitter:
         ]
         helpers = ["\n".join(self.x.helpers.definitions())] if self.x.helpers.definitions() else []
         return "\n\n".join(["\n".join(filter(None, head)), "\n".join(index), *helpers, *self.kernels]) + "\n"
-
-
-def _elements(buffer: Buffer) -> Dim:
-    """How many elements `buffer` holds, as data over the sizes."""
-    total: Dim = 1
-    for extent in map(dim_of, buffer.shape):
-        if isinstance(total, int) and isinstance(extent, int):
-            total *= extent
-        else:
-            total = extent if total == 1 else ["mul", total, extent]
-    return total
-
-
-def _bytes(buffer: Buffer) -> Dim:
-    elements, width = _elements(buffer), buffer.dtype.bytes
-    return elements * width if isinstance(elements, int) else ["mul", elements, width]
-
-
-def _shared_bytes(launch: Launch) -> Dim:
-    """Shared memory of one work-group, all buffers together."""
-    total: Dim = 0
-    for more in map(_bytes, _shared_buffers(launch)):
-        if isinstance(total, int) and isinstance(more, int):
-            total += more
-        else:
-            total = ["add", total, more] if total else more
-    return total
 
 
 def _shared_buffers(launch: Launch) -> list[Buffer]:

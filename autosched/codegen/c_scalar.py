@@ -95,7 +95,7 @@ class Expressions:
         found = self.temporaries.get(e)
         if found is not None:
             return self.cast(found, e.dtype) if found.ctype == INDEX else found
-        if e.op != "const" and is_index(e) and self._lives_in_index(e):
+        if e.op != "const" and is_index(e) and (e.op != "var" or self.variable(e)[1] == INDEX):
             self.ranges.note(e)
             code = self._index(e)
             return replace(code, ctype="int32", range=TRUTH) if e.dtype.is_bool else self.cast(code, e.dtype)
@@ -119,9 +119,6 @@ class Expressions:
     def values(self, e: Expr) -> list[Code]:
         """The operands of `e`."""
         return [self.value(a) for a in e.args]
-
-    def _lives_in_index(self, e: Expr) -> bool:
-        return e.op != "var" or self.variable(e)[1] == INDEX
 
     def variable(self, v: Expr) -> tuple[str, str]:
         found = self.variables.get(v)
@@ -295,14 +292,6 @@ RING: dict[str, Callable[[Expressions, Expr], Code]] = {
 # -- all operators --------------------------------------------------------------------------------
 
 
-def _const(x: Expressions, e: Expr) -> Code:
-    return literal(e.value, x.register(e.dtype), x.dialect)
-
-
-def _var(x: Expressions, e: Expr) -> Code:
-    return x.typed(Code(x.variable(e)[0], ATOM, ""), e.dtype)
-
-
 def _load(x: Expressions, e: Expr) -> Code:
     buffer: Buffer = e.value
     if x.is_packed_half(buffer):
@@ -370,28 +359,11 @@ def _shr(x: Expressions, e: Expr) -> Code:
     return infix(">>", a, shift, a.ctype, RULES["shr"](a.range, shift.range))
 
 
-def _count(x: Expressions, e: Expr) -> Code:
-    return replace(x.helper(e.op, e.dtype, *x.values(e)), range=Interval(0, e.dtype.bits))
-
-
 def _compare(x: Expressions, e: Expr) -> Code:
     a, b = x.values(e)
     if not e.args[0].dtype.is_float:
         a, b, _ = x.common(a, b, e.args[0].dtype)
     return infix(SYMBOLS[e.op], a, b, "int32", TRUTH)
-
-
-def _logic(x: Expressions, e: Expr) -> Code:
-    a, b = x.values(e)
-    return infix(SYMBOLS[e.op], a, b, "int32", TRUTH)
-
-
-def _not(x: Expressions, e: Expr) -> Code:
-    return Code(f"!{x.value(e.args[0]).at(UNARY)}", UNARY, "int32", TRUTH)
-
-
-def _likely(x: Expressions, e: Expr) -> Code:
-    return x.value(e.args[0])
 
 
 def _choice(x: Expressions, e: Expr) -> Code:
@@ -409,17 +381,15 @@ def _cast(x: Expressions, e: Expr) -> Code:
     return a if e.dtype == x.register(arg.dtype) else x.cast(a, e.dtype)
 
 
-def _reinterpret(x: Expressions, e: Expr) -> Code:
-    name = x.helpers.reinterpret(e.dtype, e.args[0].dtype, x.native_half)
-    return x.typed(x.function(name, "", *x.values(e)), e.dtype)
-
-
 def _math(x: Expressions, e: Expr) -> Code:
     args = x.values(e)
     ctype = args[0].ctype
-    if e.op == "nextafter" and e.dtype == "float16" and not x.native_half:
+    if e.op == "reinterpret":
+        name = x.helpers.reinterpret(e.dtype, e.args[0].dtype, x.native_half)
+    elif e.op == "nextafter" and e.dtype == "float16" and not x.native_half:
         return x.function(x.helpers.next_half(), ctype, *args)
-    name = x.helpers.name(e.op, ctype) if e.op == "sigmoid" else x.dialect.function_name(e.op, ctype)
+    else:
+        name = x.helpers.name(e.op, ctype) if e.op == "sigmoid" else x.dialect.function_name(e.op, ctype)
     return x.typed(x.function(name, ctype, *args), e.dtype)
 
 
@@ -453,8 +423,8 @@ def _no_scalar(x: Expressions, e: Expr) -> Code:
 _MATH = [op for op, info in OPS.items() if info.kind == "math"]
 #: One row per operator of `ir.expr.OPS`; `RING` overrides the rows of wrapping integer operators.
 SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
-    "const": _const,
-    "var": _var,
+    "const": lambda x, e: literal(e.value, x.register(e.dtype), x.dialect),
+    "var": lambda x, e: x.typed(Code(x.variable(e)[0], ATOM, ""), e.dtype),
     **dict.fromkeys(("add", "sub", "mul", "div"), _float_binary),
     **dict.fromkeys(("truncdiv", "truncmod", "floordiv", "floormod"), _division),
     **dict.fromkeys(("min", "max"), _min_max),
@@ -464,15 +434,16 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     "bitnot": _ring_bitnot,
     "shl": _ring_shl,
     "shr": _shr,
-    **dict.fromkeys(("popcount", "clz"), _count),
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _compare),
-    **dict.fromkeys(("and", "or"), _logic),
-    "not": _not,
-    "likely": _likely,
+    **dict.fromkeys(
+        ("popcount", "clz"),
+        lambda x, e: replace(x.helper(e.op, e.dtype, *x.values(e)), range=Interval(0, e.dtype.bits)),
+    ),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "and", "or"), _compare),
+    "not": lambda x, e: Code(f"!{x.value(e.args[0]).at(UNARY)}", UNARY, "int32", TRUTH),
+    "likely": lambda x, e: x.value(e.args[0]),
     **dict.fromkeys(("select", "if_then_else"), _choice),
     "cast": _cast,
-    "reinterpret": _reinterpret,
-    **dict.fromkeys(_MATH, _math),
+    **dict.fromkeys(("reinterpret", *_MATH), _math),
     "load": _load,
     "address": _address,
     "call": _call,

@@ -12,7 +12,7 @@ from autosched.codegen.c_vector import NotVector, VectorExpressions, array_align
 from autosched.codegen.lanes import as_ramp, lane_of
 from autosched.errors import BuildError
 from autosched.ir.calls import touches_memory
-from autosched.ir.dtype import INT64, DType
+from autosched.ir.dtype import INT64
 from autosched.ir.expr import (
     Expr,
     binary,
@@ -327,10 +327,11 @@ class Statements:
         condition = e.args[0]
         if condition.dtype.lanes > 1:
             raise NotVector
-        of = e.dtype
-        declared = self._declared(of)
+        of, register = e.dtype, self.x.register(e.dtype)
+        if of.lanes > 1 and of.is_bool:
+            raise NotVector
         name = self.names.declare("t")
-        self.line(f"{declared} {name};")
+        self.line(f"{self.x.dialect.type_name(register)} {name};")
         test = self.x.value(condition).text
         if e.op == "if_then_else":
             sides: tuple[Expr, ...] = e.args[1:]
@@ -342,23 +343,10 @@ class Statements:
                 self.lines.pop()
             with self.block(head):
                 self._settle((side,))
-                self.line(f"{name} = {self._side(side, of)};")
-        self.x.temporaries[e] = self._held(name, of)
-
-    def _declared(self, of: DType) -> str:
-        if of.lanes > 1 and of.is_bool:
-            raise NotVector
-        return self.x.dialect.type_name(self.x.register(of))
-
-    def _side(self, e: Expr, of: DType) -> str:
-        return (self.v.value(e, of.lanes) if of.lanes > 1 else self.x.value(e)).text
-
-    def _held(self, name: str, of: DType) -> Code:
-        register = self.x.register(of)
+                code = self.v.value(side, of.lanes) if of.lanes > 1 else self.x.value(side)
+                self.line(f"{name} = {code.text};")
         ctype = str(register) if of.lanes > 1 else promoted(register)
-        if of.is_float:
-            return Code(name, ATOM, ctype)
-        return Code(name, ATOM, ctype, of_type(of))
+        self.x.temporaries[e] = Code(name, ATOM, ctype) if of.is_float else Code(name, ATOM, ctype, of_type(of))
 
 
 def _end(start: Expr, extent: Expr) -> Expr:

@@ -234,7 +234,7 @@ _RING: dict[str, Callable[[VectorExpressions, Expr, DType], Code]] = {
 
 
 def _arithmetic(v: VectorExpressions, e: Expr) -> Code:
-    if not e.dtype.is_float:
+    if not e.dtype.is_float and not e.op.startswith("bit"):
         return v.wrapped(e)
     a, b = v.operands(e)
     return infix(SYMBOLS[e.op], a, b, a.ctype)
@@ -273,11 +273,6 @@ def _abs(v: VectorExpressions, e: Expr) -> Code:
     raise NotVector
 
 
-def _bitwise(v: VectorExpressions, e: Expr) -> Code:
-    a, b = v.operands(e)
-    return infix(SYMBOLS[e.op], a, b, a.ctype)
-
-
 def _shr(v: VectorExpressions, e: Expr) -> Code:
     amount = _constant_lane(e.args[1])
     if amount is None or not 0 <= amount < e.dtype.bits:
@@ -308,31 +303,18 @@ def _not(v: VectorExpressions, e: Expr) -> Code:
     return replace(a, text=f"~{a.at(ATOM)}", prec=UNARY)
 
 
-def _likely(v: VectorExpressions, e: Expr) -> Code:
-    return v.operands(e)[0]
-
-
 def _select(v: VectorExpressions, e: Expr) -> Code:
-    lanes = e.dtype.lanes
+    lanes, decides = e.dtype.lanes, e.args[0].args[0] if e.args[0].op == "broadcast" else e.args[0]
+    if decides.dtype.lanes > 1 and e.op == "if_then_else":
+        raise NotVector  # each lane takes its own side
     a, b = (v.value(arg, lanes) for arg in e.args[1:])
     if e.dtype.is_bool:
         a, b = v.masks(a, b)
-    condition = _scalar_condition(v, e.args[0])
-    if condition is None:
-        condition = v.widen_mask(v.value(e.args[0], lanes), a.ctype)
+    if decides.dtype.lanes == 1:
+        condition = v.x.value(decides)
+    else:
+        condition = v.widen_mask(v.value(decides, lanes), a.ctype)
     return replace(v.choose(condition, a, b), mask=e.dtype.is_bool)
-
-
-def _if_then_else(v: VectorExpressions, e: Expr) -> Code:
-    if _scalar_condition(v, e.args[0]) is None:
-        raise NotVector  # each lane takes its own side
-    return _select(v, e)
-
-
-def _scalar_condition(v: VectorExpressions, e: Expr) -> Code | None:
-    if e.dtype.lanes == 1:
-        return v.x.value(e)
-    return v.x.value(e.args[0]) if e.op == "broadcast" else None
 
 
 def _cast(v: VectorExpressions, e: Expr) -> Code:
@@ -390,20 +372,18 @@ def _math(v: VectorExpressions, e: Expr) -> Code:
 
 _MATH = [op for op, info in OPS.items() if info.kind == "math"]
 _VECTOR: dict[str, Callable[[VectorExpressions, Expr], Code]] = {
-    **dict.fromkeys(("add", "sub", "mul", "div"), _arithmetic),
+    **dict.fromkeys(("add", "sub", "mul", "div", "bitand", "bitor", "bitxor"), _arithmetic),
     **dict.fromkeys(("truncdiv", "truncmod", "floordiv", "floormod"), _division),
     **dict.fromkeys(("min", "max"), _min_max),
     "neg": _neg,
     "abs": _abs,
-    **dict.fromkeys(("bitand", "bitor", "bitxor"), _bitwise),
     **dict.fromkeys(("bitnot", "shl"), VectorExpressions.wrapped),
     "shr": _shr,
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _compare),
     **dict.fromkeys(("and", "or"), _logic),
     "not": _not,
-    "likely": _likely,
-    "select": _select,
-    "if_then_else": _if_then_else,
+    "likely": lambda v, e: v.operands(e)[0],
+    **dict.fromkeys(("select", "if_then_else"), _select),
     "cast": _cast,
     "reinterpret": _reinterpret,
     "load": _load,
