@@ -24,21 +24,8 @@ from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.pocl import part_regions
 from autosched.codegen.signature import Dim, Signature, dim_of
 from autosched.errors import BuildError
+from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, const, logical_and, logical_not
-from autosched.ir.stmt import (
-    THREAD_TAGS,
-    Allocate,
-    Buffer,
-    Function,
-    If,
-    Launch,
-    Produce,
-    Seq,
-    Stmt,
-    Store,
-    expressions,
-    walk,
-)
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
@@ -62,7 +49,7 @@ class Program:
     index_bound: Dim
 
 
-def compile_opencl(function: Function, target: Target) -> Artifact:
+def compile_opencl(function: S.Function, target: Target) -> Artifact:
     """OpenCL C for a function of launches.
 
     Raises BuildError for what cannot be expressed, and for a constant work-group or shared memory
@@ -73,7 +60,7 @@ def compile_opencl(function: Function, target: Target) -> Artifact:
     return _artifact(function, target, emit_program(function, OPENCL, native_half, target.strict))
 
 
-def compile_cuda(function: Function, target: Target) -> Artifact:
+def compile_cuda(function: S.Function, target: Target) -> Artifact:
     """CUDA C++ for a function of launches; raises what `compile_opencl` raises.
 
     The source includes no header. Halves are 16 bits in memory and floats in registers, like those of an
@@ -82,7 +69,7 @@ def compile_cuda(function: Function, target: Target) -> Artifact:
     return _artifact(function, target, emit_program(function, CUDA, strict=target.strict))
 
 
-def _artifact(function: Function, target: Target, program: Program) -> Artifact:
+def _artifact(function: S.Function, target: Target, program: Program) -> Artifact:
     for launch in program.launches:
         _check_limits(launch, target)
     return Artifact(
@@ -100,7 +87,7 @@ def _artifact(function: Function, target: Target, program: Program) -> Artifact:
     )
 
 
-def emit_program(function: Function, dialect: Dialect, native_half: bool = False, strict: bool = False) -> Program:
+def emit_program(function: S.Function, dialect: Dialect, native_half: bool = False, strict: bool = False) -> Program:
     """All kernels of `function` in one source.
 
     `native_half`: whether the device computes in half precision. `strict`: no multiply-add is contracted.
@@ -109,14 +96,14 @@ def emit_program(function: Function, dialect: Dialect, native_half: bool = False
     return _Emitter(function, dialect, native_half, strict).program()
 
 
-def _check_types(function: Function, target: Target) -> None:
+def _check_types(function: S.Function, target: Target) -> None:
     """Raise BuildError for float64 on a device that has none, naming what holds or computes it."""
     if target.limits.get("fp64") != 0:
         return
-    for s in walk(function.body):
-        holds = isinstance(s, Store | Allocate) and s.buffer.dtype.scalar == "float64"
-        if holds or any(e.dtype.scalar == "float64" for e in post_order(expressions(s))):
-            where = f" for {s.buffer.name}" if isinstance(s, Store | Allocate) else ""
+    for s in S.walk(function.body):
+        holds = isinstance(s, S.Store | S.Allocate) and s.buffer.dtype.scalar == "float64"
+        if holds or any(e.dtype.scalar == "float64" for e in post_order(S.expressions(s))):
+            where = f" for {s.buffer.name}" if isinstance(s, S.Store | S.Allocate) else ""
             raise BuildError(
                 f"it computes in float64{where}, which the device does not have",
                 asked=f"{function.name} for {target}",
@@ -143,14 +130,14 @@ def _check_limits(launch: dict[str, Any], target: Target) -> None:
 
 @dataclass
 class _Emitter:
-    function: Function
+    function: S.Function
     dialect: Dialect
     native_half: bool
     strict: bool
     ranges: IndexRanges = field(init=False)
     kernels: list[str] = field(default_factory=list)
     launches: list[dict[str, Any]] = field(default_factory=list)
-    device: dict[Buffer, tuple[Expr, ...]] = field(default_factory=dict)  #: and when there are launches that use it
+    device: dict[S.Buffer, tuple[Expr, ...]] = field(default_factory=dict)  #: and when there are launches that use it
     names: Names = field(init=False)
     x: Expressions = field(init=False)
 
@@ -176,26 +163,26 @@ class _Emitter:
         ]
         return Program(self._source(), self.launches, device, self.ranges.peak_dim())
 
-    def _launches(self, s: Stmt, when: tuple[Expr, ...]) -> Iterator[tuple[Launch, tuple[Expr, ...]]]:
+    def _launches(self, s: S.Stmt, when: tuple[Expr, ...]) -> Iterator[tuple[S.Launch, tuple[Expr, ...]]]:
         """The launches in order, with the conditions they are under; device buffers are noted on the way."""
         match s:
-            case Launch():
+            case S.Launch():
                 yield s, when
-            case Seq(stmts=stmts):
+            case S.Seq(stmts=stmts):
                 for child in stmts:
                     yield from self._launches(child, when)
-            case Produce(body=body):
+            case S.Produce(body=body):
                 yield from self._launches(body, when)
-            case If(condition=condition, then=then, otherwise=otherwise):
+            case S.If(condition=condition, then=then, otherwise=otherwise):
                 yield from self._launches(then, (*when, condition))
                 if otherwise is not None:
                     yield from self._launches(otherwise, (*when, logical_not(condition)))
-            case Allocate(buffer=buffer, body=body) if buffer.scope == "global":
+            case S.Allocate(buffer=buffer, body=body) if buffer.scope == "global":
                 self.device[buffer] = when
                 self.ranges.note_product(buffer.shape)
                 yield from self._launches(body, when)
             case _:
-                what = f"buffer {s.buffer.name!r}" if isinstance(s, Allocate | Store) else type(s).__name__
+                what = f"buffer {s.buffer.name!r}" if isinstance(s, S.Allocate | S.Store) else type(s).__name__
                 raise BuildError(
                     f"{what} is not inside a kernel",
                     asked=f"{self.dialect.name} code for {self.function.name!r}",
@@ -203,12 +190,12 @@ class _Emitter:
                 )
 
     # -- one kernel ---------------------------------------------------------------------------
-    def _kernel(self, launch: Launch, when: tuple[Expr, ...]) -> None:
+    def _kernel(self, launch: S.Launch, when: tuple[Expr, ...]) -> None:
         name = self.names.declare(launch.name)
         names = Names(self.dialect)  # a parameter may hide its kernel: `y` computes y
         self.x.variables.clear()
         self.x.buffers.clear()
-        roots = [e for s in walk(launch.body) for e in expressions(s)]
+        roots = [e for s in S.walk(launch.body) for e in S.expressions(s)]
         nodes = post_order(roots)
         params, args = self._parameters(launch, nodes, names)
         body, statements = Statements(self.x, names), launch.body
@@ -238,9 +225,9 @@ class _Emitter:
             }
         )
 
-    def _parameters(self, launch: Launch, nodes: list[Expr], names: Names) -> tuple[list[str], list[list[Any]]]:
+    def _parameters(self, launch: S.Launch, nodes: list[Expr], names: Names) -> tuple[list[str], list[list[Any]]]:
         """C declarations and host arguments of the buffers and sizes that the kernel mentions."""
-        written = {s.buffer for s in walk(launch.body) if isinstance(s, Store)}
+        written = {s.buffer for s in S.walk(launch.body) if isinstance(s, S.Store)}
         written |= {node.value for node in nodes if node.op == "address"}
         read = {node.value for node in nodes if node.op == "load"}
         texts: list[str] = []
@@ -254,8 +241,8 @@ class _Emitter:
                     pointer = d.pointer_type(d.global_scope, const + d.storage_name(buffer.dtype)) + f" {d.restrict}"
                     texts.append(f"{pointer} {self.x.buffers[buffer]}")
                     args.append([kind, position])
-        computed = [s for s in walk(launch.body) if not isinstance(s, Allocate)]  # extents are the host's
-        mentioned = set(post_order([e for s in computed for e in expressions(s)]))
+        computed = [s for s in S.walk(launch.body) if not isinstance(s, S.Allocate)]  # extents are the host's
+        mentioned = set(post_order([e for s in computed for e in S.expressions(s)]))
         for size in self.function.sizes:
             if size in mentioned:
                 self.x.variables[size] = names.declare(size.name), INDEX
@@ -263,7 +250,7 @@ class _Emitter:
                 args.append(["size", size.name])
         return texts, args
 
-    def _shared(self, launch: Launch, names: Names, body: Statements, args: list[list[Any]]) -> list[str]:
+    def _shared(self, launch: S.Launch, names: Names, body: Statements, args: list[list[Any]]) -> list[str]:
         """Declare shared memory at the top of the kernel; where its size is symbolic, as an argument."""
         texts, kernels = [], self.dialect.of_kernels
         for buffer in _shared_buffers(launch):
@@ -279,10 +266,10 @@ class _Emitter:
                 args.append(["shared", dim_of(buffer.elements * buffer.dtype.bytes)])
         return texts
 
-    def _thread_indices(self, launch: Launch, nodes: list[Expr], names: Names, body: Statements) -> None:
-        extents = dict(zip(THREAD_TAGS, (*launch.grid, *launch.block), strict=True))
+    def _thread_indices(self, launch: S.Launch, nodes: list[Expr], names: Names, body: Statements) -> None:
+        extents = dict(zip(S.THREAD_TAGS, (*launch.grid, *launch.block), strict=True))
         used = [n for n in nodes if n.op == "var" and n.value.role == "thread"]
-        for tag in THREAD_TAGS:
+        for tag in S.THREAD_TAGS:
             variables = [v for v in used if v.value.name == tag]
             if variables:
                 name = names.declare(tag)
@@ -294,7 +281,7 @@ class _Emitter:
     # -- the whole text -----------------------------------------------------------------------
     def _source(self) -> str:
         d = self.dialect
-        exprs = post_order([e for s in walk(self.function.body) for e in expressions(s)])
+        exprs = post_order([e for s in S.walk(self.function.body) for e in S.expressions(s)])
         types = {e.dtype.scalar for e in exprs} | {b.dtype for b in (*self.function.params, *self.device)}
         head = [d.strict if self.strict else d.contract, d.preamble]
         if "float64" in types:
@@ -319,7 +306,7 @@ class _Emitter:
         return "\n\n".join(["\n".join(filter(None, head)), "\n".join(index), *helpers, *self.kernels]) + "\n"
 
 
-def _shared_buffers(launch: Launch) -> list[Buffer]:
+def _shared_buffers(launch: S.Launch) -> list[S.Buffer]:
     """Each once, though unrolled loops and branches may allocate one in several places."""
-    found = (s.buffer for s in walk(launch.body) if isinstance(s, Allocate) and s.buffer.scope == "shared")
+    found = (s.buffer for s in S.walk(launch.body) if isinstance(s, S.Allocate) and s.buffer.scope == "shared")
     return list(dict.fromkeys(found))

@@ -26,7 +26,7 @@ from autosched.codegen.signature import Signature, outside_calls
 from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage, workspace_need
 from autosched.ir.expr import Expr, binary, const
 from autosched.ir.ops import ACCESSES
-from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Stmt, Store, children, expressions, walk
+from autosched.ir import stmt as S
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
@@ -48,7 +48,7 @@ class CProgram:
     parallel: bool
 
 
-def compile_c(function: Function, target: Target) -> Artifact:
+def compile_c(function: S.Function, target: Target) -> Artifact:
     """An artifact whose code is C source. The runtime compiles it, so building needs no compiler."""
     program = emit_c(function, target.strict)
     return Artifact(
@@ -92,7 +92,7 @@ def header(guard: str, signatures: Sequence[Signature]) -> str:
     return _HEADER.format(guard=guard, functions="\n\n".join(blocks))
 
 
-def emit_c(function: Function, strict: bool = False) -> CProgram:
+def emit_c(function: S.Function, strict: bool = False) -> CProgram:
     """C99 for a function of CPU loops; `strict` says in it that no multiply-add is to be contracted.
 
     Raises BuildError for what has no code.
@@ -206,7 +206,7 @@ class _HostStatements(Statements):
 
     # -- parallel loops -----------------------------------------------------------------------
     @contextmanager
-    def loop_block(self, s: For, head: str) -> Iterator[None]:
+    def loop_block(self, s: S.For, head: str) -> Iterator[None]:
         """The outermost parallel loop is a team's; those inside run on its threads."""
         if s.kind != "parallel" or self._in_parallel:
             with self.block(head):
@@ -230,7 +230,7 @@ class _HostStatements(Statements):
         self._in_parallel = False
 
     # -- buffers ------------------------------------------------------------------------------
-    def allocate(self, s: Allocate) -> None:
+    def allocate(self, s: S.Allocate) -> None:
         if s.buffer not in self.storage.in_workspace:
             self.declare_array(s.buffer, (constant_bytes(s.buffer) or 0) // s.buffer.dtype.bytes)
             self._allow_unread(s)
@@ -238,21 +238,21 @@ class _HostStatements(Statements):
             return
         used = self._used
         with self.block():  # two pointers that are `restrict` in one block may not share memory
-            body: Stmt = s
-            while isinstance(body, Allocate) and body.buffer in self.storage.in_workspace:
+            body: S.Stmt = s
+            while isinstance(body, S.Allocate) and body.buffer in self.storage.in_workspace:
                 self._declare_pointer(body.buffer)
                 self._allow_unread(body)
                 body = body.body
             self.emit(body)
         self._used = used
 
-    def _allow_unread(self, s: Allocate) -> None:
+    def _allow_unread(self, s: S.Allocate) -> None:
         """An output that nobody asked for, and what a piece of a loop does not need, are worth no warning."""
-        nodes = post_order([e for x in walk(s.body) for e in expressions(x)])
+        nodes = post_order([e for x in S.walk(s.body) for e in S.expressions(x)])
         if not any(n.op in ACCESSES and n.value is s.buffer for n in nodes):
             self.line(f"(void){self.x.buffers[s.buffer]};")
 
-    def _declare_pointer(self, buffer: Buffer) -> None:
+    def _declare_pointer(self, buffer: S.Buffer) -> None:
         name = self.x.buffers[buffer] = self.names.declare(buffer.name)
         of, address = self.x.dialect.storage_name(buffer.dtype), self._address(self._base, self._used)
         self.line(f"{of} *restrict const {name} = ({of} *){address if ' ' not in address else f'({address})'};")
@@ -262,7 +262,7 @@ class _HostStatements(Statements):
     def _address(base: str, offset: Bytes) -> str:
         return base if offset == 0 else f"{base} + {offset}"
 
-    def bytes_of(self, buffer: Buffer) -> Bytes:
+    def bytes_of(self, buffer: S.Buffer) -> Bytes:
         """Memory of a buffer; a multiple of the alignment."""
         total: Expr = const(buffer.dtype.bytes)
         for extent in buffer.shape:
@@ -297,7 +297,7 @@ def _factor(a: Bytes) -> str:
 class _Emitter:
     """One function and the text around it."""
 
-    def __init__(self, function: Function, strict: bool) -> None:
+    def __init__(self, function: S.Function, strict: bool) -> None:
         self.function = function
         self.strict = strict
         self.signature = Signature.of(function)
@@ -317,7 +317,7 @@ class _Emitter:
         body = _HostStatements(self.x, self.names, self.storage, self.workspace, self.threads)
         need = workspace_need(self.function.body, self.storage, body)
         nodes = self._nodes()
-        stored = {s.buffer for s in walk(self.function.body) if isinstance(s, Store)}
+        stored = {s.buffer for s in S.walk(self.function.body) if isinstance(s, S.Store)}
         stored |= {n.value for n in nodes if n.op == "address"}  # what is handed out may be written
         touched = stored | {n.value for n in nodes if n.op == "load"}
         buffers = [b for b in self.function.params if b in touched]
@@ -326,7 +326,7 @@ class _Emitter:
             body.emit(self.function.body)
         sizes = [v for v in self.function.sizes if v in set(nodes) or _mentions(body.lines, self.sizes[v])]
         uses = [self.params[b] for b in buffers] + [self.sizes[v] for v in sizes]
-        parallel = any(isinstance(s, For) and s.kind == "parallel" for s in walk(self.function.body))
+        parallel = any(isinstance(s, S.For) and s.kind == "parallel" for s in S.walk(self.function.body))
         extra = ([self.workspace] if need != 0 else []) + ([self.threads] if parallel else [])
         if not extra:
             lines = [self._head(), *self._ignored(uses), *body.lines, "  return 0;", "}"]
@@ -342,8 +342,8 @@ class _Emitter:
 
     def _nodes(self) -> list[Expr]:
         """The expressions of the body, without the extents of buffers."""
-        computed = [s for s in walk(self.function.body) if not isinstance(s, Allocate)]
-        return post_order([e for s in computed for e in expressions(s)])
+        computed = [s for s in S.walk(self.function.body) if not isinstance(s, S.Allocate)]
+        return post_order([e for s in computed for e in S.expressions(s)])
 
     # -- the functions around the body --------------------------------------------------------
     def _head(self) -> str:
@@ -390,7 +390,7 @@ class _Emitter:
         words |= {self.workspace: "workspace", self.threads: "threads"}
         need = "0" if measured is None else f"{self.name}_workspace({', '.join(words[n] for n in measured)})"
         call = f"{callee}({', '.join(words[n] for n in passed)})"
-        parallel = any(isinstance(s, For) and s.kind == "parallel" for s in walk(self.function.body))
+        parallel = any(isinstance(s, S.For) and s.kind == "parallel" for s in S.walk(self.function.body))
         return CProgram(self.name, self._source(texts), _PACKED.format(name=self.name, call=call, need=need), parallel)
 
     def _source(self, functions: list[str]) -> str:
@@ -415,7 +415,7 @@ class _Emitter:
         if quiet:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
-        head += ["", _NO_GAPS] if any(isinstance(s, For) for s in walk(self.function.body)) else []
+        head += ["", _NO_GAPS] if any(isinstance(s, S.For) for s in S.walk(self.function.body)) else []
         head += ["", _NO_LOOPS] if any(map(_is_widened_load, self._nodes())) else []
         head += ["", _NO_MASKED_LOADS] if self._is_conditional() or self._has_loops_that_vary() else []
         head += ["", _NO_MASKS] if _has_groups(self.function.body) else []
@@ -426,11 +426,11 @@ class _Emitter:
 
     def _has_loops_that_vary(self) -> bool:
         """Once the compiler writes the steps of such a loop out, a condition decides about each."""
-        return any(isinstance(s, For) and _varies(s.extent) for s in walk(self.function.body))
+        return any(isinstance(s, S.For) and _varies(s.extent) for s in S.walk(self.function.body))
 
     def _is_conditional(self) -> bool:
         """Whether a condition decides about an access to memory."""
-        if any(isinstance(s, If) for s in walk(self.function.body)):
+        if any(isinstance(s, S.If) for s in S.walk(self.function.body)):
             return True
         chosen = [a for n in self._nodes() if n.op in ("select", "if_then_else") for a in n.args[1:]]
         return any(n.op == "load" for n in post_order(chosen))
@@ -456,21 +456,21 @@ def _is_widened_load(e: Expr) -> bool:
     )
 
 
-def _has_groups(s: Stmt, times: int = 1, inside: bool = False, counts: Counter[Buffer] | None = None) -> bool:
+def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter[S.Buffer] | None = None) -> bool:
     """Whether three accesses to one buffer, or more, may lie side by side under a condition of some loop: those of
     short loops do, which a compiler writes out. `counts` are those so far in one iteration of the loop around."""
-    if isinstance(s, For):
+    if isinstance(s, S.For):
         length = s.extent.value if s.extent.op == "const" else MOST_COPIES + 1
         if length > MOST_COPIES:
             return _has_groups(s.body, 1, False, Counter())
         return _has_groups(s.body, times * length, inside, Counter() if counts is None else counts)
     if inside and counts is not None:
-        loads = [e.value for e in post_order(expressions(s)) if e.op == "load"]
-        for b in [*loads, *([s.buffer] if isinstance(s, Store) else [])]:
+        loads = [e.value for e in post_order(S.expressions(s)) if e.op == "load"]
+        for b in [*loads, *([s.buffer] if isinstance(s, S.Store) else [])]:
             counts[b] += times
             if counts[b] > 2:
                 return True
-    return any(_has_groups(x, times, inside or isinstance(s, If), counts) for x in children(s))
+    return any(_has_groups(x, times, inside or isinstance(s, S.If), counts) for x in S.children(s))
 
 
 def _varies(extent: Expr) -> bool:

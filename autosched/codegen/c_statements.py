@@ -11,6 +11,7 @@ from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, prom
 from autosched.codegen.c_vector import NotVector, VectorExpressions, array_alignment
 from autosched.codegen.lanes import as_ramp, lane_of
 from autosched.errors import BuildError
+from autosched.ir import stmt as S
 from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import INT64
 from autosched.ir.expr import (
@@ -24,27 +25,6 @@ from autosched.ir.expr import (
     var,
 )
 from autosched.ir.ranges import of_type
-from autosched.ir.stmt import (
-    Allocate,
-    Barrier,
-    Buffer,
-    Evaluate,
-    For,
-    If,
-    Launch,
-    Let,
-    Prefetch,
-    Produce,
-    Seq,
-    Stmt,
-    Store,
-    While,
-    expressions,
-    load,
-    seq,
-    substitute_stmt,
-    walk,
-)
 from autosched.ir.visit import post_order
 
 _INDENT = "  "
@@ -60,7 +40,7 @@ class Statements:
         self.lines: list[str] = []
         self.depth = 0
         self._plan: frozenset[Expr] = frozenset()
-        self.of_each_item: frozenset[For] = frozenset()  #: what `pocl.part_regions` finds
+        self.of_each_item: frozenset[S.For] = frozenset()  #: what `pocl.part_regions` finds
 
     # -- lines and blocks ---------------------------------------------------------------------
     def line(self, text: str) -> None:
@@ -80,7 +60,7 @@ class Statements:
             self.depth -= 1
         self.line("}")
 
-    def array(self, buffer: Buffer, name: str, elements: int, vectors: bool = True) -> str:
+    def array(self, buffer: S.Buffer, name: str, elements: int, vectors: bool = True) -> str:
         """The declaration of on-chip memory; a half that the device cannot compute with is its bits.
 
         It is aligned, unless no `vectors` are read or written there.
@@ -92,37 +72,37 @@ class Statements:
         return f"{of} {name}[{max(elements, 1)}]{aligned}"
 
     # -- statements ---------------------------------------------------------------------------
-    def emit(self, s: Stmt) -> None:
+    def emit(self, s: S.Stmt) -> None:
         match s:
-            case Seq(stmts=stmts):
+            case S.Seq(stmts=stmts):
                 for child in stmts:
                     self.emit(child)
-            case Store():
+            case S.Store():
                 self._store(s)
-            case For():
+            case S.For():
                 self._loop(s)
-            case If():
+            case S.If():
                 self._if(s)
-            case Let():
+            case S.Let():
                 self._let(s)
-            case Allocate():
+            case S.Allocate():
                 self.allocate(s)
-            case Produce(name=name, body=body):
+            case S.Produce(name=name, body=body):
                 self.line(f"// {name}")
                 self.emit(body)
-            case Evaluate():
+            case S.Evaluate():
                 with self._expressions(s.value):
                     self.line(f"{self.x.value(s.value).text};")
-            case While():
+            case S.While():
                 self._while(s)
-            case Prefetch():
+            case S.Prefetch():
                 pass  # a hint, and devices hide latency by other work-items
-            case Barrier(scope=scope):
+            case S.Barrier(scope=scope):
                 self.line(f"{self.x.dialect.of_kernels.barriers[scope]};")
-            case Launch(name=name):
+            case S.Launch(name=name):
                 raise BuildError("a kernel cannot launch a kernel", asked=f"launch {name!r}")
 
-    def _loop(self, s: For) -> None:
+    def _loop(self, s: S.For) -> None:
         if s.kind not in ("serial", "parallel"):
             raise BuildError(f"a {s.kind} loop is left in a lowered program", asked=f"loop {s.var!r}")
         end = _end(s.start, s.extent)
@@ -142,18 +122,18 @@ class Statements:
             with self.loop_block(s, head):
                 self.emit(s.body)
 
-    def _while(self, s: While) -> None:
+    def _while(self, s: S.While) -> None:
         """The condition may need temporaries, so it is asked inside."""
         with self.block("while (true)"):
             with self._expressions(s.condition):
                 self.line(f"if (!({self.x.value(s.condition).text})) break;")
             self.emit(s.body)
 
-    def loop_block(self, s: For, head: str) -> AbstractContextManager[None]:
+    def loop_block(self, s: S.For, head: str) -> AbstractContextManager[None]:
         """The block of a loop, of which `head` is the first line."""
         return self.block(head)
 
-    def _if(self, s: If) -> None:
+    def _if(self, s: S.If) -> None:
         if s.condition.dtype.lanes != 1:
             raise BuildError("a vector cannot decide a branch", asked=f"if ({s.condition!r})")
         with self._expressions(s.condition):
@@ -165,17 +145,17 @@ class Statements:
             with self.block("} else"):
                 self.emit(s.otherwise)
 
-    def _let(self, s: Let) -> None:
+    def _let(self, s: S.Let) -> None:
         """A scalar is a constant; a vector is substituted if it is an index, else kept in an array."""
         lanes = s.value.dtype.lanes
         if lanes > 1:
             if is_index(s.value):
-                self.emit(substitute_stmt(s.body, {s.var: s.value}))
+                self.emit(S.substitute_stmt(s.body, {s.var: s.value}))
                 return
-            kept = Buffer(s.var.name, (const(lanes),), s.var.dtype.scalar, "local")
+            kept = S.Buffer(s.var.name, (const(lanes),), s.var.dtype.scalar, "local")
             all_lanes = ramp(0, 1, lanes)
-            body = substitute_stmt(s.body, {s.var: load(kept, all_lanes)})
-            self.emit(Allocate(kept, seq(Store(kept, (all_lanes,), s.value), body)))
+            body = S.substitute_stmt(s.body, {s.var: S.load(kept, all_lanes)})
+            self.emit(S.Allocate(kept, S.seq(S.Store(kept, (all_lanes,), s.value), body)))
             return
         with self._expressions(s.value):
             if is_index(s.value) and not s.value.dtype.is_bool:
@@ -188,7 +168,7 @@ class Statements:
         self.x.variables[s.var] = name, ctype
         self.emit(s.body)
 
-    def allocate(self, s: Allocate) -> None:
+    def allocate(self, s: S.Allocate) -> None:
         buffer = s.buffer
         if buffer.scope == "global":
             raise BuildError("device memory cannot be allocated inside a kernel", asked=f"buffer {buffer.name!r}")
@@ -205,12 +185,12 @@ class Statements:
             self.declare_array(buffer, elements, _has_vectors(s.body, buffer))
         self.emit(s.body)
 
-    def declare_array(self, buffer: Buffer, elements: int, vectors: bool = False) -> None:
+    def declare_array(self, buffer: S.Buffer, elements: int, vectors: bool = False) -> None:
         name = self.x.buffers[buffer] = self.names.declare(buffer.name)
         self.line(f"{self.array(buffer, name, elements, vectors)};")
 
     # -- stores -------------------------------------------------------------------------------
-    def _store(self, s: Store) -> None:
+    def _store(self, s: S.Store) -> None:
         lanes = max(s.indices[0].dtype.lanes, s.value.dtype.lanes)
         if lanes == 1:
             with self._expressions(s.indices[0], s.value):
@@ -218,7 +198,7 @@ class Statements:
         elif not self._store_vector(s):
             self._store_lanes(s, lanes)
 
-    def _store_scalar(self, s: Store) -> None:
+    def _store_scalar(self, s: S.Store) -> None:
         if self.x.is_packed_half(s.buffer):
             pointer = self.x.pointer(s.buffer, s.indices[0])
             value = self.x.value(self.x.unrounded(s.value)).text
@@ -226,7 +206,7 @@ class Statements:
         else:
             self.line(f"{self.x.element(s.buffer, s.indices[0])} = {self.x.value(s.value).text};")
 
-    def _store_vector(self, s: Store) -> bool:
+    def _store_vector(self, s: S.Store) -> bool:
         """Whole vectors, if the language has them for all of the statement."""
         if self.x.dialect.vectors is None:
             return False
@@ -241,31 +221,31 @@ class Statements:
             self.x.helpers.restore(helpers)
             return False
 
-    def _store_lanes(self, s: Store, lanes: int) -> None:
+    def _store_lanes(self, s: S.Store, lanes: int) -> None:
         """One lane after the other; through an array if a later lane may read what an earlier one wrote."""
         lane = var("lane", role="loop", lower=0, upper=lanes - 1)
         target = lane_of(s.indices[0], lane)
         value = lane_of(s.value, lane)
         zero, count = const(0), const(lanes)
         if self._lanes_are_independent(s):
-            self.emit(For(lane, zero, count, "serial", Store(s.buffer, (target,), value)))
+            self.emit(S.For(lane, zero, count, "serial", S.Store(s.buffer, (target,), value)))
             return
-        kept = Buffer("lanes", (count,), s.buffer.dtype, "local")
-        steps: list[Stmt] = [For(lane, zero, count, "serial", Store(kept, (lane,), value))]
+        kept = S.Buffer("lanes", (count,), s.buffer.dtype, "local")
+        steps: list[S.Stmt] = [S.For(lane, zero, count, "serial", S.Store(kept, (lane,), value))]
         buffers = [kept]
         if _reads(s.indices[0], s.buffer):
-            where = Buffer("offsets", (count,), INT64, "local")
-            steps.append(For(lane, zero, count, "serial", Store(where, (lane,), cast(INT64, target))))
+            where = S.Buffer("offsets", (count,), INT64, "local")
+            steps.append(S.For(lane, zero, count, "serial", S.Store(where, (lane,), cast(INT64, target))))
             buffers.append(where)
-            target = load(where, lane)
-        steps.append(For(lane, zero, count, "serial", Store(s.buffer, (target,), load(kept, lane))))
-        body: Stmt = seq(*steps)
+            target = S.load(where, lane)
+        steps.append(S.For(lane, zero, count, "serial", S.Store(s.buffer, (target,), S.load(kept, lane))))
+        body: S.Stmt = S.seq(*steps)
         for buffer in buffers:
-            body = Allocate(buffer, body)
+            body = S.Allocate(buffer, body)
         with self.block():
             self.emit(body)
 
-    def _lanes_are_independent(self, s: Store) -> bool:
+    def _lanes_are_independent(self, s: S.Store) -> bool:
         """Whether each lane reads of the buffer only what it will write itself, and no two lanes do."""
         if _reads(s.indices[0], s.buffer):
             return False
@@ -356,15 +336,15 @@ def _end(start: Expr, extent: Expr) -> Expr:
     return binary("add", start, extent)
 
 
-def _has_vectors(s: Stmt, buffer: Buffer) -> bool:
+def _has_vectors(s: S.Stmt, buffer: S.Buffer) -> bool:
     """Whether vectors of a buffer are read or written."""
-    if any(x.buffer is buffer and x.indices[0].dtype.lanes > 1 for x in walk(s) if isinstance(x, Store)):
+    if any(x.buffer is buffer and x.indices[0].dtype.lanes > 1 for x in S.walk(s) if isinstance(x, S.Store)):
         return True
-    nodes = post_order([e for x in walk(s) for e in expressions(x)])
+    nodes = post_order([e for x in S.walk(s) for e in S.expressions(x)])
     return any(e.op == "load" and e.value is buffer and e.args[0].dtype.lanes > 1 for e in nodes)
 
 
-def _reads(e: Expr, buffer: Buffer) -> bool:
+def _reads(e: Expr, buffer: S.Buffer) -> bool:
     return any(n.op == "load" and n.value is buffer for n in post_order(e))
 
 

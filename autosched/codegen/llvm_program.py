@@ -35,23 +35,11 @@ from autosched.codegen.llvm_text import (
 )
 from autosched.codegen.signature import outside_calls
 from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage, workspace_need
+from autosched.ir import stmt as S
 from autosched.ir.dtype import BOOL, INT64, dtype
 from autosched.ir.expr import Expr
 from autosched.ir.ops import ACCESSES
 from autosched.ir.ranges import Ranges
-from autosched.ir.stmt import (
-    Allocate,
-    Buffer,
-    For,
-    Function,
-    Let,
-    Prefetch,
-    Stmt,
-    Store,
-    expressions,
-    handed_out,
-    walk,
-)
 from autosched.ir.visit import post_order
 
 #: how finely a parallel loop is handed out: a late thread costs at most 1 / (8 * threads) of the loop
@@ -60,13 +48,13 @@ _CLOCK_MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
 _ATTRIBUTES = "nounwind"
 
 
-def entry_name(function: Function) -> str:
+def entry_name(function: S.Function) -> str:
     """The C symbol by which this library calls a function: see above."""
     return f"{c_name(function.name)}_packed"
 
 
 def module_text(
-    function: Function,
+    function: S.Function,
     triple: str,
     data_layout: str,
     abilities: Abilities = FEWEST_ABILITIES,
@@ -75,7 +63,7 @@ def module_text(
     """LLVM assembly of `function`, not yet optimised. Raises BuildError for what has no code."""
     module = ModuleText(triple, data_layout, abilities, contract)
     storage = plan_storage(function.body)
-    allocated = [s.buffer for s in walk(function.body) if isinstance(s, Allocate)]
+    allocated = [s.buffer for s in S.walk(function.body) if isinstance(s, S.Allocate)]
     scopes = _alias_scopes(module, function, allocated, storage)
     program = _Program(function, module, storage, scopes)
     program.emit_body()
@@ -87,8 +75,8 @@ def module_text(
 
 
 def _alias_scopes(
-    module: ModuleText, function: Function, buffers: Iterable[Buffer], storage: Storage
-) -> dict[Buffer, str]:
+    module: ModuleText, function: S.Function, buffers: Iterable[S.Buffer], storage: Storage
+) -> dict[S.Buffer, str]:
     """The metadata that tells LLVM which accesses cannot meet, per buffer, as an instruction's suffix."""
     order = list(dict.fromkeys([*function.params, *buffers]))
     if len(order) < 2:
@@ -109,23 +97,23 @@ def _alias_scopes(
 class _Captures:
     """What the body of a parallel loop uses from around it."""
 
-    buffers: list[Buffer] = field(default_factory=list)
+    buffers: list[S.Buffer] = field(default_factory=list)
     variables: list[Expr] = field(default_factory=list)
 
 
-def _captures(loop: For) -> _Captures:
-    buffers: dict[Buffer, None] = {}
+def _captures(loop: S.For) -> _Captures:
+    buffers: dict[S.Buffer, None] = {}
     variables: dict[Expr, None] = {}
     inner: set[object] = {loop.var}
-    for s in walk(loop.body):
+    for s in S.walk(loop.body):
         match s:
-            case Allocate(buffer=buffer):
+            case S.Allocate(buffer=buffer):
                 inner.add(buffer)
-            case For(var=var) | Let(var=var):
+            case S.For(var=var) | S.Let(var=var):
                 inner.add(var)
-            case Store(buffer=buffer) | Prefetch(buffer=buffer):
+            case S.Store(buffer=buffer) | S.Prefetch(buffer=buffer):
                 buffers[buffer] = None
-    for node in post_order([e for s in walk(loop.body) for e in expressions(s)]):
+    for node in post_order([e for s in S.walk(loop.body) for e in S.expressions(s)]):
         if node.op == "var":
             variables[node] = None
         elif node.op in ACCESSES:
@@ -133,16 +121,16 @@ def _captures(loop: For) -> _Captures:
     return _Captures([b for b in buffers if b not in inner], [v for v in variables if v not in inner])
 
 
-def _stored(body: Stmt) -> set[Buffer]:
+def _stored(body: S.Stmt) -> set[S.Buffer]:
     """The buffers that are written, or given away to be written."""
-    given = (handed_out(s) for s in walk(body))
-    return {s.buffer for s in walk(body) if isinstance(s, Store)}.union(*given)
+    given = (S.handed_out(s) for s in S.walk(body))
+    return {s.buffer for s in S.walk(body) if isinstance(s, S.Store)}.union(*given)
 
 
 class _Program:
     """The functions of one module."""
 
-    def __init__(self, function: Function, module: ModuleText, storage: Storage, scopes: dict[Buffer, str]) -> None:
+    def __init__(self, function: S.Function, module: ModuleText, storage: Storage, scopes: dict[S.Buffer, str]) -> None:
         self.function = function
         self.module = module
         self.storage = storage
@@ -176,7 +164,7 @@ class _Program:
         w.do(self.done)
         w.finish(f"define internal {self.result} @{self.name}.body({', '.join(parameters)}) noinline {_ATTRIBUTES}")
 
-    def _buffer_parameter(self, memory: Memory, buffer: Buffer) -> str:
+    def _buffer_parameter(self, memory: Memory, buffer: S.Buffer) -> str:
         """Name the parameter and say what LLVM may believe of it."""
         pointer = memory.pointers[buffer] = memory.w.name(buffer.name)
         aligned = ALIGNMENT if buffer in self.storage.on_stack else buffer.dtype.bytes
@@ -189,7 +177,7 @@ class _Program:
         return " ".join([*facts, pointer])
 
     # -- parallel loops -----------------------------------------------------------------------
-    def _launch(self, threads: Value, outer: Statements, loop: For, used: Value) -> None:
+    def _launch(self, threads: Value, outer: Statements, loop: S.For, used: Value) -> None:
         """Run the loop on `threads` threads, or here when there is one thread or one iteration."""
         w, e = outer.w, outer.exprs
         start, extent = e.index(loop.start), e.index(loop.extent)
@@ -286,7 +274,7 @@ class _Program:
         w.finish(f"define internal void @{name}.worker(ptr %closure) {_ATTRIBUTES}")
 
     def _emit_range(
-        self, name: str, loop: For, outer: Statements, captures: _Captures, variables: dict[Expr, Value]
+        self, name: str, loop: S.For, outer: Statements, captures: _Captures, variables: dict[Expr, Value]
     ) -> None:
         """NAME.LOOP.range(buffers, variables, begin, end, workspace): some of the iterations."""
         w = Writer(self.module)
@@ -341,7 +329,7 @@ class _Program:
         arrays = self._packed(w, "args", "ptr", params)
         lengths = self._packed(w, "sizes", "i64", sizes)
         threads = constant(1, INT64)
-        if any(isinstance(s, For) and s.kind == "parallel" for s in walk(self.function.body)):
+        if any(isinstance(s, S.For) and s.kind == "parallel" for s in S.walk(self.function.body)):
             most = self.module.declare("omp_get_max_threads", "i32", [])
             threads = w.convert("sext", w.fresh(f"call i32 {most}()", dtype("int32")), INT64)
         need = w.fresh(f"call i64 @{self.entry}_workspace(ptr {lengths}, {typed(threads)})", INT64)

@@ -20,26 +20,10 @@ from autosched.codegen.llvm_memory import (
 from autosched.codegen.llvm_text import Value, Writer, constant, memory_type, plus
 from autosched.codegen.storage import ALIGNMENT, THREAD_ALIGNMENT, Storage, constant_bytes
 from autosched.errors import BuildError
+from autosched.ir import stmt as S
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_index
 from autosched.ir.ranges import Ranges, loop_range
-from autosched.ir.stmt import (
-    Allocate,
-    Barrier,
-    Buffer,
-    Evaluate,
-    For,
-    If,
-    Launch,
-    Let,
-    Prefetch,
-    Produce,
-    Seq,
-    Stmt,
-    Store,
-    While,
-    walk,
-)
 
 _NO_VECTORS = '!{!"llvm.loop.vectorize.enable", i1 false}'
 _NO_COPIES = '!{!"llvm.loop.unroll.disable"}'
@@ -58,10 +42,10 @@ class Statements:
         self,
         writer: Writer,
         storage: Storage,
-        scopes: dict[Buffer, str],
+        scopes: dict[S.Buffer, str],
         ranges: Ranges,
         workspace: str,
-        launch: Callable[[Statements, For, Value], None] | None,
+        launch: Callable[[Statements, S.For, Value], None] | None,
     ) -> None:
         self.w = writer
         self.storage = storage
@@ -72,34 +56,34 @@ class Statements:
         self._launch = launch
         self._border = False  #: inside a piece that partitioning cut off
 
-    def emit(self, s: Stmt, used: Value) -> None:
+    def emit(self, s: S.Stmt, used: Value) -> None:
         """Emit `s`, below which the first `used` bytes of the workspace are taken."""
         match s:
-            case Store():
+            case S.Store():
                 self._store(s)
-            case For(kind="serial" | "parallel"):
+            case S.For(kind="serial" | "parallel"):
                 self._for(s, used)
-            case Seq(stmts=stmts):
+            case S.Seq(stmts=stmts):
                 self._sequence(stmts, used)
-            case If():
+            case S.If():
                 self._if(s, used)
-            case Prefetch():
+            case S.Prefetch():
                 self._prefetch(s)
-            case Let():
+            case S.Let():
                 self._let(s, used)
-            case Evaluate():
+            case S.Evaluate():
                 self.exprs.begin_statement()
                 self.exprs.value(s.value)
-            case While():
+            case S.While():
                 self._while(s, used)
-            case Allocate():
+            case S.Allocate():
                 self._allocate(s, used)
-            case Produce(name=name, body=body):
+            case S.Produce(name=name, body=body):
                 self.w.do(f"; compute {name.replace(chr(10), ' ')}")
                 self.emit(body, used)
-            case For(kind=kind):
+            case S.For(kind=kind):
                 raise self._refused(f"a loop of kind {kind!r}")
-            case Barrier() | Launch():
+            case S.Barrier() | S.Launch():
                 raise self._refused(f"{type(s).__name__} (a GPU-style statement)")
 
     @staticmethod
@@ -110,14 +94,14 @@ class Statements:
             legal="legal: serial and parallel loops, stores, lets, conditions and allocations",
         )
 
-    def _sequence(self, stmts: Sequence[Stmt], used: Value) -> None:
+    def _sequence(self, stmts: Sequence[S.Stmt], used: Value) -> None:
         position = 0
         while position < len(stmts):
             group = self._group(stmts, position)
             match group:
                 case Interleaved():
                     first = stmts[position]
-                    self._store_group(group, streaming=isinstance(first, Store) and first.streaming)
+                    self._store_group(group, streaming=isinstance(first, S.Store) and first.streaming)
                     position += len(group.values)
                 case Transposed():
                     self._store_transposed(group)
@@ -126,7 +110,7 @@ class Statements:
                     self.emit(stmts[position], used)
                     position += 1
 
-    def _group(self, stmts: Sequence[Stmt], position: int) -> Interleaved | Transposed | None:
+    def _group(self, stmts: Sequence[S.Stmt], position: int) -> Interleaved | Transposed | None:
         """The stores from `stmts[position]` on that are cheaper together."""
         if self.exprs.mask is not None:
             return None
@@ -153,7 +137,7 @@ class Statements:
         for s in group.stores:
             self._store_value(s)
 
-    def _prefetch(self, s: Prefetch) -> None:
+    def _prefetch(self, s: S.Prefetch) -> None:
         """Once for each cache line that the lanes touch; what they gather from anywhere is left alone."""
         index = s.indices[0]
         self.exprs.begin_statement()
@@ -165,7 +149,7 @@ class Statements:
             for lane in range(0, index.dtype.lanes if stride else 1, apart):
                 self.memory.prefetch(s.buffer, first, lane * stride)
 
-    def _store(self, s: Store) -> None:
+    def _store(self, s: S.Store) -> None:
         if len(s.indices) != 1:
             raise BuildError(
                 f"{s.buffer.name} is indexed by {len(s.indices)} numbers",
@@ -181,7 +165,7 @@ class Statements:
         self.exprs.begin_statement()
         self._store_value(s)
 
-    def _store_value(self, s: Store) -> None:
+    def _store_value(self, s: S.Store) -> None:
         e, index = self.exprs, s.indices[0]
         lanes = max(index.dtype.lanes, s.value.dtype.lanes)
         value = self.w.splat(e.value(s.value), lanes)
@@ -206,7 +190,7 @@ class Statements:
                 self.memory.store_line(s.buffer, e.index(line[0]), line[1], value, e.mask)
 
     # -- control flow -------------------------------------------------------------------------
-    def _for(self, s: For, used: Value) -> None:
+    def _for(self, s: S.For, used: Value) -> None:
         self.exprs.begin_statement()
         self.ranges.widen(s.var, loop_range(self.ranges.of(s.start), self.ranges.of(s.extent)))
         # a mask belongs to this function: under one, the loop runs here
@@ -222,7 +206,7 @@ class Statements:
             return
         self.loop(s, start, plus(self.w, start, extent), used, runs=extent.const is not None)
 
-    def loop(self, s: For, begin: Value, end: Value, used: Value, runs: bool = False) -> None:
+    def loop(self, s: S.For, begin: Value, end: Value, used: Value, runs: bool = False) -> None:
         """`for s.var in [begin, end)`, tested before the first round unless it surely `runs`.
 
         In a border LLVM is not told what it counts: it would look long for the best induction variables
@@ -258,7 +242,7 @@ class Statements:
         w.branch(more.ref, body, done, self._loop_metadata(s, w.divisions > divisions))
         w.start(done)
 
-    def _loop_metadata(self, s: For, divides: bool) -> str:
+    def _loop_metadata(self, s: S.For, divides: bool) -> str:
         """What LLVM must not do to the loop.
 
         A loop that partitioning cut off runs a few times: vector code for it is wasted compile
@@ -269,8 +253,8 @@ class Statements:
         the vectorised loop computes it if the first lane does.
         """
         module = self.w.module
-        ragged = any(isinstance(inner, For) and inner.ragged for inner in walk(s))
-        written_out = sum(isinstance(inner, Store) for inner in walk(s.body)) >= _WRITTEN_OUT
+        ragged = any(isinstance(inner, S.For) and inner.ragged for inner in S.walk(s))
+        written_out = sum(isinstance(inner, S.Store) for inner in S.walk(s.body)) >= _WRITTEN_OUT
         wanted = [(_NO_VECTORS, s.ragged or divides), (_NO_COPIES, ragged or written_out)]
         hints = ", ".join(module.metadata(hint) for hint, applies in wanted if applies)
         if not hints:
@@ -278,7 +262,7 @@ class Statements:
         node = module.metadata(f"!{{@, {hints}}}", distinct=True)
         return f", !llvm.loop {node}"
 
-    def _while(self, s: While, used: Value) -> None:
+    def _while(self, s: S.While, used: Value) -> None:
         w = self.w
         test, body, done = (w.label(f"while.{part}") for part in ("test", "body", "done"))
         w.jump(test)
@@ -292,7 +276,7 @@ class Statements:
             w.jump(test)
         w.start(done)
 
-    def _if(self, s: If, used: Value) -> None:
+    def _if(self, s: S.If, used: Value) -> None:
         condition = s.condition
         while condition.op == "likely":
             condition = condition.args[0]
@@ -321,7 +305,7 @@ class Statements:
                 w.jump(joined)
         w.start(joined)
 
-    def _masked_if(self, condition: Expr, s: If, used: Value) -> None:
+    def _masked_if(self, condition: Expr, s: S.If, used: Value) -> None:
         """Each lane decides for itself: both arms run, with their loads and stores masked."""
         holds = self.exprs.value(condition)
         with self.exprs.masked(holds):
@@ -331,7 +315,7 @@ class Statements:
             with self.exprs.masked(inverse):
                 self.emit(s.otherwise, used)
 
-    def _let(self, s: Let, used: Value) -> None:
+    def _let(self, s: S.Let, used: Value) -> None:
         if s.value.dtype != s.var.dtype:
             raise BuildError(
                 f"{s.var.name} is of type {s.var.dtype} and its value of type {s.value.dtype}",
@@ -350,7 +334,7 @@ class Statements:
             self.emit(s.body, used)
 
     # -- memory -------------------------------------------------------------------------------
-    def _allocate(self, s: Allocate, used: Value) -> None:
+    def _allocate(self, s: S.Allocate, used: Value) -> None:
         buffer, w = s.buffer, self.w
         if buffer not in self.storage.on_stack:
             pointer = w.fresh(f"getelementptr i8, ptr {self.workspace}, i64 {used.ref}", INT64).ref
@@ -369,7 +353,7 @@ class Statements:
         w.do(f"call void @llvm.lifetime.end.p0(ptr {pointer})")
 
     @contextmanager
-    def _memory_of(self, buffer: Buffer, pointer: str) -> Iterator[None]:
+    def _memory_of(self, buffer: S.Buffer, pointer: str) -> Iterator[None]:
         pointers = self.memory.pointers
         outer = pointers.get(buffer)
         pointers[buffer] = pointer
@@ -389,7 +373,7 @@ class ByteValues:
         self.e = expressions
         self.threads = constant(1, INT64) if threads is None else threads
 
-    def bytes_of(self, buffer: Buffer) -> Value:
+    def bytes_of(self, buffer: S.Buffer) -> Value:
         """None for a negative length."""
         size = constant(buffer.dtype.bytes, INT64)
         self.e.begin_statement()

@@ -22,30 +22,10 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import BuildError
+from autosched.ir import stmt as S
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, saturate, variables
 from autosched.ir.functions import call_symbol, find_numpy, find_symbol, get_global_func, numpy_of
-from autosched.ir.stmt import (
-    THREAD_TAGS,
-    Allocate,
-    Barrier,
-    Buffer,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Launch,
-    Let,
-    Prefetch,
-    Produce,
-    Seq,
-    Stmt,
-    Store,
-    While,
-    expressions,
-    handed_out,
-    walk,
-)
 from autosched.runtime.shadow import Access, Finding, Findings, Fork, Memory, Party, Place, Task
 
 
@@ -54,7 +34,7 @@ class _Run:
     """What all tasks of one run share."""
 
     findings: Findings
-    stored: frozenset[Buffer]  #: others are only read, so nobody races for them
+    stored: frozenset[S.Buffer]  #: others are only read, so nobody races for them
     low: int  #: the least and the greatest index
     high: int
 
@@ -63,7 +43,7 @@ class _Run:
 class _Meeting:
     """A work-item waits at a barrier, in some round of the loops around it."""
 
-    barrier: Barrier
+    barrier: S.Barrier
     place: Place | None
 
     def is_with(self, other: _Meeting) -> bool:
@@ -89,7 +69,7 @@ class _Interpreter:
         self,
         run: _Run,
         env: dict[Any, Any],
-        memory: dict[Buffer, Memory],
+        memory: dict[S.Buffer, Memory],
         task: Task | None = None,
         place: Place | None = None,
     ) -> None:
@@ -172,14 +152,14 @@ class _Interpreter:
         return np.asarray(function(*args)).astype(to.numpy)[()]
 
     # -- memory ---------------------------------------------------------------------------------
-    def offset(self, buffer: Buffer, indices: Sequence[Expr], lane: int, by: Expr | Store) -> int | None:
+    def offset(self, buffer: S.Buffer, indices: Sequence[Expr], lane: int, by: Expr | S.Store) -> int | None:
         """The flat element an access names; None if it is outside the buffer, which is a finding."""
         memory = self.memory[buffer]
         at = tuple(self.any_index(i, lane) for i in indices)
         strided = memory.values.shape != memory.shape and len(at) == len(memory.shape) == len(buffer.strides)
         shape = memory.shape if strided or len(at) == len(memory.shape) else (memory.values.size,)
         if any(not 0 <= i < n for i, n in zip(at, shape, strict=True)):
-            what = "write to" if isinstance(by, Store) else "read of"
+            what = "write to" if isinstance(by, S.Store) else "read of"
             why = f"{what} {buffer.name}{list(at)} is outside {list(shape)}"
             self.found("out-of-bounds", why, by, _does(by), buffer, at)
             return None
@@ -191,7 +171,7 @@ class _Interpreter:
         return self.index(i, lane) if is_index(i) else int(self.value(i, lane))
 
     def load(self, e: Expr, lane: int) -> Any:
-        buffer: Buffer = e.value
+        buffer: S.Buffer = e.value
         memory, at = self.memory[buffer], self.offset(buffer, e.args, lane, e)
         if at is None:
             return memory.values.dtype.type(0)
@@ -228,7 +208,7 @@ class _Interpreter:
             self.memory[a.value].written[places] = True
         return to.numpy.type(0 if result is None else result)
 
-    def check_changes(self, call: Expr, buffer: Buffer, places: np.ndarray, before: np.ndarray) -> None:
+    def check_changes(self, call: Expr, buffer: S.Buffer, places: np.ndarray, before: np.ndarray) -> None:
         """Elements that a function from outside changed were written by it; what it read is not known."""
         memory = self.memory[buffer]
         access = self.access(buffer, memory, call, writes=True)
@@ -253,14 +233,14 @@ class _Interpreter:
             return None
         return places
 
-    def access(self, buffer: Buffer, memory: Memory, by: Expr | Store, writes: bool) -> Access | None:
+    def access(self, buffer: S.Buffer, memory: Memory, by: Expr | S.Store, writes: bool) -> Access | None:
         """Who touches an element of the buffer; None where nobody can come between."""
         task = self.task if buffer.scope == "shared" else self.task_global
         if task is None or task is memory.task or buffer not in self.run.stored:
             return None
         return Access(task, self.place, by, writes)
 
-    def check_race(self, buffer: Buffer, at: int, mine: Access, race: tuple[Access, Fork] | None) -> None:
+    def check_race(self, buffer: S.Buffer, at: int, mine: Access, race: tuple[Access, Fork] | None) -> None:
         if race is None:
             return
         other, fork = race
@@ -275,7 +255,7 @@ class _Interpreter:
         why: str,
         by: object,
         does: str,
-        buffer: Buffer | None = None,
+        buffer: S.Buffer | None = None,
         element: tuple[int, ...] = (),
         other: Access | None = None,
     ) -> None:
@@ -293,12 +273,12 @@ class _Interpreter:
         )
 
     # -- statements -----------------------------------------------------------------------------
-    def execute(self, s: Stmt) -> Iterator[_Meeting]:
+    def execute(self, s: S.Stmt) -> Iterator[_Meeting]:
         """Run a statement; yields at each barrier, so that work-items can take turns."""
         match s:
-            case Store():
+            case S.Store():
                 self.store(s)
-            case For():
+            case S.For():
                 start, extent = self.index(s.start, 0), self.index(s.extent, 0)
                 outer, fork = self.place, _fork(s)
                 for i in range(start, start + extent):
@@ -310,42 +290,42 @@ class _Interpreter:
                         yield from self.execute(s.body)
                 self.place = outer
                 self.env.pop(s.var, None)
-            case Seq():
+            case S.Seq():
                 for c in s.stmts:
                     yield from self.execute(c)
-            case If():
+            case S.If():
                 if s.condition.dtype.lanes > 1:
                     yield from self.masked(s)
                 elif self.holds(s.condition):
                     yield from self.execute(s.then)
                 elif s.otherwise is not None:
                     yield from self.execute(s.otherwise)
-            case Let():
+            case S.Let():
                 for lane in self.active(s.value.dtype.lanes):
                     whole = s.value.dtype.is_integer and is_index(s.value)
                     value = self.index(s.value, lane, as_value=True) if whole else self.value(s.value, lane)
                     self.env[(s.var, lane) if s.value.dtype.lanes > 1 else s.var] = value
                 yield from self.execute(s.body)
-            case Allocate():
+            case S.Allocate():
                 shape = tuple(max(self.index(d, 0), 0) for d in s.buffer.shape)
                 self.memory[s.buffer] = Memory(np.zeros(shape, s.buffer.dtype.numpy), False, self.task_global)
                 yield from self.execute(s.body)
-            case Evaluate():
+            case S.Evaluate():
                 self.value(s.value, 0)
-            case While():
+            case S.While():
                 while self.value(s.condition, 0):
                     yield from self.execute(s.body)
-            case Produce():
+            case S.Produce():
                 yield from self.execute(s.body)
-            case Prefetch():
+            case S.Prefetch():
                 pass
-            case Barrier(scope=scope):
+            case S.Barrier(scope=scope):
                 yield _Meeting(s, self.place)
                 self.pass_barrier(scope)
-            case Launch():
+            case S.Launch():
                 self.launch(s)
 
-    def masked(self, s: If) -> Iterator[_Meeting]:
+    def masked(self, s: S.If) -> Iterator[_Meeting]:
         """Each lane decides for itself."""
         outside = self.lanes
         running = list(self.active(s.condition.dtype.lanes))
@@ -360,7 +340,7 @@ class _Interpreter:
         """The lanes that run of a statement that has so many: what is no vector runs if any of them does."""
         return range(lanes) if self.lanes is None or lanes == 1 else self.lanes
 
-    def branch(self, body: Stmt, task: Task) -> Iterator[_Meeting]:
+    def branch(self, body: S.Stmt, task: Task) -> Iterator[_Meeting]:
         """Run one branch of a fork."""
         before = self.task, self.task_global
         self.task = self.task_global = task
@@ -374,7 +354,7 @@ class _Interpreter:
             if scope == "global":
                 self.task_global = self.task
 
-    def store(self, s: Store) -> None:
+    def store(self, s: S.Store) -> None:
         lanes = max(s.value.dtype.lanes, *(i.dtype.lanes for i in s.indices))
         stores = []
         for lane in self.active(lanes):  # a vector statement reads all lanes before it writes any
@@ -389,10 +369,10 @@ class _Interpreter:
             memory.values.flat[at] = value
             memory.written[at] = True
 
-    def launch(self, s: Launch) -> None:
+    def launch(self, s: S.Launch) -> None:
         grid, block = ([self.index(e, 0) for e in dims] for dims in (s.grid, s.block))
         tags = {v.name: v for v in _thread_variables(s.body)}
-        shared = [x.buffer for x in walk(s.body) if isinstance(x, Allocate) and x.buffer.scope == "shared"]
+        shared = [x.buffer for x in S.walk(s.body) if isinstance(x, S.Allocate) and x.buffer.scope == "shared"]
         groups = Fork(f"two work-groups of {s.name}, in no order")
         for number, group in enumerate(product(*(range(n) for n in grid))):
             task = Task(self.task, groups, number)
@@ -403,16 +383,16 @@ class _Interpreter:
             members = Fork("two work-items of a group with no barrier between")
             items = []
             for member, item in enumerate(product(*(range(n) for n in block))):
-                where = dict(zip(THREAD_TAGS, (*group, *item), strict=True))
+                where = dict(zip(S.THREAD_TAGS, (*group, *item), strict=True))
                 env, place = dict(self.env), self.place
-                for tag in THREAD_TAGS:
+                for tag in S.THREAD_TAGS:
                     if tag in tags:
                         env[tags[tag]] = where[tag]
                         place = Place(place, tags[tag], where[tag])
                 items.append(_WorkItem(self.run, env, dict(memory), Task(task, members, member), place))
             self.run_group(s, items)
 
-    def run_group(self, s: Launch, items: list[_WorkItem]) -> None:
+    def run_group(self, s: S.Launch, items: list[_WorkItem]) -> None:
         """The work-items of a group, from barrier to barrier."""
         running = [(item, item.execute(s.body)) for item in items]
         while running:
@@ -434,12 +414,12 @@ class _Interpreter:
 class _WorkItem(_Interpreter):
     """One work-item: shared buffers are allocated already, by its group."""
 
-    def __init__(self, run: _Run, env: dict[Any, Any], memory: dict[Buffer, Memory], task: Task, place: Place | None):
+    def __init__(self, run: _Run, env: dict[Any, Any], memory: dict[S.Buffer, Memory], task: Task, place: Place | None):
         super().__init__(run, env, memory, task, place)
         self.start = place
 
-    def execute(self, s: Stmt) -> Iterator[_Meeting]:
-        if isinstance(s, Allocate) and s.buffer.scope == "shared":
+    def execute(self, s: S.Stmt) -> Iterator[_Meeting]:
+        if isinstance(s, S.Allocate) and s.buffer.scope == "shared":
             yield from self.execute(s.body)
         else:
             yield from super().execute(s)
@@ -448,13 +428,13 @@ class _WorkItem(_Interpreter):
 _DIVISIONS = frozenset(("floordiv", "floormod", "truncdiv", "truncmod"))
 
 
-def _fork(s: For) -> Fork | None:
+def _fork(s: S.For) -> Fork | None:
     """The fork that a loop is; None for one whose iterations come one after the other."""
     return Fork(f"two iterations of the parallel loop {s.var.name}, in no order") if s.kind == "parallel" else None
 
 
-def _does(by: Expr | Store) -> str:
-    if isinstance(by, Store):
+def _does(by: Expr | S.Store) -> str:
+    if isinstance(by, S.Store):
         return f"writes {by.buffer.name}[{', '.join(map(repr, by.indices))}]"
     return f"calls {by!r}" if by.op == "call" else f"reads {by!r}"
 
@@ -511,11 +491,11 @@ def _shift(op: str, a: Any, b: Any) -> Any:
     return a.dtype.type(-1 if op == "shr" and a < 0 else 0)
 
 
-def _thread_variables(s: Stmt) -> set[Expr]:
-    return {v for x in walk(s) for e in expressions(x) for v in variables(e) if v.value.role == "thread"}
+def _thread_variables(s: S.Stmt) -> set[Expr]:
+    return {v for x in S.walk(s) for e in S.expressions(x) for v in variables(e) if v.value.role == "thread"}
 
 
-def interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int = 64) -> None:
+def interpret(function: S.Function, arrays: Sequence[np.ndarray], index_bits: int = 64) -> None:
     """Run `function` on `arrays` (one for each parameter; outputs are written in place).
 
     Raises BuildError at the first defect that `sanitize` would report.
@@ -523,7 +503,7 @@ def interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int 
     _interpret(function, arrays, index_bits, Findings(stop=True))
 
 
-def sanitize(function: Function, arrays: Sequence[np.ndarray], index_bits: int = 64) -> tuple[Finding, ...]:
+def sanitize(function: S.Function, arrays: Sequence[np.ndarray], index_bits: int = 64) -> tuple[Finding, ...]:
     """Run `function` on `arrays` as `interpret` does, and return the defects, in the order they were met.
 
     `index_bits`: the width in which indices are computed, 64 or 32. A read outside a buffer gives 0,
@@ -538,7 +518,7 @@ def sanitize(function: Function, arrays: Sequence[np.ndarray], index_bits: int =
     return findings.as_tuple()
 
 
-def _interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int, findings: Findings) -> None:
+def _interpret(function: S.Function, arrays: Sequence[np.ndarray], index_bits: int, findings: Findings) -> None:
     env: dict[Any, Any] = {}
     for buffer, array in zip(function.params, arrays, strict=True):
         for d, n in zip(buffer.shape, array.shape, strict=True):
@@ -551,7 +531,9 @@ def _interpret(function: Function, arrays: Sequence[np.ndarray], index_bits: int
         b: Memory(a, written=i not in function.outputs)
         for i, (b, a) in enumerate(zip(function.params, arrays, strict=True))
     }
-    stored = frozenset(b for s in walk(function.body) for b in ((s.buffer,) if isinstance(s, Store) else handed_out(s)))
+    stored = frozenset(
+        b for s in S.walk(function.body) for b in ((s.buffer,) if isinstance(s, S.Store) else S.handed_out(s))
+    )
     run = _Run(findings, stored, -(2 ** (index_bits - 1)), 2 ** (index_bits - 1) - 1)
     for r in function.requires:
         if not _Interpreter(run, env, {}).index(r.condition, 0):
