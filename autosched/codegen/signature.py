@@ -189,11 +189,7 @@ class Signature:
         steps = [_steps(p, a) for p, a in zip(self.params, arrays, strict=True) if a is not None]
         for param, shape in given:
             if len(shape) != len(param.shape):
-                raise ArgumentError(
-                    f"needs {len(param.shape)} dimensions, got {len(shape)}: shape {shape}",
-                    asked=f"{self.name}, argument {param.name!r}",
-                    legal=f"expected {param}",
-                )
+                raise self._wrong(param, f"needs {len(param.shape)} dimensions, got {len(shape)}: shape {shape}")
         sizes, origin = self._read_sizes(given, steps)
         self._check_shapes(given, sizes, origin)
         self._check_strides(given, steps, sizes)
@@ -206,6 +202,9 @@ class Signature:
                     requirement.reason, asked=f"{self.name} with {known}", legal=f"needed: {requirement}"
                 )
         return sizes
+
+    def _wrong(self, param: Param, why: str, besides: str = "") -> ArgumentError:
+        return ArgumentError(why, asked=f"{self.name}, argument {param.name!r}", legal=f"expected {param}{besides}")
 
     def _read_sizes(
         self, given: Sequence[tuple[Param, tuple[int, ...]]], steps: Sequence[tuple[int, ...]]
@@ -249,21 +248,14 @@ class Signature:
         for name, value in sizes.items():
             if value < 0:
                 param, axis, shape = origin[name]
-                raise ArgumentError(
-                    f"shape {shape} makes the size {name!r} negative: {value}",
-                    asked=f"{self.name}, argument {param.name!r}",
-                    legal=f"expected {param} with {name} >= 0",
-                )
+                why = f"shape {shape} makes the size {name!r} negative: {value}"
+                raise self._wrong(param, why, f" with {name} >= 0")
         for param, shape in given:
             for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
                 wanted = evaluate_dim(dim, sizes)
                 if wanted != length and not (param.broadcasts and length == 1):
                     should = _explain(dim, wanted, sizes, origin)
-                    raise ArgumentError(
-                        f"shape {shape}: dimension {axis} is {length} and should be {should}",
-                        asked=f"{self.name}, argument {param.name!r}",
-                        legal=f"expected {param}",
-                    )
+                    raise self._wrong(param, f"shape {shape}: dimension {axis} is {length} and should be {should}")
 
     def _check_strides(
         self,
@@ -276,11 +268,8 @@ class Signature:
             empty = 0 in shape
             for axis, (step, should) in enumerate(zip(own, wanted, strict=False)):
                 if step != should and shape[axis] > 1 and not empty:
-                    raise ArgumentError(
-                        f"shape {shape}: the stride of dimension {axis} is {step} elements and should be {should}",
-                        asked=f"{self.name}, argument {param.name!r}",
-                        legal=f"expected {param}",
-                    )
+                    why = f"the stride of dimension {axis} is {step} elements and should be {should}"
+                    raise self._wrong(param, f"shape {shape}: {why}")
 
 
 def _steps(param: Param, array: Any) -> tuple[int, ...]:

@@ -18,6 +18,13 @@ _MAX_WORK = 100_000
 Array = np.ndarray[Any, Any]
 
 
+def _refused(
+    function: str, param: Param, why: str, legal: str = "", error: type[ArgumentError] = ArgumentError
+) -> ArgumentError:
+    """`legal` is the parameter unless given."""
+    return error(why, asked=f"{function}, argument {param.name!r}", legal=legal or f"expected {param}")
+
+
 def as_array(value: object, param: Param, function: str) -> Array:
     """`value` as a NumPy array over the same memory.
 
@@ -35,16 +42,10 @@ def as_array(value: object, param: Param, function: str) -> Array:
         try:
             return np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise ArgumentError(
-                f"NumPy cannot see its memory: {error}",
-                asked=_asked(function, param),
-                legal="move the array to the CPU, or copy it into a NumPy array",
-            ) from None
-    raise ArgumentTypeError(
-        f"is a {type(value).__name__}, not an array",
-        asked=_asked(function, param),
-        legal=f"expected {param}: a NumPy array, or an object with __dlpack__ or __array_interface__",
-    )
+            legal = "move the array to the CPU, or copy it into a NumPy array"
+            raise _refused(function, param, f"NumPy cannot see its memory: {error}", legal) from None
+    legal = f"expected {param}: a NumPy array, or an object with __dlpack__ or __array_interface__"
+    raise _refused(function, param, f"is a {type(value).__name__}, not an array", legal, ArgumentTypeError)
 
 
 def _number(value: Any, param: Param, function: str) -> Array:
@@ -56,7 +57,7 @@ def _number(value: Any, param: Param, function: str) -> Array:
         bits = np.iinfo(of) if of.kind in "iu" else None
         if bits is None or bits.min <= int(value) <= bits.max:
             return np.array(value, of)
-    raise ArgumentTypeError(f"{value!r} is no {param.dtype}", asked=_asked(function, param), legal=f"expected {param}")
+    raise _refused(function, param, f"{value!r} is no {param.dtype}", error=ArgumentTypeError)
 
 
 def check_arrays(signature: Signature, arrays: Sequence[Array]) -> dict[str, int]:
@@ -83,15 +84,9 @@ def check_sizes(signature: Signature, arrays: Sequence[Array], sizes: Mapping[st
             continue
         given = int(cast(Any, array).numpy()) if is_resident(array) else int(array.item())
         if given != sizes[param.name]:
-            raise ArgumentError(
-                f"is {given}, and the shapes of the arrays say {sizes[param.name]}",
-                asked=_asked(signature.name, param),
-                legal=f"{param.name} = {sizes[param.name]}, or arrays of that size: {signature}",
-            )
-
-
-def _asked(function: str, param: Param) -> str:
-    return f"{function}, argument {param.name!r}"
+            why = f"is {given}, and the shapes of the arrays say {sizes[param.name]}"
+            legal = f"{param.name} = {sizes[param.name]}, or arrays of that size: {signature}"
+            raise _refused(signature.name, param, why, legal)
 
 
 def is_resident(value: object) -> bool:
@@ -100,17 +95,15 @@ def is_resident(value: object) -> bool:
 
 
 def _check_one(function: str, param: Param, array: Array) -> None:
-    def refuse(why: str, legal: str, error: type[ArgumentError] = ArgumentError) -> ArgumentError:
-        return error(why, asked=_asked(function, param), legal=legal)
+    def refuse(why: str, legal: str) -> ArgumentError:
+        return _refused(function, param, why, legal)
 
     if np.dtype(array.dtype) != np.dtype(param.dtype):
-        raise refuse(
-            f"needs {param.dtype}, got {array.dtype}",
-            f"expected {param}; convert with {param.name}.astype({param.dtype!r})",
-            ArgumentTypeError,
-        )
+        legal = f"expected {param}; convert with {param.name}.astype({param.dtype!r})"
+        raise _refused(function, param, f"needs {param.dtype}, got {array.dtype}", legal, ArgumentTypeError)
     if is_resident(array):
         return  # made by this library: whole, aligned, writable
+    where = f"shape {array.shape}, strides {array.strides}"
     if not array.dtype.isnative:
         raise refuse(f"has the byte order {array.dtype.byteorder!r}", "convert with .astype(dtype.newbyteorder('='))")
     if param.strides:
@@ -119,23 +112,16 @@ def _check_one(function: str, param: Param, array: Array) -> None:
             what = "negative" if odd < 0 else f"no multiple of {array.itemsize}"
             raise refuse(f"has a stride of {odd} bytes, which is {what}", f"copy it with {param.name}.copy()")
         if param.is_output and _meets_itself(array):
-            raise refuse(
-                f"is an output, and elements share memory: shape {array.shape}, strides {array.strides}",
-                "pass an array whose elements lie apart",
-            )
+            raise refuse(f"is an output, and elements share memory: {where}", "pass an array whose elements lie apart")
     elif not array.flags.c_contiguous and array.ndim == len(param.shape):
-        raise refuse(
-            f"is not C-contiguous: shape {array.shape}, strides {array.strides}",
-            f"copy it with np.ascontiguousarray({param.name})",
-        )
+        raise refuse(f"is not C-contiguous: {where}", f"copy it with np.ascontiguousarray({param.name})")
     if not array.flags.aligned:
         raise refuse(f"is not aligned to {array.itemsize} bytes", f"copy it with {param.name}.copy()")
     if array.ctypes.data % param.alignment and array.size:
         raise refuse(f"is not aligned to {param.alignment} bytes", "copy it into memory that is")
     if param.is_output and not array.flags.writeable:
-        raise refuse(
-            "is an output and cannot be written: the array is read-only", "pass a writable array, or leave it out"
-        )
+        why = "is an output and cannot be written: the array is read-only"
+        raise refuse(why, "pass a writable array, or leave it out")
 
 
 def _meets_itself(array: Array) -> bool:
@@ -155,22 +141,18 @@ def check_output(function: str, param: Param, sizes: Mapping[str, int]) -> None:
     for axis, (dim, length) in enumerate(zip(param.shape, param.shape_for(sizes), strict=True)):
         if length < 0:
             known = ", ".join(f"{name} = {value}" for name, value in sizes.items())
-            raise ArgumentError(
-                f"dimension {axis} would be {format_dim(dim)} = {length}, which is negative, with {known}",
-                asked=_asked(function, param),
-                legal=f"larger arrays: {param}",
-            )
+            why = f"dimension {axis} would be {format_dim(dim)} = {length}, which is negative, with {known}"
+            raise _refused(function, param, why, f"larger arrays: {param}")
 
 
-def allocate(param: Param, sizes: Mapping[str, int]) -> Array:
-    """An array for an output that a call leaves out."""
-    shape = param.shape_for(sizes)
-    if not param.strides:
-        return np.empty(shape, param.dtype)
-    steps = param.strides_for(sizes)
-    room = sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) + 1 if 0 not in shape else 0
-    memory = np.empty(room, param.dtype)
-    return np.lib.stride_tricks.as_strided(memory, shape, tuple(step * memory.itemsize for step in steps))
+def allocate(shape: tuple[int, ...], of: np.dtype[Any], strides: tuple[int, ...]) -> Array:
+    """A new array. Strides are in bytes; without any, it is contiguous."""
+    if not strides:
+        return np.empty(shape, of)
+    room = (
+        1 + sum((n - 1) * step // of.itemsize for n, step in zip(shape, strides, strict=True)) if 0 not in shape else 0
+    )
+    return np.lib.stride_tricks.as_strided(np.empty(room, of), shape, strides)
 
 
 def spans_overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
@@ -192,11 +174,8 @@ def _overlap(a: Any, b: Any) -> bool:
 
 def _check_overlap(signature: Signature, arrays: Sequence[Array], output: int) -> None:
     """Contiguous arrays share memory exactly when their bounds overlap; others are looked at closely."""
-    mine = arrays[output]
     for i, other in enumerate(arrays):
-        if i != output and _overlap(mine, other):
-            raise ArgumentError(
-                f"is an output and shares memory with argument {signature.params[i].name!r}",
-                asked=_asked(signature.name, signature.params[output]),
-                legal="outputs need memory of their own: pass another array, or leave it out",
-            )
+        if i != output and _overlap(arrays[output], other):
+            why = f"is an output and shares memory with argument {signature.params[i].name!r}"
+            legal = "outputs need memory of their own: pass another array, or leave it out"
+            raise _refused(signature.name, signature.params[output], why, legal)

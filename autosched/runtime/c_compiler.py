@@ -22,7 +22,7 @@ from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError, UsageError
 from autosched.ir.functions import find_symbol
 from autosched.runtime import jit as openmp
-from autosched.runtime.cpu import CpuKernel, HasAddresses, LoadedCode
+from autosched.runtime.cpu import CpuKernel, LoadedCode
 
 #: errno and traps are of no interest to generated code; a*b+c may be one instruction, as with LLVM. Buffers of
 #: several types lie in one workspace: without -fno-strict-aliasing, gcc 12 loses stores to them at -O3
@@ -188,7 +188,7 @@ def link_shared(compiler: Compiler, path: Path, library: Path, options: Sequence
 class SharedKernel(CpuKernel):
     """An artifact whose code is a library. Raises BuildError when the system cannot load it."""
 
-    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> HasAddresses:
+    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> tuple[list[int], object]:
         runtime = openmp.find() if artifact.meta.get("parallel") else None
         if runtime is not None:
             ctypes.CDLL(runtime.path, mode=ctypes.RTLD_GLOBAL)
@@ -199,26 +199,21 @@ class SharedKernel(CpuKernel):
                 library = ctypes.CDLL(str(path))
             except OSError as error:
                 raise BuildError(f"the library cannot be loaded: {error}", asked=name) from None
-        return SharedCode(library, exports)
+        return exported(library, exports), library
 
 
-class SharedCode:
-    """A shared library in this process, and the addresses of what it exports."""
-
-    def __init__(self, library: ctypes.CDLL, exports: Sequence[str]) -> None:
-        """Raises BuildError for a name that it does not export."""
-        self._library = library
-        try:
-            found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in exports]
-        except AttributeError as error:
-            raise BuildError(f"it lacks a function: {error}", asked=str(library._name)) from None
-        self.addresses = [address or 0 for address in found]
+def exported(library: ctypes.CDLL, names: Sequence[str]) -> list[int]:
+    """The addresses of functions of a library. Raises BuildError for a name that it does not export."""
+    try:
+        return [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
+    except AttributeError as error:
+        raise BuildError(f"it lacks a function: {error}", asked=str(library._name)) from None
 
 
 class CKernel(CpuKernel):
     """C source, compiled when it is loaded. Raises BuildError without a compiler."""
 
-    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> HasAddresses:
+    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> tuple[list[int], object]:
         parallel = bool(artifact.meta.get("parallel", True))
         with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
             path = Path(folder, f"{name}.o")
@@ -232,14 +227,15 @@ class CKernel(CpuKernel):
                 ctypes.CDLL(runtime.path, mode=ctypes.RTLD_GLOBAL)
             symbols = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
             if symbols:  # which may be anywhere: LLVM's linker takes their addresses
-                return LoadedCode(name, path.read_bytes(), exports, parallel, symbols, needs_openmp=True)
+                code = LoadedCode(name, path.read_bytes(), exports, parallel, symbols, needs_openmp=True)
+                return code.addresses, code
             if runtime is not None:
                 library = _linked(compiler, path, ())
             if library is None:
                 library = _linked(compiler, path, compiler.openmp if parallel else ())
         if library is None:
             raise BuildError("the compiled library cannot be loaded", asked=name, legal="try another compiler: set CC")
-        return SharedCode(library, exports)
+        return exported(library, exports), library
 
 
 def _linked(compiler: Compiler, path: Path, flags: Sequence[str]) -> ctypes.CDLL | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -127,42 +127,31 @@ class LoadedCode:
         self.addresses: list[int] = [self._library[symbol] for symbol in exports]
 
 
-class HasAddresses(Protocol):
-    """Code in this process, and where its functions begin."""
-
-    addresses: list[int]
-
-
 class CpuKernel:
     """Machine code loaded into this process. The code lives as long as the kernel."""
 
     def __init__(self, artifact: Artifact, target: Target) -> None:
         """Raises BuildError for code that this machine cannot run or that does not link."""
-        self._signature = artifact.signature
+        self.signature: Signature = artifact.signature
         self.threads = target.num_threads
         name = str(artifact.meta.get("entry", artifact.signature.name))
-        self._code = self.load(artifact, name, [name, f"{name}_workspace", f"{name}_time"])
-        entry, workspace, timed = self._code.addresses
+        (entry, workspace, timed), self._code = self.load(artifact, name, [name, f"{name}_workspace", f"{name}_time"])
         self._addresses = entry, workspace
         self.entry: Callable[[int, int, int, int], int] = _ENTRY(entry)
         self.workspace_bytes: Callable[[int, int], int] = _WORKSPACE(workspace)
         self.timed: Callable[[int, int, int, int, int], int] = _TIME(timed)
 
-    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> HasAddresses:
-        """The code in this process."""
+    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> tuple[list[int], object]:
+        """Where the functions are in this process, and what keeps them there."""
         check_host(artifact)
         imports = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
         imports |= {PACKED_PREFIX + name: entry_of(name) for name in artifact.meta.get("packed", ())}
-        return LoadedCode(name, artifact.code, exports, artifact.meta.get("parallel", True), imports)
-
-    @property
-    def signature(self) -> Signature:
-        return self._signature
+        code = LoadedCode(name, artifact.code, exports, artifact.meta.get("parallel", True), imports)
+        return code.addresses, code
 
     def bind(self, arrays: Sequence[Array]) -> CpuBoundCall:
         """Fix the arguments. Raises BuildError for arrays that the signature does not allow."""
-        sizes = check_arrays(self._signature, arrays)
-        return CpuBoundCall(self, self.prepare(sizes), arrays)
+        return CpuBoundCall(self, self.prepare(check_arrays(self.signature, arrays)), arrays)
 
     def prepare(self, sizes: Mapping[str, int]) -> Prepared:
         """What calls with these sizes have in common."""
@@ -170,7 +159,7 @@ class CpuKernel:
 
     def native(self) -> NativeCall | None:
         """Calls that do without Python; None where they cannot be had."""
-        return native_call(self._signature, *self._addresses, self.threads, keep=self)
+        return native_call(self.signature, *self._addresses, self.threads, keep=self)
 
 
 class Prepared:

@@ -27,8 +27,8 @@ from pathlib import Path
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_program import c_name, header
 from autosched.errors import BuildError, UsageError, check_path, named_file
-from autosched.runtime.c_compiler import Compiler, SharedCode, compile_object, require_compiler
-from autosched.runtime.cpu import SERIAL_OPENMP, CpuKernel, HasAddresses, check_host
+from autosched.runtime.c_compiler import compile_object, exported, require_compiler
+from autosched.runtime.cpu import SERIAL_OPENMP, CpuKernel, check_host
 from autosched.runtime.module import Module
 from autosched.target import Target
 
@@ -80,7 +80,8 @@ def _export(module: Module, to: Path, fcompile: Packer | None, options: Sequence
             legal="x.tar, or x.so for load_module",
         )
     _refuse_one_name(artifacts, to)
-    text = header(_header_name(to), [a.signature for a in artifacts])
+    guard = re.sub(r"\W", "_", f"{to.stem}_h", flags=re.ASCII).upper()
+    text = header(guard, [a.signature for a in artifacts])
     with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
         if to.suffix == ".tar":
             _write_tar(to, artifacts, text if is_cpu else "")
@@ -141,10 +142,10 @@ class _LibraryKernel(CpuKernel):
         self._library = library
         super().__init__(artifact, target)
 
-    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> HasAddresses:
+    def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> tuple[list[int], object]:
         if artifact.kind == "llvm":
             check_host(artifact)
-        return SharedCode(self._library, exports)
+        return exported(self._library, exports), self._library
 
 
 # -- what goes into a library -----------------------------------------------------------------------
@@ -172,10 +173,6 @@ def _refuse_one_name(artifacts: Sequence[Artifact], path: Path) -> None:
             )
 
 
-def _header_name(path: Path) -> str:
-    return re.sub(r"\W", "_", f"{path.stem}_h", flags=re.ASCII).upper()
-
-
 def _objects(artifacts: Sequence[Artifact], folder: Path) -> list[Path]:
     """The object file of each artifact."""
     paths = []
@@ -190,18 +187,12 @@ def _objects(artifacts: Sequence[Artifact], folder: Path) -> list[Path]:
     return paths
 
 
-def _machine(artifacts: Sequence[Artifact]) -> tuple[str, str, str]:
-    """CPU, features and triple of code that goes with the artifacts."""
-    meta = artifacts[0].meta
-    triple = str(meta.get("triple", ""))
-    return ("generic", "", triple) if triple else ("", "", "")
-
-
 def _assembled(source: str, artifacts: Sequence[Artifact]) -> bytes:
     """The object code of LLVM assembly, for the machine of the artifacts."""
     from autosched.codegen.llvm import assembled
 
-    return assembled(source, *_machine(artifacts))
+    triple = str(artifacts[0].meta.get("triple", ""))
+    return assembled(source, "generic" if triple else "", "", triple)
 
 
 def _data_object(artifacts: Sequence[Artifact], folder: Path) -> Path:
@@ -247,18 +238,9 @@ def _link(artifacts: Sequence[Artifact], objects: list[Path], to: Path, options:
         serial = objects[0].with_name("serial_openmp.o")
         serial.write_bytes(_assembled(SERIAL_OPENMP, artifacts))
         extra.append(str(serial))
-    if _uses(objects, b"_ZGV") and _has_vector_library(compiler):
+    if any(b"_ZGV" in o.read_bytes() for o in objects) and compiler.accepts("-lmvec"):  # vector mathematics
         extra.append("-lmvec")
     compiler.run(["-shared", *map(str, objects), "-o", str(to), *extra, "-lm", *options], asked)
-
-
-def _uses(objects: Sequence[Path], prefix: bytes) -> bool:
-    """Whether some object file mentions symbols of the vector mathematics library."""
-    return any(prefix in o.read_bytes() for o in objects)
-
-
-def _has_vector_library(compiler: Compiler) -> bool:
-    return compiler.accepts("-lmvec")
 
 
 def _write_tar(to: Path, artifacts: Sequence[Artifact], text: str) -> None:

@@ -57,15 +57,10 @@ class CompiledFunction:
         """Load the code, unless a `kernel` has it already."""
         self.artifact = artifact
         self.target = target
-        self._kernel: Kernel = load(artifact, target) if kernel is None else kernel
+        self.kernel: Kernel = load(artifact, target) if kernel is None else kernel  #: the loaded code
         self._plans: dict[tuple[object, ...], _Plan] = {}
         self._native: NativeCall | None = None
-        self._may_be_native = isinstance(self._kernel, DirectKernel)
-
-    @property
-    def kernel(self) -> Kernel:
-        """The loaded code."""
-        return self._kernel
+        self._may_be_native = isinstance(self.kernel, DirectKernel)
 
     # -- calling ------------------------------------------------------------------------------
     def __call__(self, *arrays: object) -> Any:
@@ -87,13 +82,15 @@ class CompiledFunction:
         key = tuple([(i["shape"], i["typestr"], i["strides"], i["data"][1]) for i in interfaces])  # type: ignore[index]
         plan = self._plans.pop(key, None)
         if plan is None:
-            plan = self._make_plan(cast("tuple[Array, ...]", arrays))
+            complete = self._complete(arrays)
+            sizes = check_arrays(self.signature, complete)
+            plan = _Plan(self.kernel, sizes, complete, allocates=len(arrays) < len(complete))
             while len(self._plans) >= MAX_PLANS:
                 self._plans.pop(next(iter(self._plans)), None)
         self._plans[key] = plan  # the last now
         if self._may_be_native:
             self._may_be_native = False
-            self._native = cast(DirectKernel, self._kernel).native()
+            self._native = cast(DirectKernel, self.kernel).native()
         return plan.run(cast("tuple[Array, ...]", arrays), [i["data"][0] for i in interfaces])  # type: ignore[index]
 
     def _outputs_of(self, arrays: Sequence[object]) -> tuple[object, ...]:
@@ -148,14 +145,9 @@ class CompiledFunction:
     def _empty(param: Param, sizes: Mapping[str, int], beside: Any) -> Array:
         """A new array, on the device where the other one lies if there is one."""
         if beside is None:
-            return allocate(param, sizes)
+            of = np.dtype(param.dtype)
+            return allocate(param.shape_for(sizes), of, tuple(k * of.itemsize for k in param.strides_for(sizes)))
         return cast("Array", empty(param.shape_for(sizes), param.dtype, beside.device))
-
-    def _make_plan(self, arrays: Sequence[Array]) -> _Plan:
-        """Check the arrays in full, and note what calls with arrays like these have in common."""
-        complete = self._complete(arrays)
-        sizes = check_arrays(self.signature, complete)
-        return _Plan(self._kernel, sizes, complete, allocates=len(arrays) < len(complete))
 
     # -- timing -------------------------------------------------------------------------------
     def time(self, *arrays: object, number: int | None = None, repeat: int = 3) -> list[float]:
@@ -178,10 +170,10 @@ class CompiledFunction:
     def bound(self, arrays: Sequence[object]) -> Iterator[BoundCall]:
         """The kernel with its arguments fixed and uploaded; at the end the outputs are in their arrays."""
         complete = self._complete(arrays)
-        session = getattr(self._kernel, "session", None) if any(map(is_resident, complete)) else None
+        session = getattr(self.kernel, "session", None) if any(map(is_resident, complete)) else None
         copies = {i: a for i, a in enumerate(complete) if is_resident(a) and cast(Any, a).memory.session is not session}
         placed = [cast(Any, a).numpy() if i in copies else a for i, a in enumerate(complete)]
-        bound = self._kernel.bind(placed)
+        bound = self.kernel.bind(placed)
         bound.upload()
         yield bound
         bound.fetch()
@@ -284,18 +276,10 @@ class _Plan:
     def _with_outputs(self, inputs: Sequence[Array], addresses: Sequence[int]) -> tuple[list[Array], list[int]]:
         arrays, places = list(inputs), list(addresses)
         for i in self._outputs:  # ascending, so each goes to its final position
-            fresh = self._fresh(i)
+            fresh = allocate(*self._specs[i], self._strides[i])
             arrays.insert(i, fresh)
             places.insert(i, fresh.__array_interface__["data"][0])
         return arrays, places
-
-    def _fresh(self, i: int) -> Array:
-        """Memory for an output that the call leaves out."""
-        shape, of = self._specs[i]
-        if not self._strides[i]:
-            return np.empty(shape, of)
-        memory = np.empty(self._bytes[i] // of.itemsize, of)
-        return np.lib.stride_tricks.as_strided(memory, shape, self._strides[i])
 
     def _check(self, arrays: Sequence[Array], addresses: Sequence[int]) -> None:
         """What shapes and layout do not tell: alignment, outputs that overlap, sizes that are given."""

@@ -314,23 +314,23 @@ def _solve(b: _Body, signature: Signature, arrays: list[_Given | None]) -> dict[
                     continue
                 value = length
                 for op, k in steps[1]:
-                    value = _undo(b, op, value, k)
+                    value = _STEPS[op](b, value, b.constant(k))
                 b.require(f"icmp sge i64 {value}, 0")
                 sizes[steps[0]] = value
     return sizes if all(name in sizes for name in signature.sizes) else None
 
 
-def _undo(b: _Body, op: str, value: str, k: int) -> str:
-    match op:
-        case "sub":
-            return b.checked("ssub", value, b.constant(k))
-        case "from":
-            return b.checked("ssub", b.constant(k), value)
-        case _:  # "div"
-            by = b.constant(k)
-            rest = b.let(f"srem i64 {value}, {by}")
-            b.require(f"icmp eq i64 {rest}, 0")
-            return b.let(f"sdiv i64 {value}, {by}")
+def _divided(b: _Body, value: str, by: str) -> str:
+    b.require(f"icmp eq i64 {b.let(f'srem i64 {value}, {by}')}, 0")
+    return b.let(f"sdiv i64 {value}, {by}")
+
+
+#: steps of `solve_dim`, on the value so far and the number of the step
+_STEPS: dict[str, Callable[[_Body, str, str], str]] = {
+    "sub": lambda b, value, k: b.checked("ssub", value, k),
+    "from": lambda b, value, k: b.checked("ssub", k, value),
+    "div": _divided,
+}
 
 
 def _check_lengths(b: _Body, param: Param, a: _Given | None, sizes: dict[str, str]) -> list[str]:
@@ -471,15 +471,11 @@ class _Method(NamedTuple):
 def _compiled(source: str) -> _Method:
     import llvmlite.binding as llvm
 
-    addresses = {name: _address_of(name) for name in _API}
+    python = [name for name in _API if name != "PyArray_Empty"]
+    addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in python}
+    addresses["PyArray_Empty"] = _numpy_function(_EMPTY)
     code = link(llvm.JITLibraryBuilder().add_ir(source), "native_call", ["native_call"], addresses)
     return _Method(_Definition(b"native_call", code["native_call"], _METH_FASTCALL, None), code)
-
-
-def _address_of(name: str) -> int:
-    if name == "PyArray_Empty":
-        return _numpy_function(_EMPTY)
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
 def _numpy_function(place: int) -> int:
