@@ -23,10 +23,10 @@ from autosched.codegen.c_statements import Statements
 from autosched.codegen.c_text import INDEX, Names
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.signature import Signature, outside_calls
-from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage, workspace_need
+from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, is_parallel, plan_storage, workspace_need
+from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, binary, const
 from autosched.ir.ops import ACCESSES
-from autosched.ir import stmt as S
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
@@ -326,7 +326,7 @@ class _Emitter:
             body.emit(self.function.body)
         sizes = [v for v in self.function.sizes if v in set(nodes) or _mentions(body.lines, self.sizes[v])]
         uses = [self.params[b] for b in buffers] + [self.sizes[v] for v in sizes]
-        parallel = any(isinstance(s, S.For) and s.kind == "parallel" for s in S.walk(self.function.body))
+        parallel = is_parallel(self.function.body)
         extra = ([self.workspace] if need != 0 else []) + ([self.threads] if parallel else [])
         if not extra:
             lines = [self._head(), *self._ignored(uses), *body.lines, "  return 0;", "}"]
@@ -390,7 +390,7 @@ class _Emitter:
         words |= {self.workspace: "workspace", self.threads: "threads"}
         need = "0" if measured is None else f"{self.name}_workspace({', '.join(words[n] for n in measured)})"
         call = f"{callee}({', '.join(words[n] for n in passed)})"
-        parallel = any(isinstance(s, S.For) and s.kind == "parallel" for s in S.walk(self.function.body))
+        parallel = is_parallel(self.function.body)
         return CProgram(self.name, self._source(texts), _PACKED.format(name=self.name, call=call, need=need), parallel)
 
     def _source(self, functions: list[str]) -> str:

@@ -20,8 +20,9 @@ from autosched.codegen.llvm_one_lane import MASKED_STORE, PROBE, one_lane_stores
 from autosched.codegen.llvm_program import entry_name, module_text
 from autosched.codegen.llvm_text import Abilities
 from autosched.codegen.signature import outside_calls
+from autosched.codegen.storage import is_parallel
 from autosched.errors import BuildError, TargetError
-from autosched.ir.stmt import For, Function, walk
+from autosched.ir.stmt import Function
 from autosched.target import Target
 
 #: LLVM joins scalars to vectors in texts up to this long only. Its search for them is quadratic: 40 s for 17,000
@@ -173,7 +174,7 @@ def compile_llvm(function: Function, target: Target, known: Callable[[str], bool
         texts={"source": source},
         meta={
             "entry": entry_name(function),
-            "parallel": any(isinstance(s, For) and s.kind == "parallel" for s in walk(function.body)),
+            "parallel": is_parallel(function.body),
             "symbols": outside_calls(function, "extern"),
             "packed": outside_calls(function, "packed"),
             "cpu": cpu,

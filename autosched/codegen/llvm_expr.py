@@ -44,7 +44,7 @@ class Expressions:
         self._indices: Scoped[Expr, Value] = writer.tracks(Scoped())
         #: values that depend on memory: good until the statement ends, under the same mask
         self._loaded: Scoped[tuple[Expr, str], Value] = writer.tracks(Scoped())
-        self._mask: Value | None = None
+        self.mask: Value | None = None  #: lanes that run; None for all
 
     # -- variables and statements -------------------------------------------------------------
     @contextmanager
@@ -71,22 +71,13 @@ class Expressions:
         """Forget what was loaded: memory may have changed since the last statement."""
         self._loaded.clear()
 
-    def remember_loaded(self, load: Expr, value: Value) -> None:
-        """Let `load` be `value` until the statement ends."""
-        self._remember(load, value)
-
-    @property
-    def mask(self) -> Value | None:
-        """Lanes that run; None for all."""
-        return self._mask
-
     @contextmanager
     def masked(self, condition: Value) -> Iterator[None]:
         """Evaluate for the lanes where `condition` holds (and the present mask does)."""
-        outer = self._mask
-        self._mask = condition if outer is None else self.w.binary("and", outer, condition)
+        outer = self.mask
+        self.mask = condition if outer is None else self.w.binary("and", outer, condition)
         yield
-        self._mask = outer
+        self.mask = outer
 
     # -- values -------------------------------------------------------------------------------
     def value(self, root: Expr) -> Value:
@@ -97,32 +88,29 @@ class Expressions:
             if self._find(e) is not None:
                 stack.pop()
                 continue
-            pending = [a for a in e.args if self._find(a) is None] if self._by_operands(e) else []
+            is_plain = e.op in LLVM_OPS and not is_index(e)
+            pending = [a for a in e.args if is_plain and self._find(a) is None]
             if pending:
                 stack.extend(reversed(pending))
                 continue
             stack.pop()
-            self._remember(e, self._emit(e))
+            self.remember(e, self._emit(e))
         found = self._find(root)
         assert found is not None
         return found
 
     def _key(self, e: Expr) -> tuple[Expr, str]:
-        return e, "" if self._mask is None else self._mask.ref
+        return e, "" if self.mask is None else self.mask.ref
 
     def _find(self, e: Expr) -> Value | None:
         return self._loaded.get(self._key(e)) if touches_memory(e) else self._values.get(e)
 
-    def _remember(self, e: Expr, value: Value) -> None:
+    def remember(self, e: Expr, value: Value) -> None:
+        """Let `e` be `value`: if it reads memory, until the statement ends."""
         if touches_memory(e):
             self._loaded.remember(self._key(e), value)
         else:
             self._values.remember(e, value)
-
-    @staticmethod
-    def _by_operands(e: Expr) -> bool:
-        """Whether `e` is a plain function of its operands' values."""
-        return e.op in LLVM_OPS and not is_index(e)
 
     def _emit(self, e: Expr) -> Value:
         if e.op == "const":
@@ -256,39 +244,31 @@ class Expressions:
             raise BuildError(
                 f"{e.value.name} is indexed by {len(e.args)} numbers", asked=repr(e), legal="flatten the buffers first"
             )
-        if self._mask is not None and e.dtype.lanes == 1:
-            return self._load_if_any(e, self._mask)
+        if self.mask is not None and e.dtype.lanes == 1:
+            return self._load_if_any(e, self.mask)
         index = e.args[0]
         if e.dtype.lanes == 1:
             return self.memory.load(e.value, self.index(index))
         line = line_of(index)
         if line is None:
-            pattern = pattern_of(index) if self._mask is None else None
+            pattern = pattern_of(index) if self.mask is None else None
             if pattern is not None:
                 loaded = self.memory.load_pattern(e.value, self.index(pattern[0]), pattern[1])
                 if loaded is not None:
                     return loaded
-            return self.memory.gather(e.value, self.index(index), self._mask)
+            return self.memory.gather(e.value, self.index(index), self.mask)
         base, stride = line
-        return self.memory.load_line(e.value, self.index(base), stride, e.dtype.lanes, self._mask)
+        return self.memory.load_line(e.value, self.index(base), stride, e.dtype.lanes, self.mask)
 
     def _load_if_any(self, e: Expr, mask: Value) -> Value:
         """A scalar load that all lanes share: only if one of them needs it."""
         w = self.w
-        before = w.block
-        some = w.intrinsic("vector.reduce.or", BOOL, [mask])
-        needed, joined = w.label("needed"), w.label("joined")
-        w.branch(some.ref, needed, joined)
-        w.start(needed)
-        outer, self._mask = self._mask, None
-        with w.scope():
-            loaded = self.memory.load(e.value, self.index(e.args[0]))
-        self._mask = outer
-        after = w.block
-        w.jump(joined)
-        w.start(joined)
-        kind = register_type(e.dtype)
-        zero = constant(0, e.dtype)
+        before, outer = w.block, self.mask
+        with w.where_any(mask):
+            self.mask = None
+            loaded, after = self.memory.load(e.value, self.index(e.args[0])), w.block
+            self.mask = outer
+        kind, zero = register_type(e.dtype), constant(0, e.dtype)
         return w.fresh(f"phi {kind} [ {zero.ref}, %{before} ], [ {loaded.ref}, %{after} ]", e.dtype)
 
     # -- indices ------------------------------------------------------------------------------
@@ -327,10 +307,11 @@ class Expressions:
     def _index_condition(self, e: Expr) -> Value:
         """A comparison or logic over index arithmetic."""
         if e.op in _COMPARE and not e.args[0].dtype.is_bool:
-            a, b = e.args
-            if e.dtype.lanes > 1:
-                return self._compare_lines(e) or self._compare_lanes(e)
-            return LLVM_OPS[e.op](self.w, e.dtype, [self.index(a), self.index(b)])
+            found = self._compare_lines(e) if e.dtype.lanes > 1 else None
+            if found is not None:
+                return found
+            fits = e.dtype.lanes > 1 and all(map(self.ranges.fits, e.args))  # exact in the operands' own width
+            return LLVM_OPS[e.op](self.w, e.dtype, [(self.value if fits else self.index)(a) for a in e.args])
         args = [self.value(a) for a in e.args]
         if e.op in LLVM_OPS:
             return LLVM_OPS[e.op](self.w, e.dtype, args)
@@ -339,11 +320,6 @@ class Expressions:
         if e.op in ("and", "or"):
             return self.w.binary(e.op, *args)
         return self.w.select(*args)
-
-    def _compare_lanes(self, e: Expr) -> Value:
-        """A comparison of vector indices, in their own width where that is exact."""
-        form = self.value if all(map(self.ranges.fits, e.args)) else self.index
-        return LLVM_OPS[e.op](self.w, e.dtype, [form(a) for a in e.args])
 
     def _compare_lines(self, e: Expr) -> Value | None:
         """A tail's mask, `ramp(b, 1) < n`, as `0, 1, 2, ... < n - b` in small integers.

@@ -100,10 +100,8 @@ def _strided(s: Store) -> list[Expr]:
 
 
 def _is_beside(a: Expr, b: Expr, base: Expr, by: int) -> bool:
-    if a.value is not b.value or a.dtype != b.dtype:
-        return False
-    line = _line(b)
-    return line[1] == _line(a)[1] and distance(base, line[0]) == by
+    (_, stride), (other, its_stride) = _line(a), _line(b)
+    return a.value is b.value and a.dtype == b.dtype and stride == its_stride and distance(base, other) == by
 
 
 def _read(stores: Sequence[Store]) -> set[Buffer]:
@@ -123,17 +121,10 @@ def transpose(w: Writer, rows: Sequence[Value]) -> list[Value]:
         columns: list[Value] = []
         for first in range(0, lanes, side):
             width = min(side, lanes - first)
-            square = [_part(w, r, first, side) for r in strip]
-            columns += [_part(w, c, 0, max(len(strip), 2)) for c in _square(w, square)[:width]]
+            square = [w.part(r, first, side) for r in strip]
+            columns += [w.part(c, 0, max(len(strip), 2)) for c in _square(w, square)[:width]]
         strips.append(columns)
-    return [_part(w, w.join(list(parts)), 0, len(rows)) for parts in zip(*strips, strict=True)]
-
-
-def _part(w: Writer, v: Value, first: int, count: int) -> Value:
-    """`count` lanes from `first` on; those past the end hold anything."""
-    if first == 0 and count == v.dtype.lanes:
-        return v
-    return w.shuffle(v, [min(first + i, v.dtype.lanes - 1) for i in range(count)])
+    return [w.part(w.join(list(parts)), 0, len(rows)) for parts in zip(*strips, strict=True)]
 
 
 def _square(w: Writer, rows: list[Value]) -> list[Value]:
@@ -344,16 +335,15 @@ class Memory:
 
     def _as_register(self, raw: Value, of: DType) -> Value:
         """Any non-zero byte is true."""
-        if not of.is_bool:
-            return raw
-        return self.w.compare("ne", raw, 0)
+        return self.w.compare("ne", raw, 0) if of.is_bool else raw
 
     def load_line(self, buffer: Buffer, base: Value, stride: int, lanes: int, mask: Value | None) -> Value:
         """Lanes at base, base + stride, ...; all elements between the first and the last are in bounds."""
         of = buffer.dtype.with_lanes(lanes)
         if mask is not None:
             if stride == 1:
-                return self._masked_load(buffer, base, of, mask)
+                text = self._masked("load", buffer, self.address(buffer, base), mask, constant(0, _stored(of)))
+                return self._as_register(self.w.fresh(text, _stored(of)), of)
             return self.gather(buffer, self._line_indices(base, stride, lanes), mask)
         if stride == 1:
             return self.load(buffer, base, lanes)
@@ -425,10 +415,6 @@ class Memory:
     def _addresses(self, buffer: Buffer, indices: Value) -> str:
         base = self.pointer(buffer)
         return self.w.pointer(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {typed(indices)}")
-
-    def _masked_load(self, buffer: Buffer, base: Value, of: DType, mask: Value) -> Value:
-        text = self._masked("load", buffer, self.address(buffer, base), mask, constant(0, _stored(of)))
-        return self._as_register(self.w.fresh(text, _stored(of)), of)
 
     # -- stores -------------------------------------------------------------------------------
     def _as_memory(self, value: Value) -> Value:
@@ -541,12 +527,5 @@ class Memory:
 
     def store_where(self, buffer: Buffer, index: Value, value: Value, mask: Value) -> None:
         """One element, if any lane runs: all lanes agree on it."""
-        w = self.w
-        some = w.intrinsic("vector.reduce.or", BOOL, [mask])
-        needed, joined = w.label("needed"), w.label("joined")
-        w.branch(some.ref, needed, joined)
-        w.start(needed)
-        with w.scope():
+        with self.w.where_any(mask):
             self.store(buffer, index, value)
-        w.jump(joined)
-        w.start(joined)

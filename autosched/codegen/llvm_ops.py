@@ -413,16 +413,10 @@ def _by_vectors(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value
         return None
     symbol, lanes = found
     parts = [
-        call(w, symbol, of.with_lanes(lanes), [_piece(w, a, start, lanes) for a in args])
+        call(w, symbol, of.with_lanes(lanes), [w.part(a, start, lanes) for a in args])
         for start in range(0, of.lanes, lanes)
     ]
-    return _piece(w, w.join(parts), 0, of.lanes)
-
-
-def _piece(w: Writer, v: Value, start: int, lanes: int) -> Value:
-    if start == 0 and lanes == v.dtype.lanes:
-        return v
-    return w.shuffle(v, [min(start + i, v.dtype.lanes - 1) for i in range(lanes)])
+    return w.part(w.join(parts), 0, of.lanes)
 
 
 _EXP = _intrinsic("exp")

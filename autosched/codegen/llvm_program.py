@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import partial
 
 from autosched.codegen.c_program import c_name
@@ -34,7 +33,7 @@ from autosched.codegen.llvm_text import (
     typed,
 )
 from autosched.codegen.signature import outside_calls
-from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, plan_storage, workspace_need
+from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, is_parallel, plan_storage, workspace_need
 from autosched.ir import stmt as S
 from autosched.ir.dtype import BOOL, INT64, dtype
 from autosched.ir.expr import Expr
@@ -93,15 +92,8 @@ def _alias_scopes(
     return suffixes
 
 
-@dataclass
-class _Captures:
-    """What the body of a parallel loop uses from around it."""
-
-    buffers: list[S.Buffer] = field(default_factory=list)
-    variables: list[Expr] = field(default_factory=list)
-
-
-def _captures(loop: S.For) -> _Captures:
+def _captures(loop: S.For) -> tuple[list[S.Buffer], list[Expr]]:
+    """The buffers and variables that the body of a parallel loop uses from around it."""
     buffers: dict[S.Buffer, None] = {}
     variables: dict[Expr, None] = {}
     inner: set[object] = {loop.var}
@@ -118,13 +110,7 @@ def _captures(loop: S.For) -> _Captures:
             variables[node] = None
         elif node.op in ACCESSES:
             buffers[node.value] = None
-    return _Captures([b for b in buffers if b not in inner], [v for v in variables if v not in inner])
-
-
-def _stored(body: S.Stmt) -> set[S.Buffer]:
-    """The buffers that are written, or given away to be written."""
-    given = (S.handed_out(s) for s in S.walk(body))
-    return {s.buffer for s in S.walk(body) if isinstance(s, S.Store)}.union(*given)
+    return [b for b in buffers if b not in inner], [v for v in variables if v not in inner]
 
 
 class _Program:
@@ -136,17 +122,11 @@ class _Program:
         self.storage = storage
         self.scopes = scopes
         self.name, self.entry = c_name(function.name), entry_name(function)
-        self.stored = _stored(function.body)
+        given = (S.handed_out(s) for s in S.walk(function.body))  # which may be written, too
+        self.stored = {s.buffer for s in S.walk(function.body) if isinstance(s, S.Store)}.union(*given)
         self.launches = 0
         self.fails = bool(outside_calls(function, "packed"))  #: bodies return the number of an exception, or 0
         self.result, self.done = ("i64", "ret i64 0") if self.fails else ("void", "ret void")
-
-    def _run(self, w: Writer, call: str) -> None:
-        """Call a body, and return if it failed."""
-        if self.fails:
-            leave_if_failed(w, w.fresh(f"call i64 {call}", INT64))
-        else:
-            w.do(f"call void {call}")
 
     # -- the body -----------------------------------------------------------------------------
     def emit_body(self) -> None:
@@ -183,12 +163,12 @@ class _Program:
         start, extent = e.index(loop.start), e.index(loop.extent)
         if extent.const is not None and extent.const <= 0:
             return
-        captures = _captures(loop)
+        buffers, used_variables = _captures(loop)
         name = f"{self.name}.{identifier(loop.var.name)}.{self.launches}"
         self.launches += 1
-        variables = {v: e.variables.get(v) or e.value(v) for v in captures.variables}
-        self._emit_range(name, loop, outer, captures, variables)
-        operands = [("ptr", outer.memory.pointer(b)) for b in captures.buffers]
+        variables = {v: e.variables.get(v) or e.value(v) for v in used_variables}
+        self._emit_range(name, loop, outer, buffers, variables)
+        operands = [("ptr", outer.memory.pointer(b)) for b in buffers]
         operands += [(register_type(v.dtype), v.ref) for v in variables.values() if v.const is None]
         area = ByteValues(e).of_thread(workspace_need(loop.body, self.storage, ByteValues(e), in_parallel=True))
         workspace = w.fresh(f"getelementptr i8, ptr {outer.workspace}, i64 {used.ref}", INT64).ref
@@ -200,20 +180,21 @@ class _Program:
         w.start(alone)
         with w.scope():
             end = plus(w, start, extent)
-            self._run(w, f"@{name}.range({_arguments(operands, start, end, workspace)})")
+            call = f"call {self.result} @{name}.range({_arguments(operands, start, end, workspace)})"
+            if self.fails:
+                leave_if_failed(w, w.fresh(call, INT64))
+            else:
+                w.do(call)
         w.jump(joined)
         w.start(team)
         with w.scope():
-            numbers = [("i64", v.ref) for v in (start, extent, self._chunk(w, extent, threads), area)]
+            pieces = w.binary("mul", threads, constant(CHUNKS_PER_THREAD, INT64))
+            chunk = w.intrinsic("umax", INT64, [w.binary("udiv", extent, pieces), constant(1, INT64)])
+            numbers = [("i64", v.ref) for v in (start, extent, chunk, area)]
             self._start_team(w, name, [*numbers, ("ptr", workspace), *operands], extent, threads)
         w.jump(joined)
         w.start(joined)
         self._emit_worker(name, [kind for kind, _ in operands])
-
-    @staticmethod
-    def _chunk(w: Writer, extent: Value, threads: Value) -> Value:
-        pieces = w.binary("mul", threads, constant(CHUNKS_PER_THREAD, INT64))
-        return w.intrinsic("umax", INT64, [w.binary("udiv", extent, pieces), constant(1, INT64)])
 
     def _start_team(self, w: Writer, name: str, fields: list[tuple[str, str]], extent: Value, threads: Value) -> None:
         """Fill the closure and call the team (OpenMP's, or `runtime.team`), which returns when all threads are done.
@@ -274,14 +255,14 @@ class _Program:
         w.finish(f"define internal void @{name}.worker(ptr %closure) {_ATTRIBUTES}")
 
     def _emit_range(
-        self, name: str, loop: S.For, outer: Statements, captures: _Captures, variables: dict[Expr, Value]
+        self, name: str, loop: S.For, outer: Statements, buffers: list[S.Buffer], variables: dict[Expr, Value]
     ) -> None:
         """NAME.LOOP.range(buffers, variables, begin, end, workspace): some of the iterations."""
         w = Writer(self.module)
         workspace = w.name("workspace")
         begin, end = Value(w.name("begin"), INT64), Value(w.name("end"), INT64)
         s = Statements(w, self.storage, self.scopes, outer.ranges, workspace, None)
-        parameters = [self._buffer_parameter(s.memory, b) for b in captures.buffers]
+        parameters = [self._buffer_parameter(s.memory, b) for b in buffers]
         for variable, value in variables.items():
             inner = value if value.const is not None else Value(w.name(variable.name), value.dtype)
             s.exprs.variables[variable] = inner
@@ -329,7 +310,7 @@ class _Program:
         arrays = self._packed(w, "args", "ptr", params)
         lengths = self._packed(w, "sizes", "i64", sizes)
         threads = constant(1, INT64)
-        if any(isinstance(s, S.For) and s.kind == "parallel" for s in S.walk(self.function.body)):
+        if is_parallel(self.function.body):
             most = self.module.declare("omp_get_max_threads", "i32", [])
             threads = w.convert("sext", w.fresh(f"call i32 {most}()", dtype("int32")), INT64)
         need = w.fresh(f"call i64 @{self.entry}_workspace(ptr {lengths}, {typed(threads)})", INT64)

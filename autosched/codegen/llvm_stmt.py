@@ -97,7 +97,9 @@ class Statements:
     def _sequence(self, stmts: Sequence[S.Stmt], used: Value) -> None:
         position = 0
         while position < len(stmts):
-            group = self._group(stmts, position)
+            group = None  # stores from here on that are cheaper together
+            if self.exprs.mask is None:
+                group = interleaved(stmts, position) or transposed(stmts, position)
             match group:
                 case Interleaved():
                     first = stmts[position]
@@ -109,12 +111,6 @@ class Statements:
                 case None:
                     self.emit(stmts[position], used)
                     position += 1
-
-    def _group(self, stmts: Sequence[S.Stmt], position: int) -> Interleaved | Transposed | None:
-        """The stores from `stmts[position]` on that are cheaper together."""
-        if self.exprs.mask is not None:
-            return None
-        return interleaved(stmts, position) or transposed(stmts, position)
 
     # -- stores -------------------------------------------------------------------------------
     def _store_group(self, group: Interleaved, streaming: bool) -> None:
@@ -133,7 +129,7 @@ class Statements:
                 for i in range(c.lanes)
             ]
             for load, column in zip(c.loads, transpose(self.w, rows), strict=True):
-                e.remember_loaded(load, column)
+                e.remember(load, column)
         for s in group.stores:
             self._store_value(s)
 

@@ -173,7 +173,7 @@ class ModuleText:
         self._head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'
         self._declared: dict[str, str] = {}
         self._texts: dict[str, str] = {}
-        self._functions: list[str] = []
+        self.functions: list[str] = []
         self._metadata: list[str] = []
         self._shared_metadata: dict[str, str] = {}
 
@@ -187,9 +187,6 @@ class ModuleText:
         known = symbol in self._begun
         self._begun.add(symbol)
         return not known
-
-    def add_function(self, text: str) -> None:
-        self._functions.append(text)
 
     def text(self, value: str) -> str:
         """A constant string that ends in a zero; returns its address."""
@@ -210,7 +207,7 @@ class ModuleText:
         return self._shared_metadata.setdefault(text, ref) if not distinct else ref
 
     def __str__(self) -> str:
-        parts = [self._head, "\n".join(self._declared.values()), *self._functions, "\n".join(self._metadata)]
+        parts = [self._head, "\n".join(self._declared.values()), *self.functions, "\n".join(self._metadata)]
         return "\n\n".join(p for p in parts if p) + "\n"
 
 
@@ -299,10 +296,22 @@ class Writer:
     def branch(self, condition: str, then: str, otherwise: str, suffix: str = "") -> None:
         self._lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{suffix}")
 
+    @contextmanager
+    def where_any(self, mask: Value) -> Iterator[None]:
+        """Code that runs if any lane of the mask holds."""
+        some = self.intrinsic("vector.reduce.or", BOOL, [mask])
+        needed, joined = self.label("needed"), self.label("joined")
+        self.branch(some.ref, needed, joined)
+        self.start(needed)
+        with self.scope():
+            yield
+        self.jump(joined)
+        self.start(joined)
+
     def finish(self, header: str) -> None:
         """Close the function, whose first line is `header` up to the brace."""
         body = "\n".join([*self._entry, *self._lines])
-        self.module.add_function(f"{header} {{\nentry:\n{body}\n}}")
+        self.module.functions.append(f"{header} {{\nentry:\n{body}\n}}")
 
     # -- what every emitter needs: a number as the second operand stands for a constant -------
     def binary(self, opcode: str, a: Value, b: Value | float) -> Value:
@@ -348,16 +357,20 @@ class Writer:
         mask = ", ".join(f"i32 {i}" for i in lanes)
         return self.op(f"shufflevector {source} {a.ref}, {source} {b.ref}, <{len(lanes)} x i32> <{mask}>", of)
 
+    def part(self, v: Value, first: int, count: int) -> Value:
+        """`count` lanes from `first` on; those past the end hold anything."""
+        if first == 0 and count == v.dtype.lanes:
+            return v
+        return self.shuffle(v, [min(first + i, v.dtype.lanes - 1) for i in range(count)])
+
     def join(self, parts: Sequence[Value]) -> Value:
         """Vectors of one type one after the other."""
         if len(parts) == 1:
             return parts[0]
         half = (len(parts) + 1) // 2
         a, b = self.join(parts[:half]), self.join(parts[half:])
-        have = a.dtype.lanes, b.dtype.lanes
-        if have[0] != have[1]:  # both operands of a shuffle are of one type
-            b = self.shuffle(b, [min(i, have[1] - 1) for i in range(have[0])])
-        return self.shuffle_pair(a, b, range(have[0] + have[1]))
+        lanes = a.dtype.lanes + b.dtype.lanes
+        return self.shuffle_pair(a, self.part(b, 0, a.dtype.lanes), range(lanes))  # both operands are of one type
 
     def splat(self, x: Value, lanes: int) -> Value:
         """The scalar in every lane of a vector."""

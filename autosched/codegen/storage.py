@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from autosched.ir.stmt import Allocate, Buffer, For, Stmt, children
+from autosched.ir.stmt import Allocate, Buffer, For, Stmt, children, walk
 
 #: stack bytes that one function may use for buffers; threads of OpenMP have small stacks
 STACK_BYTES = 64 * 1024
@@ -35,6 +35,11 @@ def plan_storage(body: Stmt) -> Storage:
     _plan(body, storage, [STACK_BYTES], in_parallel=False)
     _collect_overlaps(body, storage)
     return storage
+
+
+def is_parallel(body: Stmt) -> bool:
+    """Whether there is a loop over CPU threads."""
+    return any(isinstance(s, For) and s.kind == "parallel" for s in walk(body))
 
 
 def constant_bytes(buffer: Buffer) -> int | None:
