@@ -78,7 +78,7 @@ def test_calls_timing_and_memory(emulated: EmulatedDriver) -> None:
 def test_indices_are_wide_where_offsets_might_not_fit(emulated: EmulatedDriver) -> None:
     s, args = doubled()
     module = autosched.build(s, "cuda", args=args)
-    kernel = module._kernel
+    kernel = module.kernel
     assert not kernel.plan.is_wide({"n": 1000})
     assert kernel.plan.is_wide({"n": 2**31})
     kernel.plan = type(kernel.plan)(kernel.plan.launches, kernel.plan.device, 2**40)
