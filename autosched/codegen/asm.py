@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 
-from autosched.codegen.asm_instructions import X86, AArch64, Architecture, Counts, Instruction
+from autosched.codegen.asm_instructions import X86, AArch64, Architecture, Counts, Instruction, split_operands
 from autosched.errors import BuildError
 
 __all__ = ["TRIPS", "Counts", "Loop", "hot_loop", "loops", "marked", "readable"]
@@ -198,18 +198,7 @@ def _instruction(number: int, code: str, remark: str) -> Instruction:
     words = code.split(None, 1)
     while len(words) == 2 and words[0] in ("lock", "rep", "repne", "{vex}", "{evex}", "notrack"):
         words = words[1].split(None, 1)
-    return Instruction(number, words[0], tuple(_operands(words[1])) if len(words) == 2 else (), remark.strip())
-
-
-def _operands(text: str) -> Iterator[str]:
-    """The operands of an instruction: cut at commas outside brackets."""
-    depth, start = 0, 0
-    for at, c in enumerate(text):
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and depth == 0:
-            yield text[start:at].strip()
-            start = at + 1
-    yield text[start:].strip()
+    return Instruction(number, words[0], tuple(split_operands(words[1])) if len(words) == 2 else (), remark.strip())
 
 
 def _connect(f: _Function, architecture: Architecture) -> None:
@@ -228,16 +217,18 @@ def _connect(f: _Function, architecture: Architecture) -> None:
 def _loops_of(f: _Function, architecture: Architecture) -> list[Loop]:
     """The natural loops of a function; those with one header are one loop."""
     order = _reverse_postorder(f.blocks)
-    dominator = _dominators(f.blocks, order)
+    rank = {b: i for i, b in enumerate(order)}
+    after = [block.follow for block in f.blocks]
+    before: list[list[int]] = [[] for _ in f.blocks]
+    for b in order:
+        for following in after[b]:
+            before[following].append(b)
     bodies: dict[int, set[int]] = {}
-    before: dict[int, list[int]] = {b: [] for b in order}
     for b in order:
-        for after in f.blocks[b].follow:
-            before[after].append(b)
-    for b in order:
-        for header in f.blocks[b].follow:
-            if _dominates(header, b, dominator):
-                bodies.setdefault(header, {header}).update(_reaching(b, header, before))
+        for header in after[b]:
+            # a back edge: every way from the entry to its end leads through the block where it goes to
+            if rank[header] <= rank[b] and (b == header or b not in _reached(0, after, header)):
+                bodies.setdefault(header, {header}).update(_reached(b, before, header))
     return [_loop(f, header, bodies, architecture) for header in bodies]
 
 
@@ -285,41 +276,13 @@ def _reverse_postorder(blocks: Sequence[_Block]) -> list[int]:
     return done[::-1]
 
 
-def _dominators(blocks: Sequence[_Block], order: Sequence[int]) -> dict[int, int]:
-    """The immediate dominator of each block (Cooper, Harvey, Kennedy, "A simple, fast dominance algorithm")."""
-    rank = {b: i for i, b in enumerate(order)}
-    dominator = {order[0]: order[0]}
-    changed = True
-    while changed:
-        changed = False
-        for b in order:
-            for after in blocks[b].follow:
-                if after == order[0]:
-                    continue
-                a, c = b, dominator.get(after, b)
-                while a != c:
-                    if rank[a] > rank[c]:
-                        a = dominator[a]
-                    else:
-                        c = dominator[c]
-                if dominator.get(after) != a:
-                    dominator[after] = a
-                    changed = True
-    return dominator
-
-
-def _dominates(a: int, b: int, dominator: dict[int, int]) -> bool:
-    while b != a and dominator[b] != b:
-        b = dominator[b]
-    return a == b
-
-
-def _reaching(start: int, header: int, before: dict[int, list[int]]) -> set[int]:
-    """Blocks from which `start` is reached without passing `header`."""
-    found, todo = {header}, [start]
+def _reached(start: int, edges: Sequence[Sequence[int]], without: int) -> set[int]:
+    """The blocks that a way leads to from `start`, without passing one block."""
+    found: set[int] = set()
+    todo = [start]
     while todo:
         b = todo.pop()
-        if b not in found:
+        if b != without and b not in found:
             found.add(b)
-            todo.extend(before[b])
+            todo.extend(edges[b])
     return found

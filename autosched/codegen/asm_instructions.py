@@ -16,6 +16,18 @@ class Instruction:
     remark: str = ""
 
 
+def split_operands(text: str, brackets: str = "([{)]}") -> list[str]:
+    """The operands of an instruction: cut at commas outside brackets, of which the first half open."""
+    found, depth = [""], 0
+    for c in text:
+        depth += (c in brackets[: len(brackets) // 2]) - (c in brackets[len(brackets) // 2 :])
+        if c == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += c
+    return [operand.strip() for operand in found]
+
+
 @dataclass(frozen=True)
 class Counts:
     """What some instructions do, each counted once.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 
 from autosched.codegen.pocl import POCL, PREAMBLE
 from autosched.ir.dtype import DType
@@ -283,89 +284,14 @@ _CUDA_TYPES = {
     "float64": "double",
 }
 
-_CUDA_PREAMBLE = """\
-typedef signed char int8;
-typedef long long int64;
-typedef unsigned char uint8;
-typedef unsigned short uint16;
-typedef unsigned int uint32;
-typedef unsigned long long uint64;"""
+_CUDA_SECTIONS = re.split(
+    r"^// -- (\w+).*\n", Path(__file__).with_name("cuda_preamble.h").read_text(encoding="utf-8"), flags=re.MULTILINE
+)
 
-_CUDA_HALF_PREAMBLE = """\
-static __device__ __forceinline__ float load_half(const uint16* p) {
-  float x;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(*p));
-  return x;
-}
-static __device__ __forceinline__ void store_half(float x, uint16* p) {
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*p) : "f"(x));
-}
-static __device__ __forceinline__ void store_half(double x, uint16* p) {
-  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*p) : "d"(x));
-}
-template <int N, class V> static __device__ __forceinline__ V load_half_vector(const uint16* p) {
-  V r;
-  for (int i = 0; i < N; ++i) r.s[i] = load_half(p + i);
-  return r;
-}
-template <int N, class V> static __device__ __forceinline__ void store_half_vector(V x, uint16* p) {
-  for (int i = 0; i < N; ++i) store_half(x.s[i], p + i);
-}"""
 
-#: Operators by macros: each lane as the scalar operator, a comparison as a mask.
-_CUDA_VECTOR_PREAMBLE = """\
-// N lanes in as few registers and accesses of memory as may be, up to 16 bytes at once
-template <class T, int N> struct alignas(N & (N - 1) ? alignof(T) : N * sizeof(T) > 16 ? 16 : N * sizeof(T)) vec {
-  T s[N];
-  vec() = default;
-  __device__ explicit vec(T x) {
-    for (int i = 0; i < N; ++i) s[i] = x;
-  }
-  template <class... R> __device__ vec(T a, T b, R... rest) : s{a, b, T(rest)...} {}
-};
-// a condition: each lane 0 or -1, as wide as what was compared
-template <int BYTES> struct mask_lane;
-template <> struct mask_lane<1> { typedef int8 type; };
-template <> struct mask_lane<2> { typedef short type; };
-template <> struct mask_lane<4> { typedef int type; };
-template <> struct mask_lane<8> { typedef int64 type; };
-template <class T, int N> using mask = vec<typename mask_lane<sizeof(T)>::type, N>;
-#define VECTOR_OPERATOR(R, OP, LANE, ...) \\
-  template <class T, int N> static __device__ __forceinline__ R<T, N> operator OP(__VA_ARGS__) { \\
-    R<T, N> r; \\
-    for (int i = 0; i < N; ++i) r.s[i] = LANE; \\
-    return r; \\
-  }
-#define VECTOR_BINARY(OP) VECTOR_OPERATOR(vec, OP, a.s[i] OP b.s[i], vec<T, N> a, vec<T, N> b)
-#define VECTOR_COMPARE(OP) VECTOR_OPERATOR(mask, OP, -(a.s[i] OP b.s[i]), vec<T, N> a, vec<T, N> b)
-#define VECTOR_PREFIX(OP) VECTOR_OPERATOR(vec, OP, OP a.s[i], vec<T, N> a)
-VECTOR_BINARY(+) VECTOR_BINARY(-) VECTOR_BINARY(*) VECTOR_BINARY(/) VECTOR_BINARY(%)
-VECTOR_BINARY(&) VECTOR_BINARY(|) VECTOR_BINARY(^) VECTOR_BINARY(<<) VECTOR_BINARY(>>)
-VECTOR_COMPARE(==) VECTOR_COMPARE(!=) VECTOR_COMPARE(<) VECTOR_COMPARE(<=) VECTOR_COMPARE(>) VECTOR_COMPARE(>=)
-VECTOR_PREFIX(-) VECTOR_PREFIX(~)
-// C multiplies unsigned shorts as ints, which would overflow
-template <int N> static __device__ __forceinline__ vec<uint16, N> operator*(vec<uint16, N> a, vec<uint16, N> b) {
-  for (int i = 0; i < N; ++i) a.s[i] = 1u * a.s[i] * b.s[i];
-  return a;
-}
-template <class M, class T, int N>
-static __device__ __forceinline__ vec<T, N> choose(vec<M, N> c, vec<T, N> a, vec<T, N> b) {
-  for (int i = 0; i < N; ++i) a.s[i] = c.s[i] ? a.s[i] : b.s[i];
-  return a;
-}
-template <class To, class T, int N> static __device__ __forceinline__ To convert(vec<T, N> a) {
-  To r;
-  for (int i = 0; i < N; ++i) r.s[i] = a.s[i];
-  return r;
-}
-template <int N, class T> static __device__ __forceinline__ vec<T, N> load_vector(const T* p) {
-  vec<T, N> r;
-  for (int i = 0; i < N; ++i) r.s[i] = p[i];
-  return r;
-}
-template <class T, int N> static __device__ __forceinline__ void store_vector(vec<T, N> x, T* p) {
-  for (int i = 0; i < N; ++i) p[i] = x.s[i];
-}"""
+def _cuda(section: str) -> str:
+    return _CUDA_SECTIONS[_CUDA_SECTIONS.index(section) + 1].rstrip("\n")
+
 
 _CUDA_MATH = {op: op for op, info in OPS.items() if info.kind == "math" and op != "sigmoid"}
 _CUDA_MATH |= {"nearbyint": "rint", "abs": "fabs"}
@@ -394,11 +320,11 @@ _CUDA_PATTERN = (
 CUDA = Dialect(
     name="cuda",
     strict="// Compile with --fmad=false: a*b+c rounds twice.",
-    preamble=_CUDA_PREAMBLE,
+    preamble=_cuda("types"),
     half=Half(
         load="load_half({pointer})",
         store="store_half({x}, {pointer})",
-        preamble=_CUDA_HALF_PREAMBLE,
+        preamble=_cuda("halves"),
     ),
     kernels=Kernels(
         qualifier='extern "C" __global__',
@@ -436,7 +362,7 @@ CUDA = Dialect(
         bits="convert<{type}>({x})",
         choose="choose({c}, {a}, {b})",
         lane="{x}.s[{i}]",
-        preamble=_CUDA_VECTOR_PREAMBLE,
+        preamble=_cuda("vectors"),
     ),
     reserved=frozenset(
         word + suffix

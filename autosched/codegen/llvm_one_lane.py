@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from autosched.codegen.asm_instructions import split_operands
+
 #: how the names of the intrinsics begin
 MASKED_STORE = "llvm.masked.store."
 
@@ -69,7 +71,7 @@ def one_lane_stores_as_scalars(text: str) -> str:
         if f"call void @{MASKED_STORE}" not in line:
             continue
         call = _CALL.match(line)
-        operands = _operands(call[1]) if call else []
+        operands = split_operands(call[1], "<([{>)]}") if call else []
         lane = _only_lane(operands[-1]) if operands else None
         if call is None or lane is None:
             continue
@@ -82,20 +84,6 @@ def one_lane_stores_as_scalars(text: str) -> str:
 #: where an address begins, behind its type and attributes
 _POINTER = re.compile(r"(?<= )(?:[%@]|getelementptr\b|inttoptr\b|null\b|poison\b|undef\b)")
 _CALL = re.compile(rf"\s*(?:\w+ )?call void @{re.escape(MASKED_STORE)}[\w.]+\((.*)\)([^()]*)$")
-
-
-def _operands(text: str) -> list[str]:
-    """The operands of a call: commas inside brackets separate lanes."""
-    found, depth, begin = [], 0, 0
-    for position, character in enumerate(text):
-        if character in "<([{":
-            depth += 1
-        elif character in ">)]}":
-            depth -= 1
-        elif character == "," and depth == 0:
-            found.append(text[begin:position].strip())
-            begin = position + 1
-    return [*found, text[begin:].strip()]
 
 
 def _only_lane(mask: str) -> int | None:
