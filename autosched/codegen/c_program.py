@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autosched.codegen.artifact import Artifact
-from autosched.codegen.c_dialect import C
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_statements import Statements
 from autosched.codegen.c_text import INDEX, Names
+from autosched.codegen.dialects import C
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.signature import Signature, outside_calls
 from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, is_parallel, plan_storage, workspace_need
