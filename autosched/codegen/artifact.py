@@ -55,7 +55,7 @@ def _is_launch(x: Any, s: Signature) -> bool:
 
 
 def _is_argument(x: Any, s: Signature) -> bool:
-    """What a kernel gets: `[kind, which]`."""
+    """An argument of a kernel: `[kind, which]`."""
     if not isinstance(x, list) or len(x) != 2:
         return False
     match x:

@@ -1,4 +1,4 @@
-"""What a compiled loop does, read off its assembly: the loops of a listing, the hot one, its counts.
+"""Analysis of assembly: the loops of a listing, the hot one, and counts of its instructions.
 
     for loop in loops(module.assembly, "x86_64"):
         print(loop.title, loop.counts.fmas)
@@ -51,12 +51,12 @@ class Loop:
 
     @property
     def weight(self) -> int:
-        """What loops are ranked by."""
+        """The rank of the loop: the hottest has the largest."""
         return self.counts.work * TRIPS ** (self.depth - 1)
 
     @property
     def is_border(self) -> bool:
-        """Whether it is a piece that partitioning cut off: run rarely, or a few times."""
+        """True for a piece that partitioning cut off: it runs rarely, or a few times."""
         return ".border" in self.name
 
     @property

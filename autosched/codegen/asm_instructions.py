@@ -1,4 +1,4 @@
-"""What instructions of x86-64 and AArch64 do: where they jump, and what is counted of each."""
+"""Instructions of x86-64 and AArch64: their jumps, and what is counted of each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def split_operands(text: str, brackets: str = "([{)]}") -> list[str]:
 
 @dataclass(frozen=True)
 class Counts:
-    """What some instructions do, each counted once.
+    """Instructions by what they do, each counted once.
 
     A memory operand counts as a load or a store beside what the instruction is; one that the compiler
     added to save registers is a spill or a reload instead. Floating-point scalars count as vectors of
@@ -91,7 +91,7 @@ def _traffic(i: Instruction, reads: bool, writes: bool) -> Counts:
 
 
 class Architecture:
-    """How one instruction set is written: `comment` begins a comment, patterns match the beginning of a mnemonic."""
+    """An instruction set. `comment` begins a comment; patterns match the beginning of a mnemonic."""
 
     comment = "#"
     ends: tuple[str, ...]  #: mnemonics after which the next line does not run
@@ -110,7 +110,7 @@ class Architecture:
         return (i.operands[-1], True) if self.conditional.match(i.mnemonic) else None
 
     def count(self, i: Instruction) -> Counts:
-        """What one instruction is."""
+        """The counts of one instruction."""
         for pattern, counts in (
             (self.branches, Counts(branches=1, work=1)),
             (self.calls, Counts(calls=1, work=1)),

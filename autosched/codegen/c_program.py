@@ -207,7 +207,7 @@ class _HostStatements(Statements):
     # -- parallel loops -----------------------------------------------------------------------
     @contextmanager
     def loop_block(self, s: S.For, head: str) -> Iterator[None]:
-        """The outermost parallel loop is a team's; those inside run on its threads."""
+        """Threads share the outermost parallel loop; those inside run on one thread each."""
         if s.kind != "parallel" or self._in_parallel:
             with self.block(head):
                 yield
@@ -247,7 +247,7 @@ class _HostStatements(Statements):
         self._used = used
 
     def _allow_unread(self, s: S.Allocate) -> None:
-        """An output that nobody asked for, and what a piece of a loop does not need, are worth no warning."""
+        """Suppress the warning about a buffer that is written and never read: an output that nobody asked for, say."""
         nodes = post_order([e for x in S.walk(s.body) for e in S.expressions(x)])
         if not any(n.op in ACCESSES and n.value is s.buffer for n in nodes):
             self.line(f"(void){self.x.buffers[s.buffer]};")
@@ -357,7 +357,7 @@ class _Emitter:
         return [f"  (void){name};" for name in (*self.params.values(), *self.sizes.values()) if name not in used]
 
     def _measured(self, need: Bytes) -> tuple[str, ...]:
-        """What the size of the workspace depends on."""
+        """The names that the size of the workspace depends on."""
         return tuple(name for name in (*self.sizes.values(), self.threads) if _mentions([str(need)], name))
 
     def _workspace(self, need: Bytes, measured: tuple[str, ...]) -> list[str]:
@@ -429,7 +429,7 @@ class _Emitter:
         return any(isinstance(s, S.For) and _varies(s.extent) for s in S.walk(self.function.body))
 
     def _is_conditional(self) -> bool:
-        """Whether a condition decides about an access to memory."""
+        """True if a condition decides about an access to memory."""
         if any(isinstance(s, S.If) for s in S.walk(self.function.body)):
             return True
         chosen = [a for n in self._nodes() if n.op in ("select", "if_then_else") for a in n.args[1:]]
@@ -457,8 +457,8 @@ def _is_widened_load(e: Expr) -> bool:
 
 
 def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter[S.Buffer] | None = None) -> bool:
-    """Whether three accesses to one buffer, or more, may lie side by side under a condition of some loop: those of
-    short loops do, which a compiler writes out. `counts` are those so far in one iteration of the loop around."""
+    """True if three accesses to one buffer may lie side by side under a condition, as those of short loops do, which a
+    compiler unrolls. `counts` are those so far in one iteration of the loop around."""
     if isinstance(s, S.For):
         length = s.extent.value if s.extent.op == "const" else MOST_COPIES + 1
         if length > MOST_COPIES:
@@ -474,7 +474,7 @@ def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter
 
 
 def _varies(extent: Expr) -> bool:
-    """Whether a loop of this extent has other lengths in one call."""
+    """True if the extent of a loop may change during a call."""
     nodes = post_order([extent])
     return any(n.op in ("min", "max", "select") or (n.op == "var" and n.value.role == "loop") for n in nodes)
 

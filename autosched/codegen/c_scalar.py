@@ -105,7 +105,7 @@ class Expressions:
         return SCALAR[e.op](self, e) if plain is e else self.value(plain)
 
     def unrounded(self, e: Expr) -> Expr:
-        """What a store of an emulated half, which rounds by itself, takes in place of `e`."""
+        """The operand of a store in place of `e`: storing an emulated half rounds by itself."""
         plain = legal(e, self.in_float)
         return plain.args[0] if plain.op == "cast" and e not in self.temporaries else e
 
@@ -199,7 +199,7 @@ class Expressions:
         return f"{self.buffers[buffer]}[{self.index(offset).text}]"
 
     def is_packed_half(self, buffer: Buffer) -> bool:
-        """Whether the buffer's elements must go through the half load and store functions."""
+        """True for halves that load and store functions convert."""
         return buffer.dtype.scalar == "float16" and not self.native_half
 
     def pointer(self, buffer: Buffer, offset: Expr) -> str:

@@ -246,7 +246,7 @@ class Statements:
             self.emit(body)
 
     def _lanes_are_independent(self, s: S.Store) -> bool:
-        """Whether each lane reads of the buffer only what it will write itself, and no two lanes do."""
+        """True if each lane reads at most the element that it writes, and no two lanes write the same."""
         if _reads(s.indices[0], s.buffer):
             return False
         if not _reads(s.value, s.buffer):
@@ -280,7 +280,7 @@ class Statements:
                 self._name(node)
 
     def _is_pending(self, e: Expr) -> bool:
-        """Whether evaluating `e` needs statements of its own."""
+        """True if evaluating `e` needs statements."""
         return any(n in self._plan and n not in self.x.temporaries for n in post_order(e))
 
     def _name(self, e: Expr) -> None:
@@ -337,7 +337,7 @@ def _end(start: Expr, extent: Expr) -> Expr:
 
 
 def _has_vectors(s: S.Stmt, buffer: S.Buffer) -> bool:
-    """Whether vectors of a buffer are read or written."""
+    """True if vectors of the buffer are read or written."""
     if any(x.buffer is buffer and x.indices[0].dtype.lanes > 1 for x in S.walk(s) if isinstance(x, S.Store)):
         return True
     nodes = post_order([e for x in S.walk(s) for e in S.expressions(x)])
@@ -349,7 +349,7 @@ def _reads(e: Expr, buffer: S.Buffer) -> bool:
 
 
 def _certain(roots: Iterable[Expr]) -> list[Expr]:
-    """What evaluating `roots` computes in any case, arguments first.
+    """The expressions that evaluating `roots` computes in any case, arguments first.
 
     Guarded parts that read no memory count: computing them early is harmless.
     """

@@ -94,7 +94,7 @@ def infix(symbol: str, a: Code, b: Code, ctype: str, range: Interval = _ZERO) ->
 
 
 def _is_confusing(symbol: str, operand: Code) -> bool:
-    """Whether compilers warn about `operand` beside `symbol` without parentheses."""
+    """True if compilers warn about `operand` beside `symbol` without parentheses."""
     if symbol == "||":
         return operand.prec == AND
     if PRECEDENCE[symbol] in (EQUALITY, RELATION):
@@ -320,7 +320,7 @@ class Helpers:
         return list(self._texts.values())
 
     def state(self) -> dict[str, str]:
-        """What is defined so far, for `restore`."""
+        """The definitions so far, for `restore`."""
         return dict(self._texts)
 
     def restore(self, state: dict[str, str]) -> None:
@@ -403,7 +403,7 @@ class Helpers:
         return self._define("nextafter", "half", _NEXT_HALF, self._half_words())
 
     def _half_words(self, lanes: int = 1) -> dict[str, str]:
-        """How the floats `a` are stored as the bits of halves in `bits`, and loaded from there."""
+        """Words of templates: store the floats `a` as halves in `bits`, and load them from there."""
         d = self._dialect
         load, store = d.half.load, d.half.store
         if lanes > 1 and d.vectors:

@@ -48,7 +48,7 @@ class VectorExpressions:
 
     @property
     def d(self) -> Vectors:
-        """How the language writes vectors. Raises NotVector where it has none."""
+        """The language's spelling of vectors. Raises NotVector where it has none."""
         if self.dialect.vectors is None:
             raise NotVector
         return self.dialect.vectors

@@ -1,4 +1,4 @@
-"""What differs between the languages of the C family, as data.
+"""The languages of the C family as data: OpenCL C, CUDA C++ and C99.
 
 The emitter (`c_family`, `c_scalar`, `c_vector`) knows C; a `Dialect` tells it how one language
 spells what C has no common word for. A difference that no field can say belongs in a pass before
@@ -26,7 +26,7 @@ _CALLED = re.compile(r"\b[A-Za-z_]\w*(?=\()")
 
 @dataclass(frozen=True)
 class Kernels:
-    """What a language of kernels has: threads, and memory that a work-group shares."""
+    """Threads, and memory that a work-group shares."""
 
     qualifier: str
     block_attribute: str  #: `{x}`, `{y}`, `{z}`: the constant size of a work-group
@@ -125,7 +125,7 @@ class Dialect:
 
     @property
     def of_kernels(self) -> Kernels:
-        """What it has as a language of kernels, which it must be."""
+        """The spelling of kernels, which the language must have."""
         assert self.kernels is not None, self.name
         return self.kernels
 

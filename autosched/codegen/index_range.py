@@ -1,4 +1,4 @@
-"""How large index arithmetic can get, as a polynomial over the sizes of one call.
+"""Upper bounds of index arithmetic, as polynomials over the sizes of a call.
 
 The C-family emitter computes indices in `index_t`, an `int` unless some offset might not fit. This
 module collects, over every index expression of a function and every part of one, an upper bound of
@@ -163,7 +163,7 @@ def _within(interval: Interval, limits: Limits) -> Limits:
 
 
 def _any_value(e: Expr) -> Limits:
-    """What the type allows: the result of value arithmetic, used as an index."""
+    """The limits of the type, for the result of value arithmetic that is used as an index."""
     own = of_type(e.dtype)
     return _within(own, Limits({} if e.dtype.is_float else constant(int(own.high)), {}))
 

@@ -1,4 +1,4 @@
-"""What every emitter would have to decide for itself, decided once, on expressions.
+"""Rewriting of operators that targets would all have to decide about, before they are emitted.
 
     legal(half_a + half_b, HALF_EMULATED)       half(float(half_a) + float(half_b))
     legal(truncmod(x, y), ...)                  fmod(x, y), of floats

@@ -50,7 +50,7 @@ def triple_of(target: Target) -> str:
 
 
 def is_foreign(triple: str) -> bool:
-    """Whether code for this machine is for another architecture than this process runs on."""
+    """True for a machine of another architecture than this process runs on."""
     return triple.partition("-")[0] != llvm.get_default_triple().partition("-")[0]
 
 
@@ -109,7 +109,7 @@ def target_machine(cpu: str, features: str, triple: str = "") -> llvm.TargetMach
 
 @lru_cache(maxsize=8)
 def _abilities(cpu: str, features: str, triple: str) -> Abilities:
-    """What the CPU does in one instruction: LLVM is asked, for a name may imply it."""
+    """The abilities of the CPU. LLVM is asked, because a CPU's name may imply them."""
     source = """
         declare float @llvm.fma.f32(float, float, float)
         declare void @llvm.masked.store.v16f32.p0(<16 x float>, ptr, <16 x i1>)
@@ -128,12 +128,12 @@ def _abilities(cpu: str, features: str, triple: str) -> Abilities:
 
 @lru_cache(maxsize=8)
 def _stores_too_wide(cpu: str, features: str, triple: str) -> bool:
-    """Whether LLVM gets the width of a masked store of one lane wrong on this CPU: it is asked, not its version."""
+    """True if LLVM gets the width of a masked store of one lane wrong on this CPU: tried, whatever its version."""
     return stores_too_wide(_assembly(PROBE, cpu, features, triple), triple or llvm.get_default_triple())
 
 
 def _assembly(source: str, cpu: str, features: str, triple: str) -> str:
-    """What LLVM makes of a small text, as it stands."""
+    """The assembly of a small text, not optimised."""
     with _lock:
         machine = target_machine(cpu, features, triple)
         text: str = machine.emit_assembly(llvm.parse_assembly(source, llvm.create_context()))

@@ -415,7 +415,7 @@ def _call(w: Writer, target: Callee, of: DType, args: Sequence[Value]) -> Value:
 
 
 def _extension(of: DType) -> str:
-    """How C passes what is narrower than an int."""
+    """The attribute by which C passes numbers narrower than an int."""
     if of.is_float or of.bits >= 32:
         return ""
     return "signext " if of.kind == "int" else "zeroext "
@@ -423,7 +423,7 @@ def _extension(of: DType) -> str:
 
 @lru_cache(maxsize=256)
 def _exists(name: str, result: str, kinds: tuple[str, ...]) -> bool:
-    """Whether LLVM knows an intrinsic of that name for these types: it is asked, in a module of its own."""
+    """True if LLVM knows an intrinsic of that name for these types: a module of its own is tried."""
     if not name.startswith("llvm."):
         return False
     parameters = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(kinds))

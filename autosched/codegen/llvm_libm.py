@@ -47,7 +47,7 @@ class VectorLibrary:
 
 @lru_cache(maxsize=8)
 def vector_library(triple: str, features: str) -> VectorLibrary | None:
-    """What there is for a CPU with these features (as LLVM spells them); None for nothing."""
+    """The functions for a CPU with these features (as LLVM spells them); None without any."""
     if not triple.startswith("x86_64") or _library() is None:
         return None
     present = {"sse2"}

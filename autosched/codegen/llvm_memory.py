@@ -229,7 +229,7 @@ def interleaved(stmts: Sequence[Stmt], start: int) -> Interleaved | None:
 
 
 def _reads(s: Store, buffer: Buffer) -> bool:
-    """Whether the store might read what the ones before it wrote."""
+    """True if the store might read what the ones before it wrote."""
     return any(e.op == "load" and e.value is buffer for e in post_order([*s.indices, s.value]))
 
 
@@ -473,7 +473,7 @@ class Memory:
         return self.w.fresh(f"ptrtoint ptr {address} to i64", INT64)
 
     def to_line(self, buffer: Buffer, index: Value) -> Value:
-        """How many elements further on the next cache line begins."""
+        """The distance to the beginning of the next cache line, in elements."""
         w = self.w
         before = w.binary("sub", constant(0, INT64), self._number(self.address(buffer, index)))
         left = w.binary("and", before, constant(CACHE_LINE - 1, INT64))

@@ -45,7 +45,7 @@ PROBE = "".join(_probe(*pair) for pair in _PAIRS)
 
 
 def stores_too_wide(assembly: str, triple: str) -> bool:
-    """Whether a function of `PROBE`, in the assembly of this machine, stores more than one element.
+    """True if a function of `PROBE`, in the assembly of this machine, stores more than one element.
 
     An instruction that nobody has heard of counts as too wide: rewriting costs nothing but compile time. Only x86's
     code generator has the fault.
@@ -97,7 +97,7 @@ def _only_lane(mask: str) -> int | None:
 
 
 def _metadata(suffix: str) -> str:
-    """What follows a call, without the attributes that only calls have."""
+    """The metadata that follows a call, without the attributes that only calls have."""
     found = suffix.find("!")
     return f", {suffix[found:]}" if found >= 0 else ""
 

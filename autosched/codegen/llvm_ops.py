@@ -253,7 +253,7 @@ def _vector_quotient(w: Writer, a: Value, b: Value, non_negative: bool) -> Value
 
 
 def _needs_step(w: Writer, remainder: Value, b: Value) -> Value:
-    """Whether truncation rounded up: a remainder whose sign is not the divisor's.
+    """True if truncation rounded up: the remainder's sign is not the divisor's.
 
     A zero divisor leaves quotient 0 and remainder `a`; it must not step.
     """

@@ -389,7 +389,7 @@ def _closure_type(kinds: list[str]) -> str:
 
 
 def _failure(w: Writer, closure: str) -> str:
-    """Where a worker leaves the number of an exception: beside the counter."""
+    """The address where a worker leaves the number of an exception: beside the counter."""
     return w.pointer(f"getelementptr i8, ptr {closure}, i64 8")
 
 

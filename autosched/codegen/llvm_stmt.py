@@ -239,7 +239,7 @@ class Statements:
         w.start(done)
 
     def _loop_metadata(self, s: S.For, divides: bool) -> str:
-        """What LLVM must not do to the loop.
+        """Metadata that keeps LLVM from vectorizing or unrolling the loop.
 
         A loop that partitioning cut off runs a few times: vector code for it is wasted compile
         time, and so are the copies that unrolling a loop around it makes. A loop whose body the
@@ -302,7 +302,7 @@ class Statements:
         w.start(joined)
 
     def _masked_if(self, condition: Expr, s: S.If, used: Value) -> None:
-        """Each lane decides for itself: both arms run, with their loads and stores masked."""
+        """Run both arms, with their loads and stores masked: each lane decides for itself."""
         holds = self.exprs.value(condition)
         with self.exprs.masked(holds):
             self.emit(s.then, used)

@@ -42,7 +42,7 @@ def memory_type(of: DType) -> str:
 
 @cache
 def mangled(of: DType) -> str:
-    """How an intrinsic's name spells the type: `f32`, `v8i16`."""
+    """The type as intrinsics' names spell it: `f32`, `v8i16`."""
     scalar = f"{'f' if of.is_float else 'i'}{of.bits}"
     return scalar if of.lanes == 1 else f"v{of.lanes}{scalar}"
 
@@ -146,7 +146,7 @@ class Scoped(dict[K, V], Generic[K, V]):
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a CPU does in one instruction: multiply and add; store some lanes of a register. And in one call."""
+    """Abilities of a CPU: fused multiply-add, stores of some lanes of a register, library functions of vectors."""
 
     fuses: bool = False
     masks: bool = False
@@ -183,7 +183,7 @@ class ModuleText:
         return f"@{name}"
 
     def first(self, symbol: str) -> bool:
-        """Whether this is the first question for the symbol, so that the one who asks must define it."""
+        """True for the first question about the symbol: whoever asks must define it."""
         known = symbol in self._begun
         self._begun.add(symbol)
         return not known

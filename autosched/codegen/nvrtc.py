@@ -21,7 +21,7 @@ _LOG_CHARACTERS = 4096
 
 
 def _places() -> Iterator[str]:
-    """Where the library may lie: the wheels' folders, a toolkit's, and wherever the loader looks."""
+    """Paths where the library may be: the wheels' folders, a toolkit's, and wherever the loader looks."""
     patterns = ("nvrtc64_*_0.dll",) if sys.platform == "win32" else ("libnvrtc.so.[0-9]*", "libnvrtc.so")
     wheels = [Path(p) / "nvidia" / package for p in sys.path for package in ("cuda_nvrtc", "cu13", "cu12")]
     toolkits = [Path(os.environ[v]) for v in ("CUDA_PATH", "CUDA_HOME") if os.environ.get(v)]

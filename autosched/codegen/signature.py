@@ -1,4 +1,4 @@
-"""What a compiled function expects of its arguments, as plain data.
+"""Signatures of compiled functions as plain data, and checks of arguments against them.
 
 Dimensions are those of `ir.dims`. Nothing here needs the IR at run time.
 """

@@ -1,4 +1,4 @@
-"""Where intermediate buffers live on the CPU, and which of them may share memory.
+"""Memory of intermediate buffers on the CPU: stack or workspace, sharing, and the bytes that are needed.
 
 Buffers of small constant size go on the stack of the function that runs them, the others into the
 caller's workspace: a stack of 64-byte aligned areas, one for the program and one for each thread of
@@ -22,7 +22,7 @@ THREAD_ALIGNMENT = 128
 
 @dataclass
 class Storage:
-    """Where each buffer lives. `overlaps`: those in the workspace that may share addresses."""
+    """The place of each buffer. `overlaps`: pairs in the workspace that may share addresses."""
 
     on_stack: set[Buffer] = field(default_factory=set)
     in_workspace: set[Buffer] = field(default_factory=set)
@@ -38,7 +38,7 @@ def plan_storage(body: Stmt) -> Storage:
 
 
 def is_parallel(body: Stmt) -> bool:
-    """Whether there is a loop over CPU threads."""
+    """True if there is a loop over CPU threads."""
     return any(isinstance(s, For) and s.kind == "parallel" for s in walk(body))
 
 
@@ -89,7 +89,7 @@ T = TypeVar("T")
 
 
 class ByteCounts(Protocol[T]):
-    """How a target writes numbers of bytes, which sizes of a call may decide."""
+    """Arithmetic of a target on numbers of bytes, which sizes of a call may decide."""
 
     nothing: T
 

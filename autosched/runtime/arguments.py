@@ -90,7 +90,7 @@ def check_sizes(signature: Signature, arrays: Sequence[Array], sizes: Mapping[st
 
 
 def is_resident(value: object) -> bool:
-    """Whether it is an array in the memory of a device that NumPy cannot see: see `runtime.ndarray`."""
+    """True for an array in the memory of a device, which NumPy cannot see: see `runtime.ndarray`."""
     return getattr(value, "is_resident", False) is True
 
 
@@ -125,7 +125,7 @@ def _check_one(function: str, param: Param, array: Array) -> None:
 
 
 def _meets_itself(array: Array) -> bool:
-    """Whether two elements have one place; strides that reach past one another's rows count as that."""
+    """True if two elements share memory; strides that reach past one another's rows count as that."""
     if not array.size:
         return False
     reach = array.itemsize
@@ -156,12 +156,12 @@ def allocate(shape: tuple[int, ...], of: np.dtype[Any], strides: tuple[int, ...]
 
 
 def spans_overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
-    """Whether two stretches of memory, each an address and a length in bytes, share a byte."""
+    """True if two stretches of memory, each an address and a length in bytes, share a byte."""
     return a < b + b_bytes and b < a + a_bytes and a_bytes > 0 and b_bytes > 0
 
 
 def _overlap(a: Any, b: Any) -> bool:
-    """Whether two arrays have an element in common; where that is too hard to tell, they do."""
+    """True if two arrays have an element in common, or if that is too hard to tell."""
     if is_resident(a) or is_resident(b):
         return a is b
     if not np.may_share_memory(a, b) or (a.flags.c_contiguous and b.flags.c_contiguous):

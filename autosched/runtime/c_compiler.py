@@ -75,7 +75,7 @@ class Compiler:
             )
 
     def accepts(self, *arguments: str, source: str = "int main(void) { return 0; }\n") -> bool:
-        """Whether a small program compiles and links with these arguments."""
+        """True if a small program compiles and links with these arguments."""
         with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
             path = Path(folder, "probe.c")
             path.write_text(source)

@@ -142,7 +142,7 @@ class CpuKernel:
         self.timed: Callable[[int, int, int, int, int], int] = _TIME(timed)
 
     def load(self, artifact: Artifact, name: str, exports: Sequence[str]) -> tuple[list[int], object]:
-        """Where the functions are in this process, and what keeps them there."""
+        """The addresses of the functions in this process, and the object that keeps them valid."""
         check_host(artifact)
         imports = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
         imports |= {PACKED_PREFIX + name: entry_of(name) for name in artifact.meta.get("packed", ())}
@@ -154,7 +154,7 @@ class CpuKernel:
         return CpuBoundCall(self, self.prepare(check_arrays(self.signature, arrays)), arrays)
 
     def prepare(self, sizes: Mapping[str, int]) -> Prepared:
-        """What calls with these sizes have in common."""
+        """The state that calls with these sizes share."""
         return Prepared(self, sizes)
 
     def native(self) -> NativeCall | None:
@@ -202,7 +202,7 @@ class CpuBoundCall:
 
     @property
     def workspace_bytes(self) -> int:
-        """What its intermediate buffers take."""
+        """The bytes of its intermediate buffers."""
         return self._prepared.workspace_bytes
 
     def run(self) -> None:

@@ -45,7 +45,7 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class CudaDevice:
-    """What the driver tells of a device; memory in bytes."""
+    """A device as the driver describes it; memory in bytes."""
 
     index: int
     name: str
@@ -346,12 +346,12 @@ class CudaBoundCall(DeviceCall):
     def _prepare(
         self, function: ctypes.c_void_p, launch: Launch
     ) -> tuple[ctypes.c_void_p, tuple[int, ...], tuple[int, ...], int, list[Any]]:
-        """What `Session.launch` takes."""
+        """The arguments of `Session.launch`."""
         index = ctypes.c_int64 if self.wide else ctypes.c_int32
         shared = 0
 
         def place(length: Any) -> Any:
-            """Where in the group's memory an array of so many bytes lies."""
+            """The offset of an array of so many bytes in the group's memory."""
             nonlocal shared
             at, shared = shared, shared + -(-evaluate_dim(length, self._sizes) // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
             return index(at)

@@ -49,7 +49,7 @@ def host_core() -> str:
 
 
 def cpuinfo() -> dict[str, str]:
-    """What Linux says of the first CPU; empty elsewhere."""
+    """Facts of the first CPU from /proc/cpuinfo; empty where there is none."""
     found: dict[str, str] = {}
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
@@ -115,10 +115,10 @@ def _macos_caches() -> list[Cache]:
 
 
 class Driver(Protocol):
-    """What the module for a kind of device offers. An `info` is what it says of one device."""
+    """The functions of a module for one kind of device. An `info` is its description of one device."""
 
     def device_limits(self, target: Target) -> dict[str, int]:
-        """What `Target.with_limits` wants to know. Raises DeviceError where the target must have a device."""
+        """Limits for `Target.with_limits`. Raises DeviceError where the target must have a device."""
 
     def describe(self, target: Target) -> dict[str, Any]:
         """The device's name and facts, as `describe_device` gives them."""

@@ -192,7 +192,7 @@ class CompiledFunction:
 
     @property
     def source(self) -> str:
-        """What was handed to the compiler: LLVM IR before optimisation, C, OpenCL C or CUDA C."""
+        """The text for the compiler: LLVM IR before optimisation, C, OpenCL C or CUDA C."""
         return text_of(self.artifact, "source")
 
     @property
@@ -238,7 +238,7 @@ def load_where_possible(artifact: Artifact, target: Target) -> Kernel:
 
 
 class _Plan:
-    """What all calls with arrays of the same shapes and layout share; their checks are done."""
+    """The state that calls with arrays of the same shapes and layout share; their checks are done."""
 
     def __init__(self, kernel: Kernel, sizes: Mapping[str, int], arrays: Sequence[Array], allocates: bool) -> None:
         params = kernel.signature.params
@@ -282,7 +282,7 @@ class _Plan:
         return arrays, places
 
     def _check(self, arrays: Sequence[Array], addresses: Sequence[int]) -> None:
-        """What shapes and layout do not tell: alignment, outputs that overlap, sizes that are given."""
+        """Check what shapes and layout do not tell: alignment, outputs that overlap, sizes that are given."""
         if self._sizes:
             check_sizes(self._signature, arrays, self._sizes)
         for address, mask in zip(addresses, self._masks, strict=True):

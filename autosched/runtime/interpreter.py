@@ -31,7 +31,7 @@ from autosched.runtime.shadow import Access, Finding, Findings, Fork, Memory, Pa
 
 @dataclass(frozen=True)
 class _Run:
-    """What all tasks of one run share."""
+    """The state that all tasks of a run share."""
 
     findings: Findings
     stored: frozenset[S.Buffer]  #: others are only read, so nobody races for them
@@ -47,7 +47,7 @@ class _Meeting:
     place: Place | None
 
     def is_with(self, other: _Meeting) -> bool:
-        """Whether two work-items wait at the same barrier in the same round."""
+        """True if two work-items wait at the same barrier in the same round."""
         return self.barrier is other.barrier and self._round() == other._round()
 
     def _round(self) -> list[tuple[Expr, int]]:
@@ -234,7 +234,7 @@ class _Interpreter:
         return places
 
     def access(self, buffer: S.Buffer, memory: Memory, by: Expr | S.Store, writes: bool) -> Access | None:
-        """Who touches an element of the buffer; None where nobody can come between."""
+        """The access to an element of the buffer; None where no other task can come between."""
         task = self.task if buffer.scope == "shared" else self.task_global
         if task is None or task is memory.task or buffer not in self.run.stored:
             return None
@@ -326,7 +326,7 @@ class _Interpreter:
                 self.launch(s)
 
     def masked(self, s: S.If) -> Iterator[_Meeting]:
-        """Each lane decides for itself."""
+        """Run the arms of a condition on vectors: each lane decides for itself."""
         outside = self.lanes
         running = list(self.active(s.condition.dtype.lanes))
         holds = [lane for lane in running if self.value(s.condition, lane)]

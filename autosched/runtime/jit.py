@@ -1,4 +1,4 @@
-"""What machine code needs in this process: LLVM's JIT, the OpenMP runtime, scratch memory."""
+"""Services for machine code in this process: LLVM's JIT, the OpenMP runtime, scratch memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every runtime offers: a `Kernel` binds arrays, a `BoundCall` runs on them; and how a host launches them."""
+"""The interface of all runtimes: a `Kernel` binds arrays, a `BoundCall` runs on them; and launches on devices."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class DirectKernel(Protocol):
     """A kernel that works on the host's memory, so that a call needs addresses only."""
 
     def prepare(self, sizes: Mapping[str, int]) -> DirectCall:
-        """What calls with these sizes have in common."""
+        """The state that calls with these sizes share."""
 
     def native(self) -> NativeCall | None:
         """Calls that do without Python; None where they cannot be had."""
@@ -86,7 +86,7 @@ _NARROW_LIMIT = 2**31
 
 
 class DeviceLimits(Protocol):
-    """What a device says of itself; memory in bytes. Work-items are those of a group, and along each axis of one."""
+    """Limits of a device: work-items of a group, also along each axis, and bytes of memory."""
 
     @property
     def name(self) -> str: ...
@@ -112,7 +112,7 @@ class Launch:
     when: Dim = 1
 
     def runs(self, sizes: Mapping[str, int]) -> bool:
-        """Whether it is for these sizes, and there is anything to run: drivers call an empty grid an error."""
+        """True if it is for these sizes and has anything to run: drivers call an empty grid an error."""
         return evaluate_dim(self.when, sizes) > 0 and all(evaluate_dim(d, sizes) > 0 for d in (*self.grid, *self.block))
 
     def extents(self, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -178,7 +178,7 @@ class LaunchPlan:
             ) from None
 
     def is_wide(self, sizes: Mapping[str, int]) -> bool:
-        """Whether an offset of a call with these sizes might not fit into 32 bits."""
+        """True if an offset of a call with these sizes might not fit into 32 bits."""
         return evaluate_dim(self.index_bound, sizes) >= _NARROW_LIMIT
 
 
@@ -246,7 +246,7 @@ class DeviceCall:
             )
 
     def _arguments(self, launch: Launch, index: Callable[[int], Any], **others: Callable[[Any], Any]) -> list[Any]:
-        """What the kernel gets. `index` makes a size; `others` make what else languages have, by kind."""
+        """The arguments of a kernel. `index` makes a size; `others` make what else a language has, by kind."""
         makers = {
             "param": self._buffers.__getitem__,
             "device": lambda place: self._buffers[len(self._arrays) + place],

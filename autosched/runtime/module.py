@@ -129,7 +129,7 @@ class Module(CompiledFunction):
         cache_flush_bytes: int = 0,
         f_preproc: str = "",
     ) -> TimeEvaluator:
-        """What times a function: call it with arrays, and get a `BenchmarkResult` in seconds.
+        """A timer of a function: called with arrays, it returns a `BenchmarkResult` in seconds.
 
         `repeat` samples, each the mean of `number` calls, or of more where these last less than
         `min_repeat_ms`. Before a sample, `cache_flush_bytes` of other memory are written and the
@@ -238,7 +238,7 @@ class Module(CompiledFunction):
 
 
 class CheckedModule(Module):
-    """What `build(..., bounds_check=True)` gives: slower, and BoundsError for a read outside of a tensor.
+    """A module of `build(..., bounds_check=True)`: slower, with a BoundsError for a read outside of a tensor.
 
     The last parameter of its code is a report, which callers neither see nor pass. It is for finding
     mistakes: it cannot be saved.
@@ -255,7 +255,7 @@ class CheckedModule(Module):
 
     @property
     def signature(self) -> Signature:
-        """What callers pass: all but the report."""
+        """The parameters that callers pass: all but the report."""
         return replace(self.artifact.signature, params=self.artifact.signature.params[:-1])
 
     def __call__(self, *arrays: object) -> Any:

@@ -118,7 +118,7 @@ class _Body:
         return f"l{next(self._names)}"
 
     def load(self, kind: str, base: str, offset: int) -> str:
-        """What lies `offset` bytes after `base`."""
+        """The value `offset` bytes after `base`."""
         return self.let(f"load {kind}, ptr {self.at(base, offset)}")
 
     def at(self, base: str, offset: int) -> str:
@@ -361,7 +361,7 @@ def _check_not_empty(b: _Body, outputs: list[list[str]]) -> None:
 
 
 def _take_workspace(b: _Body, words: str) -> tuple[str, str]:
-    """How many bytes the kernel needs, and where they are: in `SCRATCH`, which must be free and large enough."""
+    """The bytes that the kernel needs, and their address: in `SCRATCH`, which must be free and large enough."""
     scratch = f"inttoptr (i64 {SCRATCH.address} to ptr)"
     size_of, threads = b.load("ptr", words, 8), b.load("i64", words, 16)
     need = b.let(f"call i64 {size_of}(ptr %sizes, i64 {threads})")
@@ -405,7 +405,7 @@ def _outputs(
 
 
 def _stop_at_null(b: _Body, value: str, owned: list[str]) -> None:
-    """Where there is no object, give back those that are owned, and leave with the exception."""
+    """Leave with the exception where there is no object, after giving back those that are owned."""
     on, none = b.label(), b.label()
     missing = b.let(f"icmp eq ptr {value}, null")
     b.lines += [f"  br i1 {missing}, label %{none}, label %{on}", f"{none}:"]
@@ -490,7 +490,7 @@ def _numpy_function(place: int) -> int:
 
 @lru_cache(maxsize=1)
 def is_available() -> bool:
-    """Whether this interpreter and this NumPy lay their objects out as expected."""
+    """True if this interpreter and this NumPy lay their objects out as expected."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED") or sys.maxsize < 2**32:
         return False
     whole = np.zeros((2, 3), np.float32)

@@ -41,7 +41,7 @@ class NDArray:
     # -- what it is ---------------------------------------------------------------------------
     @property
     def is_resident(self) -> bool:
-        """Whether it lies in the memory of a device that NumPy cannot see."""
+        """True for memory of a device, which NumPy cannot see."""
         return self._host is None
 
     @property
@@ -107,7 +107,7 @@ class NDArray:
             raise UsageError("a part of it cannot be written", asked=f"array on {self.device}", legal="a[:] = values")
 
     def __getitem__(self, key: Any) -> Any:
-        """What NumPy gives for the index; on the CPU a view."""
+        """The elements that NumPy gives for the index; on the CPU a view."""
         return (self._host if self._host is not None else self.numpy())[key]
 
     # -- the same memory for others -----------------------------------------------------------
@@ -144,7 +144,7 @@ class NDArray:
 
 
 class HostArray(np.ndarray[Any, Any]):
-    """What a Python function gets that generated code calls: a NumPy array, with an NDArray's copies."""
+    """An array as Python functions get it that generated code calls: NumPy's, with an NDArray's copies."""
 
     @property
     def device(self) -> Any:

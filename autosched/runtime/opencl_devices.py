@@ -55,12 +55,12 @@ def cpu_for_flags(flags: set[str]) -> bytes:
 
 
 def needs_another_name(name: bytes, flags: set[str]) -> bool:
-    """Whether kernels compiled for `name` do not fit the library that PoCL chooses by `flags`."""
+    """True if kernels compiled for `name` do not fit the library that PoCL chooses by `flags`."""
     return name == _UNKNOWN or (name in _AVX512_NAMES) != (flags >= _AVX512)
 
 
 def is_pocl(platform_name: str) -> bool:
-    """Whether an OpenCL platform is PoCL."""
+    """True if an OpenCL platform is PoCL."""
     return "Portable Computing Language" in platform_name
 
 
@@ -118,7 +118,7 @@ def _read(memory: int, address: int, size: int) -> bytes:
 
 
 def processor_flags() -> set[str]:
-    """What /proc/cpuinfo says the processor can do; empty where it cannot be read."""
+    """The processor's flags in /proc/cpuinfo; empty where there are none."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("flags"):
             return set(line.partition(":")[2].split())
@@ -182,7 +182,7 @@ void sums(__global const float* a, __global const float* x, __global float* y, i
 
 
 def check_device(info: DeviceInfo) -> str:
-    """What the device gets wrong, in words; empty where it works. Raises DeviceError if it cannot be opened."""
+    """A sentence about what the device gets wrong; empty where it works. Raises DeviceError if it cannot be opened."""
     cl = opencl()
     session = open_session(info)
     rng = np.random.default_rng(0)
@@ -224,7 +224,7 @@ _INSTALL = (
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What a device says about itself. Memory sizes are bytes.
+    """A device as the driver describes it. Memory sizes are bytes.
 
     `preferred_multiple`: how many work-items run in lockstep, 0 if the device does not say. `note`:
     what a user should know about the driver, empty as a rule.
@@ -395,7 +395,7 @@ def open_session(info: DeviceInfo) -> Session:
 
 
 def device_limits(target: Target) -> dict[str, int]:
-    """What `Target.with_limits` wants to know of the device that `target` names. Raises DeviceError."""
+    """Limits for `Target.with_limits` of the device that `target` names. Raises DeviceError."""
     info = find_device(target.options.get("device", ""))
     return {
         "max_threads_per_block": info.max_work_group,

@@ -1,4 +1,4 @@
-"""What the interpreter knows of each element of memory, and what it has found.
+"""Shadow memory of the interpreter: who touched each element, and the defects that were found.
 
 *Order.* An access happens at a place in a tree of forks: iterations of a parallel loop, work-groups
 of a kernel, work-items of a group. A `Task` is one branch of a fork, in one phase between barriers;
@@ -82,7 +82,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who touched an element: when, at which values of the loop variables, by which load, store or call."""
+    """An access to an element: its task, the values of the loop variables, and the load, store or call."""
 
     task: Task
     place: Place | None
@@ -141,7 +141,7 @@ class Memory:
         return races[0] if len(races) == len(writers) else None  # one that comes before wrote the same
 
     def changes(self, at: int, value: Any) -> bool:
-        """Whether a write of this value makes a difference."""
+        """True if writing this value makes a difference."""
         return not self.written[at] or not _same(self.values.flat[at], value)
 
     def write(self, at: int, changes: bool, access: Access) -> tuple[Access, Fork] | None:
@@ -219,7 +219,7 @@ class Finding:
 
 @dataclass
 class Findings:
-    """What a run has found; with `stop`, the first finding ends it as a BuildError."""
+    """The findings of a run; with `stop`, the first one ends it as a BuildError."""
 
     stop: bool
     _found: dict[tuple[object, ...], Finding] = field(default_factory=dict)

@@ -62,12 +62,12 @@ _EXPORTS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_max_threads", "team_
 
 
 def is_available() -> bool:
-    """Whether this is Linux, where it was tried, on a core whose waiting instruction is known."""
+    """True on Linux, where the team was tried, on a core whose waiting instruction is known."""
     return sys.platform == "linux" and platform.machine() in _PAUSE
 
 
 def is_wanted() -> bool:
-    """Whether it is to be had, unless `AUTOSCHED_THREADS` asks for OpenMP. Another word is warned of and ignored."""
+    """True where the team is available, unless `AUTOSCHED_THREADS` asks for OpenMP. Warns of any other word."""
     asked = os.environ.get("AUTOSCHED_THREADS", "") or "team"
     if asked not in ("openmp", "team"):
         warnings.warn(
