@@ -106,7 +106,7 @@ _NEEDED: Mapping[str, Sequence[str]] = {
 
 
 def check_meta(kind: str, meta: Mapping[str, Any], signature: Signature) -> None:
-    """Raise ValueError for a field of `meta` that is missing, or that is not what its reader takes."""
+    """Raise ValueError for a field of `meta` that is missing or malformed."""
     if kind not in KINDS:
         raise ValueError(f"its kind is {kind!r:.40}, not one of {', '.join(KINDS)}")
     missing = [name for name in _NEEDED[kind] if name not in meta]
@@ -145,7 +145,7 @@ class Artifact:
 
     @property
     def identity(self) -> str:
-        """SHA-256 of all that decides how the function runs: its program, launches, signature and processor.
+        """SHA-256 of everything that decides how the function runs: its program, launches, signature and processor.
 
         The program of `llvm` is its assembly before LLVM has seen it, so that this is known before
         anything is compiled; what is alike there becomes the same code.
@@ -162,12 +162,12 @@ class Artifact:
         return str(self.meta.get("triple", "")).partition("-")[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file at once: readers see the old one or the whole new one."""
+        """Write the file atomically: readers see the old one or the whole new one."""
         Artifact.save_all([self], path)
 
     @staticmethod
     def save_all(artifacts: Sequence[Artifact], path: str | os.PathLike[str]) -> None:
-        """Write several to one file, at once."""
+        """Write several to one file, atomically."""
         target = Path(path)
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
@@ -189,7 +189,7 @@ class Artifact:
         return Artifact.from_bytes(Path(path).read_bytes(), os.fspath(path))
 
     def to_bytes(self) -> bytes:
-        """A line of JSON and the code. These of several artifacts may follow each other."""
+        """Return a line of JSON and the code. The bytes of several artifacts may be joined."""
         header = {
             "format": _FORMAT,
             "v": _VERSION,
@@ -205,7 +205,7 @@ class Artifact:
 
     @staticmethod
     def from_bytes(data: bytes, origin: str) -> list[Artifact]:
-        """Read what `to_bytes` gave, one artifact after the other. Raises BuildError, which names `origin`."""
+        """Read artifacts that `to_bytes` wrote, one after the other. Raises BuildError, which names `origin`."""
         found: list[Artifact] = []
         try:
             while not found or data:

@@ -65,13 +65,13 @@ class Loop:
         return f"{self.name or 'a loop'}, lines {first} to {last}, depth {self.depth} in {self.function}"
 
     def to_json(self) -> dict[str, object]:
-        """As plain data."""
+        """Return plain data."""
         counts = {f.name: getattr(self.counts, f.name) for f in fields(self.counts)}
         place = {"function": self.function, "name": self.name, "depth": self.depth, "innermost": self.innermost}
         return {**place, "first_line": self.lines[0], "last_line": self.lines[-1], "counts": counts}
 
     def describe(self) -> list[str]:
-        """Lines for people: where it is, and the counts of one iteration."""
+        """Return lines that say where it is, and the counts of one iteration."""
         return [f"hot loop: {self.title}", "one iteration:", *(f"  {row}" for row in self.counts.describe())]
 
 
@@ -86,7 +86,7 @@ def loops(assembly: str, machine: str) -> list[Loop]:
 
 
 def hot_loop(assembly: str, machine: str) -> Loop | None:
-    """The loop that most of the time is taken to go to; None for code without loops. Raises BuildError."""
+    """The loop that probably takes most of the time; None for code without loops. Raises BuildError."""
     found = loops(assembly, machine)
     return found[0] if found else None
 
@@ -112,7 +112,7 @@ def marked(assembly: str, machine: str, *, alone: bool = False) -> str:
 
 
 def _shifted(loop: Loop, by: int) -> Loop:
-    """The loop where it is once `by` lines stand above the listing."""
+    """The loop, moved down by `by` lines."""
     lines = tuple(line + by for line in loop.lines)
     return Loop(loop.function, loop.name, loop.depth, loop.innermost, lines, loop.counts)
 
@@ -202,7 +202,7 @@ def _instruction(number: int, code: str, remark: str) -> Instruction:
 
 
 def _connect(f: _Function, architecture: Architecture) -> None:
-    """Fill in which blocks follow which."""
+    """Set the successors of each block."""
     at = {label: number for number, block in enumerate(f.blocks) for label in block.labels}
     for number, block in enumerate(f.blocks):
         jump = architecture.jump(block.instructions[-1]) if block.instructions else None
@@ -249,7 +249,7 @@ def _loop(f: _Function, header: int, bodies: dict[int, set[int]], architecture: 
 
 
 def _filled(lines: Sequence[int], f: _Function, own: Sequence[_Block]) -> Iterator[int]:
-    """The lines, and those between them that are comments and directives within one block."""
+    """The lines, and comments and directives between them that belong to the same block."""
     others = {block.first_line for block in f.blocks} - {block.first_line for block in own}
     for line, following in pairwise(lines):
         between = range(line + 1, following)
@@ -260,7 +260,7 @@ def _filled(lines: Sequence[int], f: _Function, own: Sequence[_Block]) -> Iterat
 
 
 def _reverse_postorder(blocks: Sequence[_Block]) -> list[int]:
-    """The blocks that can be reached, each before those that it leads to, back edges aside."""
+    """The reachable blocks, each before its successors, except along back edges."""
     done: list[int] = []
     seen = {0}
     stack = [(0, iter(blocks[0].follow))]
@@ -277,7 +277,7 @@ def _reverse_postorder(blocks: Sequence[_Block]) -> list[int]:
 
 
 def _reached(start: int, edges: Sequence[Sequence[int]], without: int) -> set[int]:
-    """The blocks that a way leads to from `start`, without passing one block."""
+    """The blocks on paths from `start` that avoid one block."""
     found: set[int] = set()
     todo = [start]
     while todo:

@@ -59,7 +59,7 @@ class Counts:
         return Counts(**total | {"vector_bits": max(self.vector_bits, other.vector_bits)})
 
     def describe(self) -> list[str]:
-        """A table of the counts; rows of zeros that nobody would miss are left out."""
+        """Return a table of the counts, without most rows of zeros."""
         width = f"{self.vector_bits}-bit vectors" if self.vector_bits >= 128 else "scalar: no vectors"
         of_loads = f"{self.broadcasts} of them broadcast one element" if self.broadcasts else ""
         rows = [
@@ -104,7 +104,7 @@ class Architecture:
     shuffle: re.Pattern[str]
 
     def jump(self, i: Instruction) -> tuple[str | None, bool] | None:
-        """(label that it may go to, whether it may also go on to the next line); None for no jump."""
+        """Return (its target, whether the next line may follow); None for no jump."""
         if i.mnemonic in self.ends:
             return (i.operands[0] if i.operands else None), False
         return (i.operands[-1], True) if self.conditional.match(i.mnemonic) else None
@@ -122,7 +122,7 @@ class Architecture:
         return self._count(i)
 
     def _count(self, i: Instruction) -> Counts:
-        """The same for an instruction that computes, loads or stores."""
+        """The counts of an instruction that computes, loads or stores."""
         raise NotImplementedError
 
 
@@ -152,7 +152,7 @@ class X86(Architecture):
         return self._vector(i, bits, memory) if bits else self._scalar(i, memory)
 
     def _bits(self, i: Instruction) -> int:
-        """Bits of a vector operand, or of the one element that is used of it; 0 for none."""
+        """Bits of its vector operand, or of the one element that is used; 0 for none."""
         text = " ".join(i.operands)
         bits = next((n for register, n in (("%zmm", 512), ("%ymm", 256), ("%xmm", 128)) if register in text), 0)
         if bits and self.scalar_float.match(i.mnemonic) and "broadcast" not in i.mnemonic:
@@ -183,7 +183,7 @@ class X86(Architecture):
         return Counts(arithmetic=1)
 
     def _scalar(self, i: Instruction, memory: list[bool]) -> Counts:
-        """Integers and addresses. A plain load or store is that and nothing else."""
+        """The counts of an instruction on integers or addresses; a plain load or store counts as that alone."""
         m = i.mnemonic
         if m.startswith("lea") or not any(memory):
             return Counts(scalar=1, work=1)
@@ -231,7 +231,7 @@ class AArch64(Architecture):
         return kind + Counts(vector_bits=bits, work=1 if kind.moves else bits // 8)
 
     def _bits(self, operand: str) -> int:
-        """Bits of the vector register that an operand uses; 0 for none. A scalable one has 128 at least."""
+        """Bits of the vector register that an operand names; 0 for none. A scalable one has 128 at least."""
         found = self.register.search(operand if operand.startswith("{") else operand.partition("[")[0])
         if found is None:
             return 0

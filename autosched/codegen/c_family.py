@@ -112,7 +112,7 @@ def _check_types(function: S.Function, target: Target) -> None:
 
 
 def _check_limits(launch: dict[str, Any], target: Target) -> None:
-    """Those that constants break; others wait for the sizes of a call."""
+    """Raise BuildError for constants beyond the limits of the device; sizes are checked by each call."""
     block, shared = launch["block"], launch["shared_bytes"]
     threads = math.prod(block) if all(isinstance(extent, int) for extent in block) else 0
     for what, value, key in (
@@ -164,7 +164,7 @@ class _Emitter:
         return Program(self._source(), self.launches, device, self.ranges.peak_dim())
 
     def _launches(self, s: S.Stmt, when: tuple[Expr, ...]) -> Iterator[tuple[S.Launch, tuple[Expr, ...]]]:
-        """The launches in order, with the conditions they are under; device buffers are noted on the way."""
+        """Yield the launches in order, each with its conditions; note device buffers on the way."""
         match s:
             case S.Launch():
                 yield s, when
@@ -307,6 +307,6 @@ class _Emitter:
 
 
 def _shared_buffers(launch: S.Launch) -> list[S.Buffer]:
-    """Each once, though unrolled loops and branches may allocate one in several places."""
+    """The shared buffers, each once: unrolled loops and branches may allocate one in several places."""
     found = (s.buffer for s in S.walk(launch.body) if isinstance(s, S.Allocate) and s.buffer.scope == "shared")
     return list(dict.fromkeys(found))

@@ -93,7 +93,7 @@ def header(guard: str, signatures: Sequence[Signature]) -> str:
 
 
 def emit_c(function: S.Function, strict: bool = False) -> CProgram:
-    """C99 for a function of CPU loops; `strict` says in it that no multiply-add is to be contracted.
+    """Emit C99 for a function of CPU loops. `strict` code asks compilers not to contract multiply-adds.
 
     Raises BuildError for what has no code.
     """
@@ -263,7 +263,7 @@ class _HostStatements(Statements):
         return base if offset == 0 else f"{base} + {offset}"
 
     def bytes_of(self, buffer: S.Buffer) -> Bytes:
-        """Memory of a buffer; a multiple of the alignment."""
+        """Bytes of a buffer, a multiple of the alignment."""
         total: Expr = const(buffer.dtype.bytes)
         for extent in buffer.shape:
             total = binary("mul", total, extent)
@@ -347,13 +347,13 @@ class _Emitter:
 
     # -- the functions around the body --------------------------------------------------------
     def _head(self) -> str:
-        """The public function up to its brace, with what its arguments are."""
+        """The public function up to its brace, with a comment about each argument."""
         arguments = [f"// {p}{' (output)' if p.is_output else ''}" for p in self.signature.params]
         returns = "// Returns 0, or -1 when there is no memory for intermediate results."
         return "\n".join([*arguments, returns, f"{prototype(self.signature)} {{"])
 
     def _ignored(self, used: list[str]) -> list[str]:
-        """Arguments that no code mentions, so that compilers do not warn."""
+        """Statements that mention unused arguments, so that compilers do not warn."""
         return [f"  (void){name};" for name in (*self.params.values(), *self.sizes.values()) if name not in used]
 
     def _measured(self, need: Bytes) -> tuple[str, ...]:
@@ -394,7 +394,7 @@ class _Emitter:
         return CProgram(self.name, self._source(texts), _PACKED.format(name=self.name, call=call, need=need), parallel)
 
     def _source(self, functions: list[str]) -> str:
-        """The whole file: what the functions call comes first, each piece only where it is used."""
+        """The whole file: definitions that the functions call, then the functions."""
         helpers = self.x.helpers.definitions()
         text = "\n".join([*helpers, *functions])
         defined = [piece for name, piece in C.definitions if _mentions([text], name)]
@@ -425,7 +425,7 @@ class _Emitter:
         return "\n\n".join(b for b in blocks if b) + "\n"
 
     def _has_loops_that_vary(self) -> bool:
-        """Once the compiler writes the steps of such a loop out, a condition decides about each."""
+        """True if the extent of some loop varies: once a compiler unrolls it, a condition guards each step."""
         return any(isinstance(s, S.For) and _varies(s.extent) for s in S.walk(self.function.body))
 
     def _is_conditional(self) -> bool:

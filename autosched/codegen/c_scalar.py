@@ -54,7 +54,7 @@ _HOLDS = {
 
 @dataclass
 class Expressions:
-    """Turns expressions into C. The statement emitter keeps the fields up to date.
+    """Emitter of expressions. The emitter of statements keeps its fields up to date.
 
     `variables` gives each variable in scope its C name and type (INDEX or a dtype), `temporaries`
     the subexpressions that already have a name. `native_half`: whether the device computes in half
@@ -91,7 +91,7 @@ class Expressions:
         return self._index(e)
 
     def value(self, e: Expr) -> Code:
-        """Text whose C value is the value of the scalar `e`."""
+        """C text of the scalar `e`."""
         found = self.temporaries.get(e)
         if found is not None:
             return self.cast(found, e.dtype) if found.ctype == INDEX else found
@@ -163,7 +163,7 @@ class Expressions:
         return Code(f"({type_name}){x.at(UNARY)}", UNARY, type_name)
 
     def typed(self, x: Code, of: DType) -> Code:
-        """`x` as a value of type `of` that may be anything the type allows."""
+        """`x` as any value of type `of`."""
         return replace(x, ctype=promoted(self.register(of)), range=x.range if of.is_float else of_type(of))
 
     def cast(self, x: Code, to: DType) -> Code:
@@ -176,7 +176,7 @@ class Expressions:
         return x if fits else self.cast(x, of)
 
     def common(self, a: Code, b: Code, of: DType) -> tuple[Code, Code, str]:
-        """Exact operands of type `of` so that C's conversions leave both values alone."""
+        """The exact operands of type `of`, with casts so that C's conversions keep both values."""
         if a.ctype == b.ctype:
             return a, b, a.ctype
         return self.compute_in(promoted(of), a, b)

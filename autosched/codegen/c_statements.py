@@ -31,7 +31,7 @@ _INDENT = "  "
 
 
 class Statements:
-    """Appends C to `lines`; knows what is in scope."""
+    """Emitter of statements: appends C to `lines` and knows the names in scope."""
 
     def __init__(self, expressions: Expressions, names: Names) -> None:
         self.x = expressions
@@ -61,7 +61,7 @@ class Statements:
         self.line("}")
 
     def array(self, buffer: S.Buffer, name: str, elements: int, vectors: bool = True) -> str:
-        """The declaration of on-chip memory; a half that the device cannot compute with is its bits.
+        """The declaration of on-chip memory; halves without native support are 16 bits.
 
         It is aligned, unless no `vectors` are read or written there.
         """
@@ -123,7 +123,7 @@ class Statements:
                 self.emit(s.body)
 
     def _while(self, s: S.While) -> None:
-        """The condition may need temporaries, so it is asked inside."""
+        """Test the condition inside the loop: it may need temporaries."""
         with self.block("while (true)"):
             with self._expressions(s.condition):
                 self.line(f"if (!({self.x.value(s.condition).text})) break;")
@@ -146,7 +146,7 @@ class Statements:
                 self.emit(s.otherwise)
 
     def _let(self, s: S.Let) -> None:
-        """A scalar is a constant; a vector is substituted if it is an index, else kept in an array."""
+        """Declare a scalar as a constant; substitute a vector index; keep other vectors in an array."""
         lanes = s.value.dtype.lanes
         if lanes > 1:
             if is_index(s.value):
@@ -207,7 +207,7 @@ class Statements:
             self.line(f"{self.x.element(s.buffer, s.indices[0])} = {self.x.value(s.value).text};")
 
     def _store_vector(self, s: S.Store) -> bool:
-        """Whole vectors, if the language has them for all of the statement."""
+        """Emit whole vectors; False if the language lacks them for part of the statement."""
         if self.x.dialect.vectors is None:
             return False
         lines, names, helpers = len(self.lines), self.names.state(), self.x.helpers.state()
@@ -222,7 +222,7 @@ class Statements:
             return False
 
     def _store_lanes(self, s: S.Store, lanes: int) -> None:
-        """One lane after the other; through an array if a later lane may read what an earlier one wrote."""
+        """Store lane by lane, through an array if a later lane may read an element that an earlier one wrote."""
         lane = var("lane", role="loop", lower=0, upper=lanes - 1)
         target = lane_of(s.indices[0], lane)
         value = lane_of(s.value, lane)
@@ -259,7 +259,7 @@ class Statements:
     # -- temporaries --------------------------------------------------------------------------
     @contextmanager
     def _expressions(self, *roots: Expr) -> Iterator[None]:
-        """Around the text of `roots`: what they share is computed first, under names."""
+        """Emit `roots` inside: the parts that they share are computed first, under names."""
         outer, self._plan = self._plan, planned(roots)
         temporaries, self.x.temporaries = self.x.temporaries, {}
         try:

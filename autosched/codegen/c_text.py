@@ -149,7 +149,7 @@ def conditional(condition: Code, a: Code, b: Code, ctype: str) -> Code:
 
 
 def chain(symbol: str, a: Code, b: Code) -> Code:
-    """Exact arithmetic is associative: `a + (b - c)` needs no parentheses."""
+    """Sums and products of exact numbers, without parentheses: `a + b - c` for `a + (b - c)`."""
     if symbol == "+" and b.range.high < 0 and is_literal(b):
         return infix("-", a, Code(b.text.removeprefix("-"), ATOM, b.ctype), INDEX)
     product = b.prec == MUL and "/" not in b.text and "%" not in b.text
@@ -309,7 +309,7 @@ _PREDICATES = frozenset(op for op, info in OPS.items() if op.startswith("is") an
 
 
 class Helpers:
-    """The helper functions one source uses, each defined once, in the order of first use."""
+    """The helper functions of one source, each defined once, in the order of first use."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -391,7 +391,7 @@ class Helpers:
         return self._define("round_half", words["t"], _ROUND_HALF, words | self._half_words(of.lanes))
 
     def reinterpret(self, to: DType, source: DType, native_half: bool) -> str:
-        """The function that takes the bits of one scalar type for a number of another of the same width."""
+        """The function that reinterprets the bits of one scalar type as another of the same width."""
         t, s = (self._dialect.type_name(of) for of in (to, source))
         template = _REINTERPRET
         if not native_half and "float16" in (to.scalar, source.scalar):

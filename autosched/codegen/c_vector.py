@@ -29,7 +29,7 @@ SHARED_ALIGNMENT = 16
 
 
 def array_alignment(buffer: Buffer, vectors: Vectors) -> int:
-    """Bytes that the memory of a shared or private array begins at a multiple of: never more than it would waste."""
+    """The alignment of a shared or private array in bytes: never so large that it wastes memory."""
     size = constant_bytes(buffer)
     whole = min(vectors.widest_access, size & -size) if size else 1
     return max(whole, SHARED_ALIGNMENT) if buffer.scope == "shared" else whole
@@ -40,7 +40,7 @@ class NotVector(Exception):
 
 
 class VectorExpressions:
-    """Turns vector expressions into C, using the scalar `Expressions` for what is not a vector."""
+    """Emitter of vector expressions; scalars in them go to `Expressions`."""
 
     def __init__(self, scalars: Expressions) -> None:
         self.x = scalars
@@ -141,7 +141,7 @@ class VectorExpressions:
         return Code(self.d.splat.format(type=self.dialect.type_name(of), x=text), UNARY, ctype)
 
     def _ramp(self, e: Expr) -> Code:
-        """An index vector as a value: only ramps with constant strides."""
+        """An index vector as a value. Raises NotVector but for ramps with constant strides."""
         ramp, lanes = as_ramp(e), e.dtype.lanes
         if ramp is None or ramp[1].op != "const" or not e.dtype.is_integer:
             raise NotVector

@@ -117,7 +117,7 @@ class Dialect:
     definitions: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        """Whatever the dialect's own text calls or defines is reserved, so that no field can forget to say so."""
+        """Reserve the names that the dialect's own text calls or defines."""
         texts = [*_texts(self), *(f"{name}(" for name in self.math.values())]
         texts += [f"{name}( {text}" for name, text in self.definitions]
         called = {name for text in texts for name in _CALLED.findall(text)}
@@ -155,7 +155,7 @@ class Dialect:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The texts of a dialect, of what is in it and in that."""
+    """All texts in a dialect and its parts."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -92,7 +92,7 @@ class IndexRanges:
         self.bind(var, self.numbers.of(value), self(value))
 
     def note(self, e: Expr) -> None:
-        """`e` is computed in `index_t`, and so is every part of it."""
+        """Note that `e` and every part of it are computed in `index_t`."""
         todo = [e]
         while todo:
             part = todo.pop()
@@ -102,7 +102,7 @@ class IndexRanges:
                 todo += part.args
 
     def note_product(self, factors: Iterable[Expr]) -> None:
-        """The product of `factors` counts as an index: an element count, or all work-items of an axis."""
+        """Note a product as an index: a number of elements, or of all work-items along an axis."""
         self.peak = _larger(self.peak, reduce(_product, (self(f).magnitude for f in factors), constant(1)))
 
     def peak_dim(self) -> Dim:
@@ -156,7 +156,7 @@ class IndexRanges:
 
 
 def _within(interval: Interval, limits: Limits) -> Limits:
-    """The limits of a number that is no less than a known one: its magnitude is no larger than its ends allow."""
+    """The limits, with a magnitude that is no larger than the interval allows."""
     if interval.low == -inf:
         return limits
     return limits._replace(magnitude=_larger(limits.high, constant(int(min(interval.low, 0)))))
@@ -181,7 +181,7 @@ def _mul(a: Limits, b: Limits, x: Interval, y: Interval) -> Limits:
 
 
 def _div(a: Limits, b: Limits, _: Interval, y: Interval) -> Limits:
-    """Both roundings: no quotient is larger than its dividend, or than |dividend|/divisor + 1."""
+    """Bound both roundings: no quotient is larger than its dividend, or than |dividend|/divisor + 1."""
     divisor = y.constant
     if divisor is not None and divisor > 0:
         high, magnitude = ({m: c / divisor for m, c in bound.items()} for bound in a)

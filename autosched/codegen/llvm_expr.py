@@ -261,7 +261,7 @@ class Expressions:
         return self.memory.load_line(e.value, self.index(base), stride, e.dtype.lanes, self.mask)
 
     def _load_if_any(self, e: Expr, mask: Value) -> Value:
-        """A scalar load that all lanes share: only if one of them needs it."""
+        """Load a scalar that all lanes share, if one of them needs it."""
         w = self.w
         before, outer = w.block, self.mask
         with w.where_any(mask):

@@ -27,7 +27,7 @@ _INTS = {32: dtype("int32"), 64: dtype("int64")}
 
 
 def inlined(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value | None:
-    """The function `name` of operands of type `of`; None where there is no inline code for it.
+    """Call inline code for the function `name` of operands of type `of`; None where there is none.
 
     There is none on a CPU without fused multiply-add, where the exact steps would be calls.
     """
@@ -118,7 +118,7 @@ class _Formula:
         return self.w.intrinsic("copysign", self.of, [x, sign])
 
     def rarely(self, condition: Value, name: str, x: Value, usual: Value) -> Value:
-        """`usual`, but C's function `name` of x in the lanes where the condition holds: next to never."""
+        """Select C's function `name` of x in the few lanes where the condition holds, else `usual`."""
         w, kind, symbol = self.w, register_type(self.of), f"math.{name}.rare.{mangled(self.of)}"
         if w.module.first(symbol):
             inner = Writer(w.module)

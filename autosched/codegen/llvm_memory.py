@@ -334,7 +334,7 @@ class Memory:
         return self._as_register(raw, of)
 
     def _as_register(self, raw: Value, of: DType) -> Value:
-        """Any non-zero byte is true."""
+        """A loaded value as registers hold it: any non-zero byte is true."""
         return self.w.compare("ne", raw, 0) if of.is_bool else raw
 
     def load_line(self, buffer: Buffer, base: Value, stride: int, lanes: int, mask: Value | None) -> Value:
@@ -443,7 +443,7 @@ class Memory:
         return -(-of.lanes // register) * register
 
     def stream(self, buffer: Buffer, index: Value, value: Value) -> None:
-        """Neighbours, past the caches where that is possible; `fence` must follow before others read them.
+        """Store neighbours past the caches, where that is possible; `fence` must follow before others read them.
 
         x86 has such stores for aligned vectors. NumPy aligns to 16 bytes, and stores of so many are
         as fast as wider ones where they fill cache lines (see `lower.stores`). Whether the address
@@ -469,7 +469,7 @@ class Memory:
         w.start(labels[2])
 
     def _number(self, address: str) -> Value:
-        """An address to be asked about; none is ever made from a number."""
+        """An address as a number, to test it; no address is ever made from a number."""
         return self.w.fresh(f"ptrtoint ptr {address} to i64", INT64)
 
     def to_line(self, buffer: Buffer, index: Value) -> Value:
@@ -480,7 +480,7 @@ class Memory:
         return w.binary("udiv", left, constant(buffer.dtype.bytes, INT64))
 
     def fence(self) -> None:
-        """Let other threads see what was streamed."""
+        """Make streamed stores visible to other threads."""
         if self.streams:
             self.w.do(f"call void {self.w.module.declare('llvm.x86.sse.sfence', 'void', [])}()")
 

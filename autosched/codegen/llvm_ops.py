@@ -356,7 +356,7 @@ def _bitnot(w: Writer, of: DType, args: Sequence[Value]) -> Value:
 
 
 def _shift(w: Writer, opcode: str, of: DType, a: Value, amount: Value) -> Value:
-    """A shift by the width or more, which a negative amount is, leaves nothing."""
+    """A shift, 0 for an amount that is negative or not below the width."""
     if amount.const is not None:
         return w.binary(opcode, a, amount) if 0 <= amount.const < of.bits else constant(0, of)
     return w.select(w.compare("ult", amount, of.bits), w.binary(opcode, a, amount), constant(0, of))
@@ -401,12 +401,12 @@ def _library(name: str) -> Row:
 
 
 def _ours_or(name: str, row: Row) -> Row:
-    """Our own code for a function, else whole vectors of the library, else `row`."""
+    """Inline code for a function, else the library's for vectors, else `row`."""
     return lambda w, of, args: inlined(w, name, of, args) or _by_vectors(w, name, of, args) or row(w, of, args)
 
 
 def _by_vectors(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value | None:
-    """Whole registers at a time, the last one filled up with its own last lane."""
+    """Call the library for whole registers; the last one is filled up with its own last lane."""
     library = w.module.abilities.vectors
     found = library.find(name, of, len(args)) if library is not None and of.lanes > 1 else None
     if found is None:

@@ -145,7 +145,7 @@ class _Program:
         w.finish(f"define internal {self.result} @{self.name}.body({', '.join(parameters)}) noinline {_ATTRIBUTES}")
 
     def _buffer_parameter(self, memory: Memory, buffer: S.Buffer) -> str:
-        """Name the parameter and say what LLVM may believe of it."""
+        """Name the parameter and state its attributes for LLVM."""
         pointer = memory.pointers[buffer] = memory.w.name(buffer.name)
         aligned = ALIGNMENT if buffer in self.storage.on_stack else buffer.dtype.bytes
         facts = ["ptr", "noalias", f"align {aligned}"]

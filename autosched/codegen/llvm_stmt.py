@@ -32,7 +32,7 @@ _WRITTEN_OUT = 12
 
 
 class Statements:
-    """Emits the statements of one LLVM function.
+    """Emitter of the statements of one LLVM function.
 
     `launch` emits a parallel loop; it is None inside one, where a parallel loop is a serial one.
     `workspace` is the pointer to this function's part of the workspace.
@@ -134,7 +134,7 @@ class Statements:
             self._store_value(s)
 
     def _prefetch(self, s: S.Prefetch) -> None:
-        """Once for each cache line that the lanes touch; what they gather from anywhere is left alone."""
+        """Prefetch each cache line that the lanes touch once; ignore gathers from anywhere."""
         index = s.indices[0]
         self.exprs.begin_statement()
         line = (index, 0) if index.dtype.lanes == 1 else line_of(index)
@@ -370,7 +370,7 @@ class ByteValues:
         self.threads = constant(1, INT64) if threads is None else threads
 
     def bytes_of(self, buffer: S.Buffer) -> Value:
-        """None for a negative length."""
+        """Bytes of a buffer; 0 for a negative length."""
         size = constant(buffer.dtype.bytes, INT64)
         self.e.begin_statement()
         for length in buffer.shape:
@@ -391,7 +391,7 @@ class ByteValues:
         return self.e.w.intrinsic("smax", INT64, [a, b])
 
     def of_thread(self, area: Value) -> Value:
-        """From the area of one thread to that of the next."""
+        """The distance between the areas of two threads."""
         return self._rounded(area, THREAD_ALIGNMENT)
 
     def for_threads(self, area: Value) -> Value:

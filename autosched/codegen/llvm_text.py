@@ -114,7 +114,7 @@ V = TypeVar("V")
 
 
 class Scoped(dict[K, V], Generic[K, V]):
-    """A dict whose entries live as long as the block of code that made them dominates the present one."""
+    """A dict whose entries live while the block of code that made them dominates the present one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class Scoped(dict[K, V], Generic[K, V]):
         return len(self._log)
 
     def forget(self, mark: int) -> None:
-        """Drop what was remembered since `mark`; what that hid is there again."""
+        """Drop entries since `mark`, and restore those that they hid."""
         for key, hidden, cleared in reversed(self._log[mark:]):
             if hidden is None or cleared < self._cleared:
                 self.pop(key, None)
@@ -232,7 +232,7 @@ class Writer:
 
     # -- names and scopes ---------------------------------------------------------------------
     def name(self, wish: str) -> str:
-        """A local name like `wish` that nothing else has."""
+        """A fresh local name like `wish`."""
         clean = identifier(wish)
         serial = self._names.get(clean, 0)
         self._names[clean] = serial + 1
@@ -246,7 +246,7 @@ class Writer:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Code that does not dominate what follows: values made in it are not reused after it."""
+        """Emit code that does not dominate what follows: values made in it are not reused later."""
         marks = [(s, s.mark()) for s in self._scoped]
         yield
         for scoped, mark in marks:
@@ -277,7 +277,7 @@ class Writer:
         self._lines.append(f"  {ref} = {text}")
 
     def alloca(self, wish: str, of: str, align: int) -> str:
-        """Stack memory for the whole call, whatever loop asks for it."""
+        """Allocate stack memory once per call, in whatever loop it is used."""
         ref = self.name(wish)
         self._entry.append(f"  {ref} = alloca {of}, align {align}")
         return ref
@@ -298,7 +298,7 @@ class Writer:
 
     @contextmanager
     def where_any(self, mask: Value) -> Iterator[None]:
-        """Code that runs if any lane of the mask holds."""
+        """Emit code that runs if any lane of the mask holds."""
         some = self.intrinsic("vector.reduce.or", BOOL, [mask])
         needed, joined = self.label("needed"), self.label("joined")
         self.branch(some.ref, needed, joined)

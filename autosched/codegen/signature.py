@@ -44,7 +44,7 @@ class Param:
         return f"{self.name}: {self.dtype}[{', '.join(map(format_dim, self.shape))}]{strides}"
 
     def to_json(self) -> dict[str, Any]:
-        """Fields that have their default are left out."""
+        """Return plain data, without fields that have their defaults."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
@@ -64,7 +64,7 @@ class Param:
         return Param(data["name"], of, shape, data["is_output"], strides, alignment, broadcasts, is_size)
 
     def strides_for(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """In elements, of an array that is declared with strides."""
+        """The strides in elements; none unless they are declared."""
         return tuple(evaluate_dim(d, sizes) for d in self.strides)
 
     def shape_for(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ class Requirement:
 
     @staticmethod
     def of(condition: Expr, reason: str) -> Requirement:
-        """Raises BuildError for what is no comparison of sizes."""
+        """Make one of a comparison of sizes. Raises BuildError for another condition."""
         if condition.op not in COMPARE:
             raise BuildError(f"{condition!r} is no comparison of sizes", asked=reason, legal="a comparison of sizes")
         left, right = map(dim_of, condition.args)

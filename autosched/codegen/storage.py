@@ -30,7 +30,7 @@ class Storage:
 
 
 def plan_storage(body: Stmt) -> Storage:
-    """Decide for each Allocate in `body`; outer ones and those of scope `local` first come, first served."""
+    """Choose a place for each Allocate in `body`, outer ones first."""
     storage = Storage()
     _plan(body, storage, [STACK_BYTES], in_parallel=False)
     _collect_overlaps(body, storage)
@@ -43,7 +43,7 @@ def is_parallel(body: Stmt) -> bool:
 
 
 def constant_bytes(buffer: Buffer) -> int | None:
-    """Bytes of memory that a buffer certainly takes, if that is known, else None: with strides, what is reached."""
+    """Bytes of memory of a buffer, None if not constant; with strides, up to the last element."""
     lengths = [int(e.value) if e.op == "const" else None for e in buffer.shape]
     if 0 in lengths:
         return 0
@@ -94,14 +94,14 @@ class ByteCounts(Protocol[T]):
     nothing: T
 
     def bytes_of(self, buffer: Buffer) -> T:
-        """Those of a buffer, a multiple of `ALIGNMENT`."""
+        """Bytes of a buffer, a multiple of `ALIGNMENT`."""
 
     def plus(self, a: T, b: T) -> T: ...
 
     def larger(self, a: T, b: T) -> T: ...
 
     def for_threads(self, area: T) -> T:
-        """Those of an area for each thread."""
+        """Bytes of one area for each thread."""
 
 
 def workspace_need(s: Stmt, storage: Storage, count: ByteCounts[T], in_parallel: bool = False) -> T:

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 def _refused(
     function: str, param: Param, why: str, legal: str = "", error: type[ArgumentError] = ArgumentError
 ) -> ArgumentError:
-    """`legal` is the parameter unless given."""
+    """An error about an argument; `legal` defaults to its parameter."""
     return error(why, asked=f"{function}, argument {param.name!r}", legal=legal or f"expected {param}")
 
 
@@ -173,7 +173,7 @@ def _overlap(a: Any, b: Any) -> bool:
 
 
 def _check_overlap(signature: Signature, arrays: Sequence[Array], output: int) -> None:
-    """Contiguous arrays share memory exactly when their bounds overlap; others are looked at closely."""
+    """Raise ArgumentError for an output that shares memory with another argument."""
     for i, other in enumerate(arrays):
         if i != output and _overlap(arrays[output], other):
             why = f"is an output and shares memory with argument {signature.params[i].name!r}"

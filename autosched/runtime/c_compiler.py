@@ -37,7 +37,7 @@ _TIME_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Compiler:
-    """A command that compiles C, and the flags with which it takes OpenMP (none if it does not)."""
+    """A command that compiles C, and its flags for OpenMP (none without support)."""
 
     command: tuple[str, ...]
     openmp: tuple[str, ...]
@@ -239,7 +239,7 @@ class CKernel(CpuKernel):
 
 
 def _linked(compiler: Compiler, path: Path, flags: Sequence[str]) -> ctypes.CDLL | None:
-    """The object file as a library in this process; None if it needs more than is there."""
+    """Load the object file as a library; None if symbols are missing."""
     library = path.with_suffix(".shared.so" if flags else ".so")
     link_shared(compiler, path, library, flags)
     try:

@@ -31,7 +31,7 @@ _MOST_WAITING = 64
 
 
 class _Memory:
-    """Memory of generated code, in the form that NumPy makes an array of."""
+    """Memory of generated code, with NumPy's array interface."""
 
     def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], of: np.dtype) -> None:
         self.__array_interface__ = {
@@ -45,7 +45,7 @@ class _Memory:
 
 @cache
 def _decoder(description: bytes) -> tuple[Callable[[int], list[Any]], Callable[[int, Any], None]]:
-    """Functions that read the arguments off the slots and put the result there."""
+    """Functions that read the arguments from the slots and write the result there."""
     result, _, words = description.decode().partition("|")
     readers: list[tuple[int, str, np.dtype, int]] = []  # slot, kind, type, dimensions
     slot = 1

@@ -47,7 +47,7 @@ define i32 @omp_get_max_threads() {
 
 @lru_cache(maxsize=2)
 def runtime_of(is_openmp: bool) -> tuple[Mapping[str, int], object]:
-    """Addresses of what parallel code calls, and what keeps them valid."""
+    """The addresses of functions that parallel code calls, and the object that keeps them valid."""
     if not is_openmp and team.is_wanted():
         return team.addresses(), None
     runtime = openmp.find_or_warn()
@@ -73,7 +73,7 @@ class ForeignCodeError(BuildError):
 
 
 def check_host(artifact: Artifact) -> None:
-    """Refuse code that would end in an illegal instruction."""
+    """Raise BuildError for code that needs another architecture or instructions that the CPU lacks."""
     machine, present = _host()
     wanted = str(artifact.meta.get("triple", machine)).partition("-")[0]
     needed = {f[1:] for f in str(artifact.meta.get("features", "")).split(",") if f.startswith("+")}
@@ -158,7 +158,7 @@ class CpuKernel:
         return Prepared(self, sizes)
 
     def native(self) -> NativeCall | None:
-        """Calls that do without Python; None where they cannot be had."""
+        """Calls that bypass Python; None where there are none."""
         return native_call(self.signature, *self._addresses, self.threads, keep=self)
 
 

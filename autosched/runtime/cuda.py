@@ -74,7 +74,7 @@ def load_driver() -> Any | None:
 
 @lru_cache(maxsize=1)
 def driver_s_process() -> int:
-    """The process that has initialised the driver, which no child of it can use."""
+    """The process that initialised the driver; its forked children cannot use it."""
     return os.getpid()
 
 
@@ -88,7 +88,7 @@ def check(driver: Any, status: int, what: str, asked: str) -> None:
 
 
 def listed() -> list[CudaDevice]:
-    """The devices that the driver shows; none where there is no driver."""
+    """The devices of the driver; none without a driver."""
     driver = load_driver()
     if driver is None:
         return []
@@ -139,7 +139,7 @@ def cuda_device(target: Target) -> CudaDevice:
 
 
 def device_limits(target: Target) -> dict[str, int]:
-    """Those of the device where there is one, else of any device."""
+    """Limits of the device where there is one, else of any device."""
     try:
         device = cuda_device(target)
     except DeviceError:
@@ -169,7 +169,7 @@ class Session:
         check(self.driver, getattr(self.driver, function)(*args), function, f"CUDA device {self.device.name!r}")
 
     def enter(self) -> None:
-        """Make the context this thread's; needed before any call about memory, modules or launches."""
+        """Make the context current in this thread, before any call about memory, modules or launches."""
         self.call("cuCtxSetCurrent", self.context)
 
     def load(self, code: bytes) -> ctypes.c_void_p:
@@ -261,7 +261,7 @@ def allocate(info: CudaDevice, length: int, asked: str) -> Memory:
 
 
 class Memory:
-    """Memory of a device, given back with this."""
+    """Memory of a device, freed with this object."""
 
     def __init__(self, session: Session, length: int) -> None:
         session.enter()
@@ -394,7 +394,7 @@ class CudaBoundCall(DeviceCall):
 
 
 def release(session: Session, buffers: list[ctypes.c_uint64]) -> None:
-    """Give device memory back; at exit the driver may be gone already."""
+    """Free device memory; at exit the driver may be gone already."""
     try:
         session.enter()
         while buffers:

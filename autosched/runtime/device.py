@@ -71,7 +71,7 @@ def _features_digest() -> str:
 
 @dataclass(frozen=True)
 class Cache:
-    """One level of data caches: bytes of one of them, and how many CPUs share it."""
+    """One level of data caches: bytes of one cache, and the number of CPUs that share it."""
 
     level: int
     size: int
@@ -124,13 +124,13 @@ class Driver(Protocol):
         """The device's name and facts, as `describe_device` gives them."""
 
     def listed(self) -> Sequence[Any]:
-        """All devices, first the one that a target means that names none."""
+        """All devices, the default one first."""
 
     def sync(self, info: Any) -> None:
         """Wait until the device has done all its work."""
 
     def allocate(self, info: Any, length: int, asked: str) -> Any:
-        """Memory of so many bytes, with `upload` and `fetch` for its whole. Raises DeviceError without room."""
+        """Allocate `length` bytes, as an object with `upload` and `fetch`. Raises DeviceError without room."""
 
 
 def driver(kind: str) -> Driver:
@@ -216,7 +216,7 @@ _NAMES = {"llvm": "cpu", "c": "cpu", "cl": "opencl", "gpu": "cuda", "nvidia": "c
 
 @dataclass(frozen=True)
 class Device:
-    """One place where arrays are and code runs: `cpu`, `opencl` or `cuda`, and which of its kind.
+    """A device of the kind `cpu`, `opencl` or `cuda`, by its number among those of the kind.
 
     The OpenCL device 0 is the one that the target `opencl` means; the others follow in the order of
     `doctor`. What a device does not know is None.

@@ -206,7 +206,7 @@ def _data_object(artifacts: Sequence[Artifact], folder: Path) -> Path:
 
 
 def _one_object(objects: Sequence[Path], to: Path) -> None:
-    """Several are one to a linker that is told to leave them relocatable."""
+    """Copy one object, or link several into one that stays relocatable."""
     if len(objects) == 1:
         shutil.copyfile(objects[0], to)
         return

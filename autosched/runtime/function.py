@@ -74,7 +74,7 @@ class CompiledFunction:
         return self._call_checked(arrays)
 
     def _call_checked(self, arrays: Sequence[object]) -> Any:
-        """A call that the native one does not know."""
+        """Call with arrays that the native call does not recognise."""
         # one dict per array tells everything, where each attribute of its own costs as much
         interfaces = [a.__array_interface__ if type(a) is np.ndarray else None for a in arrays]
         if None in interfaces:
@@ -97,7 +97,7 @@ class CompiledFunction:
         return tuple([a for a, p in zip(arrays, self.signature.params, strict=True) if p.is_output])
 
     def _call_converted(self, values: Sequence[object]) -> Any:
-        """A call with something else than NumPy's arrays: what lies on a device stays there."""
+        """Call with other arrays than NumPy's; those on a device stay there."""
         tensor = getattr(sys.modules.get("torch"), "Tensor", None)
         if tensor is not None:  # asked for its own view, it gives one in a quarter of the time
             try:
@@ -206,7 +206,7 @@ class CompiledFunction:
         return text_of(self.artifact, "asm")
 
     def hot_loop(self) -> Loop | None:
-        """The loop of the machine code that most time is taken to go to, with its instructions counted.
+        """The loop of the machine code that probably takes most time, with its instructions counted.
 
         None for code without loops. Raises BuildError for a target without assembly.
 
@@ -216,7 +216,7 @@ class CompiledFunction:
         return hot_loop(self.assembly, self.artifact.machine)
 
     def __reduce__(self) -> tuple[Callable[[bytes, Target], CompiledFunction], tuple[bytes, Target]]:
-        """Pickled, it is its compiled code."""
+        """Pickle as compiled code."""
         return function_of, (self.artifact.to_bytes(), self.target)
 
     def __repr__(self) -> str:

@@ -110,7 +110,7 @@ class _Interpreter:
         return bool((self.any_index if condition.op == "likely" else self.value)(condition, 0))
 
     def in_range(self, value: int, e: Expr) -> int:
-        """The value of index arithmetic, looked at."""
+        """The value of index arithmetic, after a check of its range."""
         if not self.run.low <= value <= self.run.high:
             bits = self.run.high.bit_length() + 1
             self.found("index-overflow", f"the index {e!r} is {value}, too large for {bits} bits", e, f"computes {e!r}")
@@ -209,7 +209,7 @@ class _Interpreter:
         return to.numpy.type(0 if result is None else result)
 
     def check_changes(self, call: Expr, buffer: S.Buffer, places: np.ndarray, before: np.ndarray) -> None:
-        """Elements that a function from outside changed were written by it; what it read is not known."""
+        """Treat elements that a function from outside changed as its writes; its reads are not known."""
         memory = self.memory[buffer]
         access = self.access(buffer, memory, call, writes=True)
         if access is not None:
@@ -337,7 +337,7 @@ class _Interpreter:
         self.lanes = outside
 
     def active(self, lanes: int) -> Iterable[int]:
-        """The lanes that run of a statement that has so many: what is no vector runs if any of them does."""
+        """The running lanes of a statement with so many lanes; a scalar statement runs if any lane does."""
         return range(lanes) if self.lanes is None or lanes == 1 else self.lanes
 
     def branch(self, body: S.Stmt, task: Task) -> Iterator[_Meeting]:
@@ -348,7 +348,7 @@ class _Interpreter:
         self.task, self.task_global = before
 
     def pass_barrier(self, scope: str) -> None:
-        """All work-items of the group have come to the barrier."""
+        """Begin a new phase: all work-items of the group have reached the barrier."""
         if self.task is not None and self.task_global is not None:
             self.task = self.task.next_phase()
             if scope == "global":
@@ -429,7 +429,7 @@ _DIVISIONS = frozenset(("floordiv", "floormod", "truncdiv", "truncmod"))
 
 
 def _fork(s: S.For) -> Fork | None:
-    """The fork that a loop is; None for one whose iterations come one after the other."""
+    """The fork of a parallel loop; None for a serial one."""
     return Fork(f"two iterations of the parallel loop {s.var.name}, in no order") if s.kind == "parallel" else None
 
 

@@ -59,7 +59,7 @@ def link(
 
 
 def link_for_good(library: llvm.JITLibraryBuilder, name: str, exports: Iterable[str]) -> Any:
-    """The same for code in which threads wait until the process ends: nothing unloads it before."""
+    """Load code in which threads wait until the process ends: nothing unloads it before."""
     code = link(library, name, exports)
     for kept in (code, _jit()):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
@@ -183,7 +183,7 @@ class Arena(threading.local):
 
     @contextmanager
     def lent(self, address: int, size: int) -> Iterator[None]:
-        """Around calls that are to use somebody else's memory: `size` bytes, of which the address is aligned."""
+        """Make calls inside use other memory: `size` bytes at an aligned address."""
         with self.set_aside():
             self._address, self._size = address, size
             yield

@@ -67,18 +67,18 @@ class DirectKernel(Protocol):
         """The state that calls with these sizes share."""
 
     def native(self) -> NativeCall | None:
-        """Calls that do without Python; None where they cannot be had."""
+        """Calls that bypass Python; None where there are none."""
 
 
 class UnavailableKernel:
-    """Code that this machine cannot run: its source can be read and exported, and a call says why not."""
+    """Code that this machine cannot run. Its source can be read and exported; a call raises the reason."""
 
     def __init__(self, signature: Signature, error: AutoschedError) -> None:
         self.signature = signature
         self._error = error
 
     def bind(self, arrays: Sequence[Array]) -> BoundCall:
-        """Raises the error that says what is missing."""
+        """Raise the error that says what is missing."""
         raise self._error.with_traceback(None)
 
 
@@ -205,7 +205,7 @@ class DeviceKernel:
         self._programs: dict[bool, Any] = {}
 
     def checked(self, arrays: Sequence[Array], device: DeviceLimits) -> tuple[dict[str, int], list[Launch]]:
-        """The sizes of a call and its launches, every limit looked at. Raises BuildError."""
+        """The sizes of a call and its launches, after all checks. Raises BuildError."""
         sizes = check_arrays(self.signature, arrays)
         launches = [launch for launch in self.plan.launches if launch.runs(sizes)]
         for launch in launches:
@@ -265,7 +265,7 @@ class DeviceCall:
         raise NotImplementedError
 
     def _copy(self, to: Any, source: Any) -> None:
-        """Between an array and a buffer, whichever way."""
+        """Copy between an array and a buffer, either way."""
         raise NotImplementedError
 
     def _execute(self) -> None:
@@ -273,7 +273,7 @@ class DeviceCall:
         raise NotImplementedError
 
     def _enter(self) -> None:
-        """Before any call of the driver in this thread."""
+        """Prepare this thread for calls of the driver."""
 
     def _finish(self) -> None:
         """Wait for copies."""

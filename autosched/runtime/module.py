@@ -197,7 +197,7 @@ class Module(CompiledFunction):
         return [first, *(f.artifact for f in list(self.functions.values())[1:])]
 
     def __reduce__(self) -> tuple[Callable[[bytes, Target], Module], tuple[bytes, Target]]:
-        """Pickled, it is what `save` writes: processes of a pool, joblib and dask can be handed it.
+        """Pickle as `save` writes it, for processes of a pool, joblib and dask.
 
         >>> with ProcessPoolExecutor() as pool: results = list(pool.map(module, images))
         """
@@ -259,7 +259,7 @@ class CheckedModule(Module):
         return replace(self.artifact.signature, params=self.artifact.signature.params[:-1])
 
     def __call__(self, *arrays: object) -> Any:
-        """Run once, as any module. Raises BoundsError for the first read, in order of the program, that
+        """Run once, like any module. Raises BoundsError for the first read, in order of the program, that
         was outside its tensor; outputs are then of no use."""
         report = self._report()
         outputs = self._whole(*self._complete(arrays), report)[:-1]

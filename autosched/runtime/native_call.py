@@ -77,7 +77,7 @@ class Scratch:
         self.address = ctypes.addressof(self._state)
 
     def reserve(self, size: int) -> None:
-        """Have `size` bytes, unless it is in use or there is no room for so many; more, if that is soon wanted."""
+        """Grow to `size` bytes or more, unless it is in use or memory is short."""
         if size <= self._state[1] or not self._grows.acquire(blocking=False):
             return
         try:
@@ -100,7 +100,7 @@ SCRATCH = Scratch()
 
 
 class _Body:
-    """The instructions of a function; where something required does not hold, it goes to the label `otherwise`."""
+    """The instructions of a function, which jumps to the label `otherwise` where a requirement fails."""
 
     def __init__(self, constants: list[int] | None = None, first: int = 0) -> None:
         """`constants` are words after the `first`, not text, so that kernels of other sizes share the code."""
@@ -125,7 +125,7 @@ class _Body:
         return self.let(f"getelementptr i8, ptr {base}, i64 {offset}")
 
     def require(self, condition: str) -> None:
-        """`icmp` and its operands."""
+        """Require an `icmp` to hold."""
         holds, on = self.let(condition), self.label()
         self.lines += [f"  br i1 {holds}, label %{on}, label %{self.otherwise}", f"{on}:"]
 
@@ -141,7 +141,7 @@ class _Body:
 
     # -- formulas over sizes ------------------------------------------------------------------
     def checked(self, op: str, a: str, b: str) -> str:
-        """`sadd`, `ssub` or `smul`, which must not overflow: the caller counts without bounds."""
+        """`sadd`, `ssub` or `smul`, required not to overflow."""
         both = self.let(f"call {{ i64, i1 }} @llvm.{op}.with.overflow.i64(i64 {a}, i64 {b})")
         over = self.let(f"extractvalue {{ i64, i1 }} {both}, 1")
         self.require(f"icmp eq i1 {over}, false")
@@ -302,7 +302,7 @@ def _check_array(b: _Body, array: str, param: Param, dtype: str) -> _Given:
 
 
 def _solve(b: _Body, signature: Signature, arrays: list[_Given | None]) -> dict[str, str] | None:
-    """The value of each size, read off one length, since all are compared later; None where they do not tell."""
+    """The value of each size, solved from one length (all are compared later); None if some are missing."""
     sizes: dict[str, str] = {}
     for alone in (True, False):
         for param, a in zip(signature.params, arrays, strict=True):
@@ -334,7 +334,7 @@ _STEPS: dict[str, Callable[[_Body, str, str], str]] = {
 
 
 def _check_lengths(b: _Body, param: Param, a: _Given | None, sizes: dict[str, str]) -> list[str]:
-    """Require that each length is what the sizes say; the lengths of an array that is yet to be made."""
+    """Require that each length agrees with the sizes; return the lengths that they give."""
     wanted = [b.value(dim, sizes) for dim in param.shape]
     for i, length in enumerate(wanted):
         b.require(f"icmp sge i64 {length}, 0" if a is None else f"icmp eq i64 {a.lengths[i]}, {length}")
@@ -386,7 +386,7 @@ def _leave_workspace(b: _Body, need: str) -> None:
 def _outputs(
     b: _Body, params: tuple[Param, ...], arrays: list[_Given | None], lengths: list[list[str]], words: str
 ) -> list[str]:
-    """The array objects, made where they are not given; without memory for one, MemoryError."""
+    """The array objects, created where they are not given; MemoryError without memory for one."""
     found: list[str] = []
     made: list[str] = []
     for i, (param, given) in enumerate(zip(params, arrays, strict=True)):

@@ -62,7 +62,7 @@ class NDArray:
         return self is other
 
     def __reduce__(self) -> tuple[Any, tuple[Array, str]]:
-        """Pickled, it is its values, and unpickled they are on the device of the same name."""
+        """Pickle as values, which go to the device of the same name again."""
         return _on_device, (self.numpy(), f"{self.device.kind}:{self.device.device_id}")
 
     # -- copies -------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def empty(
     device: Device | str | None = None,
     ctx: Device | str | None = None,
 ) -> NDArray:
-    """A new array whose values nobody has set. Raises UsageError for an unknown type, DeviceError for a
+    """An uninitialised array. Raises UsageError for an unknown type, DeviceError for a
     device that does not exist or has no room."""
     place = _find(device if device is not None else ctx if ctx is not None else "cpu")
     given = (shape,) if isinstance(shape, (int, np.integer)) else shape
@@ -229,7 +229,7 @@ def from_dlpack(values: Any) -> NDArray:
 
 
 class _Capsule:
-    """The memory that a capsule stands for, of the CPU."""
+    """The memory of a DLPack capsule on the CPU."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule

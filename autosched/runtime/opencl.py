@@ -64,7 +64,7 @@ class OpenCLKernel(DeviceKernel):
         return kernel
 
     def _options(self, wide: bool) -> list[str]:
-        """The compiler's: those that come with the source, else what generated code needs."""
+        """Options of the compiler: those that come with the source, else those that generated code needs."""
         if self._given_options is not None:
             return self._given_options
         options = ["-cl-std=CL1.2", "-DINDEX_T=long"] if wide else ["-cl-std=CL1.2"]
@@ -181,7 +181,7 @@ class OpenCLBoundCall(DeviceCall):
         self._wait([self._attempt(opencl().enqueue_marker, self._session.queue)])
 
     def _attempt(self, action: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """The result of an OpenCL call, its failure as a DeviceError."""
+        """Call OpenCL; raise DeviceError where it fails."""
         try:
             return action(*args, **options)
         except opencl().Error as error:

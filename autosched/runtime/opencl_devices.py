@@ -65,7 +65,7 @@ def is_pocl(platform_name: str) -> bool:
 
 
 def name_cpu(device_handle: int, version: str, driver: str) -> str:
-    """Give a PoCL device a target CPU that fits its library; that CPU's name, or "" if nothing was done.
+    """Give a PoCL device a target CPU that fits its library. Return its name, or "" if nothing was done.
 
     `device_handle` is the `cl_device_id`; `version` its CL_DEVICE_VERSION, which ends in the name of
     the CPU that PoCL found; `driver` its CL_DRIVER_VERSION. PoCL 4 has LLVM 16, which knows these CPUs.
@@ -110,7 +110,7 @@ def find_name_field(read: Reader, structure: int, name: bytes) -> int | None:
 
 
 def _read(memory: int, address: int, size: int) -> bytes:
-    """Through /proc/self/mem, which fails softly where a pointer would crash."""
+    """Read memory through /proc/self/mem, which fails softly where a pointer would crash."""
     try:
         return os.pread(memory, size, address) if 0 < address < 2**47 else b""
     except OSError:
@@ -138,7 +138,7 @@ def library() -> Path | None:
 
 @contextmanager
 def vendors(system: Path = _SYSTEM) -> Iterator[None]:
-    """While inside, the OpenCL loader also finds Intel's runtime. What a user has set is left as it is."""
+    """Let the OpenCL loader find Intel's runtime, too, unless the user has set where it looks."""
     found = library()
     if found is None or os.environ.get(_VARIABLE):
         yield
@@ -349,7 +349,7 @@ def _preferred_multiple(cl: Any, device: Any) -> int:
 
 
 def devices() -> list[DeviceInfo]:
-    """All OpenCL devices of this machine; empty when there are none, for whatever reason."""
+    """All OpenCL devices of this machine."""
     return [info for info, _ in discover()[0]]
 
 

@@ -35,7 +35,7 @@ class Fork:
 
 
 class Task:
-    """One branch of a fork, in one phase between barriers. Identity is identity."""
+    """One branch of a fork, in one phase between barriers. Tasks compare by identity."""
 
     __slots__ = ("depth", "fork", "number", "outer", "phase")
 
@@ -49,7 +49,7 @@ class Task:
 
 
 def unordered(a: Task, b: Task) -> Fork | None:
-    """The fork by which nothing says which of two tasks comes first; None if something does."""
+    """The fork that leaves two tasks unordered; None if one comes before the other."""
     while a.depth > b.depth and a.outer is not None:
         a = a.outer
     while b.depth > a.depth and b.outer is not None:
@@ -132,7 +132,7 @@ class Memory:
         return np.lib.stride_tricks.as_strided(flat[first:], places.shape, steps)
 
     def read(self, at: int, access: Access) -> tuple[Access, Fork] | None:
-        """Note a read; the write that it races with, if any."""
+        """Note a read. Return the write that it races with, if any."""
         self._readers.setdefault(at, {}).setdefault(access.task, access)
         writers = self._writers.get(at)
         if writers is None or access.task in writers:
@@ -145,7 +145,7 @@ class Memory:
         return not self.written[at] or not _same(self.values.flat[at], value)
 
     def write(self, at: int, changes: bool, access: Access) -> tuple[Access, Fork] | None:
-        """Note a write; what it races with, if anything."""
+        """Note a write. Return the access that it races with, if any."""
         writers = self._writers.get(at, {})
         if not changes:
             if writers:
@@ -225,7 +225,7 @@ class Findings:
     _found: dict[tuple[object, ...], Finding] = field(default_factory=dict)
 
     def add(self, key: tuple[object, ...], finding: Finding) -> None:
-        """`key` says which findings are the same one, met again."""
+        """Add a finding, or count it where one with this key is known."""
         if self.stop:
             legal = "\n  ".join(str(party) for party in (finding.party, finding.other) if party is not None)
             raise BuildError(finding.why, asked="interpreter", legal=legal)
@@ -233,5 +233,5 @@ class Findings:
         self._found[(finding.kind, *key)] = replace(known, count=known.count + 1) if known else finding
 
     def as_tuple(self) -> tuple[Finding, ...]:
-        """In the order in which they were met first."""
+        """The findings, in the order in which they were met first."""
         return tuple(self._found.values())
