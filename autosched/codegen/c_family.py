@@ -23,6 +23,7 @@ from autosched.codegen.dialects import CUDA, OPENCL, Dialect
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.pocl import part_regions
 from autosched.codegen.signature import Dim, Signature, dim_of
+from autosched.codegen.storage import accesses
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, const, logical_and, logical_not
@@ -227,9 +228,7 @@ class _Emitter:
 
     def _parameters(self, launch: S.Launch, nodes: list[Expr], names: Names) -> tuple[list[str], list[list[Any]]]:
         """C declarations and host arguments of the buffers and sizes that the kernel mentions."""
-        written = {s.buffer for s in S.walk(launch.body) if isinstance(s, S.Store)}
-        written |= {node.value for node in nodes if node.op == "address"}
-        read = {node.value for node in nodes if node.op == "load"}
+        written, read = accesses(launch.body, nodes)
         texts: list[str] = []
         args: list[list[Any]] = []
         d = self.dialect

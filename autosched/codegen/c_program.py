@@ -23,7 +23,15 @@ from autosched.codegen.c_text import INDEX, Names
 from autosched.codegen.dialects import C
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.signature import Signature, outside_calls
-from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, is_parallel, plan_storage, workspace_need
+from autosched.codegen.storage import (
+    ALIGNMENT,
+    Storage,
+    accesses,
+    constant_bytes,
+    is_parallel,
+    plan_storage,
+    workspace_need,
+)
 from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, binary, const
 from autosched.ir.ops import ACCESSES
@@ -310,21 +318,20 @@ class _Emitter:
         self.x.buffers.update(self.params)
         self.x.variables.update((v, (name, INDEX)) for v, name in self.sizes.items())
         self.workspace, self.threads, self.memory = map(self.names.declare, ("workspace", "threads", "memory"))
+        computed = [s for s in S.walk(function.body) if not isinstance(s, S.Allocate)]  # without extents of buffers
+        self.nodes = post_order([e for s in computed for e in S.expressions(s)])
         for suffix in ("body", "workspace"):
             self.names.declare(f"{self.name}_{suffix}")
 
     def program(self) -> CProgram:
         body = _HostStatements(self.x, self.names, self.storage, self.workspace, self.threads)
         need = workspace_need(self.function.body, self.storage, body)
-        nodes = self._nodes()
-        stored = {s.buffer for s in S.walk(self.function.body) if isinstance(s, S.Store)}
-        stored |= {n.value for n in nodes if n.op == "address"}  # what is handed out may be written
-        touched = stored | {n.value for n in nodes if n.op == "load"}
-        buffers = [b for b in self.function.params if b in touched]
+        stored, loaded = accesses(self.function.body, self.nodes)
+        buffers = [b for b in self.function.params if b in stored | loaded]
         with self.names.scope():
             body.depth = 1
             body.emit(self.function.body)
-        sizes = [v for v in self.function.sizes if v in set(nodes) or _mentions(body.lines, self.sizes[v])]
+        sizes = [v for v in self.function.sizes if v in set(self.nodes) or _mentions(body.lines, self.sizes[v])]
         uses = [self.params[b] for b in buffers] + [self.sizes[v] for v in sizes]
         parallel = is_parallel(self.function.body)
         extra = ([self.workspace] if need != 0 else []) + ([self.threads] if parallel else [])
@@ -339,11 +346,6 @@ class _Emitter:
         measured = self._measured(need)
         texts = [text, *self._workspace(need, measured), self._wrapper(uses, extra, measured)]
         return self._finished(texts, f"{self.name}_body", [*uses, *extra], measured if need != 0 else None)
-
-    def _nodes(self) -> list[Expr]:
-        """The expressions of the body, without the extents of buffers."""
-        computed = [s for s in S.walk(self.function.body) if not isinstance(s, S.Allocate)]
-        return post_order([e for s in computed for e in S.expressions(s)])
 
     # -- the functions around the body --------------------------------------------------------
     def _head(self) -> str:
@@ -409,7 +411,7 @@ class _Emitter:
         if "omp_" in used:
             head += ["#ifdef _OPENMP", "#include <omp.h>", "#endif"]
         quiet = ["-Wmaybe-uninitialized"] if self.storage.on_stack else []
-        compared = {n.args[0].dtype.scalar for n in self._nodes() if n.op in _COMPARISONS}
+        compared = {n.args[0].dtype.scalar for n in self.nodes if n.op in _COMPARISONS}
         quiet += ["-Wtype-limits"] if any(t.is_integer for t in compared) else []
         quiet += ["-Wbool-compare"] if any(t.is_bool for t in compared) else []
         if quiet:
@@ -432,13 +434,13 @@ class _Emitter:
         """True if a condition decides about an access to memory."""
         if any(isinstance(s, S.If) for s in S.walk(self.function.body)):
             return True
-        chosen = [a for n in self._nodes() if n.op in ("select", "if_then_else") for a in n.args[1:]]
+        chosen = [a for n in self.nodes if n.op in ("select", "if_then_else") for a in n.args[1:]]
         return any(n.op == "load" for n in post_order(chosen))
 
     def _externs(self) -> list[str]:
         """Declarations of the functions from outside that no header declares."""
         found: dict[str, None] = {}
-        for n in self._nodes():
+        for n in self.nodes:
             if n.op == "call" and n.value.kind == "extern" and not C.is_reserved(n.value.name):
                 takes = ["void *" if a.dtype.kind == "handle" else self.x.type_name(a.dtype) for a in n.args]
                 found[f"extern {self.x.type_name(n.dtype)} {n.value.name}({', '.join(takes) or 'void'});"] = None

@@ -199,19 +199,14 @@ def source_of(function: Function, target: Target) -> str:
 
 def object_code(source: str, target: Target) -> bytes:
     """The object file of LLVM assembly, optimised. Raises BuildError for text that LLVM refuses."""
-    return _object(source, *cpu_of(target), triple_of(target), optimise=True)
+    return assembled(source, *cpu_of(target), triple_of(target), optimise=True)
 
 
-def assembled(source: str, cpu: str, features: str, triple: str = "") -> bytes:
+def assembled(source: str, cpu: str, features: str, triple: str = "", optimise: bool = False) -> bytes:
     """The object file of LLVM assembly as it stands: instructions are selected, nothing is optimised.
 
     Raises BuildError for text that LLVM refuses.
     """
-    return _object(source, cpu, features, triple, optimise=False)
-
-
-def _object(source: str, cpu: str, features: str, triple: str, optimise: bool) -> bytes:
-    """Every object file is made here, so that none does without `_selectable`."""
     machine = target_machine(cpu, features, triple)
     module = _selectable(source, machine, cpu, features, triple, optimise)
     with _lock:

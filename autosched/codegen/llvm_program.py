@@ -33,13 +33,21 @@ from autosched.codegen.llvm_text import (
     typed,
 )
 from autosched.codegen.signature import outside_calls
-from autosched.codegen.storage import ALIGNMENT, Storage, constant_bytes, is_parallel, plan_storage, workspace_need
+from autosched.codegen.storage import (
+    ALIGNMENT,
+    Storage,
+    accesses,
+    constant_bytes,
+    is_parallel,
+    plan_storage,
+    workspace_need,
+)
 from autosched.ir import stmt as S
 from autosched.ir.dtype import BOOL, INT64, dtype
 from autosched.ir.expr import Expr
 from autosched.ir.ops import ACCESSES
 from autosched.ir.ranges import Ranges
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, values_below
 
 #: how finely a parallel loop is handed out: a late thread costs at most 1 / (8 * threads) of the loop
 CHUNKS_PER_THREAD = 8
@@ -122,8 +130,8 @@ class _Program:
         self.storage = storage
         self.scopes = scopes
         self.name, self.entry = c_name(function.name), entry_name(function)
-        given = (S.handed_out(s) for s in S.walk(function.body))  # which may be written, too
-        self.stored = {s.buffer for s in S.walk(function.body) if isinstance(s, S.Store)}.union(*given)
+        nodes = values_below(e for s in S.walk(function.body) for e in S.expressions(s))
+        self.stored, _ = accesses(function.body, nodes)
         self.launches = 0
         self.fails = bool(outside_calls(function, "packed"))  #: bodies return the number of an exception, or 0
         self.result, self.done = ("i64", "ret i64 0") if self.fails else ("void", "ret void")

@@ -8,10 +8,12 @@ each parallel loop. Buffers that are never live together share addresses.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from autosched.ir.stmt import Allocate, Buffer, For, Stmt, children, walk
+from autosched.ir.expr import Expr
+from autosched.ir.stmt import Allocate, Buffer, For, Stmt, Store, children, walk
 
 #: stack bytes that one function may use for buffers; threads of OpenMP have small stacks
 STACK_BYTES = 64 * 1024
@@ -40,6 +42,18 @@ def plan_storage(body: Stmt) -> Storage:
 def is_parallel(body: Stmt) -> bool:
     """True if there is a loop over CPU threads."""
     return any(isinstance(s, For) and s.kind == "parallel" for s in walk(body))
+
+
+def accesses(body: Stmt, nodes: Iterable[Expr]) -> tuple[set[Buffer], set[Buffer]]:
+    """The buffers that are written or handed out, and those that are loaded; `nodes` are all expressions of `body`."""
+    written = {s.buffer for s in walk(body) if isinstance(s, Store)}
+    loaded: set[Buffer] = set()
+    for node in nodes:
+        if node.op == "load":
+            loaded.add(node.value)
+        elif node.op in ("address", "view"):
+            written.add(node.value)
+    return written, loaded
 
 
 def constant_bytes(buffer: Buffer) -> int | None:

@@ -151,11 +151,11 @@ class CpuKernel:
 
     def bind(self, arrays: Sequence[Array]) -> CpuBoundCall:
         """Fix the arguments. Raises BuildError for arrays that the signature does not allow."""
-        return CpuBoundCall(self, self.prepare(check_arrays(self.signature, arrays)), arrays)
+        return CpuBoundCall(Prepared(self, check_arrays(self.signature, arrays)), arrays)
 
-    def prepare(self, sizes: Mapping[str, int]) -> Prepared:
-        """The state that calls with these sizes share."""
-        return Prepared(self, sizes)
+    def prepare(self, sizes: Mapping[str, int]) -> Callable[[Sequence[int]], None]:
+        """See `DirectKernel`."""
+        return Prepared(self, sizes).run
 
     def native(self) -> NativeCall | None:
         """Calls that bypass Python; None where there are none."""
@@ -168,23 +168,19 @@ class Prepared:
     def __init__(self, kernel: CpuKernel, sizes: Mapping[str, int]) -> None:
         names = kernel.signature.sizes
         self._sizes = (ctypes.c_int64 * max(len(names), 1))(*(sizes[n] for n in names))
-        self._kernel = kernel
-        self._entry = kernel.entry
-        self._pointers = ctypes.c_void_p * max(len(kernel.signature.params), 1)
+        self.kernel, self._entry = kernel, kernel.entry
+        self.pointers = ctypes.c_void_p * max(len(kernel.signature.params), 1)
         self.sizes_address = ctypes.addressof(self._sizes)
         self.threads = kernel.threads
         self.workspace_bytes = kernel.workspace_bytes(self.sizes_address, self.threads)
 
     def workspace(self) -> int:
         """The address of this thread's workspace. Raises MemoryError."""
-        return WORKSPACE.address(self.workspace_bytes, self._kernel.signature.name) if self.workspace_bytes else 0
-
-    def arguments(self, addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
-        return self._pointers(*addresses)
+        return WORKSPACE.address(self.workspace_bytes, self.kernel.signature.name) if self.workspace_bytes else 0
 
     def run(self, addresses: Sequence[int]) -> None:
         SCRATCH.reserve(self.workspace_bytes)  # a native call may have found too little
-        pointers = self._pointers(*addresses)  # a name keeps it alive during the call
+        pointers = self.pointers(*addresses)  # a name keeps it alive during the call
         status = self._entry(ctypes.addressof(pointers), self.sizes_address, self.workspace(), self.threads)
         if status:
             raise_waiting(status)
@@ -193,11 +189,10 @@ class Prepared:
 class CpuBoundCall:
     """A kernel with its arguments fixed: running it costs about a microsecond beyond the kernel itself."""
 
-    def __init__(self, kernel: CpuKernel, prepared: Prepared, arrays: Sequence[Array]) -> None:
-        self._kernel = kernel
+    def __init__(self, prepared: Prepared, arrays: Sequence[Array]) -> None:
         self._prepared = prepared
         self._arrays = tuple(arrays)
-        self._arguments = prepared.arguments([a.ctypes.data for a in self._arrays])
+        self._arguments = prepared.pointers(*(a.ctypes.data for a in self._arrays))
         self._address = ctypes.addressof(self._arguments)
 
     @property
@@ -208,14 +203,14 @@ class CpuBoundCall:
     def run(self) -> None:
         """Execute once. Raises MemoryError when the workspace cannot be had, and whatever a call-back raised."""
         p = self._prepared
-        status = self._kernel.entry(self._address, p.sizes_address, p.workspace(), p.threads)
+        status = p.kernel.entry(self._address, p.sizes_address, p.workspace(), p.threads)
         if status:
             raise_waiting(status)
 
     def time(self, number: int) -> float:
         """Seconds per call over `number` calls, read from the monotonic clock in native code."""
         p = self._prepared
-        nanoseconds = self._kernel.timed(self._address, p.sizes_address, p.workspace(), p.threads, number)
+        nanoseconds = p.kernel.timed(self._address, p.sizes_address, p.workspace(), p.threads, number)
         if nanoseconds < 0:
             raise_waiting(-nanoseconds)
         return nanoseconds * 1e-9 / number

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from autosched.runtime.kernel import DeviceCall, DeviceKernel, Launch, check_own
 from autosched.target import Target
 
 Array = np.ndarray[Any, Any]
+T = TypeVar("T", bound="ctypes._SimpleCData[Any]")
 
 #: the architecture of source that is built where no device can be asked
 DEFAULT_ARCH = "sm_80"
@@ -172,24 +173,14 @@ class Session:
         """Make the context current in this thread, before any call about memory, modules or launches."""
         self.call("cuCtxSetCurrent", self.context)
 
-    def load(self, code: bytes) -> ctypes.c_void_p:
-        """A module of machine code, or of PTX, which the driver compiles."""
-        module = ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), code)
-        return module
-
-    def function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
-        found = ctypes.c_void_p()
-        self.call("cuModuleGetFunction", ctypes.byref(found), module, name.encode())
-        return found
+    def make(self, of: type[T], function: str, *args: Any) -> T:
+        """Call a function of the driver that writes an object of this type to its first argument."""
+        made = of()
+        self.call(function, ctypes.byref(made), *args)
+        return made
 
     def allocate(self, length: int) -> ctypes.c_uint64:
-        address = ctypes.c_uint64()
-        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(length, 1)))
-        return address
-
-    def free(self, address: ctypes.c_uint64) -> None:
-        self.call("cuMemFree_v2", address)
+        return self.make(ctypes.c_uint64, "cuMemAlloc_v2", ctypes.c_size_t(max(length, 1)))
 
     def upload(self, address: ctypes.c_uint64, array: Array) -> None:
         self.call("cuMemcpyHtoD_v2", address, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
@@ -197,34 +188,13 @@ class Session:
     def fetch(self, array: Array, address: ctypes.c_uint64) -> None:
         self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), address, ctypes.c_size_t(array.nbytes))
 
-    def launch(
-        self,
-        function: ctypes.c_void_p,
-        grid: Sequence[int],
-        block: Sequence[int],
-        shared: int,
-        values: Sequence[Any],
-    ) -> None:
-        """Enqueue one launch; `values` are ctypes objects, one for each parameter, `shared` dynamic bytes."""
-        pointers = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(v) for v in values))
-        self.call("cuLaunchKernel", function, *grid, *block, shared, None, pointers, None)
-
     def wait(self) -> None:
         self.call("cuCtxSynchronize")
 
-    def event(self) -> ctypes.c_void_p:
-        event = ctypes.c_void_p()
-        self.call("cuEventCreate", ctypes.byref(event), 0)
-        return event
-
-    def record(self, event: ctypes.c_void_p) -> None:
-        self.call("cuEventRecord", event, None)
-
     def seconds(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
         """The device's time between two events, once the second has happened. Destroys both."""
-        milliseconds = ctypes.c_float()
         self.call("cuEventSynchronize", end)
-        self.call("cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
+        milliseconds = self.make(ctypes.c_float, "cuEventElapsedTime", start, end)
         for event in (start, end):
             self.call("cuEventDestroy_v2", event)
         return milliseconds.value * 1e-3
@@ -316,7 +286,8 @@ class CudaKernel(DeviceKernel):
             arch = self._target.options.get("arch", session.device.arch)
             to = "cubin" if arch == session.device.arch else "ptx"
             options = [*(["-DINDEX_T=int64"] if wide else []), *(["--fmad=false"] if self._strict else [])]
-            self._programs[wide] = session.load(compile_cuda_source(self._source, arch, to=to, options=options))
+            code = compile_cuda_source(self._source, arch, to=to, options=options)
+            self._programs[wide] = session.make(ctypes.c_void_p, "cuModuleLoadData", code)
         return self._programs[wide]
 
 
@@ -337,16 +308,15 @@ class CudaBoundCall(DeviceCall):
         session.enter()
         super().__init__(kernel, session.device, arrays, sizes)
         module = kernel.module(session, self.wide)
-        self._launches = [self._prepare(session.function(module, x.name), x) for x in launches]
+        self._launches = [self._prepare(module, launch) for launch in launches]
 
     def _allocate(self, name: str, length: int) -> ctypes.c_uint64:
         self._own.append(self._session.allocate(length))
         return self._own[-1]
 
-    def _prepare(
-        self, function: ctypes.c_void_p, launch: Launch
-    ) -> tuple[ctypes.c_void_p, tuple[int, ...], tuple[int, ...], int, list[Any]]:
-        """The arguments of `Session.launch`."""
+    def _prepare(self, module: ctypes.c_void_p, launch: Launch) -> tuple[tuple[Any, ...], list[Any]]:
+        """The arguments of `cuLaunchKernel`, and the objects that they point to."""
+        function = self._session.make(ctypes.c_void_p, "cuModuleGetFunction", module, launch.name.encode())
         index = ctypes.c_int64 if self.wide else ctypes.c_int32
         shared = 0
 
@@ -357,7 +327,9 @@ class CudaBoundCall(DeviceCall):
             return index(at)
 
         values = self._arguments(launch, index, shared=place)
-        return function, *launch.extents(self._sizes), shared, values
+        pointers = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(v) for v in values))
+        grid, block = launch.extents(self._sizes)
+        return (function, *grid, *block, shared, None, pointers, None), values
 
     # -- running ------------------------------------------------------------------------------
     def _enter(self) -> None:
@@ -379,18 +351,18 @@ class CudaBoundCall(DeviceCall):
         session, seconds, left = self._session, 0.0, number
         while left > 0:
             batch = min(left, max(_IN_FLIGHT // max(len(self._launches), 1), 1))
-            start, end = session.event(), session.event()
-            session.record(start)
+            start, end = (session.make(ctypes.c_void_p, "cuEventCreate", 0) for _ in range(2))
+            session.call("cuEventRecord", start, None)
             for _ in range(batch):
                 self._enqueue()
-            session.record(end)
+            session.call("cuEventRecord", end, None)
             seconds += session.seconds(start, end)
             left -= batch
         return seconds / number
 
     def _enqueue(self) -> None:
-        for launch in self._launches:
-            self._session.launch(*launch)
+        for launch, _ in self._launches:
+            self._session.call("cuLaunchKernel", *launch)
 
 
 def release(session: Session, buffers: list[ctypes.c_uint64]) -> None:
@@ -398,6 +370,6 @@ def release(session: Session, buffers: list[ctypes.c_uint64]) -> None:
     try:
         session.enter()
         while buffers:
-            session.free(buffers.pop())
+            session.call("cuMemFree_v2", buffers.pop())
     except DeviceError:
         pass

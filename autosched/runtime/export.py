@@ -71,7 +71,13 @@ def _export(module: Module, to: Path, fcompile: Packer | None, options: Sequence
     artifacts = module.artifacts()
     if to.suffix not in (*_SHARED, ".a", ".o", ".tar"):
         raise UsageError("no such kind of library", asked=f"export_library({os.fspath(to)!r})", legal=_LEGAL)
-    _refuse_call_backs(artifacts, to)
+    for a in artifacts:
+        if a.meta.get("packed"):
+            raise BuildError(
+                f"it calls the Python function {a.meta['packed'][0]!r}, which a library cannot take along",
+                asked=f"{a.signature.name}: export_library({str(to)!r})",
+                legal="call_extern of a C function, which the program links",
+            )
     is_cpu = module.type_key in _CPU_KINDS
     if to.suffix in (".o", ".a") and not is_cpu:
         raise UsageError(
@@ -149,16 +155,6 @@ class _LibraryKernel(CpuKernel):
 
 
 # -- what goes into a library -----------------------------------------------------------------------
-
-
-def _refuse_call_backs(artifacts: Sequence[Artifact], path: Path) -> None:
-    for a in artifacts:
-        if a.meta.get("packed"):
-            raise BuildError(
-                f"it calls the Python function {a.meta['packed'][0]!r}, which a library cannot take along",
-                asked=f"{a.signature.name}: export_library({str(path)!r})",
-                legal="call_extern of a C function, which the program links",
-            )
 
 
 def _refuse_one_name(artifacts: Sequence[Artifact], path: Path) -> None:

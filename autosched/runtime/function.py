@@ -263,7 +263,7 @@ class _Plan:
         if self._empty:
             pass  # nothing to compute, and perhaps nothing to read from either
         elif self._direct is not None:
-            self._direct.run(addresses)
+            self._direct(addresses)
         else:
             bound = self._kernel.bind(arrays)
             bound.upload()

@@ -52,19 +52,12 @@ class Kernel(Protocol):
         """
 
 
-class DirectCall(Protocol):
-    """A kernel with its sizes fixed, for arrays that were checked before."""
-
-    def run(self, addresses: Sequence[int]) -> None:
-        """Execute once on the arrays at these host addresses, one per parameter, and wait."""
-
-
 @runtime_checkable
 class DirectKernel(Protocol):
     """A kernel that works on the host's memory, so that a call needs addresses only."""
 
-    def prepare(self, sizes: Mapping[str, int]) -> DirectCall:
-        """The state that calls with these sizes share."""
+    def prepare(self, sizes: Mapping[str, int]) -> Callable[[Sequence[int]], None]:
+        """A function that runs once on checked arrays at these host addresses, one per parameter, and waits."""
 
     def native(self) -> NativeCall | None:
         """Calls that bypass Python; None where there are none."""

@@ -92,10 +92,8 @@ class NDArray:
 
     def copyto(self, target: NDArray | Device) -> NDArray:
         """Copy into another array, or into a new one on a device; returns it."""
-        expect(target, "an nd array or a device", isinstance(target, Device) or hasattr(target, "copyfrom"), "copyto")
-        if isinstance(target, Device):
-            return array(self, target)
-        return target.copyfrom(self)
+        copy: NDArray = _copied(self, target)
+        return copy
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """`a[:] = values`; on the CPU any index of NumPy's."""
@@ -166,8 +164,12 @@ class HostArray(np.ndarray[Any, Any]):
 
     def copyto(self, target: Any) -> Any:
         """Copy into another array, or into a new one on a device; returns it."""
-        expect(target, "an nd array or a device", isinstance(target, Device) or hasattr(target, "copyfrom"), "copyto")
-        return array(self, target) if isinstance(target, Device) else target.copyfrom(self)
+        return _copied(self, target)
+
+
+def _copied(values: NDArray | HostArray, target: Any) -> Any:
+    expect(target, "an nd array or a device", isinstance(target, Device) or hasattr(target, "copyfrom"), "copyto")
+    return array(values, target) if isinstance(target, Device) else target.copyfrom(values)
 
 
 def _on_device(values: Array, name: str) -> NDArray:

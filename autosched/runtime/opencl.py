@@ -63,26 +63,20 @@ class OpenCLKernel(DeviceKernel):
         launch.check_shared(kernel.get_work_group_info(limits.LOCAL_MEM_SIZE, device), info)
         return kernel
 
-    def _options(self, wide: bool) -> list[str]:
-        """Options of the compiler: those that come with the source, else those that generated code needs."""
-        if self._given_options is not None:
-            return self._given_options
-        options = ["-cl-std=CL1.2", "-DINDEX_T=long"] if wide else ["-cl-std=CL1.2"]
-        exact = opencl().device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
-        if self.session.device.single_fp_config & exact:
-            options.append("-cl-fp32-correctly-rounded-divide-sqrt")
-        return options
-
     def program(self, wide: bool) -> Any:
         """The program with 64-bit or 32-bit indices, built once. Raises BuildError with the compiler's log."""
         if wide not in self._programs:
-            cl = opencl()
-            options = self._options(wide)
+            cl, device = opencl(), self.session.device
+            options = self._given_options
+            if options is None:
+                options = ["-cl-std=CL1.2", "-DINDEX_T=long"] if wide else ["-cl-std=CL1.2"]
+                if device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
+                    options.append("-cl-fp32-correctly-rounded-divide-sqrt")
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # compilers remark on unused helpers
                     program = cl.Program(self.session.context, self._source)
-                    self._programs[wide] = program.build(options, devices=[self.session.device])
+                    self._programs[wide] = program.build(options, devices=[device])
             except cl.Error as error:
                 raise BuildError(
                     f"{self.session.info.name!r} cannot compile its source",
