@@ -196,11 +196,14 @@ class Expressions:
             )
         if e.value.kind != "packed":
             return call_outside(self.w, e, [self.value(a) for a in e.args])
-        return packed_call(self.w, e, [self._view(a) if a.op == "view" else self.value(a) for a in e.args])
-
-    def _view(self, e: Expr) -> tuple[str, Expr, list[Value]]:
-        offset, *numbers = e.args
-        return self.memory.address(e.value, self.index(offset)), e, [self.index(n) for n in numbers]
+        args: list[Value | tuple[str, Expr, Sequence[Value]]] = []
+        for a in e.args:
+            if a.op == "view":
+                address = self.memory.address(a.value, self.index(a.args[0]))
+                args.append((address, a, [self.index(n) for n in a.args[1:]]))
+            else:
+                args.append(self.value(a))
+        return packed_call(self.w, e, args)
 
     # -- choice -------------------------------------------------------------------------------
     def _shortcut(self, e: Expr, left: Expr, then: Expr, otherwise: Expr) -> Value:

@@ -185,19 +185,17 @@ class Signature:
             raise ArgumentTypeError(
                 f"takes {len(self.params)} arrays, got {len(arrays)}", asked=self.name, legal=f"signature: {self}"
             )
-        given = [(p, tuple(a.shape)) for p, a in zip(self.params, arrays, strict=True) if a is not None]
-        steps = [_steps(p, a) for p, a in zip(self.params, arrays, strict=True) if a is not None]
-        for param, shape in given:
+        pairs = zip(self.params, arrays, strict=True)
+        given = [(p, tuple(a.shape), _steps(p, a)) for p, a in pairs if a is not None]
+        for param, shape, _ in given:
             if len(shape) != len(param.shape):
                 raise self._wrong(param, f"needs {len(param.shape)} dimensions, got {len(shape)}: shape {shape}")
-        sizes, origin = self._read_sizes(given, steps)
-        self._check_shapes(given, sizes, origin)
-        self._check_strides(given, steps, sizes)
+        sizes, origin = self._read_sizes(given)
+        self._check_given(given, sizes, origin)
         for requirement in self.requires:
             if not requirement.holds(sizes):
-                known = ", ".join(
-                    f"{n} = {sizes[n]}" for n in sorted(_names(requirement.left) | _names(requirement.right))
-                )
+                names = sorted(_names(requirement.left) | _names(requirement.right))
+                known = ", ".join(f"{n} = {sizes[n]}" for n in names)
                 raise ArgumentError(
                     requirement.reason, asked=f"{self.name} with {known}", legal=f"needed: {requirement}"
                 )
@@ -206,15 +204,13 @@ class Signature:
     def _wrong(self, param: Param, why: str, besides: str = "") -> ArgumentError:
         return ArgumentError(why, asked=f"{self.name}, argument {param.name!r}", legal=f"expected {param}{besides}")
 
-    def _read_sizes(
-        self, given: Sequence[tuple[Param, tuple[int, ...]]], steps: Sequence[tuple[int, ...]]
-    ) -> tuple[dict[str, int], dict[str, tuple[Param, int, tuple[int, ...]]]]:
+    def _read_sizes(self, given: _Given) -> tuple[dict[str, int], _Origins]:
         """Each size and where it was read: dimensions that are a size alone first, then derived ones, and
         strides last, first of all those that are taken."""
         sizes: dict[str, int] = {}
-        origin: dict[str, tuple[Param, int, tuple[int, ...]]] = {}
+        origin: _Origins = {}
         told = []  # (rank, formula, its value, where); those of one rank stay in order
-        for (param, shape), own in zip(given, steps, strict=True):
+        for param, shape, own in given:
             for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
                 if isinstance(dim, list) and not (param.broadcasts and length == 1):
                     told.append((0 if dim[0] == "size" else 1, dim, length, (param, axis, shape)))
@@ -225,7 +221,7 @@ class Signature:
             found = solve(dim, value)
             if found is not None and found[0] not in sizes:
                 sizes[found[0]], origin[found[0]] = found[1], where
-        for param, _ in given:  # a length of 1 that nothing else tells is the length
+        for param, _, _ in given:  # a length of 1 that nothing else tells is the length
             for dim in param.shape if param.broadcasts else ():
                 if isinstance(dim, list) and dim[0] == "size":
                     sizes.setdefault(dim[1], 1)
@@ -239,37 +235,29 @@ class Signature:
             )
         return {name: sizes[name] for name in self.sizes}, origin
 
-    def _check_shapes(
-        self,
-        given: Sequence[tuple[Param, tuple[int, ...]]],
-        sizes: Mapping[str, int],
-        origin: Mapping[str, tuple[Param, int, tuple[int, ...]]],
-    ) -> None:
+    def _check_given(self, given: _Given, sizes: Mapping[str, int], origin: _Origins) -> None:
         for name, value in sizes.items():
             if value < 0:
-                param, axis, shape = origin[name]
+                param, _, shape = origin[name]
                 why = f"shape {shape} makes the size {name!r} negative: {value}"
                 raise self._wrong(param, why, f" with {name} >= 0")
-        for param, shape in given:
+        for param, shape, _ in given:
             for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
                 wanted = evaluate_dim(dim, sizes)
                 if wanted != length and not (param.broadcasts and length == 1):
                     should = _explain(dim, wanted, sizes, origin)
                     raise self._wrong(param, f"shape {shape}: dimension {axis} is {length} and should be {should}")
-
-    def _check_strides(
-        self,
-        given: Sequence[tuple[Param, tuple[int, ...]]],
-        steps: Sequence[tuple[int, ...]],
-        sizes: Mapping[str, int],
-    ) -> None:
-        for (param, shape), own in zip(given, steps, strict=True):
-            wanted = param.strides_for(sizes)
-            empty = 0 in shape
-            for axis, (step, should) in enumerate(zip(own, wanted, strict=False)):
-                if step != should and shape[axis] > 1 and not empty:
-                    why = f"the stride of dimension {axis} is {step} elements and should be {should}"
+        for param, shape, own in given:
+            for axis, (step, wanted) in enumerate(zip(own, param.strides_for(sizes), strict=False)):
+                if step != wanted and shape[axis] > 1 and 0 not in shape:
+                    why = f"the stride of dimension {axis} is {step} elements and should be {wanted}"
                     raise self._wrong(param, f"shape {shape}: {why}")
+
+
+#: arrays of a call: the parameter, the shape, and strides in elements where they are declared
+_Given = Sequence[tuple[Param, tuple[int, ...], tuple[int, ...]]]
+#: size -> the parameter, the axis and the shape that it was read from
+_Origins = dict[str, tuple[Param, int, tuple[int, ...]]]
 
 
 def _steps(param: Param, array: Any) -> tuple[int, ...]:
@@ -286,12 +274,7 @@ def _steps(param: Param, array: Any) -> tuple[int, ...]:
     )
 
 
-def _explain(
-    dim: Dim,
-    wanted: int,
-    sizes: Mapping[str, int],
-    origin: Mapping[str, tuple[Param, int, tuple[int, ...]]],
-) -> str:
+def _explain(dim: Dim, wanted: int, sizes: Mapping[str, int], origin: _Origins) -> str:
     """`height + 2 = 12 (height = 10 by argument 'out', dimension 0)`."""
     if isinstance(dim, int):
         return str(wanted)

@@ -37,7 +37,11 @@ def host_cpu() -> str:
     """
     facts = cpuinfo()
     numbers = [f"{word} {facts[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in facts]
-    inside = [host_core(), *([" ".join(numbers)] if numbers else []), _features_digest()]
+    import llvmlite.binding as llvm
+
+    has = llvm.get_host_cpu_features()
+    digest = hashlib.sha256(" ".join(f for f in FEATURES if has.get(f)).encode()).hexdigest()[:6]
+    inside = [host_core(), *([" ".join(numbers)] if numbers else []), digest]
     return f"{facts.get('model name') or platform.processor() or platform.machine()} ({', '.join(inside)})"
 
 
@@ -60,13 +64,6 @@ def cpuinfo() -> dict[str, str]:
     except OSError:
         pass
     return found
-
-
-def _features_digest() -> str:
-    import llvmlite.binding as llvm
-
-    has = llvm.get_host_cpu_features()
-    return hashlib.sha256(" ".join(f for f in FEATURES if has.get(f)).encode()).hexdigest()[:6]
 
 
 @dataclass(frozen=True)

@@ -93,9 +93,6 @@ class CompiledFunction:
             self._native = cast(DirectKernel, self.kernel).native()
         return plan.run(cast("tuple[Array, ...]", arrays), [i["data"][0] for i in interfaces])  # type: ignore[index]
 
-    def _outputs_of(self, arrays: Sequence[object]) -> tuple[object, ...]:
-        return tuple([a for a, p in zip(arrays, self.signature.params, strict=True) if p.is_output])
-
     def _call_converted(self, values: Sequence[object]) -> Any:
         """Call with other arrays than NumPy's; those on a device stay there."""
         tensor = getattr(sys.modules.get("torch"), "Tensor", None)
@@ -111,7 +108,7 @@ class CompiledFunction:
         arrays = self._complete(values)
         with self.bound(arrays) as bound:
             bound.run()
-        outputs = self._outputs_of(arrays)
+        outputs = tuple([a for a, p in zip(arrays, self.signature.params, strict=True) if p.is_output])
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _converted(self, values: Sequence[object]) -> list[Array]:
