@@ -18,7 +18,8 @@ from autosched.codegen.artifact import Artifact
 from autosched.codegen.nvrtc import compile_cuda_source
 from autosched.errors import DeviceError
 from autosched.ir.dims import evaluate_dim
-from autosched.runtime.kernel import DeviceCall, DeviceKernel, Launch, check_owner
+from autosched.runtime.kernel import check_owner
+from autosched.runtime.launch import DeviceCall, DeviceKernel, Launch
 from autosched.target import Target
 
 Array = np.ndarray[Any, Any]

@@ -1,23 +1,15 @@
-"""The interface of all runtimes: a `Kernel` binds arrays, a `BoundCall` runs on them; and launches on devices."""
+"""The interface of all runtimes: a `Kernel` binds arrays, and a `BoundCall` runs on them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
-from math import prod
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from autosched.codegen.artifact import Artifact, Signature
-from autosched.codegen.signature import Dim, evaluate_dim
-from autosched.errors import AutoschedError, BuildError, DeviceError
-from autosched.ir.dtype import dtype
-from autosched.runtime.arguments import check_arrays, is_resident
-from autosched.runtime.native_call import NativeCall
-from autosched.runtime.strided import memory_of
+from autosched.codegen.artifact import Signature
+from autosched.errors import AutoschedError, DeviceError
 
 Array = np.ndarray[Any, Any]
 
@@ -59,7 +51,7 @@ class DirectKernel(Protocol):
     def prepare(self, sizes: Mapping[str, int]) -> Callable[[Sequence[int]], None]:
         """A function that runs once on checked arrays at these host addresses, one per parameter, and waits."""
 
-    def native(self) -> NativeCall | None:
+    def native(self) -> Callable[..., Any] | None:
         """Calls that bypass Python; None where there are none."""
 
 
@@ -73,231 +65,6 @@ class UnavailableKernel:
     def bind(self, arrays: Sequence[Array]) -> BoundCall:
         """Raise the error that says what is missing."""
         raise self._error.with_traceback(None)
-
-
-_NARROW_LIMIT = 2**31
-
-
-class DeviceLimits(Protocol):
-    """Limits of a device: work-items of a group, also along each axis, and bytes of memory."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def max_work_group(self) -> int: ...
-    @property
-    def max_work_items(self) -> Sequence[int]: ...
-    @property
-    def shared_memory(self) -> int: ...
-    @property
-    def global_memory(self) -> int: ...
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One kernel launch, as `codegen.c_family.Program` describes it."""
-
-    name: str
-    grid: tuple[Dim, ...]
-    block: tuple[Dim, ...]
-    shared_bytes: Dim
-    args: tuple[tuple[str, Any], ...]
-    when: Dim = 1
-
-    def runs(self, sizes: Mapping[str, int]) -> bool:
-        """True if it is for these sizes and has anything to run: drivers call an empty grid an error."""
-        return evaluate_dim(self.when, sizes) > 0 and all(evaluate_dim(d, sizes) > 0 for d in (*self.grid, *self.block))
-
-    def extents(self, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Work-groups along x, y and z, and work-items of each."""
-        return tuple(evaluate_dim(d, sizes) for d in self.grid), tuple(evaluate_dim(d, sizes) for d in self.block)
-
-    def check(self, sizes: Mapping[str, int], device: DeviceLimits) -> None:
-        """Raise BuildError for a work-group, or its shared memory, beyond the limits of the device."""
-        _, block = self.extents(sizes)
-        if prod(block) > device.max_work_group:
-            raise self.too_many(block, device.name, device.max_work_group)
-        if any(b > limit for b, limit in zip(block, device.max_work_items, strict=False)):
-            raise self.too_many(block, device.name, times(device.max_work_items))
-        self.check_shared(evaluate_dim(self.shared_bytes, sizes), device)
-
-    def check_shared(self, shared: int, device: DeviceLimits) -> None:
-        if shared > device.shared_memory:
-            what = f"{shared} bytes of shared memory for each work-group"
-            raise self._refused(what, device.name, device.shared_memory)
-
-    def too_many(self, block: Sequence[int], device: str, limit: object) -> BuildError:
-        return self._refused(f"a work-group of {times(block)} work-items", device, limit)
-
-    def _refused(self, what: str, device: str, limit: object) -> BuildError:
-        return BuildError(
-            f"it asks for {what}, and {device!r} allows {limit}",
-            asked=f"kernel {self.name!r}",
-            legal="use smaller tiles, or bind fewer loops to threads",
-        )
-
-
-@dataclass(frozen=True)
-class LaunchPlan:
-    """The host's side of a program: its launches, and `(name, dtype, elements)` of the buffers it needs."""
-
-    launches: tuple[Launch, ...]
-    device: tuple[tuple[str, str, Dim], ...]
-    index_bound: Dim
-
-    @staticmethod
-    def of(artifact: Artifact) -> LaunchPlan:
-        """Read an artifact's `meta`. Raises BuildError if it is not what the code generator writes."""
-        try:
-            meta = artifact.meta
-            launches = tuple(
-                Launch(
-                    str(launch["name"]),
-                    _three(launch["grid"]),
-                    _three(launch["block"]),
-                    launch["shared_bytes"],
-                    tuple((str(kind), value) for kind, value in launch["args"]),
-                    launch.get("when", 1),
-                )
-                for launch in meta["launches"]
-            )
-            device = tuple((str(b["name"]), str(dtype(b["dtype"])), b["elements"]) for b in meta["device"])
-            return LaunchPlan(launches, device, meta["index_bound"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise BuildError(
-                f"the artifact does not say how to launch its kernels: {error!r}",
-                asked=artifact.signature.name,
-                legal="build it again with this version",
-            ) from None
-
-    def is_wide(self, sizes: Mapping[str, int]) -> bool:
-        """True if an offset of a call with these sizes might not fit into 32 bits."""
-        return evaluate_dim(self.index_bound, sizes) >= _NARROW_LIMIT
-
-
-def _three(dims: Any) -> tuple[Dim, ...]:
-    if len(dims) != 3:
-        raise ValueError(f"{dims!r} is not three extents")
-    return tuple(dims)
-
-
-def times(extents: Sequence[int]) -> str:
-    return " x ".join(map(str, extents))
-
-
-# -- kernels on devices -------------------------------------------------------------------------------
-
-
-class DeviceKernel:
-    """The kernels of one artifact. A program is built once for each width of `index_t`."""
-
-    def __init__(self, artifact: Artifact) -> None:
-        self.signature: Signature = artifact.signature
-        self.plan = LaunchPlan.of(artifact)
-        self._source = artifact.code.decode()
-        self._programs: dict[bool, Any] = {}
-
-    def checked(self, arrays: Sequence[Array], device: DeviceLimits) -> tuple[dict[str, int], list[Launch]]:
-        """The sizes of a call and its launches, after all checks. Raises BuildError."""
-        sizes = check_arrays(self.signature, arrays)
-        launches = [launch for launch in self.plan.launches if launch.runs(sizes)]
-        for launch in launches:
-            launch.check(sizes, device)
-        return sizes, launches
-
-
-class DeviceCall:
-    """A kernel with arrays, device buffers and launches fixed. Use it from one thread."""
-
-    def __init__(
-        self, kernel: DeviceKernel, device: DeviceLimits, arrays: Sequence[Array], sizes: Mapping[str, int]
-    ) -> None:
-        """Raises DeviceError when the device cannot hold the buffers."""
-        params, plan = kernel.signature.params, kernel.plan
-        self.wide = plan.is_wide(sizes)  #: whether `index_t` has 64 bits
-        self._name, self._sizes = kernel.signature.name, sizes
-        self._arrays = tuple(a if is_resident(a) else memory_of(a) for a in arrays)
-        self._outputs = tuple(p.is_output for p in params)
-        self._is_uploaded = False
-        lengths = [(p.name, a.nbytes) for p, a in zip(params, self._arrays, strict=True)]
-        lengths += [(name, max(evaluate_dim(n, sizes), 0) * dtype(of).bytes) for name, of, n in plan.device]
-        self._check_memory(lengths, device)
-        resident = [cast(Any, a).memory.buffer if is_resident(a) else None for a in self._arrays]
-        self._buffers = [
-            self._allocate(name, length) if own is None else own
-            for (name, length), own in zip_longest(lengths, resident)
-        ]
-
-    def _check_memory(self, lengths: Sequence[tuple[str, int]], device: DeviceLimits) -> None:
-        """`lengths`: name and bytes of each buffer."""
-        total = sum(length for _, length in lengths)
-        if total > device.global_memory:
-            raise DeviceError(
-                f"its buffers have {total:,} bytes, and {device.name!r} has {device.global_memory:,}",
-                asked=self._name,
-                legal="use smaller arrays, or compute intermediates in tiles",
-            )
-
-    def _arguments(self, launch: Launch, index: Callable[[int], Any], **others: Callable[[Any], Any]) -> list[Any]:
-        """The arguments of a kernel. `index` makes a size; `others` make what else a language has, by kind."""
-        makers = {
-            "param": self._buffers.__getitem__,
-            "device": lambda place: self._buffers[len(self._arrays) + place],
-            "size": lambda name: index(self._sizes[name]),
-            **others,
-        }
-        values = []
-        for kind, value in launch.args:
-            if kind not in makers:
-                raise BuildError(f"unknown kind of argument {kind!r}", asked=f"kernel {launch.name!r}")
-            values.append(makers[kind](value))
-        return values
-
-    # -- what a driver does ---------------------------------------------------------------------
-    def _allocate(self, name: str, length: int) -> Any:
-        raise NotImplementedError
-
-    def _copy(self, to: Any, source: Any) -> None:
-        """Copy between an array and a buffer, either way."""
-        raise NotImplementedError
-
-    def _execute(self) -> None:
-        """Enqueue all launches and wait."""
-        raise NotImplementedError
-
-    def _enter(self) -> None:
-        """Prepare this thread for calls of the driver."""
-
-    def _finish(self) -> None:
-        """Wait for copies."""
-
-    # -- running --------------------------------------------------------------------------------
-    def upload(self) -> None:
-        """Copy all arrays to the device: outputs too, so that what a kernel leaves out stays as it was."""
-        self._enter()
-        for array, buffer in zip(self._arrays, self._buffers, strict=False):
-            if array.nbytes and not is_resident(array):
-                self._copy(buffer, array)
-        self._finish()
-        self._is_uploaded = True
-
-    def fetch(self) -> None:
-        """Copy the outputs from the device into their arrays."""
-        self._enter()
-        for array, buffer, is_output in zip(self._arrays, self._buffers, self._outputs, strict=False):
-            if is_output and array.nbytes and not is_resident(array):
-                self._copy(array, buffer)
-        self._finish()
-
-    def run(self) -> None:
-        """Execute once and wait; the first run uploads the arrays if nobody did. Raises DeviceError."""
-        self._ready()
-        self._execute()
-
-    def _ready(self) -> None:
-        if not self._is_uploaded:
-            self.upload()
-        self._enter()
 
 
 class ForkedError(DeviceError, RuntimeError):

@@ -18,7 +18,7 @@ import numpy as np
 from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError, DeviceError
 from autosched.ir.dims import evaluate_dim
-from autosched.runtime.kernel import DeviceCall, DeviceKernel, DeviceLimits, Launch, times
+from autosched.runtime.launch import DeviceCall, DeviceKernel, DeviceLimits, Launch, times
 from autosched.runtime.opencl_devices import find_device, open_session, opencl
 from autosched.target import Target
 
