@@ -13,7 +13,7 @@ What needs more than numbers has a domain of its own:
 - `lower.bounds` keeps regions: ends are polynomials over the loops around, and the width must not mention them.
 - the import shim hands out sets with expressions as ends.
 - `codegen.index_range` bounds magnitudes by polynomials over the sizes of a call, evaluated when it is made.
-- `space.residual` has ends that are evaluated for each state of a search.
+- `space.points` has ends that are evaluated for each state of a search.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
 from autosched.raw.spec import KernelSpec
 from autosched.schedule.schedule import Knob
+from autosched.space.points import ValidPoints, valid_points
 from autosched.space.tunable import KnobPoints, knob_columns
-from autosched.space.valid import ValidPoints, valid_points
 from autosched.target import Target
 
 #: Points that are looked at in one go, and how many of them before a space without a valid one is given up.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from autosched.model.protocol import CostModel, FloatArray, IntArray
 from autosched.search.base import PointStrategy, at_least, within
-from autosched.search.judge import Judge
+from autosched.search.model_scorer import ModelScorer
 from autosched.search.moves import neighbours, pick_best
 from autosched.search.points import Points, feasible
 from autosched.search.protocol import Candidate, SpaceLike
@@ -62,27 +62,27 @@ class AnnealingSearch(PointStrategy):
         self._plan, self._count, self._steps, self._patience = plan, chains, steps, patience
         self._temperature, self._random_share, self._diverse = temperature, random_share, diverse
         super().__init__(space, seed)
-        self._judge = Judge(space, self._points, self._history, model, name="annealing")
+        self._scorer = ModelScorer(space, self._points, self._history, model, name="annealing")
         self._chains: list[Candidate] = []  # where the last walk ended, best first
 
     @property
     def model_error(self) -> str:
         """What the model last failed with, for reports; empty if it did not."""
-        return self._judge.error
+        return self._scorer.error
 
     def propose(self, n: int) -> list[Candidate]:
         """Up to `min(n, plan)` candidates."""
         n = min(n, self._plan)
         found: list[Candidate] = []
         by_chance = self._by_chance(n, self._random_share)
-        if n > by_chance and (self._judge.primed or len(self._history) >= self._plan) and self._judge.learn():
+        if n > by_chance and (self._scorer.primed or len(self._history) >= self._plan) and self._scorer.learn():
             found = self._points.mark(self._anneal(n - by_chance))
-        return found + self._scatter(n - len(found))
+        return found + self._space_filling(n - len(found))
 
     def _anneal(self, n: int) -> list[Candidate]:
         """Up to `n` points: walk all chains, and choose from the best points they met."""
         at = self._start()
-        scores = self._judge.predict(at)
+        scores = self._scorer.predict(at)
         if scores is None or not len(scores):
             return []
         met = _Best(self._points, KEPT * n)
@@ -124,7 +124,7 @@ class AnnealingSearch(PointStrategy):
         scores = np.full(len(keep), -np.inf)
         if not keep.any():
             return scores
-        known = self._judge.predict([r[passed] for r, passed in zip(rows, sound, strict=True)])
+        known = self._scorer.predict([r[passed] for r, passed in zip(rows, sound, strict=True)])
         if known is None:
             return None
         scores[keep] = known

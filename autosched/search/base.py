@@ -68,7 +68,7 @@ class PointStrategy:
         self._rng = np.random.default_rng(seed)
         self._points = Points(space)
         self._history = History()
-        self._used: list[list[np.ndarray]] | None = None  # how often `_scatter` chose each value of each knob
+        self._used: list[list[np.ndarray]] | None = None  # how often `_space_filling` chose each value of each knob
 
     def observe(self, trials: Sequence[Trial]) -> None:
         """Learn from trials; those that are not points of this space are ignored."""
@@ -84,7 +84,7 @@ class PointStrategy:
         """How many of `n` proposals are to be random: on average, this share of them."""
         return int(n * share + self._rng.random())
 
-    def _scatter(self, n: int) -> list[Candidate]:
+    def _space_filling(self, n: int) -> list[Candidate]:
         """Up to `n` random points, marked as seen, that cover the space evenly: the sketches in equal shares, and the
         values of a knob; what was drawn before counts. At least one if any is left and n > 0.
 

@@ -62,7 +62,7 @@ class DropletSearch(PointStrategy):
             found += self._near(n - len(found))
             if len(found) < n and not self._end():
                 break
-        by_chance = self._scatter(n - len(found))
+        by_chance = self._space_filling(n - len(found))
         self._owed -= len(by_chance)
         found += by_chance
         self._pending.update(found)

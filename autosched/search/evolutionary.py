@@ -55,7 +55,7 @@ class EvolutionarySearch(PointStrategy):
         """Up to `n` children of today's population, and random points."""
         by_chance = self._by_chance(n, self._random_share)
         found = self._children(n - by_chance) if len(self._history) >= self._initial else []
-        found += self._scatter(n - len(found))
+        found += self._space_filling(n - len(found))
         birth = len(self._births)  # one birthday for a batch: in it nobody is older
         self._births.update(dict.fromkeys(found, birth))
         return found

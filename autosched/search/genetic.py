@@ -81,8 +81,8 @@ class GeneticSearch(PointStrategy):
                 break
             litter = self._litter(parents, fitness, missing)
             strangers = int(self._rng.binomial(len(litter), self._mutation)) if len(self._points.sketches) > 1 else 0
-            children += self._points.mark(litter[strangers:]) + self._scatter(strangers)
-        return children + self._scatter(self._population - len(children))
+            children += self._points.mark(litter[strangers:]) + self._space_filling(strangers)
+        return children + self._space_filling(self._population - len(children))
 
     def _parents(self) -> tuple[list[Candidate], FloatArray]:
         """Those who may breed, with their fitness, best first.

@@ -19,7 +19,7 @@ import numpy as np
 
 from autosched.model.protocol import CostModel, IntArray
 from autosched.search.base import PointStrategy, at_least, within
-from autosched.search.judge import Judge
+from autosched.search.model_scorer import ModelScorer
 from autosched.search.moves import crossover, distinct, neighbours, pick_best
 from autosched.search.protocol import Candidate, SpaceLike
 
@@ -59,12 +59,12 @@ class GuidedSearch(PointStrategy):
         self._initial, self._batch, self._pool, self._parents = initial, batch, pool, parents
         self._random_share = random_share
         super().__init__(space, seed)
-        self._judge = Judge(space, self._points, self._history, model, name="guided", explore=explore)
+        self._scorer = ModelScorer(space, self._points, self._history, model, name="guided", explore=explore)
 
     @property
     def model_error(self) -> str:
         """What the model last failed with, for reports; empty if it did not."""
-        return self._judge.error
+        return self._scorer.error
 
     def propose(self, n: int) -> list[Candidate]:
         """Up to `min(n, batch)` candidates."""
@@ -73,10 +73,10 @@ class GuidedSearch(PointStrategy):
             return []
         ranked = [candidate for candidate, _ in self._history.ranked()]
         chosen: list[Candidate] = []
-        if self._judge.primed or (ranked and len(self._history) >= self._initial):
+        if self._scorer.primed or (ranked and len(self._history) >= self._initial):
             by_chance = self._by_chance(n, self._random_share)
             chosen = self._points.mark(self._choose(self._make_pool(ranked), n - by_chance))
-        return chosen + self._scatter(n - len(chosen))
+        return chosen + self._space_filling(n - len(chosen))
 
     def _make_pool(self, ranked: Sequence[Candidate]) -> list[IntArray]:
         """For each sketch, new feasible points [m, k]: some random, most of them children of the best."""
@@ -112,7 +112,7 @@ class GuidedSearch(PointStrategy):
         candidates = [Candidate(number, tuple(row)) for number, rows in enumerate(pool) for row in rows.tolist()]
         # Shuffled, so that equal scores favour nothing.
         order = self._rng.permutation(len(candidates))
-        scores = self._judge.predict(pool) if self._judge.learn() else None
+        scores = self._scorer.predict(pool) if self._scorer.learn() else None
         if scores is None:
             scores = np.zeros(len(candidates))
         return pick_best([candidates[i] for i in order], scores[order], n)

@@ -20,12 +20,12 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, variables
 from autosched.lower.pipeline import Structure, lower_structure
 from autosched.schedule.schedule import Constraint, Knob, Schedule
+from autosched.space.constraints import explain, implied_constraints
 from autosched.space.default import default_schedule
 from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION, extract
 from autosched.space.forks import forks, traced
-from autosched.space.limits import implied_constraints
+from autosched.space.points import ValidPoints, valid_points
 from autosched.space.tunable import KnobPoints, knob_columns
-from autosched.space.valid import ValidPoints, explain, valid_points
 from autosched.space.workload import MAX_FORKS, Template, Workload
 from autosched.target import Target
 

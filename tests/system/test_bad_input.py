@@ -12,7 +12,7 @@ from autosched.errors import BuildError, MeasureError, ScheduleError, WorkloadEr
 from autosched.measure.protocol import MeasureOptions
 from autosched.schedule import create_schedule
 from autosched.space.rules import generate
-from autosched.space.rules.plan import rule
+from autosched.space.rules.engine import rule
 from autosched.space.workload import Workload
 from autosched.target import Target
 

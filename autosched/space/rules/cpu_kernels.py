@@ -22,10 +22,10 @@ from __future__ import annotations
 from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import look
+from autosched.space.rules import analysis
+from autosched.space.rules.engine import Place, Plan, fuse_all, partial_results, reduce_loops, rule, spatial_loops
 from autosched.space.rules.gpu import is_cpu, lanes_of, own_kernel, reduces_rows, row_reductions
 from autosched.space.rules.inline import common_places
-from autosched.space.rules.plan import Place, Plan, fuse_all, partial_results, reduce_loops, rule, spatial_loops
 
 #: Work-items of a work-group.
 ITEMS = (1, 4, 16)
@@ -69,7 +69,7 @@ def _contiguous(plan: Plan, stage: Stage) -> bool:
     if not reduces_rows(plan, stage):
         return False
     along = stage.reduce_axis[-1]
-    reads = [a for a in look.accesses(plan.s, stage) if a.mentions(along)]
+    reads = [a for a in analysis.accesses(plan.s, stage) if a.mentions(along)]
     return bool(reads) and all(a.is_contiguous(along) for a in reads)
 
 
@@ -78,7 +78,7 @@ def _is_padding(plan: Plan, stage: Stage) -> bool:
     if not is_cpu(plan) or stage.is_output or not is_injective(stage):
         return False
     decides = any(e.op in ("if_then_else", "select") for e in post_order(stage.body))
-    return decides and any(look.is_contraction(plan.s, r) for r in look.readers(plan.s, stage))
+    return decides and any(analysis.is_contraction(plan.s, r) for r in analysis.readers(plan.s, stage))
 
 
 @rule(when=_is_padding)
@@ -121,7 +121,7 @@ def inside_an_item(plan: Plan, stage: Stage) -> None:
     if stage.reduce_axis and _contiguous(plan, stage):
         _in_lanes(plan, stage, place.stage, place.loop)
         return
-    length = look.length(stage.axis[-1]) if stage.axis else None
+    length = analysis.length(stage.axis[-1]) if stage.axis else None
     kept = length is not None and length * stage.tensor.dtype.bytes <= MOST_ROW
     if is_injective(stage) and not kept:
         stage.compute_inline()

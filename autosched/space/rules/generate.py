@@ -9,7 +9,7 @@ from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
 from autosched.space.rules import cpu_kernels, gpu, inline, rows, scans, sums, tiles
 from autosched.space.rules import scans as scatters
-from autosched.space.rules.plan import Plan, Rule, Walk, apply_rules
+from autosched.space.rules.engine import Plan, Rule, Walk, apply_rules
 from autosched.space.workload import Template
 from autosched.target import Target
 

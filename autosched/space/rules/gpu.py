@@ -42,10 +42,10 @@ from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.default import bind_free_loops
 from autosched.space.gpu import add_up_rows, bind_elements, share
-from autosched.space.rules import look
+from autosched.space.rules import analysis
+from autosched.space.rules.analysis import length
+from autosched.space.rules.engine import Plan, fuse_all, reduce_loops, rule, spatial_loops
 from autosched.space.rules.inline import MAX_TAPS, ROOT, choose_way, common_places
-from autosched.space.rules.look import length
-from autosched.space.rules.plan import Plan, fuse_all, reduce_loops, rule, spatial_loops
 from autosched.space.rules.rows import neighbours_share
 from autosched.space.rules.sums import may_be_cut
 from autosched.space.rules.tiles import best_rows
@@ -76,11 +76,11 @@ def lanes_of(plan: Plan, stage: Stage) -> tuple[int, ...]:
 def _that_divide(widths: tuple[int, ...], axes: Sequence[IterVar]) -> tuple[int, ...]:
     """Those that leave nothing over, where lengths are known: kernels are not cut, and a vector that might end beyond
     the border is computed lane by lane."""
-    total = look.points(axes)
+    total = analysis.points(axes)
     return tuple(n for n in widths if total is None or total % n == 0)
 
 
-@rule(when=lambda plan, stage: look.is_opaque(stage), because=lambda plan, stage: look.why_opaque(stage))
+@rule(when=lambda plan, stage: analysis.is_opaque(stage), because=lambda plan, stage: analysis.why_opaque(stage))
 def opaque_kernels(plan: Plan, stage: Stage) -> None:
     """Scans and scatters: a work-item for each element that is computed by itself."""
     scans = plan.s.scans
@@ -90,13 +90,13 @@ def opaque_kernels(plan: Plan, stage: Stage) -> None:
         bind_free_loops(stage)
 
 
-@rule(when=lambda plan, stage: look.is_contraction(plan.s, stage) and not look.is_window(stage))
+@rule(when=lambda plan, stage: analysis.is_contraction(plan.s, stage) and not analysis.is_window(stage))
 def shared_tiles(plan: Plan, stage: Stage) -> None:
     """Tiles of operands in shared memory, fetched by a work-group together; sums in registers."""
     s = plan.s
-    vector = stage.axis.index(look.long_axes(stage)[-1])
+    vector = stage.axis.index(analysis.long_axes(stage)[-1])
     row = stage.axis.index(best_rows(plan, stage, stage.axis[vector]))
-    sources = list(dict.fromkeys(plan.s.stage(a.tensor) for a in look.accesses(s, stage)))
+    sources = list(dict.fromkeys(plan.s.stage(a.tensor) for a in analysis.accesses(s, stage)))
     long = max(range(len(stage.reduce_axis)), key=lambda i: length(stage.reduce_axis[i]) or 1 << 30)
     widths = _that_divide(lanes_of(plan, stage), [stage.axis[vector]])
     rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", widths)
@@ -169,9 +169,9 @@ def _fetch(plan: Plan, stage: Stage, sums: Stage, source: Stage, at: Loop, items
 
 
 def reduces_rows(plan: Plan, stage: Stage) -> bool:
-    if not stage.reduce_axis or look.is_opaque(stage) or len(stage.body) > 1 or not may_be_cut(stage):
+    if not stage.reduce_axis or analysis.is_opaque(stage) or len(stage.body) > 1 or not may_be_cut(stage):
         return False
-    return not look.has_fewer(stage.reduce_axis, LONG)
+    return not analysis.has_fewer(stage.reduce_axis, LONG)
 
 
 @rule(when=lambda plan, stage: reduces_rows(plan, stage) and stage.is_output, last=False)
@@ -193,9 +193,9 @@ def row_reductions(plan: Plan, stage: Stage) -> bool:
     """Whether it is computed from reductions of the same rows, as a softmax is."""
     seen, waiting = {stage}, [stage]
     while waiting:
-        for a in look.accesses(plan.s, waiting.pop()):
+        for a in analysis.accesses(plan.s, waiting.pop()):
             source = plan.s.stage(a.tensor)
-            if source in seen or source.is_placeholder or source.is_output or look.is_opaque(source):
+            if source in seen or source.is_placeholder or source.is_output or analysis.is_opaque(source):
                 continue
             seen.add(source)
             if source.reduce_axis and 0 < len(source.axis) < len(stage.axis) and reduces_rows(plan, source):
@@ -216,7 +216,7 @@ def row_groups(plan: Plan, stage: Stage) -> None:
 
 
 def _is_inner(plan: Plan, stage: Stage) -> bool:
-    return not stage.is_output and bool(look.readers(plan.s, stage))
+    return not stage.is_output and bool(analysis.readers(plan.s, stage))
 
 
 @rule(when=_is_inner)
@@ -233,7 +233,7 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
         else:
             own_kernel(plan, stage)
         return
-    opaque = any(isinstance(x.op, ExternOp) for x in look.readers(plan.s, stage))  # which reads memory
+    opaque = any(isinstance(x.op, ExternOp) for x in analysis.readers(plan.s, stage))  # which reads memory
     ways = ["inline"] if _taps(plan, stage) <= MAX_TAPS and not opaque else []
     ways += [name for name in places if name == "patch" and not is_cpu(plan)]
     way = choose_way(plan, stage, [*ways, ROOT] if ways != ["inline"] else ways)
@@ -249,8 +249,10 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
 
 
 def _taps(plan: Plan, stage: Stage) -> int:
-    uses = sum(a.tensor in stage.op.outputs for c in look.readers(plan.s, stage) for a in look.accesses(plan.s, c))
-    return uses * max(1, len(look.accesses(plan.s, stage)))
+    uses = sum(
+        a.tensor in stage.op.outputs for c in analysis.readers(plan.s, stage) for a in analysis.accesses(plan.s, c)
+    )
+    return uses * max(1, len(analysis.accesses(plan.s, stage)))
 
 
 def own_kernel(plan: Plan, stage: Stage) -> None:
@@ -258,7 +260,7 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
         _one_item(stage)
         return
     bind_elements(plan.s, stage, _that_divide(lanes_of(plan, stage), stage.axis))
-    if look.has_fewer(stage.reduce_axis, look.MAX_WINDOW + 1):
+    if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
         for x in reduce_loops(stage):
             stage.unroll(x)
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from autosched.ir.expr import is_const
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Stage
-from autosched.space.rules import look
-from autosched.space.rules.plan import Place, Plan, rule
+from autosched.space.rules import analysis
+from autosched.space.rules.engine import Place, Plan, rule
 from autosched.space.rules.rows import loops_of_producer
 
 #: Chains of inlined stages may read so many elements for one of theirs.
@@ -28,7 +28,7 @@ ROOT, SLIDING = "root", "sliding"
 CONSTANT_INDICES = "auto_scheduler_simplify_const_tensor_indices"
 
 
-@rule(when=lambda plan, stage: look.is_opaque(stage), because=lambda plan, stage: look.why_opaque(stage))
+@rule(when=lambda plan, stage: analysis.is_opaque(stage), because=lambda plan, stage: analysis.why_opaque(stage))
 def leave_opaque(plan: Plan, stage: Stage) -> None:
     """Scans, scatters and code from outside keep their loops.
 
@@ -39,12 +39,12 @@ def leave_opaque(plan: Plan, stage: Stage) -> None:
 def _costs_nothing(plan: Plan, stage: Stage) -> bool:
     if stage.is_output or not is_injective(stage):
         return False
-    consumers = look.readers(plan.s, stage)
-    if any(look.is_opaque(c) for c in consumers):
+    consumers = analysis.readers(plan.s, stage)
+    if any(analysis.is_opaque(c) for c in consumers):
         return False
-    if any(look.is_contraction(plan.s, c) and not look.is_window(c) for c in consumers):
+    if any(analysis.is_contraction(plan.s, c) and not analysis.is_window(c) for c in consumers):
         return False  # it would be computed for every tile that reads it
-    return look.uses_each_once(plan.s, stage) or (look.is_plain(stage) and look.is_cheap(stage))
+    return analysis.uses_each_once(plan.s, stage) or (analysis.is_plain(stage) and analysis.is_cheap(stage))
 
 
 @rule(when=_costs_nothing)
@@ -57,7 +57,7 @@ def always_inline(plan: Plan, stage: Stage) -> None:
 
 
 def _constant(plan: Plan, stage: Stage) -> bool:
-    return CONSTANT_INDICES in (getattr(stage.op, "attrs", None) or {}) and not look.is_opaque(stage)
+    return CONSTANT_INDICES in (getattr(stage.op, "attrs", None) or {}) and not analysis.is_opaque(stage)
 
 
 @rule(when=_constant)
@@ -89,28 +89,30 @@ def reachable(plan: Plan, stage: Stage) -> list[Place]:
 
 def common_places(plan: Plan, stage: Stage) -> list[Place]:
     """The places that every reader of the stage has."""
-    first, *others = [reachable(plan, r) for r in look.readers(plan.s, stage)] or [[]]
+    first, *others = [reachable(plan, r) for r in analysis.readers(plan.s, stage)] or [[]]
     return [p for p in first if all(p in other for other in others)]
 
 
 def _movable(plan: Plan, stage: Stage) -> bool:
-    return not stage.is_output and bool(look.readers(plan.s, stage))
+    return not stage.is_output and bool(analysis.readers(plan.s, stage))
 
 
 def _may_inline(plan: Plan, stage: Stage) -> bool:
     if not is_injective(stage):
         return False
-    consumers = look.readers(plan.s, stage)
-    if any(look.is_contraction(plan.s, c) and not look.is_window(c) or look.is_opaque(c) for c in consumers):
+    consumers = analysis.readers(plan.s, stage)
+    if any(
+        analysis.is_contraction(plan.s, c) and not analysis.is_window(c) or analysis.is_opaque(c) for c in consumers
+    ):
         return False
-    if look.has_math(stage) and not look.uses_each_once(plan.s, stage):
+    if analysis.has_math(stage) and not analysis.uses_each_once(plan.s, stage):
         return False
     uses = sum(len(_reads_of(plan, c, stage)) for c in consumers)
-    return uses * max(1, len(look.accesses(plan.s, stage))) <= MAX_TAPS
+    return uses * max(1, len(analysis.accesses(plan.s, stage))) <= MAX_TAPS
 
 
-def _reads_of(plan: Plan, reader: Stage, stage: Stage) -> list[look.Access]:
-    return [a for a in look.accesses(plan.s, reader) if a.tensor in stage.op.outputs]
+def _reads_of(plan: Plan, reader: Stage, stage: Stage) -> list[analysis.Access]:
+    return [a for a in analysis.accesses(plan.s, reader) if a.tensor in stage.op.outputs]
 
 
 def _window(plan: Plan, stage: Stage, places: list[Place]) -> tuple[Place, Place] | None:
@@ -124,7 +126,7 @@ def _window(plan: Plan, stage: Stage, places: list[Place]) -> tuple[Place, Place
     if len(walked) < 2 or not is_injective(stage):
         return None
     outer, inner = walked[-2:]
-    consumers = look.readers(plan.s, stage)
+    consumers = analysis.readers(plan.s, stage)
     if outer.stage is not inner.stage or inner.loop.kind != "serial":
         return None
     return (inner, outer) if any(len(_reads_of(plan, c, stage)) > 1 for c in consumers) else None
@@ -161,7 +163,9 @@ def _undecided(plan: Plan) -> int:
     """How many stages are still to find their places, about."""
     s = plan.s
     return sum(
-        not (x in plan.done or x.is_placeholder or x.is_output or look.is_opaque(x) or look.is_contraction(s, x))
+        not (
+            x in plan.done or x.is_placeholder or x.is_output or analysis.is_opaque(x) or analysis.is_contraction(s, x)
+        )
         and not _costs_nothing(plan, x)
         for x in s.stages
     )
@@ -194,9 +198,9 @@ def _prefetch_rows(plan: Plan, stage: Stage, place: Place) -> None:
 
     for s: (R = max of A[s])  B[s] = f(A[s], R)   ->   for s: prefetch A[s + 1];  (R = max of A[s])  B[s] = f(A[s], R)
     """
-    if not stage.reduce_axis or place.loop.kind != "serial" or look.is_window(stage):
+    if not stage.reduce_axis or place.loop.kind != "serial" or analysis.is_window(stage):
         return
-    for tensor in dict.fromkeys(a.tensor for a in look.accesses(plan.s, stage)):
+    for tensor in dict.fromkeys(a.tensor for a in analysis.accesses(plan.s, stage)):
         size = tensor.dtype.bytes
         for n in tensor.shape:
             size *= int(n.value) if is_const(n) else 0

@@ -20,9 +20,9 @@ from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.work import unclamped
-from autosched.space.rules import look, sums
-from autosched.space.rules.look import long_lanes, powers
-from autosched.space.rules.plan import Plan, fuse_all, rule
+from autosched.space.rules import analysis, sums
+from autosched.space.rules.analysis import long_lanes, powers
+from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.tensor import IterVar
 
 #: A row of fewer elements than this is one axis with the axis outside it.
@@ -36,7 +36,7 @@ ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
 def _is_map(plan: Plan, stage: Stage) -> bool:
-    return is_injective(stage) and not look.is_opaque(stage) and bool(stage.axis)
+    return is_injective(stage) and not analysis.is_opaque(stage) and bool(stage.axis)
 
 
 def _steps_over_pixels(plan: Plan, stage: Stage) -> bool:
@@ -44,7 +44,7 @@ def _steps_over_pixels(plan: Plan, stage: Stage) -> bool:
     if (
         not _is_map(plan, stage)
         or len(stage.axis) < 3
-        or not 1 < (look.length(stage.axis[-1]) or SHORT) <= MOST_CHANNELS
+        or not 1 < (analysis.length(stage.axis[-1]) or SHORT) <= MOST_CHANNELS
     ):
         return False
     return any(any(step not in (0, 1) for step in steps) for steps in _steps_of_pixels(plan, stage))
@@ -53,7 +53,7 @@ def _steps_over_pixels(plan: Plan, stage: Stage) -> bool:
 def _steps_of_pixels(plan: Plan, stage: Stage) -> list[tuple[int | None, ...]]:
     """How far indices move from a pixel to the next, for each read of channels; clamps aside."""
     x, c = stage.axis[-2:]
-    reads = [a for a in look.accesses(plan.s, stage) if a.mentions(x) and a.mentions(c)]
+    reads = [a for a in analysis.accesses(plan.s, stage) if a.mentions(x) and a.mentions(c)]
     return [replace(a, indices=tuple(unclamped(i, x.var) for i in a.indices)).steps(x) for a in reads]
 
 
@@ -97,7 +97,7 @@ def whole_pixels(plan: Plan, stage: Stage) -> None:
     """
     types = _types(plan, stage)
     *outer, x, c = (stage.roots[a] for a in stage.axis)
-    channels, n = look.length(stage.axis[-1]), look.points(stage.axis[-2:])
+    channels, n = analysis.length(stage.axis[-1]), analysis.points(stage.axis[-2:])
     ways = ["vectors"] if _has_pattern(plan, stage) else ["one by one", "vectors"]
     if plan.choose(stage, "pixels", ways) == "vectors":
         lanes = plan.knob(stage, "lanes", long_lanes(plan.machine, types, n))
@@ -163,7 +163,7 @@ def _stream_stores(plan: Plan, stage: Stage, lane: Loop) -> None:
 
 def _bytes(stage: Stage) -> int:
     """Bytes of a result; 0 where its size is not known."""
-    return (look.points(stage.axis) or 0) * stage.tensor.dtype.bytes
+    return (analysis.points(stage.axis) or 0) * stage.tensor.dtype.bytes
 
 
 def loops_of_producer(plan: Plan, stage: Stage) -> None:
@@ -192,16 +192,16 @@ def loops_of_producer(plan: Plan, stage: Stage) -> None:
 
 def _is_padding(stage: Stage) -> bool:
     """Whether elements are copied, or filled in, as a condition says."""
-    return look.flops(stage) == 0 and any(e.op == "if_then_else" for e in post_order(stage.body))
+    return analysis.flops(stage) == 0 and any(e.op == "if_then_else" for e in post_order(stage.body))
 
 
 def _row(stage: Stage) -> tuple[list[Loop], Loop, int | None]:
     """The outer loops, the innermost ones as one loop that is long enough for vectors, and how long that is."""
     loops = [stage.roots[a] for a in stage.axis]
     inner = 1
-    while inner < len(loops) and look.has_fewer(stage.axis[-inner:], SHORT):
+    while inner < len(loops) and analysis.has_fewer(stage.axis[-inner:], SHORT):
         inner += 1
-    return loops[:-inner], fuse_all(stage, loops[-inner:]), look.points(stage.axis[-inner:])
+    return loops[:-inner], fuse_all(stage, loops[-inner:]), analysis.points(stage.axis[-inner:])
 
 
 def _types(plan: Plan, stage: Stage) -> list[DType]:
@@ -210,14 +210,14 @@ def _types(plan: Plan, stage: Stage) -> list[DType]:
     for e in post_order(stage.body):
         if not is_index(e) and not e.dtype.is_bool:
             found.add(e.dtype)
-    found |= {a.tensor.dtype for a in look.accesses(plan.s, stage)}
+    found |= {a.tensor.dtype for a in analysis.accesses(plan.s, stage)}
     return sorted(found, key=str)
 
 
 def _is_flat(plan: Plan, stage: Stage) -> bool:
     """Every element is read at the very place that is written."""
     axes = [a.var for a in stage.axis]
-    reads = look.accesses(plan.s, stage)
+    reads = analysis.accesses(plan.s, stage)
     sources = [plan.s.stage(a.tensor) for a in reads]
     if any(not source.is_placeholder and not source.is_output for source in sources):
         return False
@@ -236,7 +236,7 @@ def neighbours_share(plan: Plan, stage: Stage, axis: IterVar) -> bool:
     while waiting:
         reader = waiting.pop()
         by_tensor: dict[object, set[object]] = {}
-        for a in look.accesses(plan.s, reader):
+        for a in analysis.accesses(plan.s, reader):
             moving = tuple(i for i in a.indices if not is_const(i))
             by_tensor.setdefault(a.tensor, set()).add(moving)
             source = plan.s.stage(a.tensor)

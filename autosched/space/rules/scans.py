@@ -5,10 +5,10 @@ from __future__ import annotations
 from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Stage
-from autosched.space.rules import look
+from autosched.space.rules import analysis
+from autosched.space.rules.analysis import long_lanes, powers
+from autosched.space.rules.engine import Place, Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule
 from autosched.space.rules.inline import ROOT, common_places
-from autosched.space.rules.look import long_lanes, powers
-from autosched.space.rules.plan import Place, Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule
 from autosched.space.rules.sums import may_be_cut
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp
@@ -71,7 +71,7 @@ def step_in_vectors(plan: Plan, stage: Stage) -> None:
     if not places:
         return
     *outer, row = places
-    n = look.length(stage.axis[-1])
+    n = analysis.length(stage.axis[-1])
     _, lane = stage.split(row, factor=plan.knob(scan, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], n)))
     stage.vectorize(lane)
     if scan.attach.kind == "at" and outer:
@@ -83,9 +83,9 @@ def _step(plan: Plan, stage: Stage) -> Place | None:
 
 
 def _is_short_sum(plan: Plan, stage: Stage) -> bool:
-    if not stage.reduce_axis or look.is_opaque(stage) or stage.is_output or not look.readers(plan.s, stage):
+    if not stage.reduce_axis or analysis.is_opaque(stage) or stage.is_output or not analysis.readers(plan.s, stage):
         return False
-    is_short = look.has_fewer(stage.reduce_axis, SHORT + 1)
+    is_short = analysis.has_fewer(stage.reduce_axis, SHORT + 1)
     return is_short and len(stage.axis) > 1 and _step(plan, stage) is not None
 
 
@@ -100,7 +100,7 @@ def sums_of_a_step(plan: Plan, stage: Stage) -> None:
     stage.compute_at(place.stage, place.loop)
     time, *outer, row = (stage.roots[a] for a in stage.axis)
     reduce = reduce_loops(stage)
-    block, lane = stage.split(row, factor=lanes_knob(plan, stage, look.length(stage.axis[-1])))
+    block, lane = stage.split(row, factor=lanes_knob(plan, stage, analysis.length(stage.axis[-1])))
     stage.reorder(time, *reduce, *outer, block, lane)
     for x in (*reduce, *(outer[-1:] if place.stage.attach.kind == "at" else [])):
         stage.unroll(x)
@@ -121,7 +121,7 @@ def _has_room(plan: Plan, stage: Stage) -> bool:
     if not isinstance(stage.op, ComputeOp) or not stage.scatter_axes or plan.s.scans.part(stage):
         return False
     most = plan.machine.l2 // (stage.tensor.dtype.bytes * NEIGHBOURS[-1])
-    return may_be_cut(stage) and len(stage.op.outputs) == 1 and look.has_fewer(stage.axis, most + 1)
+    return may_be_cut(stage) and len(stage.op.outputs) == 1 and analysis.has_fewer(stage.axis, most + 1)
 
 
 @rule(when=_has_room)
@@ -141,6 +141,6 @@ def private_copies(plan: Plan, stage: Stage) -> None:
     single.unroll(single.roots[single.axis[0]])
     for sums in (bands, stage):
         *_, place, total = sums.loops
-        _, lane = sums.split(place, factor=lanes_knob(plan, stage, look.length(sums.axis[-1])))
+        _, lane = sums.split(place, factor=lanes_knob(plan, stage, analysis.length(sums.axis[-1])))
         sums.reorder(total, lane)
         sums.vectorize(lane)

@@ -10,9 +10,9 @@ bands_of_rows           the same for each band of rows, bands in parallel, then 
 from __future__ import annotations
 
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import look
-from autosched.space.rules.look import long_lanes, powers
-from autosched.space.rules.plan import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
+from autosched.space.rules import analysis
+from autosched.space.rules.analysis import long_lanes, powers
+from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
 from autosched.te.tensor import IterVar
 
 #: A reduction of fewer independent results than this for each thread is cut into pieces, too.
@@ -22,16 +22,16 @@ PIECES = (2, 4, 8, 16)
 
 
 def _is_sum(plan: Plan, stage: Stage) -> bool:
-    return bool(stage.reduce_axis) and not look.is_opaque(stage)
+    return bool(stage.reduce_axis) and not analysis.is_opaque(stage)
 
 
 def _vector_axis(plan: Plan, stage: Stage) -> IterVar | None:
     """The axis along which most reads are of neighbours: vectors go along it."""
-    found = look.accesses(plan.s, stage)
+    found = analysis.accesses(plan.s, stage)
     best, most = None, 0
     for axis in (*reversed(stage.reduce_axis), *reversed(stage.axis)):
         count = sum(a.is_contiguous(axis) for a in found)
-        if count > most and look.length(axis) != 1:
+        if count > most and analysis.length(axis) != 1:
             best, most = axis, count
     return best
 
@@ -54,7 +54,7 @@ def may_be_cut(stage: Stage) -> bool:
 
 def _few(plan: Plan, stage: Stage) -> bool:
     """Whether there are too few results to keep all threads busy."""
-    return look.has_fewer(stage.axis, FEW_RESULTS * plan.target.num_threads * 16)
+    return analysis.has_fewer(stage.axis, FEW_RESULTS * plan.target.num_threads * 16)
 
 
 @rule(when=lambda plan, stage: _along_rows(plan, stage) and _few(plan, stage), last=False)
@@ -81,7 +81,7 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
         reduce_rows(plan, stage)
         return
     row = fuse_all(stage, spatial_loops(stage))
-    together = any(not a.mentions(axis) for a in look.accesses(plan.s, stage) for axis in look.long_axes(stage))
+    together = any(not a.mentions(axis) for a in analysis.accesses(plan.s, stage) for axis in analysis.long_axes(stage))
     group, row = stage.split(row, factor=plan.knob(stage, "rows", (1, 2, 4, 8) if together else (1, 2, 4)))
     task, group = stage.split(group, factor=plan.knob(stage, "groups", powers(1, 64)))
     stage.parallel(task)
@@ -131,7 +131,7 @@ def _columns(plan: Plan, stage: Stage, parallel: Loop | None = None) -> None:
     column = stage.roots[axis] if axis in stage.roots else stage.loops[-1]  # type: ignore[index]
     outer = [x for x in spatial_loops(stage) if x is not column and x is not parallel]
     *slow, k = reduce_loops(stage)
-    n = look.length(axis) if axis is not None else None
+    n = analysis.length(axis) if axis is not None else None
     block, lane = stage.split(column, factor=lanes_knob(plan, stage, n))
     vectors, vector = stage.split(block, factor=plan.knob(stage, "vectors", powers(1, 64)))
     band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, 16)))
@@ -157,7 +157,7 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
                 stage.parallel(spatial[0])
             partial.compute_at(stage, spatial[-1])
     elif axis is not None and axis.kind == "spatial":
-        _, lane = stage.split(stage.roots[axis], factor=lanes_knob(plan, stage, look.length(axis)))
+        _, lane = stage.split(stage.roots[axis], factor=lanes_knob(plan, stage, analysis.length(axis)))
         stage.reorder(*(x for x in spatial_loops(stage) if x is not lane), *reduce_loops(stage), lane)
         stage.vectorize(lane)
         if stage.attach.kind == "root" and len(stage.loops) > 2:
@@ -167,7 +167,7 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
 def _in_lanes(plan: Plan, stage: Stage) -> Stage:
     """Partial results, one for each lane, and their combination by halves. Returns their stage."""
     k = fuse_all(stage, reduce_loops(stage))
-    n = look.length(stage.reduce_axis[-1]) if len(stage.reduce_axis) == 1 else None
+    n = analysis.length(stage.reduce_axis[-1]) if len(stage.reduce_axis) == 1 else None
     widths = long_lanes(plan.machine, [stage.tensor.dtype], n)
     stage.split(k, factor=plan.knob(stage, "partial", [*widths, 2 * widths[-1]]))
     partial = partial_results(plan, stage, stage.loops[-1], "lanes_of_sums", factor_axis=-1)

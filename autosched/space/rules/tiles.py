@@ -26,9 +26,9 @@ from autosched.ir.expr import floordiv, is_const
 from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import look
-from autosched.space.rules.look import Access, divisors, lanes, length, powers, tiles
-from autosched.space.rules.plan import Plan, fuse_all, rule
+from autosched.space.rules import analysis
+from autosched.space.rules.analysis import Access, divisors, lanes, length, powers, tiles
+from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.tensor import IterVar
 
 #: Rows of a tile of sums, and vectors in each.
@@ -52,9 +52,9 @@ def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
         source = plan.s.stage(e.value)
         if source in plan.done or source.is_output or len(plan.s.consumers(source)) != 1:
             continue
-        if look.is_contraction(plan.s, source):
+        if analysis.is_contraction(plan.s, source):
             return source
-        if is_injective(source) and look.uses_each_once(plan.s, source) and not look.is_opaque(source):
+        if is_injective(source) and analysis.uses_each_once(plan.s, source) and not analysis.is_opaque(source):
             found = contraction_below(plan, source)
             if found is not None:
                 return found
@@ -62,7 +62,7 @@ def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
 
 
 def _is_epilogue(plan: Plan, stage: Stage) -> bool:
-    return is_injective(stage) and not look.is_opaque(stage) and contraction_below(plan, stage) is not None
+    return is_injective(stage) and not analysis.is_opaque(stage) and contraction_below(plan, stage) is not None
 
 
 @rule(when=_is_epilogue)
@@ -90,8 +90,8 @@ class _Register:
 
 def _registers(plan: Plan, stage: Stage) -> list[_Register]:
     """What a tile of sums may be: for each axis that vectors can run along, the best rows."""
-    reads = look.accesses(plan.s, stage)
-    axes = look.long_axes(stage)
+    reads = analysis.accesses(plan.s, stage)
+    axes = analysis.long_axes(stage)
     found = []
     for vector in reversed(axes):
         if not all(
@@ -109,8 +109,8 @@ def _registers(plan: Plan, stage: Stage) -> list[_Register]:
 
 def best_rows(plan: Plan, stage: Stage, vector: IterVar) -> IterVar:
     """The axis along which the rows of a tile follow each other: that which saves most loads, the innermost first."""
-    reads = look.accesses(plan.s, stage)
-    rows = [a for a in reversed(look.long_axes(stage)) if a is not vector]
+    reads = analysis.accesses(plan.s, stage)
+    rows = [a for a in reversed(analysis.long_axes(stage)) if a is not vector]
     return max(rows, key=lambda r: _gain(reads, vector, r))
 
 
@@ -125,17 +125,17 @@ def _gain(reads: list[Access], vector: IterVar, row: IterVar) -> int:
 
 def _can_pack(plan: Plan, stage: Stage, a: Access, axis: IterVar) -> bool:
     source = plan.s.stage(a.tensor)
-    alone = sum(b.tensor is a.tensor for b in look.accesses(plan.s, stage)) == 1
+    alone = sum(b.tensor is a.tensor for b in analysis.accesses(plan.s, stage)) == 1
     direct = any(e.op == "read" and e.value is a.tensor for e in post_order(stage.body))
     return alone and direct and a.dimension(axis) is not None and (source.is_placeholder or not source.is_output)
 
 
 def _many_read(axes: Sequence[IterVar], a: Access) -> bool:
     """Whether the operand is read for many tiles: else packing costs more than it saves."""
-    return not look.has_fewer((axis for axis in axes if not a.mentions(axis)), MANY * FEW_SUMS)
+    return not analysis.has_fewer((axis for axis in axes if not a.mentions(axis)), MANY * FEW_SUMS)
 
 
-@rule(when=lambda plan, stage: look.is_contraction(plan.s, stage))
+@rule(when=lambda plan, stage: analysis.is_contraction(plan.s, stage))
 def multi_level_tiling(plan: Plan, stage: Stage) -> None:
     """Tiles of sums in registers, tiles of those for caches, and tasks for threads.
 
@@ -152,7 +152,7 @@ class _Tiling:
         found = {r.name: r for r in _registers(plan, stage)}
         self.register = found[plan.choose(stage, "tile", list(found))]
         self.vector, self.row = (stage.axis.index(a) for a in (self.register.vector, self.register.row))
-        self.reads = look.accesses(plan.s, stage)
+        self.reads = analysis.accesses(plan.s, stage)
         self.axis = stage.axis  # which `cache_write` replaces
         self.depth = max(length(a) or LONG for a in stage.reduce_axis)
         depths = [length(a) or LONG for a in stage.reduce_axis]

@@ -14,7 +14,7 @@ from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import create_schedule
 from autosched.space.rules import Plan, cpu_rules, rule
-from autosched.space.rules.plan import apply_rules
+from autosched.space.rules.engine import apply_rules
 from autosched.space.workload import Workload, template, workload
 from autosched.target import Target
 from autosched.topi import nn

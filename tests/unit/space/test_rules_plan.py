@@ -10,7 +10,7 @@ import pytest
 from autosched import te
 from autosched.errors import ScheduleError, WorkloadError
 from autosched.space.rules import rule
-from autosched.space.rules.plan import MOST_FORKS, MOST_STAGES
+from autosched.space.rules.engine import MOST_FORKS, MOST_STAGES
 from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.testing.oracle import check_against_reference

@@ -14,8 +14,9 @@ from autosched.errors import WorkloadError
 from autosched.ir.expr import Expr, var
 from autosched.schedule import Schedule
 from autosched.search.points import Points
+from autosched.space.constraints import conflicting, explain
+from autosched.space.points import valid_points
 from autosched.space.space import SearchSpace, template_space
-from autosched.space.valid import conflicting, explain, valid_points
 from autosched.target import Target
 
 

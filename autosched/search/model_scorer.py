@@ -20,7 +20,7 @@ from autosched.search.protocol import SpaceLike
 log = logging.getLogger("autosched.search")
 
 
-class Judge:
+class ModelScorer:
     """Scores of points by a cost model that learns from `history`; None where it has none to give.
 
     `explore` is the weight of the model's standard deviation in a score. `name` is the strategy's.

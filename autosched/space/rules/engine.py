@@ -13,8 +13,8 @@ from autosched.errors import AutoschedError, raised_at, raised_in
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.memory import Machine
-from autosched.space.rules import look
-from autosched.space.rules.look import long_lanes
+from autosched.space.rules import analysis
+from autosched.space.rules.analysis import long_lanes
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 
@@ -212,7 +212,11 @@ def _remarks(plan: Plan) -> Iterator[tuple[str, str, str]]:
         if stage.is_placeholder:
             continue
         said = [plan.why.get(stage, ""), "decided as stages before it" if stage in plan.follows else ""]
-        yield stage.name, plan.done[stage], "; ".join(x for x in [*said, look.missing_types(plan.target, stage)] if x)
+        yield (
+            stage.name,
+            plan.done[stage],
+            "; ".join(x for x in [*said, analysis.missing_types(plan.target, stage)] if x),
+        )
 
 
 def _next(plan: Plan) -> Stage | None:
