@@ -24,14 +24,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from autosched.errors import RecordError, expect
 from autosched.records.record import MAX_LINE, Record, decode, encode
 
 #: Seconds to wait for another writer, which holds the lock for milliseconds unless it is stopped.
 LOCK_TIMEOUT_S = 30.0
 
-#: Bytes that are searched at a time for the lines of one workload.
-_BLOCK = 1 << 20
+#: Bytes that are searched at a time for the lines of one workload: a processor's cache holds them.
+_BLOCK = 1 << 18
+_LINE_END = ord("\n")
 
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
 # macOS has no fdatasync; fsync flushes the time stamps as well and is as safe.
@@ -183,28 +186,28 @@ class RecordLog:
             raise
 
     def _lines_with(self, file: BinaryIO, wanted: bytes, seen: list[int]) -> Iterator[tuple[Place, bytes]]:
-        """Lines that hold these bytes, a block at a time: what is not wanted is never cut into lines.
-
-        Lines that are too long are passed over.
-        """
-        number, start, rest = 0, 0, b""  # lines before the rest, where it starts, the beginning of a line
-        while block := file.read(_BLOCK):
-            end = block.rfind(b"\n") + 1
-            if not end:
-                rest = (rest + block)[: MAX_LINE + 2]  # of a line that is too long, enough to see that it is
+        """Lines that hold these bytes, but for those that are too long. Others are neither cut out nor copied."""
+        buffer = bytearray(_BLOCK + max(_BLOCK, MAX_LINE + 2))
+        codes = np.frombuffer(buffer, np.uint8)
+        number = start = held = 0  # lines before the buffer, where it starts, its bytes that begin a line
+        while size := file.readinto(memoryview(buffer)[held : held + _BLOCK]):  # type: ignore[attr-defined]
+            end, at = held + size, 0
+            whole = buffer.rfind(b"\n", held, end) + 1
+            if not whole:
+                held = min(end, MAX_LINE + 2)  # of a line that is too long, enough to see that it is
                 continue
-            whole, at, counted = rest + block[:end], 0, 0
-            while (found := whole.find(wanted, at)) >= 0:
-                first = whole.rfind(b"\n", 0, found) + 1
-                at = whole.index(b"\n", found) + 1
-                number += whole.count(b"\n", counted, at)
-                counted = at
-                if at - first <= MAX_LINE + 1:
-                    yield Place(self.path, number), whole[first:at]
-            number += whole.count(b"\n", counted)
-            start, rest = file.tell() - len(block) + end, block[end:]
+            while (found := buffer.find(wanted, at, whole)) >= 0:
+                first, after = buffer.rfind(b"\n", at, found) + 1 or at, buffer.index(b"\n", found) + 1
+                number += np.count_nonzero(codes[at:after] == _LINE_END)
+                at = after
+                if after - first <= MAX_LINE + 1:
+                    yield Place(self.path, number), bytes(buffer[first:after])
+            number += np.count_nonzero(codes[at:whole] == _LINE_END)
+            held = end - whole
+            buffer[:held] = buffer[whole:end]
+            start = file.tell() - held
         last: list[tuple[Place, bytes]] = []
-        if rest:  # a torn last line, of whatever workload, or one that is being written
+        if held:  # a torn last line, of whatever workload, or one that is being written
             file.seek(start)
             last = list(self._lines(file, number, start))
         seen.append(number + len(last))
