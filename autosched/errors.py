@@ -1,4 +1,4 @@
-"""Every error a user can meet.
+"""Every error a user can meet, and checks of what users and files say.
 
 An error says three things: what was asked, why that cannot be, and what is legal.
 `AutoschedError` carries them as fields, so that the command line can lay them out and a test
@@ -9,17 +9,19 @@ Exit statuses are part of the command line's interface (`docs/cli.md`); each cla
 
 from __future__ import annotations
 
+import json
 import math
 import numbers
 import os
 import re
 import sys
 import sysconfig
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Any, TypeGuard, cast
 
 
 class AutoschedError(RuntimeError):
@@ -274,3 +276,119 @@ def _is_machinery(module: str, file: str) -> bool:
         return True
     installed = "site-packages" in file or "dist-packages" in file
     return file.startswith("<frozen ") or (file.startswith(_LIBRARY) and not installed)
+
+
+# -- data from files, logs and pipes --------------------------------------------------------------
+class Malformed(ValueError):
+    """Data from outside that are not what their reader takes; the text names the part that is not."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a JSON text says. Raises Malformed for other text, NaN, infinities and too many levels."""
+    try:
+        return json.loads(text, parse_constant=no_constant)
+    except RecursionError:
+        raise Malformed("not JSON: nested too deeply") from None
+    except ValueError as error:  # Malformed and UnicodeDecodeError are ValueErrors
+        raise Malformed(f"not JSON: {error!s:.200}") from None
+
+
+def no_constant(name: str) -> Any:
+    """Refuse what Python writes for numbers that JSON does not have."""
+    raise Malformed(f"{name} is no JSON number")
+
+
+def is_integer(data: Any) -> TypeGuard[int]:
+    """Whether it is an int; True and False are none."""
+    return isinstance(data, int) and not isinstance(data, bool)
+
+
+def is_finite(data: Any) -> TypeGuard[float]:
+    """Whether it is a number that a float can hold."""
+    is_number = isinstance(data, (int, float)) and not isinstance(data, bool)
+    return is_number and -sys.float_info.max <= data <= sys.float_info.max
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a part of JSON data has to be: `what` in words, and whether data `fits`.
+
+    >>> answer = Fields({"status": Form.one_of("ok", "failed"), "seconds": Form.number(least=0)})
+    >>> answer.check({"status": "ok", "seconds": -1})
+    Traceback (most recent call last):
+    autosched.errors.Malformed: seconds is not a number of 0 or more
+    """
+
+    what: str
+    fits: Callable[[Any], bool]
+
+    def check(self, data: Any, name: str) -> Any:
+        """The data. Raises Malformed, which calls them `name`, where they do not fit."""
+        if not self.fits(data):
+            raise Malformed(f"{name} is not {self.what}")
+        return data
+
+    @staticmethod
+    def flag() -> Form:
+        return Form("true or false", lambda data: isinstance(data, bool))
+
+    @staticmethod
+    def integer(least: float = -math.inf) -> Form:
+        what = f"an integer of {least} or more" if least > -math.inf else "an integer"
+        return Form(what, lambda data: is_integer(data) and data >= least)
+
+    @staticmethod
+    def number(least: float = -math.inf, above: float = -math.inf, what: str = "") -> Form:
+        """Finite numbers from `least` on that are above `above`."""
+        told = f"a number above {above:g}" if above > least else f"a number of {least:g} or more"
+        return Form(what or told, lambda data: is_finite(data) and data >= least and data > above)
+
+    @staticmethod
+    def text(longest: float = math.inf, shortest: int = 0) -> Form:
+        what = f"a string of {shortest} to {longest} characters" if longest < math.inf else "a string"
+        return Form(what, lambda data: isinstance(data, str) and shortest <= len(data) <= longest)
+
+    @staticmethod
+    def one_of(*values: str) -> Form:
+        return Form(f"one of {', '.join(values)}", lambda data: isinstance(data, str) and data in values)
+
+    @staticmethod
+    def array(of: Form | Fields | None = None, what: str = "an array", shortest: int = 0) -> Form:
+        """Arrays of `shortest` or more elements, all of that form."""
+        fits = (lambda data: True) if of is None else of.fits
+        return Form(what, lambda data: isinstance(data, list) and len(data) >= shortest and all(map(fits, data)))
+
+    @staticmethod
+    def object(of: Form | Fields | None = None, what: str = "an object") -> Form:
+        """Objects whose values are all of that form."""
+        fits = (lambda data: True) if of is None else of.fits
+        return Form(what, lambda data: isinstance(data, dict) and all(map(fits, data.values())))
+
+
+@dataclass(frozen=True)
+class Fields:
+    """An object that has these fields, but perhaps not those that are `optional`; it may have others."""
+
+    fields: Mapping[str, Form | Fields]
+    optional: Collection[str] = ()
+
+    def fits(self, data: Any) -> bool:
+        """Whether `check` takes it."""
+        try:
+            self.check(data)
+        except Malformed:
+            return False
+        return True
+
+    def check(self, data: Any, name: str = "") -> Any:
+        """The data. Raises Malformed for the first field that is missing or has another form."""
+        if not isinstance(data, dict):
+            raise Malformed(f"{name or 'it'} is not an object")
+        prefix = f"{name}." if name else ""
+        for field, form in self.fields.items():
+            if field not in data:
+                if field not in self.optional:
+                    raise Malformed(f"{prefix}{field} is missing")
+            elif isinstance(form, Fields) or not form.fits(data[field]):
+                form.check(data[field], f"{prefix}{field}")
+        return data

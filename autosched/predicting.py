@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autosched.deadline import TooLate, within
+from autosched.errors import Fields, Form, parse_json
 from autosched.places import cache_folder, write_whole
 from autosched.runtime.device import versions, with_machine
 from autosched.target import Target
@@ -126,13 +127,24 @@ def _digest_of(path: str) -> str:
         return path
 
 
+_FORESEEN = Fields(
+    {
+        "sketch": Form.text(),
+        "trace": Form.array(),
+        "knobs": Form.object(Form.integer(), "an object of integers"),
+        "seconds": Form.number(above=0),
+    }
+)
+
+
 def _read(file: Path) -> tuple[Foreseen | None, str] | None:
     with suppress(OSError, ValueError):
-        match json.loads(file.read_bytes()) if file.is_absolute() else None:
+        match parse_json(file.read_bytes()) if file.is_absolute() else None:
             case {"none": str(why)} if not why.startswith(_LATE) or time.time() - file.stat().st_mtime < AGAIN_S:
                 return None, why
-            case {"sketch": str(sketch), "trace": list(trace), "knobs": dict(knobs), "seconds": float(seconds)}:
-                return Foreseen(sketch, trace, knobs, seconds), ""
+            case {"sketch": _} as data:
+                _FORESEEN.check(data)
+                return Foreseen(data["sketch"], data["trace"], data["knobs"], float(data["seconds"])), ""
     return None
 
 

@@ -7,7 +7,6 @@ merged in with `with_limits`; nothing here opens a device.
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from autosched.errors import TargetError, expect
+from autosched.errors import Malformed, TargetError, expect, parse_json
 
 
 @dataclass(frozen=True)
@@ -210,9 +209,9 @@ class Target:
         asked = f"target {spec!r}"
         if isinstance(spec, str) and spec.lstrip().startswith("{"):
             try:
-                spec = json.loads(spec)
-            except ValueError as error:
-                raise TargetError(f"is not JSON: {error}", asked=asked, legal='such as {"kind": "llvm"}') from None
+                spec = parse_json(spec)
+            except Malformed as error:
+                raise TargetError(f"is {error}", asked=asked, legal='such as {"kind": "llvm"}') from None
         if isinstance(spec, Mapping):
             return _from_dict(spec, asked)
         if not isinstance(spec, str):

@@ -14,6 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from autosched.errors import Fields, Form, Malformed, parse_json
+
 #: Seconds that drivers get to answer.
 TIMEOUT_S = 30.0
 
@@ -29,11 +31,15 @@ def probe(command: tuple[str, ...] = _COMMAND) -> dict[str, Any]:
     Each device has a `problem` of its own: what it gets wrong when it runs a small program, empty where it works.
     """
     answer = _answer(command)
-    if answer["problem"] or not isinstance(answer.get("devices"), list):
+    if answer["problem"] or "devices" not in answer:
         return {"devices": [], "problem": answer["problem"] or "the drivers' answer is not understood"}
     for device in answer["devices"]:
         device["problem"] = _answer((*command, str(device["index"])))["problem"]
     return answer
+
+
+_DEVICES = Form.array(Fields({"index": Form.integer(0)}), "an array of devices")
+_ANSWER = Fields({"problem": Form.text(), "devices": _DEVICES}, optional=("devices",))
 
 
 def _answer(command: tuple[str, ...]) -> dict[str, Any]:
@@ -47,9 +53,9 @@ def _answer(command: tuple[str, ...]) -> dict[str, Any]:
     except OSError as error:
         return {"problem": f"the OpenCL drivers could not be asked: {error}"}
     try:
-        found = json.loads(done.stdout.splitlines()[-1])
-        return {**found, "problem": str(found["problem"])}
-    except (IndexError, KeyError, TypeError, ValueError):
+        found: dict[str, Any] = _ANSWER.check(parse_json(done.stdout.splitlines()[-1]))
+        return found
+    except (IndexError, Malformed):
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return {"problem": f"asking the OpenCL driver ended with status {done.returncode}: {last}"}
 

@@ -7,13 +7,13 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from autosched.codegen.signature import Signature
-from autosched.errors import BuildError
+from autosched.errors import BuildError, Fields, Form, is_integer
 from autosched.ir.dims import check_dim
 from autosched.ir.dtype import SCALAR_DTYPES
 
@@ -21,81 +21,48 @@ from autosched.ir.dtype import SCALAR_DTYPES
 SOURCES = ("c", "opencl", "cuda")
 KINDS = ("llvm", "shared", *SOURCES)
 
-Check = Callable[[Any, Signature], bool]
+_TEXT = Form("a text", lambda x: isinstance(x, str) and "\0" not in x)
+_NAME = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)
+_SYMBOL = Form("a symbol", lambda x: isinstance(x, str) and _NAME.fullmatch(x) is not None)
 
 
-def _is_text(x: Any, _: Signature) -> bool:
-    return isinstance(x, str) and "\0" not in x
+def _meta(s: Signature) -> Mapping[str, Form]:
+    """What a runtime reads of `meta`, and how it must look; the rest is for people."""
+    dim = Form("a dimension", lambda x: check_dim(x, s.sizes) is x)
+    dims = Form("3 dimensions", lambda x: isinstance(x, list) and len(x) == 3 and all(map(dim.fits, x)))
 
-
-def _is_symbol(x: Any, _: Signature) -> bool:
-    return isinstance(x, str) and re.fullmatch(r"[A-Za-z_$.][\w$.]*", x, re.ASCII) is not None
-
-
-def _is_flag(x: Any, _: Signature) -> bool:
-    return isinstance(x, bool)
-
-
-def _is_list(of: Check) -> Check:
-    return lambda x, s: isinstance(x, list) and all(of(one, s) for one in x)
-
-
-def _is_dim(x: Any, s: Signature) -> bool:
-    check_dim(x, s.sizes)
-    return True
-
-
-def _is_launch(x: Any, s: Signature) -> bool:
-    if not isinstance(x, dict) or not {"name", "grid", "block", "shared_bytes", "args"} <= x.keys():
+    def is_argument(x: Any) -> bool:
+        match x:
+            case ["param" | "device" as which, place] if is_integer(place):
+                return place >= 0 and (which == "device" or place < len(s.params))
+            case ["size", str() as name]:
+                return name in s.sizes
+            case ["shared", shared]:
+                return dim.fits(shared)
+            case ["scalar", [str() as of, int() | float()]]:
+                return of in SCALAR_DTYPES
         return False
-    if not all(_is_list(_is_dim)(dims, s) and len(dims) == 3 for dims in (x["grid"], x["block"])):
-        return False
-    dims = (x["shared_bytes"], x.get("when", 1))
-    return all(_is_dim(d, s) for d in dims) and _is_text(x["name"], s) and _is_list(_is_argument)(x["args"], s)
 
-
-def _is_argument(x: Any, s: Signature) -> bool:
-    """An argument of a kernel: `[kind, which]`."""
-    if not isinstance(x, list) or len(x) != 2:
-        return False
-    match x:
-        case ["param" | "device", int() as place]:
-            return not isinstance(place, bool) and place >= 0 and (x[0] == "device" or place < len(s.params))
-        case ["size", str() as name]:
-            return name in s.sizes
-        case ["shared", dim]:
-            return _is_dim(dim, s)
-        case ["scalar", [str() as of, int() | float()]]:
-            return of in SCALAR_DTYPES
-    return False
-
-
-def _is_memory(x: Any, s: Signature) -> bool:
-    return (
-        isinstance(x, dict)
-        and _is_text(x.get("name"), s)
-        and _is_text(x.get("dtype"), s)
-        and _is_dim(x.get("elements"), s)
+    arguments = Form.array(Form("what a kernel gets: [kind, which]", is_argument))
+    launch = Fields(
+        {"name": _TEXT, "grid": dims, "block": dims, "shared_bytes": dim, "args": arguments, "when": dim}, ("when",)
     )
+    memory = Fields({"name": _TEXT, "dtype": _TEXT, "elements": dim})
+    texts = Form.array(_TEXT, "an array of texts")
+    return {
+        "entry": _SYMBOL,
+        "parallel": Form.flag(),
+        **dict.fromkeys(("mcpu", "cpu", "features", "triple", "llvm"), _TEXT),
+        "symbols": Form.array(_SYMBOL, "an array of symbols"),
+        "packed": texts,
+        "options": Form("texts or null", lambda x: x is None or texts.fits(x)),
+        "launches": Form.array(launch, "an array of launches"),
+        "device": Form.array(memory, "an array of buffers"),
+        "index_bound": dim,
+        "provenance": Form.object(),
+    }
 
 
-#: what a runtime reads of `meta` -> how it must look; the rest is for people
-_META: Mapping[str, Check] = {
-    "entry": _is_symbol,
-    "parallel": _is_flag,
-    "mcpu": _is_text,
-    "cpu": _is_text,
-    "features": _is_text,
-    "triple": _is_text,
-    "llvm": _is_text,
-    "symbols": _is_list(_is_symbol),
-    "packed": _is_list(_is_text),
-    "options": lambda x, s: x is None or _is_list(_is_text)(x, s),
-    "launches": _is_list(_is_launch),
-    "device": _is_list(_is_memory),
-    "index_bound": _is_dim,
-    "provenance": lambda x, _: isinstance(x, dict),
-}
 _NEEDED: Mapping[str, Sequence[str]] = {
     "llvm": ("entry", "cpu", "features", "triple"),
     "c": ("entry",),
@@ -109,17 +76,24 @@ def check_meta(kind: str, meta: Mapping[str, Any], signature: Signature) -> None
     """Raise ValueError for a field of `meta` that is missing or malformed."""
     if kind not in KINDS:
         raise ValueError(f"its kind is {kind!r:.40}, not one of {', '.join(KINDS)}")
-    missing = [name for name in _NEEDED[kind] if name not in meta]
-    if missing:
-        raise ValueError(f"its meta has no {missing[0]!r}")
-    for name, check in _META.items():
-        if name in meta and not check(meta[name], signature):
-            raise ValueError(f"{meta[name]!r:.60} in its meta is no {name!r}")
+    forms = _meta(signature)
+    Fields(forms, optional=forms.keys() - _NEEDED[kind]).check(meta, "meta")
 
 
 _FORMAT = "autosched-artifact"
 _VERSION = 1
-_FIELDS = {"format", "v", "kind", "target", "signature", "texts", "meta", "code_bytes"}
+_HEADER = Fields(
+    {
+        "format": Form.text(),
+        "v": Form.integer(),
+        "kind": Form.text(),
+        "target": Form.text(),
+        "signature": Form.object(),
+        "texts": Form.object(Form.text(), "an object of strings"),
+        "meta": Form.object(),
+        "code_bytes": Form.integer(0),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -227,24 +201,23 @@ def _first(data: bytes) -> tuple[Artifact, bytes]:
     if header.get("v") != _VERSION:
         raise ValueError(f"its format is version {header.get('v')!r}, this program reads {_VERSION}")
     claimed = header.pop("sha256", None)
-    if header.keys() != _FIELDS:
+    if not header.keys() <= _HEADER.fields.keys():
         raise ValueError("its header has the wrong fields")
-    size = _expect(header, "code_bytes", int)
+    _HEADER.check(header, "its header")
+    size = header["code_bytes"]
     code, rest = code[:size], code[size:]
     if size != len(code) or rest[:1] not in (b"", b"{"):
         raise ValueError(f"it holds {len(code) + len(rest)} bytes of code instead of {size}")
     if claimed != checksum_of(header, code):
         raise ValueError("its checksum does not match")
     artifact = Artifact(
-        kind=_expect(header, "kind", str),
-        target=_expect(header, "target", str),
+        kind=header["kind"],
+        target=header["target"],
         signature=Signature.from_json(header["signature"]),
         code=code,
-        texts=_expect(header, "texts", dict),
-        meta=_expect(header, "meta", dict),
+        texts=header["texts"],
+        meta=header["meta"],
     )
-    if not all(isinstance(text, str) for text in artifact.texts.values()):
-        raise ValueError("one of its texts is none")
     check_meta(artifact.kind, artifact.meta, artifact.signature)
     if artifact.kind in SOURCES:
         code.decode()
@@ -257,9 +230,3 @@ def dump_header(header: dict[str, Any]) -> bytes:
 
 def checksum_of(header: dict[str, Any], code: bytes) -> str:
     return hashlib.sha256(dump_header(header) + b"\n" + code).hexdigest()
-
-
-def _expect(header: dict[str, Any], name: str, kind: type) -> Any:
-    if not isinstance(header[name], kind) or isinstance(header[name], bool):
-        raise ValueError(f"its field {name!r} is not a {kind.__name__}")
-    return header[name]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from autosched.errors import ArgumentError, ArgumentTypeError, BuildError, UsageError
+from autosched.errors import ArgumentError, ArgumentTypeError, BuildError, Fields, Form
 from autosched.ir.dims import COMPARE, Dim, check_dim, dim_of, evaluate_dim, format_dim, solve, solve_dim
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr
@@ -50,18 +50,14 @@ class Param:
 
     @staticmethod
     def from_json(data: Any, sizes: Sequence[str]) -> Param:
-        """Raises ValueError, KeyError or TypeError unless `to_json` could have written it."""
-        shape, strides = (tuple(check_dim(d, sizes) for d in dims) for dims in (data["shape"], data.get("strides", ())))
-        alignment, broadcasts = data.get("alignment", 1), data.get("broadcasts", False)
-        if strides and len(strides) != len(shape):
-            raise ValueError(f"{data!r} is not a parameter")
+        """Raises ValueError unless `to_json` could have written it."""
+        _PARAM.check(data, "a parameter")
+        shape, strides = (tuple(check_dim(d, sizes) for d in data.get(part, ())) for part in ("shape", "strides"))
         is_size = data.get("is_size", False)
-        if not isinstance(is_size, bool) or (is_size and (shape or data["name"] not in sizes)):
+        if len(strides) not in (0, len(shape)) or (is_size and (shape or data["name"] not in sizes)):
             raise ValueError(f"{data!r} is not a parameter")
-        if not isinstance(alignment, int) or alignment < 1 or not isinstance(broadcasts, bool):
-            raise ValueError(f"{data!r} is not a parameter")
-        of = dtype(data["dtype"]).scalar
-        return Param(data["name"], of, shape, data["is_output"], strides, alignment, broadcasts, is_size)
+        rest = data.get("alignment", 1), data.get("broadcasts", False), is_size
+        return Param(data["name"], dtype(data["dtype"]).scalar, shape, data["is_output"], strides, *rest)
 
     def strides_for(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The strides in elements; none unless they are declared."""
@@ -69,6 +65,22 @@ class Param:
 
     def shape_for(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         return tuple(evaluate_dim(d, sizes) for d in self.shape)
+
+
+_NAME = Form("a name", is_name)
+_PARAM = Fields(
+    {
+        "name": _NAME,
+        "dtype": Form.text(),
+        "shape": Form.array(),
+        "is_output": Form.flag(),
+        "strides": Form.array(),
+        "alignment": Form.integer(1),
+        "broadcasts": Form.flag(),
+        "is_size": Form.flag(),
+    },
+    optional=("strides", "alignment", "broadcasts", "is_size"),
+)
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,17 @@ class Requirement:
         if op not in COMPARE or not isinstance(reason, str):
             raise ValueError(f"{data!r} is not a requirement")
         return Requirement(op, check_dim(left, sizes), check_dim(right, sizes), reason)
+
+
+_SIGNATURE = Fields(
+    {
+        "name": Form("a name that files may have", lambda x: is_name(x, in_files=True)),
+        "params": Form.array(),
+        "sizes": Form.array(_NAME, "an array of names"),
+        "requires": Form.array(),
+    },
+    optional=("requires",),
+)
 
 
 @dataclass(frozen=True)
@@ -160,20 +183,13 @@ class Signature:
     def from_json(data: Any) -> Signature:
         """Read what `to_json` wrote. Raises ValueError for anything else."""
         try:
+            _SIGNATURE.check(data, "the signature")
             sizes = tuple(data["sizes"])
             params = tuple(Param.from_json(p, sizes) for p in data["params"])
-            name = data["name"]
             requires = tuple(Requirement.from_json(r, sizes) for r in data.get("requires", ()))
-        except (AttributeError, IndexError, KeyError, RecursionError, TypeError, UsageError) as error:
-            raise ValueError(f"not a signature: {error!r:.100}") from None
-        texts = [name, *sizes, *(p.name for p in params)]
-        if (
-            not is_name(name, in_files=True)
-            or not all(map(is_name, texts))
-            or not all(isinstance(p.is_output, bool) for p in params)
-        ):
-            raise ValueError("not a signature: a field has the wrong type")
-        return Signature(name, params, sizes, requires)
+        except (RecursionError, TypeError, ValueError) as error:
+            raise ValueError(f"not a signature: {error!s:.200}") from None
+        return Signature(data["name"], params, sizes, requires)
 
     def resolve(self, arrays: Sequence[Any]) -> dict[str, int]:
         """The value of each size variable, read off the shapes of `arrays` (one per parameter).

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from autosched.errors import DeviceError
+from autosched.errors import DeviceError, Malformed
 from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, KnownCode, MeasureContext, Task, last_words
 from autosched.measure.inspection import AFTER, FIRST
 from autosched.measure.pool import Event
 from autosched.measure.process import REPLY, TIMEOUT
-from autosched.measure.protocol import AnswerError, Job, Measurement, RunAnswer, read_run
+from autosched.measure.protocol import Job, Measurement, RunAnswer, read_run
 
 _MAX_DEVICE_ERRORS = 3  # in a row, before the device itself is suspected
 
@@ -119,7 +119,7 @@ class Batch:
             return task.ended(status, error, run_s=outcome.seconds)
         try:
             answer = self._context.inspect(read_run(outcome.reply), FIRST, AFTER)
-        except AnswerError as error:
+        except Malformed as error:
             self._context.pool.recycle(event.slot)
             if task.may_try_again(event):
                 return None

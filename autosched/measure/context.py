@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from autosched.errors import Malformed
 from autosched.measure.cpu_time import CpuSeconds
 from autosched.measure.environment import memory_limit, worker_command, worker_environment, worker_modules
 from autosched.measure.inspection import Inspection
 from autosched.measure.jobs import PHASES
 from autosched.measure.pool import Event, WorkerPool
 from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome, WorkerProcess
-from autosched.measure.protocol import AnswerError, Job, Measurement, MeasureOptions, RunAnswer, read_build
+from autosched.measure.protocol import Job, Measurement, MeasureOptions, RunAnswer, read_build
 from autosched.measure.session import SessionFolder
 from autosched.target import Target
 
@@ -191,7 +192,7 @@ class MeasureContext:
         return "" if self.inspection is None else self.inspection.place
 
     def inspect(self, answer: RunAnswer, *calls: str) -> RunAnswer:
-        """The answer, with what the caller's inspection finds of these calls. Raises AnswerError."""
+        """The answer, with what the caller's inspection finds of these calls. Raises Malformed."""
         if answer.status != "ok" or self.inspection is None:
             return answer
         wrong = self.inspection.verdict(calls)
@@ -272,7 +273,7 @@ class BuildQueue:
     def _answered(self, task: Task, event: Event) -> Measurement | None:
         try:
             answer = read_build(event.outcome.reply)
-        except AnswerError as error:
+        except Malformed as error:
             self._context.pool.recycle(event.slot)
             return task.ended("compile", f"the compiler sent an invalid answer: {error}")
         task.build_s += answer.build_s

@@ -11,6 +11,8 @@ import os
 import struct
 from typing import Any
 
+from autosched.errors import Form, Malformed, parse_json
+
 #: Longest payload, in bytes. Real frames are a few kilobytes.
 MAX_FRAME = 1 << 20
 
@@ -34,16 +36,10 @@ def encode(message: dict[str, Any]) -> bytes:
 
 def _decode(payload: bytes) -> dict[str, Any]:
     try:
-        message = json.loads(payload, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise FrameError(f"not JSON: {str(error)[:100]}") from None
-    if not isinstance(message, dict):
-        raise FrameError(f"a JSON {type(message).__name__} instead of an object")
+        message: dict[str, Any] = Form.object().check(parse_json(payload), "the message")
+    except Malformed as error:
+        raise FrameError(str(error)) from None
     return message
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _length(header: bytes) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.measure.protocol import AnswerError
+from autosched.errors import Malformed
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +43,7 @@ class Inspection:
     def verdict(self, calls: Sequence[str]) -> str:
         """What is wrong with the outputs of these calls, the first of them first; the files are removed.
 
-        Raises AnswerError when the runner did not write what it should.
+        Raises Malformed when the runner did not write what it should.
         """
         for call in calls:
             wrong = self._inspector([self._read(call, i) for i in range(len(self._like))])
@@ -56,8 +56,8 @@ class Inspection:
         try:
             array: Array = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise AnswerError(f"its outputs cannot be read: {error}") from None
+            raise Malformed(f"its outputs cannot be read: {error}") from None
         path.unlink(missing_ok=True)
         if (array.shape, array.dtype) != self._like[i]:
-            raise AnswerError(f"an output is {array.dtype}{list(array.shape)}")
+            raise Malformed(f"an output is {array.dtype}{list(array.shape)}")
         return array

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from autosched.errors import Malformed
 from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, MeasureContext, Task
 from autosched.measure.inspection import AFTER, FIRST
 from autosched.measure.pool import Event
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
-from autosched.measure.protocol import UNLOADED, AnswerError, Job, RunAnswer, read_run, read_time
+from autosched.measure.protocol import UNLOADED, Job, RunAnswer, read_run, read_time
 
 
 @dataclass
@@ -125,7 +126,7 @@ class Playoff:
             else:
                 answer = read_time(outcome.reply)
                 answer = self._context.inspect(answer, AFTER) if request["check"] else answer
-        except AnswerError as error:
+        except Malformed as error:
             self._context.pool.recycle(event.slot)
             self._strike(entry, f"crash: it sent an invalid answer: {error}")
             return None

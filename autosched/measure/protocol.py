@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
-from autosched.errors import UsageError, expect, is_list_of
+from autosched.errors import Fields, Form, UsageError, expect, is_list_of
 from autosched.noise import typical
 from autosched.options import option, options_of
 from autosched.target import cpu_count
@@ -167,10 +167,6 @@ UNLOADED = "unloaded"
 _MAX_TEXT = 8192
 
 
-class AnswerError(ValueError):
-    """A frame that is JSON but no answer to what was asked."""
-
-
 @dataclass(frozen=True)
 class BuildAnswer:
     status: str
@@ -198,73 +194,47 @@ class RunAnswer:
     strain: float = 0.0
 
 
+_ERROR = Form.text(_MAX_TEXT)
+_DURATION = Form.number(least=0, what="a duration")
+_BUILT = Fields({"status": Form.one_of(*STATUSES), "error": _ERROR, "build_s": _DURATION})
+_DIGEST = Fields({"digest": Form.text(_MAX_TEXT, 1)})
+_RAN = {"error": _ERROR, "run_s": _DURATION, "number": Form.integer(0), "strain": _DURATION}
+_TIMED = Fields(
+    {
+        "verified": Form.one_of(*VERDICTS),
+        "samples": Form.array(Form.number(above=0), "an array of positive numbers", shortest=1),
+    }
+)
+
+
 def read_build(reply: dict[str, Any]) -> BuildAnswer:
-    """Raises AnswerError."""
-    status = _text(reply, "status", STATUSES)
-    digest = _text(reply, "digest") if status == "ok" else ""
-    if status == "ok" and not digest:
-        raise AnswerError("built, and no digest")
-    return BuildAnswer(status, _text(reply, "error"), digest, _seconds(reply, "build_s"))
+    """Raises Malformed for what is no answer."""
+    _BUILT.check(reply)
+    is_ok = reply["status"] == "ok"
+    digest = _DIGEST.check(reply)["digest"] if is_ok else ""
+    return BuildAnswer(reply["status"], reply["error"], digest, float(reply["build_s"]))
 
 
-def read_run(reply: dict[str, Any]) -> RunAnswer:
-    """Raises AnswerError."""
-    return _read_run(reply, STATUSES)
-
-
-def read_time(reply: dict[str, Any]) -> RunAnswer:
-    """An answer that may also be `UNLOADED`. Raises AnswerError."""
-    return _read_run(reply, (*STATUSES, UNLOADED))
-
-
-def _read_run(reply: dict[str, Any], statuses: tuple[str, ...]) -> RunAnswer:
-    status = _text(reply, "status", statuses)
-    samples: tuple[float, ...] = ()
-    verified = "no"
-    if status == "ok":
-        verified = _text(reply, "verified", VERDICTS)
-        samples = _samples(reply.get("samples"))
-    number = reply.get("number", 0)
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise AnswerError("number is not a count")
+def read_run(reply: dict[str, Any], *others: str) -> RunAnswer:
+    """The answer, whose status is one of `STATUSES` or `others`. Raises Malformed for what is no answer."""
+    Fields({"status": Form.one_of(*STATUSES, *others), **_RAN}, optional=("number", "strain")).check(reply)
+    is_ok = reply["status"] == "ok"
+    if is_ok:
+        _TIMED.check(reply)
     return RunAnswer(
-        status=status,
-        error=_text(reply, "error"),
-        samples=samples,
-        verified=verified,
-        run_s=_seconds(reply, "run_s"),
-        number=number,
+        status=reply["status"],
+        error=reply["error"],
+        samples=tuple(map(float, reply["samples"])) if is_ok else (),
+        verified=reply["verified"] if is_ok else "no",
+        run_s=float(reply["run_s"]),
+        number=reply.get("number", 0),
         raced=reply.get("raced") is True,
         recycle=reply.get("recycle") is True,
         device_error=reply.get("device_error") is True,
-        strain=_seconds(reply, "strain") if "strain" in reply else 0.0,
+        strain=float(reply.get("strain", 0.0)),
     )
 
 
-def _text(reply: dict[str, Any], name: str, legal: tuple[str, ...] | None = None) -> str:
-    value = reply.get(name)
-    if not isinstance(value, str) or len(value) > _MAX_TEXT:
-        raise AnswerError(f"{name} is not a text")
-    if legal is not None and value not in legal:
-        raise AnswerError(f"{name} {value[:40]!r} is unknown")
-    return value
-
-
-def _seconds(reply: dict[str, Any], name: str) -> float:
-    value = reply.get(name)
-    if not _is_number(value) or not (math.isfinite(value) and value >= 0):
-        raise AnswerError(f"{name} is not a duration")
-    return float(value)
-
-
-def _samples(value: Any) -> tuple[float, ...]:
-    if not isinstance(value, list) or not value:
-        raise AnswerError("measured, and no samples")
-    if not all(_is_number(s) and math.isfinite(s) and s > 0 for s in value):
-        raise AnswerError("a sample is not a positive number")
-    return tuple(float(s) for s in value)
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    # A JSON integer may be too large for a float.
-    return not isinstance(value, bool) and isinstance(value, (int, float)) and abs(value) < 1e300
+def read_time(reply: dict[str, Any]) -> RunAnswer:
+    """An answer that may also be `UNLOADED`. Raises Malformed for what is none."""
+    return read_run(reply, UNLOADED)

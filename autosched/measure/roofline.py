@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from autosched.errors import Fields, Form, is_finite, parse_json
 from autosched.places import cache_folder, write_whole
 from autosched.runtime.device import host_cpu
 from autosched.target import cpu_count
@@ -88,26 +89,52 @@ class Roofline:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Roofline:
         """Read what `to_json` gave. Raises ValueError for anything else."""
-        try:
-            if data["v"] != _VERSION:
-                raise ValueError(f"version {data['v']} is not {_VERSION}")
-            levels = tuple(
-                Level(**{**x, "read": _numbers(x["read"]), "copy": _numbers(x["copy"])}) for x in data["levels"]
-            )
-            if not levels or levels[-1].capacity is not None:
-                raise ValueError("the last level must be main memory")
-            fma = {name: _numbers(data["fma"][name]) for name in ("float32", "float64")}
-            return Roofline(data["cpu"], data["cores"], data["measured"], levels, fma)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a roofline: {error!r}") from None
+        _DATA.check(data, "the roofline")
+        if data["v"] != _VERSION or data["levels"][-1]["capacity"] is not None:
+            raise ValueError(f"version {data['v']} is not {_VERSION}, or the last level is not main memory")
+        levels = tuple(
+            Level(*(x[name] for name in _LEVEL.fields), _by_threads(x["read"]), _by_threads(x["copy"]))
+            for x in data["levels"]
+        )
+        fma = {name: _by_threads(rates) for name, rates in data["fma"].items()}
+        return Roofline(data["cpu"], data["cores"], data["measured"], levels, fma)
 
 
-def _numbers(by_threads: Mapping[Any, Any]) -> dict[int, float]:
-    """Rates by threads: keys as integers again, which JSON makes strings."""
-    found = {int(threads): float(rate) for threads, rate in by_threads.items()}
-    if not found or min(found.values()) <= 0:
-        raise ValueError("a rate must be above 0")
-    return found
+def _are_rates(data: Any) -> bool:
+    return (
+        isinstance(data, dict)
+        and bool(data)
+        and all(str(threads).isdecimal() and is_finite(rate) and rate > 0 for threads, rate in data.items())
+    )
+
+
+_RATES = Form("rates above 0 by threads", _are_rates)
+_LEVEL = Fields(
+    {
+        "name": Form.text(),
+        "capacity": Form("a number of bytes, or null", lambda data: data is None or Form.integer(1).fits(data)),
+        "private": Form.flag(),
+        "working_set": Form.integer(0),
+    }
+)
+_RATED_LEVEL = Fields({**_LEVEL.fields, "read": _RATES, "copy": _RATES})
+_DATA = Fields(
+    {
+        "v": Form.integer(),
+        "cpu": Form.text(),
+        "cores": Form.integer(1),
+        "measured": Form.text(),
+        "levels": Form.array(
+            Fields({**_LEVEL.fields, "read": _RATES, "copy": _RATES}), "an array of levels", shortest=1
+        ),
+        "fma": Fields({"float32": _RATES, "float64": _RATES}),
+    }
+)
+
+
+def _by_threads(rates: Mapping[Any, Any]) -> dict[int, float]:
+    """Keys as integers again, which JSON makes strings."""
+    return {int(threads): float(rate) for threads, rate in rates.items()}
 
 
 def _at(rates: dict[int, float], threads: int) -> float:
@@ -135,7 +162,7 @@ def cached() -> Roofline | None:
 @lru_cache(maxsize=4)
 def _read(path: str, changed: int) -> Roofline | None:
     try:
-        return Roofline.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        return Roofline.from_json(parse_json(Path(path).read_bytes()))
     except (OSError, ValueError):
         return None
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autosched.errors import is_finite
 from autosched.records.record import PREDICTED, Record, of_records
 
 #: `AMD EPYC 9R14 (znver4, family 25 model 17), 2 threads`, `pthread-AMD EPYC on Intel(R) Xeon(R) (skylake)`
@@ -262,6 +263,5 @@ def _playoff_note(record: Record) -> list[str]:
     if found is None:
         return []
     speedup = found.get("speedup")
-    is_number = isinstance(speedup, (int, float)) and not isinstance(speedup, bool)
     outcome = "won its play-off" if found.get("winner") is True else "lost its play-off"
-    return [outcome + (f", {speedup:.2f}x over the default" if is_number else "")]
+    return [outcome + (f", {speedup:.2f}x over the default" if is_finite(speedup) else "")]

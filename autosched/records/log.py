@@ -198,11 +198,11 @@ class RecordLog:
                 continue
             while (found := buffer.find(wanted, at, whole)) >= 0:
                 first, after = buffer.rfind(b"\n", at, found) + 1 or at, buffer.index(b"\n", found) + 1
-                number += np.count_nonzero(codes[at:after] == _LINE_END)
+                number += int(np.count_nonzero(codes[at:after] == _LINE_END))
                 at = after
                 if after - first <= MAX_LINE + 1:
                     yield Place(self.path, number), bytes(buffer[first:after])
-            number += np.count_nonzero(codes[at:whole] == _LINE_END)
+            number += int(np.count_nonzero(codes[at:whole] == _LINE_END))
             held = end - whole
             buffer[:held] = buffer[whole:end]
             start = file.tell() - held

@@ -17,12 +17,12 @@ import operator
 import re
 import secrets
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from autosched.errors import RecordError, expect
+from autosched.errors import Fields, Form, Malformed, RecordError, expect, is_finite, no_constant
 from autosched.noise import typical
 
 #: Version of the line's format. A reader takes this one and refuses newer ones.
@@ -161,7 +161,7 @@ class Record:
     def predicted_s(self) -> float:
         """Seconds that a model predicted for what nobody timed (status `predicted`); NaN where none did."""
         found = self.extra.get("predicted_s")
-        return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else math.nan
+        return float(found) if is_finite(found) else math.nan
 
     @property
     def raced(self) -> bool:
@@ -173,8 +173,7 @@ class Record:
         """How much its threads waited for cores that other programs had, as a share of the time it was timed; 0 where
         that was not noticed, or not recorded."""
         found = self.extra.get("strain")
-        is_share = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found < math.inf
-        return float(found) if is_share else 0.0  # type: ignore[arg-type]
+        return float(found) if is_finite(found) and found >= 0 else 0.0
 
     @property
     def code(self) -> str:
@@ -191,8 +190,7 @@ class Record:
         if not isinstance(found, dict) or found.get("version") != version:
             return None
         values = found.get("values")
-        good = isinstance(values, list) and all(isinstance(v, (int, float)) and v == v for v in values)
-        return tuple(float(v) for v in values) if good else None  # type: ignore[union-attr]
+        return tuple(map(float, values)) if isinstance(values, list) and all(map(is_finite, values)) else None
 
     def with_strain(self, share: float) -> Record:
         """The record with how much its threads waited for cores that other programs had; see `strain`."""
@@ -248,7 +246,7 @@ def encode(record: Record) -> str:
     try:
         _check_tree(line)
         _check_fields(line)
-    except _BadRecord as e:
+    except Malformed as e:
         raise RecordError(str(e), asked=_asked(record), legal="see docs/records.md for the fields") from None
     text = json.dumps(line, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # A lone surrogate (undecodable bytes of somebody's error text) is no character: it becomes "?".
@@ -271,15 +269,11 @@ def decode(line: str | bytes) -> Record:
     try:
         values = _parse(line)
         _check_fields(values)
-    except _BadRecord as e:
+    except Malformed as e:
         raise RecordError(str(e), asked="record") from None
     known = {f.name: values.pop(f.name) for f in fields(Record) if f.name != "extra"}
     del values["crc"]
     return Record(**known, extra=values)
-
-
-class _BadRecord(Exception):
-    """The reason alone; `encode` and `decode` say what it is about."""
 
 
 def _asked(record: Record) -> str:
@@ -297,34 +291,36 @@ def _clip(text: str) -> str:
 
 def _parse(line: str | bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE + 2:
-        raise _BadRecord(f"longer than {MAX_LINE} bytes")
+        raise Malformed(f"longer than {MAX_LINE} bytes")
     try:
         data = (line.encode() if isinstance(line, str) else bytes(line)).removesuffix(b"\n").removesuffix(b"\r")
     except UnicodeEncodeError:
-        raise _BadRecord("not UTF-8") from None
+        raise Malformed("not UTF-8") from None
     if len(data) > MAX_LINE:
-        raise _BadRecord(f"longer than {MAX_LINE} bytes")
+        raise Malformed(f"longer than {MAX_LINE} bytes")
     seal = _SEAL.fullmatch(data, max(0, len(data) - _SEAL_BYTES))
     if seal is None:
-        raise _BadRecord("does not end in a checksum")
+        raise Malformed("does not end in a checksum")
     if zlib.crc32(b"}", zlib.crc32(data[:-_SEAL_BYTES])) != int(seal[1], 16):
-        raise _BadRecord("checksum does not match: the line was damaged or edited")
+        raise Malformed("checksum does not match: the line was damaged or edited")
     try:
         values = json.loads(
             data.decode(),
             object_pairs_hook=_unique,
-            parse_constant=_no_constant,
+            parse_constant=no_constant,
             parse_int=_integer_of,
             parse_float=_number_of,
         )
+    except Malformed:
+        raise
     except UnicodeDecodeError:
-        raise _BadRecord("not UTF-8") from None
+        raise Malformed("not UTF-8") from None
     except RecursionError:
-        raise _BadRecord(f"nested deeper than {MAX_DEPTH}") from None
+        raise Malformed(f"nested deeper than {MAX_DEPTH}") from None
     except ValueError as e:
-        raise _BadRecord(f"not JSON: {e!s:.200}") from None
+        raise Malformed(f"not JSON: {e!s:.200}") from None
     if not isinstance(values, dict):
-        raise _BadRecord("not a JSON object")
+        raise Malformed("not a JSON object")
     if not _is_plainly_flat(data):
         _check_tree(values)
     if _HALF.search(data):
@@ -349,14 +345,14 @@ def _is_plainly_flat(data: bytes) -> bool:
 def _integer_of(text: str) -> int:
     value = int(text) if len(text) < 40 else 1 << 64
     if value not in _INT64:
-        raise _BadRecord("an integer does not fit 64 bits")
+        raise Malformed("an integer does not fit 64 bits")
     return value
 
 
 def _number_of(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise _BadRecord("a number is not finite")
+        raise Malformed("a number is not finite")
     return value
 
 
@@ -365,18 +361,14 @@ def _check_whole(values: dict[str, Any]) -> None:
     try:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise _BadRecord("a string holds half a character") from None
+        raise Malformed("a string holds half a character") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
-        raise _BadRecord("a field occurs twice")
+        raise Malformed("a field occurs twice")
     return values
-
-
-def _no_constant(text: str) -> float:
-    raise _BadRecord(f"{text} is no JSON number")
 
 
 def _check_tree(root: Any) -> None:
@@ -387,139 +379,81 @@ def _check_tree(root: Any) -> None:
         value, depth = stack.pop()
         left -= 1
         if depth > MAX_DEPTH:
-            raise _BadRecord(f"nested deeper than {MAX_DEPTH}")
+            raise Malformed(f"nested deeper than {MAX_DEPTH}")
         if left < 0:
-            raise _BadRecord(f"more than {_MAX_NODES} values")
+            raise Malformed(f"more than {_MAX_NODES} values")
         if isinstance(value, (str, bool, type(None))):
             continue
         if isinstance(value, int):
             if value not in _INT64:
-                raise _BadRecord("an integer does not fit 64 bits")
+                raise Malformed("an integer does not fit 64 bits")
         elif isinstance(value, float):
             if not math.isfinite(value):
-                raise _BadRecord("a number is not finite")
+                raise Malformed("a number is not finite")
         elif isinstance(value, dict):
             if not all(isinstance(name, str) for name in value):
-                raise _BadRecord("a field's name is not a string")
+                raise Malformed("a field's name is not a string")
             stack += [(item, depth + 1) for item in value.values()]
         elif isinstance(value, (list, tuple)):
             stack += [(item, depth + 1) for item in value]
         else:
-            raise _BadRecord(f"a value of type {type(value).__name__:.40} is no JSON")
+            raise Malformed(f"a value of type {type(value).__name__:.40} is no JSON")
 
 
-Check = Callable[[Any], str]
-"""Empty when the value is right; else what it should have been."""
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-
-
-def _text(longest: int, shortest: int = 0) -> Check:
-    wanted = f"a string of {shortest} to {longest} characters"
-    return lambda value: "" if isinstance(value, str) and shortest <= len(value) <= longest else wanted
-
-
-def _integer(value: Any) -> str:
-    return "" if _is_int(value) else "an integer"
-
-
-def _object(value: Any) -> str:
-    return "" if isinstance(value, dict) else "an object"
-
-
-def _integers(value: Any) -> str:
-    good = isinstance(value, dict) and all(map(_is_int, value.values()))
-    return "" if good else "an object of integers"
-
-
-def _array(value: Any) -> str:
-    return "" if isinstance(value, list) else "an array"
-
-
-def _objects(value: Any) -> str:
-    return "" if isinstance(value, list) and all(isinstance(a, dict) for a in value) else "an array of objects"
-
-
-def _seconds(value: Any) -> str:
-    return "" if _is_time(value) else "a number of seconds"
-
-
-def _samples(value: Any) -> str:
-    # A time of zero is a broken clock, and would win every comparison.
-    good = isinstance(value, list) and all(_is_time(s) and s > 0 for s in value)
-    return "" if good else "an array of positive numbers of seconds"
-
-
-def _target(value: Any) -> str:
-    return "" if not _text(1000, 1)(value) and value.strip() else "a target such as llvm"
-
-
-def _moment(value: Any) -> str:
-    wanted = "a date and time in ISO 8601 with its time zone"
-    if not isinstance(value, str) or len(value) > 40:
-        return wanted
+def _is_moment(data: Any) -> bool:
     try:
-        parsed = datetime.fromisoformat(value)
-        return "" if parsed.tzinfo is not None and math.isfinite(parsed.timestamp()) else wanted
-    except (ValueError, OverflowError):
-        return wanted
+        parsed = datetime.fromisoformat(data)
+        return len(data) <= 40 and parsed.tzinfo is not None and math.isfinite(parsed.timestamp())
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
-_WORKLOAD: dict[str, Check] = {
-    "name": _text(200, 1),
-    "key": _text(200, 1),
-    "params": _object,
-    "args": _objects,
-    "sizes": _integers,
-}
-
-_FIELDS: dict[str, Check] = {
-    "at": _moment,
-    "build_s": _seconds,
-    "device": _object,
-    "error": _text(MAX_LINE),
-    "id": _text(64, 1),
-    "knobs": _integers,
-    "run": _text(64),
-    "samples": _samples,
-    "seed": _integer,
-    "sketch": _text(200),
-    "status": _text(64, 1),
-    "strategy": _text(200),
-    "target": _target,
-    "trace": _array,
-    "trial": _integer,
-    "verified": _text(64),
-    "versions": _object,
-    "workload": _object,
-}
+_TIME = Form.number(least=0, what="a number of seconds")
+_INTEGERS = Form.object(Form.integer(), "an object of integers")
+#: A sample of zero is a broken clock's, and would win every comparison.
+_SAMPLES = Form.array(Form.number(above=0), "an array of positive numbers of seconds")
+_WORKLOAD = Fields(
+    {
+        "name": Form.text(200, 1),
+        "key": Form.text(200, 1),
+        "params": Form.object(),
+        "args": Form.array(Form.object(), "an array of objects"),
+        "sizes": _INTEGERS,
+    }
+)
+_LINE = Fields(
+    {
+        "at": Form("a date and time in ISO 8601 with its time zone", _is_moment),
+        "build_s": _TIME,
+        "device": Form.object(),
+        "error": Form.text(MAX_LINE),
+        "id": Form.text(64, 1),
+        "knobs": _INTEGERS,
+        "run": Form.text(64),
+        "samples": _SAMPLES,
+        "seed": Form.integer(),
+        "sketch": Form.text(200),
+        "status": Form.text(64, 1),
+        "strategy": Form.text(200),
+        "target": Form("a target such as llvm", lambda data: isinstance(data, str) and 0 < len(data.strip()) <= 1000),
+        "trace": Form.array(),
+        "trial": Form.integer(),
+        "verified": Form.text(64),
+        "versions": Form.object(),
+        "workload": _WORKLOAD,
+    }
+)
 
 
 def _check_fields(values: Mapping[str, Any]) -> None:
     version = values.get("v")
-    if not _is_int(version) or version < 1:  # type: ignore[operator]
-        raise _BadRecord("v is not a version number")
+    if not Form.integer(1).fits(version):
+        raise Malformed("v is not a version number")
     if version > VERSION:  # type: ignore[operator]
-        raise _BadRecord(f"written by a newer autosched (format {version}; this one reads up to {VERSION})")
-    _check_table("", _FIELDS, values)
-    _check_table("workload.", _WORKLOAD, values["workload"])
+        raise Malformed(f"written by a newer autosched (format {version}; this one reads up to {VERSION})")
+    _LINE.check(values)
     if values["status"] == "ok" and not values["samples"]:
-        raise _BadRecord("status is ok, but there are no samples")
-
-
-def _check_table(prefix: str, table: Mapping[str, Check], values: Mapping[str, Any]) -> None:
-    for name, check in table.items():
-        if name not in values:
-            raise _BadRecord(f"{prefix}{name} is missing")
-        wanted = check(values[name])
-        if wanted:
-            raise _BadRecord(f"{prefix}{name} is not {wanted}")
+        raise Malformed("status is ok, but there are no samples")
 
 
 def of_records(given: object, asked: str) -> Iterator[Record]:

@@ -104,10 +104,6 @@ def is_knob_name(name: Any) -> bool:
     return isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and name not in ("s", "te")
 
 
-def is_integer(data: Any) -> bool:
-    return isinstance(data, int) and not isinstance(data, bool)
-
-
 def _is_knob_or_size(role: str, name: Any) -> bool:
     return is_knob_name(name) if role == "knob" else role == "size" and isinstance(name, str)
 

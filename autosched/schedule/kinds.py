@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import Illegal, RecordError, UsageError
+from autosched.errors import Form, Illegal, RecordError, UsageError, is_integer
 from autosched.ir.expr import Expr, as_expr, compare, const, maximum, variables
 from autosched.ir.json import CONDITIONS, expr_of, tree_of
 from autosched.ir.simplify import simplify
@@ -137,9 +137,7 @@ class Kind:
         return data
 
 
-def _is_text(data: Any) -> bool:
-    return isinstance(data, str)
-
+_is_text = Form.text().fits
 
 NAME = Kind("name", _is_text)
 #: a live loop of the stage; one of several that become one; one whose iterations are shared out; one inside of
@@ -163,9 +161,9 @@ PART = Kind(
 MAPPING = Kind("mapping", formulas.is_mapping, _map_data, _map, formulas.mapping_to_python, formula=True)
 PREDICATE = Kind("predicate", formulas.is_predicate, condition_to_json, formula=True)
 TAIL = Kind("name", _is_text, neutral=True)
-FLAG = Kind("flag", lambda data: isinstance(data, bool))
+FLAG = Kind("flag", Form.flag().fits)
 PROMISE = replace(FLAG, neutral=True)
-NUMBER = Kind("number", formulas.is_integer)
+NUMBER = Kind("number", is_integer)
 VALUE = Kind("value", lambda x: x is None or isinstance(x, (bool, int, float, str)))
 
 

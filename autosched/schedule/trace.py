@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autosched.errors import RecordError
+from autosched.errors import RecordError, is_integer
 from autosched.ir.node import Unique
 from autosched.schedule import formulas
 from autosched.schedule import kinds as K
@@ -24,7 +24,7 @@ from autosched.schedule.primitive import PRIMITIVES
 
 
 def _are_integers(data: Any) -> bool:
-    return isinstance(data, list) and all(map(formulas.is_integer, data))
+    return isinstance(data, list) and all(map(is_integer, data))
 
 
 _KNOB, _INTEGERS = K.Kind("knob", formulas.is_knob_name), K.Kind("values", _are_integers)

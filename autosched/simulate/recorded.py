@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import difflib
 import gzip
-import json
 import math
 import os
 import zlib
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.errors import RecordError, UsageError
+from autosched.errors import Fields, Form, RecordError, UsageError, is_finite, is_integer, parse_json
 from autosched.model.protocol import FloatArray, IntArray
 from autosched.records import find_folders
 from autosched.search.protocol import Candidate, Trial
@@ -236,35 +235,66 @@ def load(path: str | os.PathLike[str]) -> RecordedSpace:
     if len(text) > MAX_BYTES:
         raise RecordError(f"it holds more than {MAX_BYTES} bytes", asked=asked)
     try:
-        return decode(json.loads(text))
-    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
-        raise RecordError(f"it is damaged: {type(error).__name__}: {error}", asked=asked) from None
+        return decode(parse_json(text))
+    except ValueError as error:
+        raise RecordError(f"it is damaged: {error}", asked=asked) from None
     except RecordError as error:
         raise RecordError(error.why, asked=asked, legal=error.legal) from None
 
 
 def decode(data: Any) -> RecordedSpace:
-    """The space that the file's JSON says. Raises RecordError for another format, ValueError and the
-    like for damage."""
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        found = data.get("format") if isinstance(data, dict) else type(data).__name__
-        raise RecordError(f"its format is {found!r}", legal=f"this version reads format {FORMAT}")
-    names = tuple(str(name) for name in data["features"]["names"])
+    """The space that the file's JSON says. Raises RecordError for another format, ValueError for damage."""
+    Fields({"format": Form.integer()}).check(data)
+    if data["format"] != FORMAT:
+        raise RecordError(f"its format is {data['format']!r}", legal=f"this version reads format {FORMAT}")
+    _SPACE.check(data)
+    names = tuple(data["features"]["names"])
     sketches = tuple(_sketch(part, len(names)) for part in data["sketches"])
     facts = {key: value for key, value in data.items() if key not in ("sketches", "name")}
-    facts["features"] = str(data["features"]["version"])
-    space = RecordedSpace(str(data["name"]), sketches, names, facts)
+    facts["features"] = data["features"]["version"]
+    space = RecordedSpace(data["name"], sketches, names, facts)
     if not any(np.isfinite(sketch.seconds).any() for sketch in sketches):
         raise ValueError("none of its points was timed")
     return space
 
 
+def _is_knob(data: Any) -> bool:
+    match data:
+        case [str(), list(values)]:
+            return all(map(is_integer, values))
+    return False
+
+
+_NUMBERS = Form.array(Form.number(), "an array of numbers")
+_SPACE = Fields(
+    {
+        "name": Form.text(),
+        "features": Fields({"version": Form.text(), "names": Form.array(Form.text(), "an array of names")}),
+        "sketches": Form.array(Form.object(), "an array of sketches"),
+    }
+)
+_SKETCH = Fields(
+    {
+        "name": Form.text(),
+        "knobs": Form.array(Form("a knob", _is_knob), "an array of knobs, each a name and its values"),
+        "points": Form.array(Form.array(Form.integer()), "an array of points, each an array of integers"),
+        "samples": Form.array(Form.array(Form.number(above=0)), "arrays of times that are positive and finite"),
+        "failures": Form.object(Form.text(), "an object of strings"),
+        "features": Form.array(
+            Form("a column", lambda data: is_finite(data) or _NUMBERS.fits(data)), "columns of numbers"
+        ),
+        "trace": Form.array(),
+    }
+)
+
+
 def _sketch(data: Any, width: int) -> RecordedSketch:
-    knobs = tuple(RecordedKnob(str(name), tuple(int(v) for v in values)) for name, values in data["knobs"])
+    _SKETCH.check(data, "a sketch")
+    knobs = tuple(RecordedKnob(name, tuple(values)) for name, values in data["knobs"])
     count = len(data["points"])
     points = np.array(data["points"], dtype=np.int64).reshape(count, len(knobs))
-    samples = tuple(tuple(float(s) for s in one) for one in data["samples"])
-    status = tuple(str(data["failures"].get(str(i), "ok")) for i in range(count))
+    samples = tuple(tuple(map(float, one)) for one in data["samples"])
+    status = tuple(data["failures"].get(str(i), "ok") for i in range(count))
     radices = np.array([len(knob.values) for knob in knobs], dtype=np.int64)
     if math.prod(radices.tolist()) > MAX_SIZE:
         raise ValueError(f"more than {MAX_SIZE} combinations of knob values")
@@ -272,10 +302,8 @@ def _sketch(data: Any, width: int) -> RecordedSketch:
         raise ValueError("points that are none, or twice the same")
     if len(samples) != count or any((s == "ok") != bool(t) for s, t in zip(status, samples, strict=True)):
         raise ValueError("what is ok has samples, and what failed has none")
-    if not all(0 < s < math.inf for one in samples for s in one):
-        raise ValueError("samples are positive and finite")
     columns = [np.broadcast_to(np.asarray(column, dtype=np.float64), count) for column in data["features"]]
     table = np.stack(columns, axis=1) if columns else np.empty((count, 0))
-    if table.shape[1] != width or not np.isfinite(table).all():
-        raise ValueError("features are finite, one column for each name")
-    return RecordedSketch(str(data["name"]), knobs, points, status, samples, table, list(data["trace"]))
+    if table.shape[1] != width:
+        raise ValueError("features are one column for each name")
+    return RecordedSketch(data["name"], knobs, points, status, samples, table, data["trace"])

@@ -325,7 +325,7 @@ def conjuncts(e: Expr) -> list[Expr]:
 
 
 def normal(root: Expr, fixed: Mapping[Expr, int]) -> Expr:
-    """`root` with numbers for fixed variables, without `sub` and casts of whole numbers: `evaluate` has 64 bits anyway."""
+    """`root` with numbers for fixed variables, without `sub`, and without casts of whole numbers, which do nothing."""
     done: dict[Expr, Expr] = {}
     for e in post_order(root):
         args = tuple(done[a] for a in e.args)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from autosched.errors import AutoschedError, RecordError
+from autosched.errors import AutoschedError, Form, RecordError, is_integer
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitives.marks import KEEP_MEANING, PRAGMAS
 from autosched.schedule.schedule import Schedule, create_schedule
@@ -57,6 +57,13 @@ class _Kind:
     apply: Callable[..., None]
 
 
+#: type of a field -> what it is in a log
+_FORMS = {
+    int: Form("number", is_integer),
+    str: Form("text", Form.text().fits),
+    tuple: Form("[numbers]", Form.array(Form.integer()).fits),
+}
+
 #: tag -> kind of step
 STEPS: dict[str, _Kind] = {}
 
@@ -77,17 +84,10 @@ def step_from_json(data: Any) -> Step:
     if tag not in STEPS:
         raise RecordError(f"no step is called {tag!r:.40}", legal=f"steps: {', '.join(STEPS)}")
     wanted = STEPS[tag].fields
-    if len(values) != len(wanted) or not all(_is_a(v, kind) for v, kind in zip(values, wanted, strict=True)):
-        names = {int: "number", str: "text", tuple: "[numbers]"}
-        legal = f"[{', '.join([repr(tag), *(names[w] for w in wanted)])}]"
+    if len(values) != len(wanted) or not all(_FORMS[w].fits(v) for v, w in zip(values, wanted, strict=True)):
+        legal = f"[{', '.join([repr(tag), *(_FORMS[w].what for w in wanted)])}]"
         raise RecordError(f"{str(data)[:80]} is no {tag}", legal=legal)
     return Step(tag, tuple(tuple(v) if isinstance(v, list) else v for v in values))
-
-
-def _is_a(value: Any, kind: type) -> bool:
-    if kind is tuple:
-        return isinstance(value, list) and all(_is_a(v, int) for v in value)
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 class Replay:

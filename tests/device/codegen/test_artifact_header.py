@@ -99,7 +99,7 @@ def test_texts_are_text(index: int, text: object) -> None:
     line, _, code = artifacts()[index].to_bytes().partition(b"\n")
     header = json.loads(line)
     del header["sha256"]
-    with pytest.raises(BuildError, match="one of its texts is none"):
+    with pytest.raises(BuildError, match="its header.texts is not an object of strings"):
         Artifact.from_bytes(sealed({**header, "texts": {**header["texts"], "source": text}}, code), "here")
 
 

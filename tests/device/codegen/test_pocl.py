@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched import te
-from autosched.codegen.c_family import emit_kernels
+from autosched.codegen.c_family import emit_program
 from autosched.codegen.dialects import OPENCL
 from autosched.lower import lower_structure
 from autosched.schedule import Schedule, create_schedule
@@ -118,7 +118,7 @@ def test_stores_are_kept(program: Callable[[], Program], m: int) -> None:
 
 def parted(program: Callable[[], Program]) -> str:
     s, args = program()
-    return emit_kernels(lower_structure(s, args, "opencl").bind({}), OPENCL)
+    return emit_program(lower_structure(s, args, "opencl").bind({}), OPENCL).source
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -139,6 +139,6 @@ def test_kernels_without_conditions_are_as_they_were() -> None:
     outer, _ = s[c].split(k, 32)
     s[shared].compute_at(s[c], outer)
     s[shared].bind(s[shared].op.axis[1], te.thread_axis("threadIdx.x"))
-    text = emit_kernels(lower_structure(s, [a, b, c], "opencl").bind({}), OPENCL)
+    text = emit_program(lower_structure(s, [a, b, c], "opencl").bind({}), OPENCL).source
     assert "barrier(CLK_LOCAL_MEM_FENCE)" in text
     assert "pocl" not in text.lower() and "each_item" not in text

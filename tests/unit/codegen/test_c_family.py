@@ -55,7 +55,9 @@ def kernel(body: Stmt, *params: Buffer, sizes: tuple[Expr, ...] = (), block: int
 
 def source(body: Stmt, *params: Buffer, native_half: bool = False) -> str:
     """The body of the one kernel, without the braces around it."""
-    text = emit_program(kernel(body, *params), OPENCL, native_half).source.partition("__kernel")[2].partition(") {\n")[2]
+    text = (
+        emit_program(kernel(body, *params), OPENCL, native_half).source.partition("__kernel")[2].partition(") {\n")[2]
+    )
     return "\n".join(line[2:] for line in text.splitlines()[:-1] if "index_t threadIdx" not in line)
 
 
@@ -169,7 +171,10 @@ def test_halves_are_emulated_or_native() -> None:
     )
     assert source(body, a, b, native_half=True) == "b[threadIdx_x] = a[threadIdx_x] * 1.5h + 1.0h;"
     assert "cl_khr_fp16" not in emit_program(kernel(body, a, b), OPENCL).source
-    assert "#pragma OPENCL EXTENSION cl_khr_fp16 : enable" in emit_program(kernel(body, a, b), OPENCL, native_half=True).source
+    assert (
+        "#pragma OPENCL EXTENSION cl_khr_fp16 : enable"
+        in emit_program(kernel(body, a, b), OPENCL, native_half=True).source
+    )
 
 
 def test_doubles_enable_their_extension() -> None:

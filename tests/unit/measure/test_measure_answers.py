@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched.measure.protocol import UNLOADED, AnswerError, read_build, read_run, read_time
+from autosched.errors import Malformed
+from autosched.measure.protocol import UNLOADED, read_build, read_run, read_time
 
 RUN = {"status": "ok", "error": "", "samples": [1e-3, 2e-3], "verified": "full", "run_s": 0.5, "number": 3}
 BUILD = {"status": "ok", "error": "", "digest": "ab", "build_s": 0.1}
@@ -53,7 +54,7 @@ def test_good_answers() -> None:
     ],
 )
 def test_nonsense(change: dict[str, Any]) -> None:
-    with pytest.raises(AnswerError):
+    with pytest.raises(Malformed):
         read_run({**RUN, **change})
 
 
@@ -63,7 +64,7 @@ def test_only_a_timed_kernel_can_be_unloaded() -> None:
 
 def test_a_build_needs_a_digest() -> None:
     for digest in ("", None, 7):
-        with pytest.raises(AnswerError):
+        with pytest.raises(Malformed):
             read_build({**BUILD, "digest": digest})
 
 
@@ -71,5 +72,5 @@ def test_a_build_needs_a_digest() -> None:
 @given(st.dictionaries(st.sampled_from([*RUN, *BUILD]), JSON))
 def test_any_json_is_an_answer_or_an_answer_error(reply: dict[str, Any]) -> None:
     for read in (read_run, read_time, read_build):
-        with contextlib.suppress(AnswerError):
+        with contextlib.suppress(Malformed):
             read(reply)

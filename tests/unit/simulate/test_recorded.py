@@ -152,8 +152,8 @@ def damaged(data, path):
     ("change", "message"),
     [
         ({"format": 2}, "its format is 2"),
-        ({"sketches": None}, "it is damaged: TypeError"),
-        ({"features": {}}, "it is damaged: KeyError"),
+        ({"sketches": None}, "it is damaged: sketches is not an array"),
+        ({"features": {}}, "it is damaged: features.version is missing"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_an_error(change, message, tmp_path):
