@@ -139,12 +139,13 @@ _FORESEEN = Fields(
 
 def _read(file: Path) -> tuple[Foreseen | None, str] | None:
     with suppress(OSError, ValueError):
-        match parse_json(file.read_bytes()) if file.is_absolute() else None:
+        found: Any = parse_json(file.read_bytes()) if file.is_absolute() else None
+        match found:
             case {"none": str(why)} if not why.startswith(_LATE) or time.time() - file.stat().st_mtime < AGAIN_S:
                 return None, why
-            case {"sketch": _} as data:
-                _FORESEEN.check(data)
-                return Foreseen(data["sketch"], data["trace"], data["knobs"], float(data["seconds"])), ""
+            case {"sketch": _}:
+                _FORESEEN.check(found)
+                return Foreseen(found["sketch"], found["trace"], found["knobs"], float(found["seconds"])), ""
     return None
 
 

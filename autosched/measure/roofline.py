@@ -93,7 +93,7 @@ class Roofline:
         if data["v"] != _VERSION or data["levels"][-1]["capacity"] is not None:
             raise ValueError(f"version {data['v']} is not {_VERSION}, or the last level is not main memory")
         levels = tuple(
-            Level(*(x[name] for name in _LEVEL.fields), _by_threads(x["read"]), _by_threads(x["copy"]))
+            Level(**{n: x[n] for n in _LEVEL.fields}, read=_by_threads(x["read"]), copy=_by_threads(x["copy"]))
             for x in data["levels"]
         )
         fma = {name: _by_threads(rates) for name, rates in data["fma"].items()}

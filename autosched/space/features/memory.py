@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import mul
 
 from autosched.ir.expr import Expr, compare, const, floordiv, floormod, logical_and, maximum, minimum, select, variables
 from autosched.ir.poly import Poly
@@ -11,7 +13,7 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, Prefetch, Stmt, children
 from autosched.ir.visit import substitute
 from autosched.lower.bounds import interval
-from autosched.space.features.sites import Access, Nest, Site, of_the_last, ratio
+from autosched.space.features.sites import Access, Nest, Site, of_the_last, ratio, total
 from autosched.target import Target
 
 
@@ -66,49 +68,33 @@ class Footprints:
 
     def distinct(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
         """Bytes touched as the relaxed variables run, each counted once."""
-        total: Expr = const(0)
-        for buffer, sides in self._boxes(accesses, relaxed):
-            size: Expr = const(buffer.dtype.bytes)
-            for side in sides:
-                size = size * side
-            total = total + size
-        return total
+        return total(_bytes(*box) for box in self._boxes(accesses, relaxed))
 
     def fetched(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
         """The same in whole cache lines: what a row of a box lacks to a line is fetched with it."""
         key = (tuple(accesses), relaxed)
         if key not in self._fetched:
-            total: Expr = const(0)
-            for buffer, sides in self._boxes(key[0], relaxed):
-                if buffer.scope in ("global", ""):
-                    total = total + self._in_units(buffer, sides, CACHE_LINE)
-                else:
-                    size: Expr = const(buffer.dtype.bytes)
-                    for side in sides:
-                        size = size * side
-                    total = total + size
-            self._fetched[key] = total
+            self._fetched[key] = total(
+                self._in_units(buffer, sides, CACHE_LINE) if _in_main_memory(buffer) else _bytes(buffer, sides)
+                for buffer, sides in self._boxes(key[0], relaxed)
+            )
         return self._fetched[key]
 
     def pages(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
         """Pages of memory that the boxes lie in."""
-        total: Expr = const(0)
-        for buffer, sides in self._boxes(accesses, relaxed):
-            if buffer.scope in ("global", ""):
-                total = total + floordiv(self._in_units(buffer, sides, PAGE), PAGE)
-        return total
+        boxes = (box for box in self._boxes(accesses, relaxed) if _in_main_memory(box[0]))
+        return total(floordiv(self._in_units(*box, PAGE), PAGE) for box in boxes)
 
     def crowded(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
         """Cache lines of those boxes whose rows lie whole pages apart."""
-        total: Expr = const(0)
+        found = []
         for buffer, sides in self._boxes(accesses, relaxed):
-            if buffer.scope not in ("global", "") or len(sides) < 2:
-                continue
-            rows, size = sides[-2], buffer.dtype.bytes
-            lines = rows * floordiv(_whole(sides[-1] * size, CACHE_LINE), CACHE_LINE)
-            meet = compare("eq", floormod(buffer.shape[-1] * size, PAGE), 0)
-            total = total + select(logical_and(rows > 1, meet), lines, 0)
-        return total
+            if _in_main_memory(buffer) and len(sides) > 1:
+                rows, size = sides[-2], buffer.dtype.bytes
+                lines = rows * floordiv(_whole(sides[-1] * size, CACHE_LINE), CACHE_LINE)
+                meet = compare("eq", floormod(buffer.shape[-1] * size, PAGE), 0)
+                found.append(select(logical_and(rows > 1, meet), lines, 0))
+        return total(found)
 
     def sides(self, access: Access, relaxed: frozenset[Expr]) -> list[Expr]:
         """Elements along each dimension that an access reaches as the relaxed variables run."""
@@ -120,16 +106,13 @@ class Footprints:
         accesses = [a for s in nest.sites for a in s.accesses]
         whole = nest.loops | ({nest.loop.var} if nest.loop is not None else set())
         compulsory = self.fetched(accesses, frozenset(whole))
-        apart: Expr = const(0)
-        for x in nest.inside:
-            apart = apart + (
-                self.traffic(x, capacity) if isinstance(x, Nest) else self.fetched(x.accesses, frozenset())
-            )
-        again = nest.times * apart
-        return select(self.fetched(accesses, nest.loops) <= capacity, compulsory, again)
+        apart = total(
+            self.traffic(x, capacity) if isinstance(x, Nest) else self.fetched(x.accesses, frozenset())
+            for x in nest.inside
+        )
+        return select(self.fetched(accesses, nest.loops) <= capacity, compulsory, nest.times * apart)
 
     def _in_units(self, buffer: Buffer, sides: list[Expr], unit: int) -> Expr:
-        """The function of that name, asked once for each box."""
         key = (buffer, tuple(sides), unit)
         if key not in self._units:
             self._units[key] = _in_units(buffer, sides, unit)
@@ -167,21 +150,23 @@ def _side(spans: list[tuple[Poly, Poly] | None], extent: Expr) -> Expr:
             return extent
         shift = (span[0] - first[0]).constant
         length = span[1] + 1 + (abs(shift) if shift is not None else 0)
-        if not _is_open(length):
+        if any(v.value.role not in ("size", "knob") for v in variables(length.expr())):
             return extent
         side = length.expr() if side is None else maximum(side, length.expr())
     assert side is not None
     return minimum(side, extent)
 
 
-def _is_open(length: Poly) -> bool:
-    """Whether it mentions sizes and knobs only."""
-    return all(v.value.role in ("size", "knob") for v in variables(length.expr()))
+def _in_main_memory(buffer: Buffer) -> bool:
+    return buffer.scope in ("global", "")
+
+
+def _bytes(buffer: Buffer, sides: Iterable[Expr]) -> Expr:
+    return reduce(mul, sides, const(buffer.dtype.bytes))
 
 
 def _in_units(buffer: Buffer, sides: list[Expr], unit: int) -> Expr:
-    """Bytes of the cache lines, pages or other units that a box of a row-major buffer lies in, if its rows begin
-    where a unit does."""
+    """Bytes of the cache lines or pages that a box of a row-major buffer lies in, if its rows begin where one does."""
     held: Expr = const(buffer.dtype.bytes)  # bytes of the box, the outer dimensions aside
     apart = held  # bytes from one element of a dimension to the next
     fetched: Expr = _whole(held, unit)
@@ -234,11 +219,12 @@ def _main_footprints(main: Site, prints: Footprints) -> dict[str, Expr]:
         repeats = [x for x in main.loops if x.kind != "vectorize" and not _moves(load, x)]
         distance = maximum(distance, of_the_last(repeats, lambda at, r=repeats: inside(r[at]), const(0)))  # type: ignore[misc]
 
-    def of_a_row(of: Callable[[Iterable[Access], frozenset[Expr]], Expr]) -> Expr:
-        def value(at: int) -> Expr:
-            return of(main.accesses, frozenset(x.var for x in main.loops[main.loops.index(serial[at]) :]))
+    def of_a_row(units: Callable[[Iterable[Access], frozenset[Expr]], Expr]) -> Expr:
+        def value(loops: Iterable[For]) -> Expr:
+            return units(main.accesses, frozenset(x.var for x in loops))
 
-        return of_the_last(serial, value, of(main.accesses, frozenset(x.var for x in main.loops)))
+        rows = [main.loops[main.loops.index(x) :] for x in serial]
+        return of_the_last(serial, lambda at: value(rows[at]), value(main.loops))
 
     return {
         "traffic": whole,
@@ -276,21 +262,16 @@ def _moves(load: Expr, loop: For) -> bool:
 
 
 def _intermediates(body: Stmt) -> dict[str, Expr]:
-    private: Expr = const(0)
-    shared: Expr = const(0)
-
-    def visit(s: Stmt, times: Expr) -> None:
-        nonlocal private, shared
-        if isinstance(s, Allocate):
-            size = buffer_bytes(s.buffer)
-            private = private + select(times > 1, size, 0)
-            shared = shared + select(times > 1, 0, size)
-        for c in children(s):
-            visit(c, times * s.extent if isinstance(s, For) else times)
-
-    visit(body, const(1))
-    return {"private_bytes": private, "global_intermediate_bytes": shared}
+    found = list(_allocations(body, const(1)))
+    return {
+        "private_bytes": total(select(times > 1, size, 0) for size, times in found),
+        "global_intermediate_bytes": total(select(times > 1, 0, size) for size, times in found),
+    }
 
 
-def buffer_bytes(b: Buffer) -> Expr:
-    return b.elements * b.dtype.bytes
+def _allocations(s: Stmt, times: Expr) -> Iterator[tuple[Expr, Expr]]:
+    """Bytes of each allocation, and how often it is made."""
+    if isinstance(s, Allocate):
+        yield s.buffer.elements * s.buffer.dtype.bytes, times
+    for c in children(s):
+        yield from _allocations(c, times * s.extent if isinstance(s, For) else times)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add, mul
 
 from autosched.ir.expr import Expr, const, divide, make, maximum, select
 from autosched.ir.expr import cast as cast_to
@@ -128,12 +129,14 @@ def is_task(loop: For) -> bool:
     return loop.kind == "parallel" or loop.thread.startswith("blockIdx")
 
 
-def product(loops: object) -> Expr:
+def product(loops: Iterable[For]) -> Expr:
     """How often the innermost of some loops is executed."""
-    result: Expr = const(1)
-    for loop in loops:  # type: ignore[attr-defined]
-        result = result * loop.extent
-    return result
+    return reduce(mul, (loop.extent for loop in loops), const(1))
+
+
+def total(terms: Iterable[Expr]) -> Expr:
+    """The sum; 0 where there are none."""
+    return reduce(add, terms, const(0))
 
 
 def ratio(a: object, b: object) -> Expr:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import mul
 
 from autosched.ir.expr import (
     OPS,
@@ -21,10 +23,10 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, Stmt, children
+from autosched.ir.stmt import Allocate, Buffer, Stmt, walk
 from autosched.ir.visit import post_order, rebuild, substitute
-from autosched.space.features.memory import Footprints, Machine, buffer_bytes
-from autosched.space.features.sites import Nest, Site, is_task, of_the_last, product, ratio
+from autosched.space.features.memory import Footprints, Machine
+from autosched.space.features.sites import Nest, Site, is_task, of_the_last, product, ratio, total
 
 #: Lanes no further apart than this come as wide loads and shuffles.
 WIDEST_STRIDE = 4
@@ -34,31 +36,22 @@ def work_features(
     sites: Sequence[Site], main: Site, outputs: set[Buffer], an: Analyzer, machine: Machine
 ) -> dict[str, Expr]:
     """The columns of this file."""
-    sums: dict[str, Expr] = {}
-
-    def add(name: str, amount: Expr) -> None:
-        sums[name] = sums.get(name, const(0)) + amount
-
-    made: Expr = const(0)
-    needed: Expr = const(0)
-    for name in ("side_iterations", "side_bytes", "side_strided_loads", "side_task_iterations"):
-        sums[name] = const(0)
-    for site in sites:
-        costs = _costs(site, an, machine)
-        for name, amount in costs.items():
-            add(name, amount)
-        if site.store.buffer in outputs:
-            needed = needed + site.iterations
-        else:
-            made = made + site.iterations
-        if site.loops[:1] != main.loops[:1]:
-            add("side_iterations", costs["iterations"])
-            add("side_bytes", costs["bytes_loaded"] + costs["bytes_stored"])
-            add("side_strided_loads", costs["strided_loads"])
-            add("side_task_iterations", ratio(site.iterations, product(site.outer)))
-    sums["recomputation"] = ratio(made, needed)
-    sums["main_stage_share"] = ratio(main.iterations, sums["iterations"])
-    return sums
+    costs = [_costs(site, an, machine) for site in sites]
+    beside = [(site, c) for site, c in zip(sites, costs, strict=True) if site.loops[:1] != main.loops[:1]]
+    made, needed = (
+        total(site.iterations for site in sites if (site.store.buffer in outputs) is is_output)
+        for is_output in (False, True)
+    )
+    sums = {name: total(c[name] for c in costs) for name in costs[0]}
+    return {
+        **sums,
+        "side_iterations": total(c["iterations"] for _, c in beside),
+        "side_bytes": total(c["bytes_loaded"] + c["bytes_stored"] for _, c in beside),
+        "side_strided_loads": total(c["strided_loads"] for _, c in beside),
+        "side_task_iterations": total(ratio(site.iterations, product(site.outer)) for site, _ in beside),
+        "recomputation": ratio(made, needed),
+        "main_stage_share": ratio(main.iterations, sums["iterations"]),
+    }
 
 
 def _costs(site: Site, an: Analyzer, machine: Machine) -> dict[str, Expr]:
@@ -69,10 +62,7 @@ def _costs(site: Site, an: Analyzer, machine: Machine) -> dict[str, Expr]:
     for e in nodes:
         if is_arithmetic(e):
             by_width[e.dtype.bytes] = by_width.get(e.dtype.bytes, 0.0) + (0.5 if e.op == "cast" else OPS[e.op].flops)
-    arithmetic = sum(by_width.values())
-    instructions: Expr = const(0.0, "float64")
-    for width, flops in by_width.items():
-        instructions = instructions + const(flops, "float64") * ceildiv(site.lanes * width, machine.vector_bytes)
+    registers = [const(n, "float64") * ceildiv(site.lanes * w, machine.vector_bytes) for w, n in by_width.items()]
     index_nodes = [e for i in (*site.store.indices, *(a for e in loads for a in e.args)) for e in post_order(i)]
     choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
     fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
@@ -80,8 +70,8 @@ def _costs(site: Site, an: Analyzer, machine: Machine) -> dict[str, Expr]:
     masked = sum(_is_masked(e, site) for e in nodes) if site.vectorized else 0
     return {
         "iterations": times,
-        "arithmetic": times * const(arithmetic, "float64"),
-        "vector_arithmetic": vector_times * instructions,
+        "arithmetic": times * const(sum(by_width.values()), "float64"),
+        "vector_arithmetic": vector_times * sum(registers, const(0.0, "float64")),
         "index_arithmetic": vector_times * const(float(sum(OPS[e.op].flops for e in index_nodes)), "float64"),
         "choices": vector_times * const(float(len(choices)), "float64"),
         "guards": vector_times * const(float(site.guards), "float64"),
@@ -103,23 +93,20 @@ def is_arithmetic(e: Expr) -> bool:
 
 def _strided(loads: Sequence[Expr], v: Expr, an: Analyzer) -> Expr:
     """Of some loads, those where the next iteration of a loop reads neither the same element nor the next one."""
-    count: Expr = const(0)
-    for load in loads:
-        by = step(load, v, an)
-        near = const(False) if by is None else logical_and(compare("ge", by, 0), compare("le", by, 1))
-        count = count + select(near, 0, 1)
-    return count
+    steps = [step(load, v, an) for load in loads]
+    near = (const(False) if s is None else logical_and(compare("ge", s, 0), compare("le", s, 1)) for s in steps)
+    return total(select(is_near, 0, 1) for is_near in near)
 
 
 def _gathered(loads: Sequence[Expr], site: Site, an: Analyzer) -> Expr:
     """Of some loads, those of which each lane of a vector is loaded for itself."""
-    count: Expr = const(0)
+    found = []
     for load in loads:
         for loop in (x for x in site.loops if x.kind == "vectorize"):
             by = step(load, loop.var, an)
             near = const(_is_pattern(load, site, an)) if by is None else compare("le", maximum(by, -by), WIDEST_STRIDE)
-            count = count + select(logical_and(loop.extent > 1, logical_not(near)), 1, 0)
-    return count
+            found.append(select(logical_and(loop.extent > 1, logical_not(near)), 1, 0))
+    return total(found)
 
 
 def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
@@ -168,29 +155,18 @@ def unclamped(index: Expr, v: Expr) -> Expr:
 
 def register_features(sites: Sequence[Site], main: Site, machine: Machine, prints: Footprints) -> dict[str, Expr]:
     """The columns of this file."""
-    code: Expr = const(0)
-    loads: Expr = const(0)
+    code, loads = [], []
     for site in sites:
         instructions = 1 + sum(1 for e in post_order(site.store.value) if is_arithmetic(e) and OPS[e.op].flops)
         # a store is as often written out as it is unrolled, each time for as many registers as its vector fills
-        code = code + product(site.copies) * _registers(site, machine) * const(instructions + len(site.loads))
+        code.append(product(site.copies) * _registers(site, machine) * const(instructions + len(site.loads)))
         blocks = ratio(site.iterations, product(site.copies) * site.lanes)
-        for load in site.loads:
-            loads = loads + blocks * _loaded(load, site, machine, prints)
+        loads += [blocks * _loaded(load, site, machine, prints) for load in site.loads]
     stored = _vectors(main.store.indices, main.store.buffer.dtype.bytes, main, machine)
     each = [_loaded(e, main, machine, prints) for e in main.loads if e.value is not main.store.buffer]
-    fewest: Expr = each[0] if each else const(0)
-    for count in each[1:]:
-        fewest = minimum(fewest, count)
-    live = stored + fewest + (1 if len(each) > 1 else 0)
-    read: Expr = const(0)
-    for count in each:
-        read = read + count
+    live = stored + (reduce(minimum, each) if each else const(0)) + (1 if len(each) > 1 else 0)
     width = main.lanes * const(main.store.buffer.dtype.bytes)
     serial = [x for x in main.loops if x.kind == "serial"]
-    depth: Expr = const(0)
-    for x in serial:
-        depth = depth + select(x.extent > 1, 1, 0)
     moved = frozenset(v for i in main.store.indices for v in variables(i))
     apart = of_the_last(serial, lambda at: serial[at].extent if serial[at].var in moved else const(1), const(1))
     return {
@@ -202,11 +178,11 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         "independent_sums": stored * apart,
         "live_vectors": live,
         "spilled_vectors": maximum(live - machine.registers, 0),
-        "register_loads": loads,
-        "loads_for_each_store": ratio(read, stored),
-        "code_size": code,
+        "register_loads": total(loads),
+        "loads_for_each_store": ratio(total(each), stored),
+        "code_size": total(code),
         "innermost_extent": of_the_last(serial, lambda at: serial[at].extent, const(1)),
-        "loops": depth,
+        "loops": total(select(x.extent > 1, 1, 0) for x in serial),
     }
 
 
@@ -214,10 +190,7 @@ def _loaded(load: Expr, site: Site, machine: Machine, prints: Footprints) -> Exp
     """Registers for all that the copies of a load touch. Windows of neighbouring copies share most of what they read:
     there are no more loads than there are places where they begin."""
     apart = _vectors(load.args, load.dtype.bytes, site, machine)
-    sides = prints.sides((load.value, load.args), frozenset(x.var for x in site.copies))
-    begin: Expr = const(1)
-    for side in sides:
-        begin = begin * side
+    begin = reduce(mul, prints.sides((load.value, load.args), frozenset(x.var for x in site.copies)), const(1))
     used = frozenset(v for i in load.args for v in variables(i))
     lanes = product(x for x in site.loops if x.kind == "vectorize" and x.var in used)
     return minimum(apart, begin * _filled(lanes * const(load.dtype.bytes), machine))
@@ -262,22 +235,20 @@ def parallel_features(
 
 def _regions(nest: Nest, times: Expr) -> Expr:
     """How often a parallel loop is begun, or a kernel: the outermost loops of its kind."""
-    total: Expr = const(0)
+    begun = []
     for x in nest.inside:
         if isinstance(x, Nest) and x.loop is not None:
             begins = is_task(x.loop) or x.loop.thread.startswith("threadIdx")
-            total = total + (times if begins else _regions(x, times * x.loop.extent))
-    return total
+            begun.append(times if begins else _regions(x, times * x.loop.extent))
+    return total(begun)
 
 
 def _waste(out: Site) -> dict[str, Expr]:
-    useful: Expr = const(1)
-    worst, row = const(1, "float64"), const(1, "float64")
-    for reached, extent in _reached(out):
-        useful = useful * extent
-        row = ratio(reached, extent)
-        worst = maximum(worst, row)
-    return {"waste": ratio(out.iterations, useful), "axis_waste": worst, "row_waste": row}
+    axes = [ratio(reached, extent) for reached, extent in _reached(out)]
+    useful = reduce(mul, out.store.buffer.shape, const(1))
+    none = const(1, "float64")
+    worst = reduce(maximum, axes, none)
+    return {"waste": ratio(out.iterations, useful), "axis_waste": worst, "row_waste": [none, *axes][-1]}
 
 
 def _reached(site: Site) -> list[tuple[Expr, Expr]]:
@@ -300,16 +271,8 @@ def _reached(site: Site) -> list[tuple[Expr, Expr]]:
 def _groups(main: Site, body: Stmt, machine: Machine) -> dict[str, Expr]:
     threads = product(x for x in main.loops if x.thread.startswith("threadIdx"))
     warps = floordiv(threads + (machine.warp - 1), machine.warp)
-    shared: Expr = const(0)
-
-    def visit(s: Stmt) -> None:
-        nonlocal shared
-        if isinstance(s, Allocate) and s.buffer.scope == "shared":
-            shared = shared + buffer_bytes(s.buffer)
-        for c in children(s):
-            visit(c)
-
-    visit(body)
+    buffers = [s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"]
+    shared = total(b.elements * b.dtype.bytes for b in buffers)
     return {
         "threads": threads,
         "threads_x": product(x for x in main.loops if x.thread == "threadIdx.x"),
@@ -321,18 +284,17 @@ def _groups(main: Site, body: Stmt, machine: Machine) -> dict[str, Expr]:
 
 def _item_loads(sites: tuple[Site, ...], prints: Footprints) -> dict[str, Expr]:
     """What neighbouring work-items read: neighbours in main memory, and different banks of shared memory?"""
-    apart: Expr = const(0)
-    queued: Expr = const(0)
+    apart, queued = [], []
     for site in sites:
         items = [x for x in site.loops if x.thread == "threadIdx.x"]
         for load in site.loads if items else ():
             by = step(load, items[-1].var, prints.an)
             if load.value.scope == "shared":
-                queued = queued + site.iterations * (const(BANKS) if by is None else _conflict(by, load.dtype.bytes))
+                queued.append(site.iterations * (const(BANKS) if by is None else _conflict(by, load.dtype.bytes)))
             elif load.value.scope == "global":
                 near = const(False) if by is None else compare("le", by, maximum(site.lanes, 1))
-                apart = apart + site.iterations * select(near, 0, 1)
-    return {"uncoalesced_loads": apart, "bank_conflicts": queued}
+                apart.append(site.iterations * select(near, 0, 1))
+    return {"uncoalesced_loads": total(apart), "bank_conflicts": total(queued)}
 
 
 def _conflict(by: Expr, width: int) -> Expr:
