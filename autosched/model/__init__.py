@@ -36,12 +36,12 @@ __all__ = [
 
 #: name -> "module:class", imported when asked for
 MODELS: dict[str, str] = {
-    "xgb": "autosched.model.xgb:XGBCostModel",
-    "xgb-rank": "autosched.model.xgb:XGBRankCostModel",
-    "sklearn": "autosched.model.histgb:HistGBCostModel",
+    "xgb": "autosched.model.trees:XGBCostModel",
+    "xgb-rank": "autosched.model.trees:XGBRankCostModel",
+    "sklearn": "autosched.model.trees:HistGBCostModel",
     "analytical": "autosched.model.analytical:AnalyticalModel",
-    "random": "autosched.model.random:RandomCostModel",
-    "none": "autosched.model.random:no_model",
+    "random": "autosched.model.untrained:RandomCostModel",
+    "none": "autosched.model.untrained:no_model",
 }
 
 #: Those that a prior helps.

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from autosched.errors import UsageError
-from autosched.model.dataset import checked_features, checked_groups, checked_seconds
+from autosched.model.dataset import checked_features
 from autosched.model.protocol import FloatArray
+from autosched.model.untrained import UntrainedModel
 
 #: Features that are given as they are; the others are log2(1 + x).
 _PLAIN = frozenset({"main_stage_share", "vector_fill", "warp_fill", "loops"})
@@ -101,38 +102,25 @@ class Core:
         )
 
 
-class AnalyticalModel:
-    """Seconds on a CPU from features, with no trial. It is always `ready`, and learns nothing.
+class AnalyticalModel(UntrainedModel):
+    """Seconds on a CPU from features, with no trial.
 
     Raises UsageError where `feature_names` lacks one that it needs, such as those of a space of one's own.
     """
 
-    ready = True
     needed: tuple[str, ...] = NEEDED
 
     def __init__(self, feature_names: Sequence[str], *, seed: int = 0, threads: int = 1, core: Core | None = None):
-        del seed, threads  # part of the constructor that all models share
-        self._names = tuple(feature_names)
-        missing = [name for name in self.needed if name not in self._names]
+        super().__init__(feature_names, seed=seed, threads=threads)
+        missing = [name for name in self.needed if name not in self.feature_names]
         if missing:
             raise UsageError(
                 f"the space does not have the features it works from: {', '.join(missing[:4])}, ...",
                 asked="cost model 'analytical'",
                 legal="a space of schedules for a CPU, whose features are in docs/features.md",
             )
-        self._at = {name: self._names.index(name) for name in self.needed}
+        self._at = {name: self.feature_names.index(name) for name in self.needed}
         self.core = core or Core()
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
-        return self._names
-
-    def fit(self, features: ArrayLike, seconds: ArrayLike, groups: ArrayLike) -> None:
-        """Check the data and learn nothing. Raises UsageError as a model that learns would."""
-        rows = len(checked_features(features, self._names))
-        checked_seconds(seconds, rows)
-        checked_groups(groups, rows)
 
     def predict(self, features: ArrayLike) -> FloatArray:
         """Executions a second, float64 [n]. Raises UsageError for features of another width."""
@@ -148,7 +136,7 @@ class AnalyticalModel:
         `total` is all of it. `arithmetic`, `loads`, `latency` and `fetches` overlap in a core; what else there is adds
         up. Times are those of all units together, but for `side`, which all wait for. Raises UsageError as `predict`.
         """
-        matrix = checked_features(features, self._names)
+        matrix = checked_features(features, self.feature_names)
         seen = {
             name: matrix[:, at] if name in _PLAIN else np.exp2(np.minimum(matrix[:, at], _MOST)) - 1.0
             for name, at in self._at.items()

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from autosched.model.analytical import AnalyticalModel
-from autosched.model.ensemble import EnsembleModel
 from autosched.model.protocol import FloatArray
+from autosched.model.trees import EnsembleModel
 
 #: The feature that the prior adds: log2 of the arithmetic a second that it predicts, equal for equal efficiency
 #: whatever the shape.

@@ -61,15 +61,20 @@ def bind_rows(s: Schedule, stage: Stage) -> tuple[Loop, dict[str, Any]]:
     row = stage.fuse(*rest)
     items = _knob(s, stage, "items", (16, 32, 64, 128))
     rows, bands = _knob(s, stage, "rows", (1, 2, 4)), _knob(s, stage, "bands", (1, 2, 4))
+    return bind_patches(stage, y, row, rows, bands, items), {"threadIdx.x": items, "threadIdx.y": bands}
+
+
+def bind_patches(stage: Stage, y: Any, row: Loop, rows: Any, bands: Any, items: Any) -> Loop:
+    """Work-groups for patches of `bands` x `items` work-items, each with `rows` rows. Returns the loop over patches."""
     block_y, y = stage.split(y, factor=rows * bands)
     band, line = stage.split(y, factor=rows)
     block_x, item = stage.split(row, factor=items)
     stage.reorder(block_y, block_x, band, item, line)
-    tags = ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")
-    for loop, tag in zip((block_y, block_x, band, item), tags, strict=True):
+    tags = {block_y: "blockIdx.y", block_x: "blockIdx.x", band: "threadIdx.y", item: "threadIdx.x"}
+    for loop, tag in tags.items():
         stage.bind(loop, tag)
     stage.unroll(line)
-    return block_x, {"threadIdx.x": items, "threadIdx.y": bands}
+    return block_x
 
 
 def share(stage: Stage, items: Mapping[str, Any], lanes: Any = 1) -> None:

@@ -259,7 +259,7 @@ def test_nothing_runs_data_as_code() -> None:
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from autosched.space.space import Sketch",
             ["search.grid:3 imports space.space"],
         ),
-        ("model.xgb", "from ..te import tensor", ["model.xgb:1 imports te.tensor"]),
+        ("model.trees", "from ..te import tensor", ["model.trees:1 imports te.tensor"]),
         (
             "codegen.llvm",
             'import importlib\nx = importlib.import_module("autosched.lower")',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,8 +11,8 @@ from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import post_order, reads, substitute
 from autosched.schedule.auto_inline import is_injective
-from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
+from autosched.space.constraints import MAX_VECTOR_BYTES
 from autosched.space.features.memory import Machine
 from autosched.target import Target
 from autosched.te.extern import ExternOp
@@ -67,13 +68,8 @@ def length(axis: IterVar) -> int | None:
 
 def points(axes: Iterable[IterVar]) -> int | None:
     """The number of iterations of loops over all these axes, None where it depends on a size of the program."""
-    total = 1
-    for a in axes:
-        n = length(a)
-        if n is None:
-            return None
-        total *= n
-    return total
+    lengths = [length(a) for a in axes]
+    return None if None in lengths else math.prod(lengths)  # type: ignore[arg-type]
 
 
 def has_fewer(axes: Iterable[IterVar], n: int) -> bool:
@@ -98,12 +94,9 @@ def why_opaque(stage: Stage) -> str:
     if isinstance(op, ScanOp):
         return "a scan: its steps follow each other"
     if isinstance(op, ExternOp):
-        called = op.single_call
-        return (
-            "statements that somebody wrote: they stay as they are"
-            if called is None
-            else (f"code from outside ({called.value.name}): nothing is known of its loops")
-        )
+        if op.single_call is None:
+            return "statements that somebody wrote: they stay as they are"
+        return f"code from outside ({op.single_call.value.name}): nothing is known of its loops"
     if stage.scatter_axes:
         return "a scatter: its places come from data"
     if not isinstance(op, ComputeOp):
@@ -125,14 +118,14 @@ def _reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
     return iter(dict.fromkeys(e for value in body for e in reads(value)))
 
 
-def accesses(s: Schedule, stage: Stage) -> list[Access]:
+def accesses(stage: Stage) -> list[Access]:
     """The reads of a stage in terms of its own axes, inlined stages looked through; each one once."""
     found: dict[tuple[Tensor, tuple[Expr, ...]], None] = {}
     waiting = [(e.value, e.args) for e in _reads(stage.body)]
     seen = set(waiting)
     while waiting and len(found) < MAX_ACCESSES:
         tensor, indices = waiting.pop()
-        source = s.stage(tensor)
+        source = stage.schedule.stage(tensor)
         if source.attach.kind != "inline":
             found[tensor, indices] = None
             continue
@@ -145,21 +138,33 @@ def accesses(s: Schedule, stage: Stage) -> list[Access]:
     return [Access(tensor, indices) for tensor, indices in reversed(found)]
 
 
-def readers(s: Schedule, stage: Stage) -> list[Stage]:
+def readers(stage: Stage) -> list[Stage]:
     """The stages that read it in loops of their own, in order."""
     found: dict[Stage, None] = {}
-    for reader in s.consumers(stage):
-        found.update(dict.fromkeys(readers(s, reader) if reader.attach.kind == "inline" else [reader]))
+    for reader in stage.schedule.consumers(stage):
+        found.update(dict.fromkeys(readers(reader) if reader.attach.kind == "inline" else [reader]))
     return list(found)
+
+
+def is_inner(stage: Stage) -> bool:
+    """Whether it is no output, and stages with loops of their own read it."""
+    return not stage.is_output and bool(readers(stage))
+
+
+def reads_of(reader: Stage, stage: Stage) -> list[Access]:
+    """The reads of `stage` among those of `reader`."""
+    return [a for a in accesses(reader) if a.tensor in stage.op.outputs]
+
+
+def taps(stage: Stage) -> int:
+    """How many elements its readers would read, were it inlined."""
+    return sum(len(reads_of(r, stage)) for r in readers(stage)) * max(1, len(accesses(stage)))
 
 
 def flops(stage: Stage) -> int:
     """Floating-point operations for each point, in units of one addition; divisions of integers count, too."""
-    total = 0
-    for e in post_order(stage.body):
-        if not is_index(e) and OPS[e.op].kind in ("arith", "math") and (e.dtype.is_float or e.op.endswith("div")):
-            total += int(OPS[e.op].flops)
-    return total
+    values = (e for e in post_order(stage.body) if not is_index(e) and OPS[e.op].kind in ("arith", "math"))
+    return sum(int(OPS[e.op].flops) for e in values if e.dtype.is_float or e.op.endswith("div"))
 
 
 def is_plain(stage: Stage) -> bool:
@@ -187,16 +192,15 @@ def has_math(stage: Stage) -> bool:
     return any(OPS[e.op].kind == "math" for e in post_order(stage.body))
 
 
-def uses_each_once(s: Schedule, stage: Stage) -> bool:
+def uses_each_once(stage: Stage) -> bool:
     """One reader, which reads each element for one point of its loops alone."""
-    consumers = s.consumers(stage)
-    if len(consumers) != 1:
+    consumers = stage.schedule.consumers(stage)
+    found = [(e, c) for c in consumers for e in _reads(c.body) if stage.schedule.stage(e.value) is stage]
+    if len(consumers) != 1 or len(found) != 1:
         return False
-    found = [e for e in _reads(consumers[0].body) if s.stage(e.value) is stage]
-    if len(found) != 1:
-        return False
-    used = {i for i in found[0].args if not is_const(i)}
-    axes = (*consumers[0].axis, *consumers[0].reduce_axis)
+    ((read, reader),) = found
+    used = {i for i in read.args if not is_const(i)}
+    axes = (*reader.axis, *reader.reduce_axis)
     return {a.var for a in axes if length(a) != 1} <= used <= {a.var for a in axes}
 
 
@@ -208,25 +212,17 @@ def is_window(stage: Stage) -> bool:
     return any(variables(i) & inner and variables(i) & outer for e in _reads(stage.body) for i in e.args)
 
 
-def is_contraction(s: Schedule, stage: Stage) -> bool:
+def is_contraction(stage: Stage) -> bool:
     """A reduction that reads elements again for other points of its result: a tile of them is worth keeping.
 
     Ansor's condition for multi-level tiling, for two axes at least: with one there is no tile.
     """
     if is_opaque(stage) or not stage.reduce_axis or len(stage.body) > 1 or len(long_axes(stage)) < 2:
         return False
-    return is_window(stage) or any(
-        not a.mentions(axis) for a in accesses(s, stage) for axis in long_axes(stage) if _is_tensor(a)
-    )
+    tensors = (a for a in accesses(stage) if any(not is_const(i) for i in a.indices))
+    return is_window(stage) or any(not a.mentions(axis) for a in tensors for axis in long_axes(stage))
 
 
-def _is_tensor(a: Access) -> bool:
-    """Whether the read has as many indices that move as it takes to be worth loading once."""
-    return any(not is_const(i) for i in a.indices)
-
-
-#: Bytes that the lanes of one statement may have: more would not stay in registers.
-MOST_BYTES = 512
 #: The longest block that `tiles` gives.
 MOST_BLOCKS = 64
 
@@ -250,10 +246,9 @@ def divisors(axis: IterVar, first: int, last: int) -> list[int]:
 
 def long_lanes(machine: Machine, types: Sequence[DType], n: int | None = None) -> list[int]:
     """Lanes of statements that take one to a few registers of the widest of some types."""
-    widest = max(t.bytes for t in types)
-    narrowest = min(t.bytes for t in types)
+    widest, narrowest = (pick(t.bytes for t in types) for pick in (max, min))
     first = max(2, machine.vector_bytes // widest)
-    last = min(MOST_BYTES // widest, 4 * machine.vector_bytes // narrowest)
+    last = min(MAX_VECTOR_BYTES // widest, 4 * machine.vector_bytes // narrowest)
     return _fitting(powers(first, max(first, last)), n)
 
 

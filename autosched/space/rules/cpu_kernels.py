@@ -64,12 +64,12 @@ def _in_lanes(plan: Plan, stage: Stage, host: Stage, at: Loop) -> None:
     partial.set_scope("local")
 
 
-def _contiguous(plan: Plan, stage: Stage) -> bool:
+def _contiguous(stage: Stage) -> bool:
     """Whether the innermost reduce axis walks along rows of all that is read."""
-    if not reduces_rows(plan, stage):
+    if not reduces_rows(stage):
         return False
     along = stage.reduce_axis[-1]
-    reads = [a for a in analysis.accesses(plan.s, stage) if a.mentions(along)]
+    reads = [a for a in analysis.accesses(stage) if a.mentions(along)]
     return bool(reads) and all(a.is_contiguous(along) for a in reads)
 
 
@@ -78,7 +78,7 @@ def _is_padding(plan: Plan, stage: Stage) -> bool:
     if not is_cpu(plan) or stage.is_output or not is_injective(stage):
         return False
     decides = any(e.op in ("if_then_else", "select") for e in post_order(stage.body))
-    return decides and any(analysis.is_contraction(plan.s, r) for r in analysis.readers(plan.s, stage))
+    return decides and any(analysis.is_contraction(r) for r in analysis.readers(stage))
 
 
 @rule(when=_is_padding)
@@ -87,7 +87,7 @@ def stored_padding(plan: Plan, stage: Stage) -> None:
     own_kernel(plan, stage)
 
 
-@rule(when=lambda plan, stage: is_cpu(plan) and stage.is_output and _contiguous(plan, stage), last=False)
+@rule(when=lambda plan, stage: is_cpu(plan) and stage.is_output and _contiguous(stage), last=False)
 def sums_of_items(plan: Plan, stage: Stage) -> None:
     """A work-item for each result, which adds up in vectors."""
     rows = spatial_loops(stage) or [stage.fuse()]
@@ -95,9 +95,7 @@ def sums_of_items(plan: Plan, stage: Stage) -> None:
 
 
 def _is_row(plan: Plan, stage: Stage) -> bool:
-    return (
-        is_cpu(plan) and stage.is_output and is_injective(stage) and len(stage.axis) > 1 and row_reductions(plan, stage)
-    )
+    return is_cpu(plan) and stage.is_output and is_injective(stage) and len(stage.axis) > 1 and row_reductions(stage)
 
 
 @rule(when=_is_row)
@@ -118,7 +116,7 @@ def inside_an_item(plan: Plan, stage: Stage) -> None:
     """What a row needs is computed by the work-item of that row."""
     place = _item(plan, stage)
     assert place is not None
-    if stage.reduce_axis and _contiguous(plan, stage):
+    if stage.reduce_axis and _contiguous(stage):
         _in_lanes(plan, stage, place.stage, place.loop)
         return
     length = analysis.length(stage.axis[-1]) if stage.axis else None

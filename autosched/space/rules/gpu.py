@@ -41,7 +41,7 @@ from typing import Any
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.default import bind_free_loops
-from autosched.space.gpu import add_up_rows, bind_elements, share
+from autosched.space.gpu import add_up_rows, bind_elements, bind_patches, share
 from autosched.space.rules import analysis
 from autosched.space.rules.analysis import length
 from autosched.space.rules.engine import Plan, fuse_all, reduce_loops, rule, spatial_loops
@@ -90,13 +90,13 @@ def opaque_kernels(plan: Plan, stage: Stage) -> None:
         bind_free_loops(stage)
 
 
-@rule(when=lambda plan, stage: analysis.is_contraction(plan.s, stage) and not analysis.is_window(stage))
+@rule(when=lambda plan, stage: analysis.is_contraction(stage) and not analysis.is_window(stage))
 def shared_tiles(plan: Plan, stage: Stage) -> None:
     """Tiles of operands in shared memory, fetched by a work-group together; sums in registers."""
     s = plan.s
     vector = stage.axis.index(analysis.long_axes(stage)[-1])
-    row = stage.axis.index(best_rows(plan, stage, stage.axis[vector]))
-    sources = list(dict.fromkeys(plan.s.stage(a.tensor) for a in analysis.accesses(s, stage)))
+    row = stage.axis.index(best_rows(stage, stage.axis[vector]))
+    sources = list(dict.fromkeys(plan.s.stage(a.tensor) for a in analysis.accesses(stage)))
     long = max(range(len(stage.reduce_axis)), key=lambda i: length(stage.reduce_axis[i]) or 1 << 30)
     widths = _that_divide(lanes_of(plan, stage), [stage.axis[vector]])
     rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", widths)
@@ -168,13 +168,13 @@ def _fetch(plan: Plan, stage: Stage, sums: Stage, source: Stage, at: Loop, items
     share(fetched, items, plan.knob(stage, "loads", (1, 4)))
 
 
-def reduces_rows(plan: Plan, stage: Stage) -> bool:
+def reduces_rows(stage: Stage) -> bool:
     if not stage.reduce_axis or analysis.is_opaque(stage) or len(stage.body) > 1 or not may_be_cut(stage):
         return False
     return not analysis.has_fewer(stage.reduce_axis, LONG)
 
 
-@rule(when=lambda plan, stage: reduces_rows(plan, stage) and stage.is_output, last=False)
+@rule(when=lambda plan, stage: reduces_rows(stage) and stage.is_output, last=False)
 def group_reduction(plan: Plan, stage: Stage) -> None:
     """A work-group for each result: its work-items read neighbouring elements, and add up together."""
     fuse_all(stage, reduce_loops(stage))
@@ -189,22 +189,22 @@ def _add_up(plan: Plan, stage: Stage, host: Stage, row: Loop) -> None:
     plan.done.update(dict.fromkeys(set(plan.s.stages) - before, "group_reduction"))
 
 
-def row_reductions(plan: Plan, stage: Stage) -> bool:
+def row_reductions(stage: Stage) -> bool:
     """Whether it is computed from reductions of the same rows, as a softmax is."""
     seen, waiting = {stage}, [stage]
     while waiting:
-        for a in analysis.accesses(plan.s, waiting.pop()):
-            source = plan.s.stage(a.tensor)
+        for a in analysis.accesses(waiting.pop()):
+            source = stage.schedule.stage(a.tensor)
             if source in seen or source.is_placeholder or source.is_output or analysis.is_opaque(source):
                 continue
             seen.add(source)
-            if source.reduce_axis and 0 < len(source.axis) < len(stage.axis) and reduces_rows(plan, source):
+            if source.reduce_axis and 0 < len(source.axis) < len(stage.axis) and reduces_rows(source):
                 return True
             waiting.append(source)
     return False
 
 
-@rule(when=lambda plan, stage: is_injective(stage) and len(stage.axis) > 1 and row_reductions(plan, stage))
+@rule(when=lambda plan, stage: is_injective(stage) and len(stage.axis) > 1 and row_reductions(stage))
 def row_groups(plan: Plan, stage: Stage) -> None:
     """A work-group for each row, which first makes the reductions that the row needs."""
     *outer, column = (stage.roots[a] for a in stage.axis)
@@ -215,26 +215,22 @@ def row_groups(plan: Plan, stage: Stage) -> None:
     plan.offer(stage, row=row)
 
 
-def _is_inner(plan: Plan, stage: Stage) -> bool:
-    return not stage.is_output and bool(analysis.readers(plan.s, stage))
-
-
-@rule(when=_is_inner)
+@rule(when=lambda plan, stage: analysis.is_inner(stage))
 def inline_or_share(plan: Plan, stage: Stage) -> None:
     """What others read: computed again where it is read, in a work-group's shared memory, or by a kernel before."""
     places = {p.name: p for p in common_places(plan, stage)}
     if stage.reduce_axis:
-        if "row" in places and reduces_rows(plan, stage):
+        if "row" in places and reduces_rows(stage):
             place = places["row"]
             fuse_all(stage, reduce_loops(stage))
             _add_up(plan, stage, place.stage, place.loop)
-        elif reduces_rows(plan, stage):
+        elif reduces_rows(stage):
             group_reduction(plan, stage)
         else:
             own_kernel(plan, stage)
         return
-    opaque = any(isinstance(x.op, ExternOp) for x in analysis.readers(plan.s, stage))  # which reads memory
-    ways = ["inline"] if _taps(plan, stage) <= MAX_TAPS and not opaque else []
+    opaque = any(isinstance(x.op, ExternOp) for x in analysis.readers(stage))  # which reads memory
+    ways = ["inline"] if analysis.taps(stage) <= MAX_TAPS and not opaque else []
     ways += [name for name in places if name == "patch" and not is_cpu(plan)]
     way = choose_way(plan, stage, [*ways, ROOT] if ways != ["inline"] else ways)
     if way == "inline":
@@ -248,16 +244,11 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
         share(stage, plan.items[place.stage])
 
 
-def _taps(plan: Plan, stage: Stage) -> int:
-    uses = sum(
-        a.tensor in stage.op.outputs for c in analysis.readers(plan.s, stage) for a in analysis.accesses(plan.s, c)
-    )
-    return uses * max(1, len(analysis.accesses(plan.s, stage)))
-
-
 def own_kernel(plan: Plan, stage: Stage) -> None:
-    if not stage.axis:
-        _one_item(stage)
+    if not stage.axis:  # one work-item
+        block, item = stage.split(stage.fuse(), factor=1)
+        stage.bind(block, "blockIdx.x")
+        stage.bind(item, "threadIdx.x")
         return
     bind_elements(plan.s, stage, _that_divide(lanes_of(plan, stage), stage.axis))
     if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
@@ -265,17 +256,9 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
             stage.unroll(x)
 
 
-def _one_item(stage: Stage) -> None:
-    """A result without axes: one work-item."""
-    loop = stage.fuse()
-    block, item = stage.split(loop, factor=1)
-    stage.bind(block, "blockIdx.x")
-    stage.bind(item, "threadIdx.x")
-
-
 def _is_image(plan: Plan, stage: Stage) -> bool:
     """Rows that share what they read, under an axis of rows."""
-    return is_injective(stage) and len(stage.axis) > 1 and neighbours_share(plan, stage, stage.axis[0])
+    return is_injective(stage) and len(stage.axis) > 1 and neighbours_share(stage, stage.axis[0])
 
 
 @rule(when=_is_image)
@@ -285,17 +268,8 @@ def patches(plan: Plan, stage: Stage) -> None:
     row = fuse_all(stage, rest)
     items, bands = plan.knob(stage, "items", (16, 32, 64, 128)), plan.knob(stage, "bands", (1, 2, 4))
     rows = plan.knob(stage, "rows", (1, 2, 4, 8))
-    block_y, y = stage.split(y, factor=rows * bands)
-    band, line = stage.split(y, factor=rows)
-    block_x, item = stage.split(row, factor=items)
-    stage.reorder(block_y, block_x, band, item, line)
-    for loop, tag in zip(
-        (block_y, block_x, band, item), ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x"), strict=True
-    ):
-        stage.bind(loop, tag)
-    stage.unroll(line)
+    plan.offer(stage, patch=bind_patches(stage, y, row, rows, bands, items))
     plan.items[stage] = {"threadIdx.x": items, "threadIdx.y": bands}
-    plan.offer(stage, patch=block_x)
 
 
 @rule(when=lambda plan, stage: True)

@@ -1,13 +1,4 @@
-"""Rules for stages that need no loops of their own, and for where the others are computed.
-
-always_inline           B = A + 1                 C = (A + 1) * 2
-                        C = B * 2           ->
-
-compute_location        for y: P[y] = ..          for y: C = .. P's body ..            inlined
-                        for y: C = .. P ..  ->    for y: (P[y..y+2] = ..)  C = ..       at a loop of C's
-                                                  for y: P;  for y: C                   as it is
-                                                  for y: (P[y+2] = ..)  C = ..          sliding: the rest is kept
-"""
+"""Rules for stages that need no loops of their own, and for where the others are computed."""
 
 from __future__ import annotations
 
@@ -39,12 +30,17 @@ def leave_opaque(plan: Plan, stage: Stage) -> None:
 def _costs_nothing(plan: Plan, stage: Stage) -> bool:
     if stage.is_output or not is_injective(stage):
         return False
-    consumers = analysis.readers(plan.s, stage)
-    if any(analysis.is_opaque(c) for c in consumers):
+    if _must_be_stored(stage):
         return False
-    if any(analysis.is_contraction(plan.s, c) and not analysis.is_window(c) for c in consumers):
-        return False  # it would be computed for every tile that reads it
-    return analysis.uses_each_once(plan.s, stage) or (analysis.is_plain(stage) and analysis.is_cheap(stage))
+    return analysis.uses_each_once(stage) or (analysis.is_plain(stage) and analysis.is_cheap(stage))
+
+
+def _must_be_stored(stage: Stage) -> bool:
+    """Whether a reader takes it from memory, or would compute it for each tile again."""
+    return any(
+        analysis.is_opaque(c) or (analysis.is_contraction(c) and not analysis.is_window(c))
+        for c in analysis.readers(stage)
+    )
 
 
 @rule(when=_costs_nothing)
@@ -89,64 +85,37 @@ def reachable(plan: Plan, stage: Stage) -> list[Place]:
 
 def common_places(plan: Plan, stage: Stage) -> list[Place]:
     """The places that every reader of the stage has."""
-    first, *others = [reachable(plan, r) for r in analysis.readers(plan.s, stage)] or [[]]
+    first, *others = [reachable(plan, r) for r in analysis.readers(stage)] or [[]]
     return [p for p in first if all(p in other for other in others)]
 
 
-def _movable(plan: Plan, stage: Stage) -> bool:
-    return not stage.is_output and bool(analysis.readers(plan.s, stage))
+def _may_inline(stage: Stage) -> bool:
+    dear = analysis.has_math(stage) and not analysis.uses_each_once(stage)
+    return is_injective(stage) and not _must_be_stored(stage) and not dear and analysis.taps(stage) <= MAX_TAPS
 
 
-def _may_inline(plan: Plan, stage: Stage) -> bool:
-    if not is_injective(stage):
-        return False
-    consumers = analysis.readers(plan.s, stage)
-    if any(
-        analysis.is_contraction(plan.s, c) and not analysis.is_window(c) or analysis.is_opaque(c) for c in consumers
-    ):
-        return False
-    if analysis.has_math(stage) and not analysis.uses_each_once(plan.s, stage):
-        return False
-    uses = sum(len(_reads_of(plan, c, stage)) for c in consumers)
-    return uses * max(1, len(analysis.accesses(plan.s, stage))) <= MAX_TAPS
+def _window(stage: Stage, places: list[Place]) -> tuple[Place, Place] | None:
+    """Where a window may slide, and where it is stored: along the rows of a task, neighbouring iterations of which read
+    some of the same elements. None if nothing can.
 
-
-def _reads_of(plan: Plan, reader: Stage, stage: Stage) -> list[analysis.Access]:
-    return [a for a in analysis.accesses(plan.s, reader) if a.tensor in stage.op.outputs]
-
-
-def _window(plan: Plan, stage: Stage, places: list[Place]) -> tuple[Place, Place] | None:
-    """Where a window may slide, and where it is stored: along the rows of a task, neighbouring iterations of
-    which read some of the same elements. None if nothing can.
-
-    Along the vectors of a row it could slide as well; but where the elements of a vector lie in a window of some
-    vectors would have to be computed for each of them.
+    Along the vectors of a row it could slide, too, but each vector would have to find its elements in the window.
     """
     walked = [p for p in places if p.name != "block"]
     if len(walked) < 2 or not is_injective(stage):
         return None
     outer, inner = walked[-2:]
-    consumers = analysis.readers(plan.s, stage)
     if outer.stage is not inner.stage or inner.loop.kind != "serial":
         return None
-    return (inner, outer) if any(len(_reads_of(plan, c, stage)) > 1 for c in consumers) else None
-
-
-def _ways(plan: Plan, stage: Stage, places: list[Place]) -> list[str]:
-    """Names of what may be done, the most promising first."""
-    ways = ["inline"] if _may_inline(plan, stage) else []
-    if _window(plan, stage, places) is not None:
-        ways.append(SLIDING)
-    return [*ways, *(p.name for p in reversed(places)), ROOT]
+    shared = any(len(analysis.reads_of(r, stage)) > 1 for r in analysis.readers(stage))
+    return (inner, outer) if shared else None
 
 
 def choose_way(plan: Plan, stage: Stage, ways: list[str]) -> str:
-    """One of the ways, each of them a sketch. Of a long pipeline every n-th stage is stored, all alike: one by
-    one there would be too many sketches."""
+    """One of the ways, each of them a sketch. Of a long pipeline every n-th stage is stored, all alike."""
     if len(ways) == 1:
         return ways[0]
     if plan.is_long is None:
-        plan.is_long = _undecided(plan) >= MOST_CHOSEN
+        plan.is_long = sum(_is_undecided(plan, x) for x in plan.s.stages) >= MOST_CHOSEN
     if not plan.is_long:
         return str(plan.choose(stage, "at", ways))
     last = plan.s.stages[-1]
@@ -159,35 +128,33 @@ def choose_way(plan: Plan, stage: Stage, ways: list[str]) -> str:
     return str(kind) if kind in stored else next((w for w in stored if w not in (SLIDING, ROOT)), stored[-1])
 
 
-def _undecided(plan: Plan) -> int:
-    """How many stages are still to find their places, about."""
-    s = plan.s
-    return sum(
-        not (
-            x in plan.done or x.is_placeholder or x.is_output or analysis.is_opaque(x) or analysis.is_contraction(s, x)
-        )
-        and not _costs_nothing(plan, x)
-        for x in s.stages
-    )
+def _is_undecided(plan: Plan, stage: Stage) -> bool:
+    """Whether it is still to find its place, about."""
+    settled = stage in plan.done or stage.is_placeholder or stage.is_output
+    fixed = settled or analysis.is_opaque(stage) or analysis.is_contraction(stage)
+    return not fixed and not _costs_nothing(plan, stage)
 
 
-@rule(when=_movable)
+@rule(when=lambda plan, stage: analysis.is_inner(stage))
 def compute_location(plan: Plan, stage: Stage) -> None:
     """In loops of its own: before its readers, or at one of their loops; or inlined.
 
-    P = f(A);  for y: C[y] = g(P[y], P[y+1])   ->   for y: (P[y..y+1] = f(A))  C[y] = g(P[y], P[y+1])
+    for y: P[y] = ..          for y: C = .. P's body ..            inlined
+    for y: C = .. P ..  ->    for y: (P[y..y+2] = ..)  C = ..       at a loop of C's
+                              for y: P;  for y: C                   as it is
+                              for y: (P[y+2] = ..)  C = ..          sliding: the rest is kept
     """
     places = common_places(plan, stage)
-    ways = _ways(plan, stage, places)
-    way = choose_way(plan, stage, ways)
+    window = _window(stage, places)
+    named = {"inline": _may_inline(stage), SLIDING: window is not None}
+    way = choose_way(plan, stage, [*(w for w in named if named[w]), *(p.name for p in reversed(places)), ROOT])
     if way == "inline":
         stage.compute_inline()
         return
-    window = _window(plan, stage, places) if way == SLIDING else None
     if way != ROOT:
-        place = window[0] if window else next(p for p in places if p.name == way)
+        place = window[0] if window and way == SLIDING else next(p for p in places if p.name == way)
         stage.compute_at(place.stage, place.loop)
-        if window:
+        if window and way == SLIDING:
             stage.store_at(place.stage, window[1].loop)
         _prefetch_rows(plan, stage, place)
     loops_of_producer(plan, stage)
@@ -200,7 +167,7 @@ def _prefetch_rows(plan: Plan, stage: Stage, place: Place) -> None:
     """
     if not stage.reduce_axis or place.loop.kind != "serial" or analysis.is_window(stage):
         return
-    for tensor in dict.fromkeys(a.tensor for a in analysis.accesses(plan.s, stage)):
+    for tensor in dict.fromkeys(a.tensor for a in analysis.accesses(stage)):
         size = tensor.dtype.bytes
         for n in tensor.shape:
             size *= int(n.value) if is_const(n) else 0

@@ -47,19 +47,19 @@ def _steps_over_pixels(plan: Plan, stage: Stage) -> bool:
         or not 1 < (analysis.length(stage.axis[-1]) or SHORT) <= MOST_CHANNELS
     ):
         return False
-    return any(any(step not in (0, 1) for step in steps) for steps in _steps_of_pixels(plan, stage))
+    return any(any(step not in (0, 1) for step in steps) for steps in _steps_of_pixels(stage))
 
 
-def _steps_of_pixels(plan: Plan, stage: Stage) -> list[tuple[int | None, ...]]:
+def _steps_of_pixels(stage: Stage) -> list[tuple[int | None, ...]]:
     """How far indices move from a pixel to the next, for each read of channels; clamps aside."""
     x, c = stage.axis[-2:]
-    reads = [a for a in analysis.accesses(plan.s, stage) if a.mentions(x) and a.mentions(c)]
+    reads = [a for a in analysis.accesses(stage) if a.mentions(x) and a.mentions(c)]
     return [replace(a, indices=tuple(unclamped(i, x.var) for i in a.indices)).steps(x) for a in reads]
 
 
 def _has_pattern(plan: Plan, stage: Stage) -> bool:
     """Whether pixels lie equally far apart wherever one is."""
-    return all(step is not None for steps in _steps_of_pixels(plan, stage) for step in steps)
+    return all(step is not None for steps in _steps_of_pixels(stage) for step in steps)
 
 
 @rule(when=_is_map)
@@ -68,8 +68,8 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
 
     for y: for x: C[y, x]   ->   parallel for t: for s: for x.o: unroll y.i: C[y.i, x.o*16 : x.o*16+16]
     """
-    types = _types(plan, stage)
-    if _is_flat(plan, stage):
+    types = _types(stage)
+    if _is_flat(stage):
         _one_row(plan, stage, types)
         return
     outer, row, n = _row(stage)
@@ -95,7 +95,7 @@ def whole_pixels(plan: Plan, stage: Stage) -> None:
     for x: for c: C[x, c] = A[2*x, c]   ->   for x.o: unroll p in 3: C[x.o*192 + p*64 : .. + 64] = A[the same pattern]
                                              for x: unroll c: C[x, c] = A[2*x, c]
     """
-    types = _types(plan, stage)
+    types = _types(stage)
     *outer, x, c = (stage.roots[a] for a in stage.axis)
     channels, n = analysis.length(stage.axis[-1]), analysis.points(stage.axis[-2:])
     ways = ["vectors"] if _has_pattern(plan, stage) else ["one by one", "vectors"]
@@ -116,11 +116,11 @@ def whole_pixels(plan: Plan, stage: Stage) -> None:
 def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: list[Loop]) -> None:
     """Tasks of strips of rows, each walked block after block; `inside` is a block."""
     *outer, y = outer
-    shares = neighbours_share(plan, stage, stage.axis[len(outer)])
+    shares = neighbours_share(stage, stage.axis[len(outer)])
     strip, line = stage.split(y, factor=plan.knob(stage, "rows", ROWS if shares else (1, 2, 4)))
     task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 32)))
     if shares:
-        _limit_written_out(plan, stage, _types(plan, stage))
+        _limit_written_out(plan, stage, _types(stage))
         stage.reorder(*outer, task, strip, block, line, *inside)
         stage.unroll(line)
     else:
@@ -173,7 +173,7 @@ def loops_of_producer(plan: Plan, stage: Stage) -> None:
         return
     if not stage.axis:
         return
-    types = _types(plan, stage)
+    types = _types(stage)
     at_root = stage.attach.kind == "root"
     host = stage.attach.stage
     if host is not None and not at_root and len(stage.axis) < len(host.axis):
@@ -204,21 +204,21 @@ def _row(stage: Stage) -> tuple[list[Loop], Loop, int | None]:
     return loops[:-inner], fuse_all(stage, loops[-inner:]), analysis.points(stage.axis[-inner:])
 
 
-def _types(plan: Plan, stage: Stage) -> list[DType]:
+def _types(stage: Stage) -> list[DType]:
     """The types of the elements that a statement of this stage handles, intermediate results included."""
     found = {stage.tensor.dtype}
     for e in post_order(stage.body):
         if not is_index(e) and not e.dtype.is_bool:
             found.add(e.dtype)
-    found |= {a.tensor.dtype for a in analysis.accesses(plan.s, stage)}
+    found |= {a.tensor.dtype for a in analysis.accesses(stage)}
     return sorted(found, key=str)
 
 
-def _is_flat(plan: Plan, stage: Stage) -> bool:
+def _is_flat(stage: Stage) -> bool:
     """Every element is read at the very place that is written."""
     axes = [a.var for a in stage.axis]
-    reads = analysis.accesses(plan.s, stage)
-    sources = [plan.s.stage(a.tensor) for a in reads]
+    reads = analysis.accesses(stage)
+    sources = [stage.schedule.stage(a.tensor) for a in reads]
     if any(not source.is_placeholder and not source.is_output for source in sources):
         return False
     return all(
@@ -228,7 +228,7 @@ def _is_flat(plan: Plan, stage: Stage) -> bool:
     )
 
 
-def neighbours_share(plan: Plan, stage: Stage, axis: IterVar) -> bool:
+def neighbours_share(stage: Stage, axis: IterVar) -> bool:
     """Whether neighbours along an axis read some element both: at several offsets, directly or through stages
     that are not settled yet."""
     seen: set[Stage] = set()
@@ -236,10 +236,10 @@ def neighbours_share(plan: Plan, stage: Stage, axis: IterVar) -> bool:
     while waiting:
         reader = waiting.pop()
         by_tensor: dict[object, set[object]] = {}
-        for a in analysis.accesses(plan.s, reader):
+        for a in analysis.accesses(reader):
             moving = tuple(i for i in a.indices if not is_const(i))
             by_tensor.setdefault(a.tensor, set()).add(moving)
-            source = plan.s.stage(a.tensor)
+            source = stage.schedule.stage(a.tensor)
             if source not in seen and not source.is_placeholder and is_injective(source):
                 seen.add(source)
                 waiting.append(source)

@@ -83,7 +83,7 @@ def _step(plan: Plan, stage: Stage) -> Place | None:
 
 
 def _is_short_sum(plan: Plan, stage: Stage) -> bool:
-    if not stage.reduce_axis or analysis.is_opaque(stage) or stage.is_output or not analysis.readers(plan.s, stage):
+    if not stage.reduce_axis or analysis.is_opaque(stage) or stage.is_output or not analysis.readers(stage):
         return False
     is_short = analysis.has_fewer(stage.reduce_axis, SHORT + 1)
     return is_short and len(stage.axis) > 1 and _step(plan, stage) is not None

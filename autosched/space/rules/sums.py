@@ -1,11 +1,4 @@
-"""Rules for reductions that read each element once: sums of rows and of columns, and gemv.
-
-lanes_of_sums           for i: for k: R[i] += A[i, k]   ->  for i: for k.o: P[i, 0:16] += A[i, k.o*16 : k.o*16+16]
-                                                                   R[i] = the sum of P[i, 0:16]
-pieces_of_rows          the same for each piece of a row, pieces in parallel, then the sum of the pieces
-sums_of_columns         for j: for k: R[j] += A[k, j]   ->  parallel for j.o: for k.o: unroll k.i: R[j.o*16 : ..] += ..
-bands_of_rows           the same for each band of rows, bands in parallel, then the sum of the bands
-"""
+"""Rules for reductions that read each element once: sums of rows and of columns, and gemv."""
 
 from __future__ import annotations
 
@@ -21,34 +14,34 @@ FEW_RESULTS = 16
 PIECES = (2, 4, 8, 16)
 
 
-def _is_sum(plan: Plan, stage: Stage) -> bool:
+def _is_sum(stage: Stage) -> bool:
     return bool(stage.reduce_axis) and not analysis.is_opaque(stage)
 
 
-def _vector_axis(plan: Plan, stage: Stage) -> IterVar | None:
+def _vector_axis(stage: Stage) -> IterVar | None:
     """The axis along which most reads are of neighbours: vectors go along it."""
-    found = analysis.accesses(plan.s, stage)
-    best, most = None, 0
-    for axis in (*reversed(stage.reduce_axis), *reversed(stage.axis)):
-        count = sum(a.is_contiguous(axis) for a in found)
-        if count > most and analysis.length(axis) != 1:
-            best, most = axis, count
-    return best
+    found = analysis.accesses(stage)
+    axes = [a for a in (*reversed(stage.reduce_axis), *reversed(stage.axis)) if analysis.length(a) != 1]
+    counts = [sum(a.is_contiguous(axis) for a in found) for axis in axes]
+    return axes[counts.index(max(counts))] if any(counts) else None
+
+
+def _along(kind: str, stage: Stage) -> bool:
+    axis = _vector_axis(stage)
+    return _is_sum(stage) and axis is not None and axis.kind == kind
 
 
 def _along_rows(plan: Plan, stage: Stage) -> bool:
-    axis = _vector_axis(plan, stage)
-    return _is_sum(plan, stage) and axis is not None and axis.kind == "reduce" and may_be_cut(stage)
+    return _along("reduce", stage) and may_be_cut(stage)
 
 
 def _along_columns(plan: Plan, stage: Stage) -> bool:
-    axis = _vector_axis(plan, stage)
-    return _is_sum(plan, stage) and axis is not None and axis.kind == "spatial"
+    return _along("spatial", stage)
 
 
 def may_be_cut(stage: Stage) -> bool:
-    """Whether partial results may be made and combined in any order: not where the reduction begins with values of
-    its own, nor with a combiner that somebody wrote, which may prefer what comes first."""
+    """Whether partial results may be combined in any order: not with first values of its own, nor with a combiner that
+    somebody wrote, which may prefer what comes first."""
     return not stage.first_values and isinstance(stage.body[0].value.combiner, str)
 
 
@@ -81,7 +74,7 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
         reduce_rows(plan, stage)
         return
     row = fuse_all(stage, spatial_loops(stage))
-    together = any(not a.mentions(axis) for a in analysis.accesses(plan.s, stage) for axis in analysis.long_axes(stage))
+    together = any(not a.mentions(axis) for a in analysis.accesses(stage) for axis in analysis.long_axes(stage))
     group, row = stage.split(row, factor=plan.knob(stage, "rows", (1, 2, 4, 8) if together else (1, 2, 4)))
     task, group = stage.split(group, factor=plan.knob(stage, "groups", powers(1, 64)))
     stage.parallel(task)
@@ -116,7 +109,7 @@ def sums_of_columns(plan: Plan, stage: Stage) -> None:
     _columns(plan, stage)
 
 
-@rule(when=_is_sum)
+@rule(when=lambda plan, stage: _is_sum(stage))
 def reduction_in_place(plan: Plan, stage: Stage) -> None:
     """Where nothing lies in neighbouring places there are no vectors: threads share the results.
 
@@ -127,7 +120,7 @@ def reduction_in_place(plan: Plan, stage: Stage) -> None:
 
 
 def _columns(plan: Plan, stage: Stage, parallel: Loop | None = None) -> None:
-    axis = _vector_axis(plan, stage)
+    axis = _vector_axis(stage)
     column = stage.roots[axis] if axis in stage.roots else stage.loops[-1]  # type: ignore[index]
     outer = [x for x in spatial_loops(stage) if x is not column and x is not parallel]
     *slow, k = reduce_loops(stage)
@@ -148,7 +141,7 @@ def _columns(plan: Plan, stage: Stage, parallel: Loop | None = None) -> None:
 
 def reduce_rows(plan: Plan, stage: Stage) -> None:
     """A reduction that has found its place: in lanes, if its rows are contiguous; else vectors of results."""
-    axis = _vector_axis(plan, stage)
+    axis = _vector_axis(stage)
     if axis is not None and axis.kind == "reduce" and may_be_cut(stage):
         partial = _in_lanes(plan, stage)
         spatial = spatial_loops(stage)

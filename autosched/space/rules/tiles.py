@@ -52,9 +52,9 @@ def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
         source = plan.s.stage(e.value)
         if source in plan.done or source.is_output or len(plan.s.consumers(source)) != 1:
             continue
-        if analysis.is_contraction(plan.s, source):
+        if analysis.is_contraction(source):
             return source
-        if is_injective(source) and analysis.uses_each_once(plan.s, source) and not analysis.is_opaque(source):
+        if is_injective(source) and analysis.uses_each_once(source) and not analysis.is_opaque(source):
             found = contraction_below(plan, source)
             if found is not None:
                 return found
@@ -88,28 +88,28 @@ class _Register:
         return f"{self.row.name}_{self.vector.name}"
 
 
-def _registers(plan: Plan, stage: Stage) -> list[_Register]:
+def _registers(stage: Stage) -> list[_Register]:
     """What a tile of sums may be: for each axis that vectors can run along, the best rows."""
-    reads = analysis.accesses(plan.s, stage)
+    reads = analysis.accesses(stage)
     axes = analysis.long_axes(stage)
     found = []
     for vector in reversed(axes):
         if not all(
             not any(a.steps(vector))
             or a.is_contiguous(vector)
-            or (_can_pack(plan, stage, a, vector) and _many_read(stage.axis, a))
+            or (_can_pack(stage, a, vector) and _many_read(stage.axis, a))
             for a in reads
         ):
             continue
-        found.append(_Register(vector, best_rows(plan, stage, vector)))
+        found.append(_Register(vector, best_rows(stage, vector)))
         if vector is axes[-1] and all(not a.mentions(vector) or a.dimension(vector) is not None for a in reads):
             break  # nothing is shifted along rows: no other axis is better
     return found or [_Register(axes[-1], axes[-2])]
 
 
-def best_rows(plan: Plan, stage: Stage, vector: IterVar) -> IterVar:
+def best_rows(stage: Stage, vector: IterVar) -> IterVar:
     """The axis along which the rows of a tile follow each other: that which saves most loads, the innermost first."""
-    reads = analysis.accesses(plan.s, stage)
+    reads = analysis.accesses(stage)
     rows = [a for a in reversed(analysis.long_axes(stage)) if a is not vector]
     return max(rows, key=lambda r: _gain(reads, vector, r))
 
@@ -123,9 +123,9 @@ def _gain(reads: list[Access], vector: IterVar, row: IterVar) -> int:
     return vectors + elements + windows
 
 
-def _can_pack(plan: Plan, stage: Stage, a: Access, axis: IterVar) -> bool:
-    source = plan.s.stage(a.tensor)
-    alone = sum(b.tensor is a.tensor for b in analysis.accesses(plan.s, stage)) == 1
+def _can_pack(stage: Stage, a: Access, axis: IterVar) -> bool:
+    source = stage.schedule.stage(a.tensor)
+    alone = sum(b.tensor is a.tensor for b in analysis.accesses(stage)) == 1
     direct = any(e.op == "read" and e.value is a.tensor for e in post_order(stage.body))
     return alone and direct and a.dimension(axis) is not None and (source.is_placeholder or not source.is_output)
 
@@ -135,7 +135,7 @@ def _many_read(axes: Sequence[IterVar], a: Access) -> bool:
     return not analysis.has_fewer((axis for axis in axes if not a.mentions(axis)), MANY * FEW_SUMS)
 
 
-@rule(when=lambda plan, stage: analysis.is_contraction(plan.s, stage))
+@rule(when=lambda plan, stage: analysis.is_contraction(stage))
 def multi_level_tiling(plan: Plan, stage: Stage) -> None:
     """Tiles of sums in registers, tiles of those for caches, and tasks for threads.
 
@@ -149,10 +149,10 @@ class _Tiling:
 
     def __init__(self, plan: Plan, stage: Stage) -> None:
         self.plan, self.s, self.stage = plan, plan.s, stage
-        found = {r.name: r for r in _registers(plan, stage)}
+        found = {r.name: r for r in _registers(stage)}
         self.register = found[plan.choose(stage, "tile", list(found))]
         self.vector, self.row = (stage.axis.index(a) for a in (self.register.vector, self.register.row))
-        self.reads = analysis.accesses(plan.s, stage)
+        self.reads = analysis.accesses(stage)
         self.axis = stage.axis  # which `cache_write` replaces
         self.depth = max(length(a) or LONG for a in stage.reduce_axis)
         depths = [length(a) or LONG for a in stage.reduce_axis]
@@ -316,7 +316,7 @@ class _Tiling:
     def _packed_along(self, a: Access) -> IterVar | None:
         """The axis whose blocks an operand may be cut into, so that a tile reads it in one go."""
         axis = self.register.vector if a.mentions(self.register.vector) else self.register.row
-        fits = _can_pack(self.plan, self.stage, a, axis) and _many_read(self.axis, a)
+        fits = _can_pack(self.stage, a, axis) and _many_read(self.axis, a)
         return axis if fits else None
 
     def _operands(self) -> None:

@@ -11,9 +11,8 @@ import pytest
 from autosched.errors import UsageError
 from autosched.model import MODELS, CostModel, UncertainCostModel, make_model
 from autosched.model.dataset import ranks, throughput
-from autosched.model.histgb import HistGBCostModel
-from autosched.model.random import RandomCostModel
-from autosched.model.xgb import XGBCostModel, XGBRankCostModel
+from autosched.model.trees import HistGBCostModel, XGBCostModel, XGBRankCostModel
+from autosched.model.untrained import RandomCostModel
 from autosched.testing import CostModelContract, SyntheticSpace, check_cost_model, rank_correlation
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autosched.model import make_model
-from autosched.model.random import RandomCostModel
+from autosched.model.untrained import RandomCostModel
 from autosched.search import STRATEGIES, Candidate, make_strategy
 from autosched.search.guided import GuidedSearch
 from autosched.search.random import RandomSearch

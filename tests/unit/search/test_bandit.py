@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched.errors import UsageError
-from autosched.model.random import RandomCostModel
+from autosched.model.untrained import RandomCostModel
 from autosched.search import Trial, make_strategy
 from autosched.search.bandit import BanditSearch, area_under_curve
 from autosched.testing import SyntheticSpace

@@ -11,7 +11,7 @@ import pytest
 
 from autosched.errors import UsageError
 from autosched.model import make_model
-from autosched.model.random import RandomCostModel
+from autosched.model.untrained import RandomCostModel
 from autosched.search import Candidate, Trial, make_strategy
 from autosched.search.guided import GuidedSearch
 from autosched.search.points import SHORT_PATIENCE
