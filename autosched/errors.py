@@ -9,6 +9,7 @@ Exit statuses are part of the command line's interface (`docs/cli.md`); each cla
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import numbers
@@ -16,7 +17,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -76,6 +77,12 @@ def expect(value: object, what: str, holds: bool, asked: str) -> None:
     """Raise UsageTypeError unless an argument is what it has to be; `what` says what that is."""
     if not holds:
         raise UsageTypeError(f"{value!r:.60} is not {what}", asked=asked, legal=what)
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+    """`did you mean 'guided' or 'grid'? `, to begin the legal part of an error with; empty where nothing is near."""
+    near = difflib.get_close_matches(name, list(known), n=most)
+    return f"did you mean {' or '.join(map(repr, near))}? " if near else ""
 
 
 def check_seed(seed: object) -> None:

@@ -10,7 +10,6 @@ is asked for. Built-in names win over entry points of the same name.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib
 import importlib.metadata
@@ -24,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from autosched.errors import AutoschedError, UsageError
+from autosched.errors import AutoschedError, UsageError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,7 @@ def _check_options(
     legal = [word for word in keywords if word not in common]
     for option in options:
         if option not in legal:
-            near = difflib.get_close_matches(option, legal, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            hint = did_you_mean(option, legal)
             listing = f"its options: {', '.join(legal)}" if legal else "it has no options"
             raise _error(kind, name, f"it has no option {option!r}", hint + listing)
 
@@ -139,8 +137,7 @@ def _from_entry_point(kind: PluginKind, name: str) -> Any:
                 why = f"the plug-in {point.value}{package} cannot be loaded: {_told(error)}"
                 raise _error(kind, name, why) from error
     names = plugin_names(kind)
-    near = difflib.get_close_matches(name, names, n=3)
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    hint = did_you_mean(name, names, 3)
     listing = ", ".join(n if origin == "built in" else f"{n} ({origin})" for n, origin in names.items())
     listing = listing or "none installed"
     raise UsageError(

@@ -6,7 +6,6 @@ merged in with `with_limits`; nothing here opens a device.
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from autosched.errors import Malformed, TargetError, expect, parse_json
+from autosched.errors import Malformed, TargetError, did_you_mean, expect, parse_json
 
 
 @dataclass(frozen=True)
@@ -388,8 +387,7 @@ def _legal_kinds() -> str:
 
 def _check_kind(name: str, asked: str) -> str:
     if name not in KINDS:
-        near = difflib.get_close_matches(name, KINDS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = did_you_mean(name, KINDS)
         raise TargetError("no such target", asked=asked, legal=f"{hint}{_legal_kinds()}")
     return name
 

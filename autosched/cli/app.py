@@ -11,7 +11,7 @@ from typing import Any
 
 from autosched.cli.failures import exit_status, flush, interruptible, readable_streams, warnings_as_lines
 from autosched.cli.options import Parser, program
-from autosched.errors import UsageError
+from autosched.errors import UsageError, did_you_mean
 
 #: verb -> what it does, in the order of the help text
 VERBS = {
@@ -104,8 +104,7 @@ def _check_verb(words: Sequence[str]) -> None:
     verb = next((w for w in words if not w.startswith("-")), None)
     if verb is None or verb in VERBS:
         return
-    near = difflib.get_close_matches(verb, VERBS, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = did_you_mean(verb, VERBS)
     raise UsageError("no such verb", asked=f"{program()} {verb}", legal=f"{hint}verbs: {', '.join(VERBS)}")
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import autosched
 from autosched.cli.options import program
-from autosched.errors import UsageError
+from autosched.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +63,7 @@ def _convert(function: WorkloadFunction[...], name: str, text: str) -> Any:
         raise UsageError(
             f"{function.name} has no parameter {name!r}",
             asked=asked,
-            legal=f"{_near(name, parameters)}parameters and defaults: {listing}",
+            legal=f"{did_you_mean(name, parameters)}parameters and defaults: {listing}",
         )
     default = parameters[name]
     try:
@@ -107,7 +106,9 @@ def parse_sizes(option: str, given: Iterable[tuple[str, str]], workload: Workloa
         if name not in known:
             listing = ", ".join(known) or "none, its shapes are fixed"
             raise UsageError(
-                f"{workload.name} has no size {name!r}", asked=asked, legal=f"{_near(name, known)}sizes: {listing}"
+                f"{workload.name} has no size {name!r}",
+                asked=asked,
+                legal=f"{did_you_mean(name, known)}sizes: {listing}",
             )
         if not text.isdecimal() or int(text) < 1:
             raise UsageError("a size is a whole number >= 1", asked=asked, legal=f"for example {option} {name}=1280")
@@ -139,11 +140,6 @@ def check_image(workload: Workload, image: np.ndarray[Any, Any], file: object) -
         shape = " x ".join(map(str, image.shape))
         raise UsageError(f"the image is {shape} of {image.dtype}", asked=asked, legal=takes)
     return image
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def command(verb: str, args: argparse.Namespace) -> str:

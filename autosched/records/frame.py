@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -14,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import RecordError, expect
+from autosched.errors import RecordError, did_you_mean, expect
 from autosched.records.folders import find_files, find_folders
 from autosched.records.log import LogContents, Place, Problem, read_files
 from autosched.records.record import Record, of_records
@@ -175,8 +174,7 @@ def _files_of(source: Source) -> list[Path]:
     if not files:
         folders = find_folders()
         names = sorted({file.name.rsplit(".", 2)[0] for folder in folders for file in _logs_in(folder)})
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = did_you_mean(name, names)
         where = ", ".join(map(str, folders)) or "no folder"
         raise RecordError(
             "no records of this workload, and no such file",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import Form, Illegal, RecordError, UsageError, is_integer
+from autosched.errors import Form, Illegal, RecordError, UsageError, did_you_mean, is_integer
 from autosched.ir.expr import Expr, as_expr, compare, const, maximum, variables
 from autosched.ir.json import CONDITIONS, expr_of, tree_of
 from autosched.ir.simplify import simplify
@@ -187,8 +186,7 @@ def leaf(stage: Stage, handle: Any, init: bool = False) -> Loop:
         found, why = stage.roots.get(axis), f"axis {axis.name} does not belong to {stage.name}"
     elif isinstance(handle, str):
         found, why = stage.loop_named(handle, init), f"{stage.name} has no loop {handle!r}"
-        near = [] if found else difflib.get_close_matches(handle, [loop.name for loop in stage.loops], n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = "" if found else did_you_mean(handle, [loop.name for loop in stage.loops])
     else:
         why = f"{handle!r} is not a loop"
     if isinstance(found, Loop):

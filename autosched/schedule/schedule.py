@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +16,7 @@ from autosched.errors import (
     UsageError,
     UsageTypeError,
     asked_at,
+    did_you_mean,
     expect,
     with_line,
 )
@@ -169,8 +169,7 @@ class Schedule:
         found = self._stage_of.get(handle) if isinstance(handle, Tensor) else self._by_name.get(str(handle))
         if found is None:
             text = handle.name if isinstance(handle, Tensor) else str(handle)
-            near = difflib.get_close_matches(text, self._by_name, n=1)
-            hint = f"did you mean {near[0]!r}? " if near and near[0] != text else ""
+            hint = "" if text in self._by_name else did_you_mean(text, self._by_name)
             raise Illegal(f"the schedule has no stage {text!r}", f"{hint}stages: {', '.join(self._by_name)}")
         return found
 

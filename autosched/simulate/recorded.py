@@ -9,7 +9,6 @@ The file is JSON, compressed by gzip; `recording.py` writes it, and docs/search.
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import math
 import os
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.errors import Fields, Form, RecordError, UsageError, is_finite, is_integer, parse_json
+from autosched.errors import Fields, Form, RecordError, UsageError, did_you_mean, is_finite, is_integer, parse_json
 from autosched.model.protocol import FloatArray, IntArray
 from autosched.records import find_folders
 from autosched.search.protocol import Candidate, Trial
@@ -215,8 +214,7 @@ def find_space(name: str, records: str | os.PathLike[str] | None = None) -> Reco
         return load(name)
     known = list_spaces(records)
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=2)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        hint = did_you_mean(name, known, 2)
         legal = f"{hint}recorded spaces: {', '.join(known) or 'none'}; or a file NAME{SUFFIX}"
         raise UsageError("no such recorded space", asked=f"space {name!r}", legal=legal)
     return load(known[name])

@@ -5,14 +5,13 @@ A search-space file is the user's own Python code and is run; records never are.
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import os
 import sys
 from pathlib import Path
 from types import ModuleType
 
-from autosched.errors import WorkloadError, expect, raised_in
+from autosched.errors import WorkloadError, did_you_mean, expect, raised_in
 from autosched.space.workload import WorkloadFunction
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -98,8 +97,7 @@ def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunc
     known = all_workloads(explicit)
     if spec in known:
         return known[spec][1]
-    near = difflib.get_close_matches(spec, known, n=2)
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    hint = did_you_mean(spec, known, 2)
     where = ", ".join(str(f) for f in folders) or "no folder search_spaces"
     raise WorkloadError(
         "no such workload",

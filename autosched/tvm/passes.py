@@ -12,13 +12,12 @@ A context holds for what is lowered inside its `with`, in this thread: it is wha
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, overload
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, did_you_mean
 from autosched.ir.stmt import For, Function, Stmt, map_stmt
 from autosched.lower.pipeline import PASS_RUNNER, PASSES, Program
 from autosched.tir.module import IRModule
@@ -300,8 +299,7 @@ def _check_config(config: Mapping[str, Any]) -> None:
     for key, value in config.items():
         asked = f"PassContext(config={{{key!r}: {value!r}}})"
         if key not in OPTIONS:
-            near = difflib.get_close_matches(key, OPTIONS, n=1)
-            hint = _ELSEWHERE.get(key) or (f"did you mean {near[0]!r}?" if near else "")
+            hint = _ELSEWHERE.get(key) or did_you_mean(key, OPTIONS).rstrip()
             raise UsageError(
                 f"there is no option {key!r}",
                 asked=asked,
