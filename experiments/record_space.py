@@ -31,7 +31,7 @@ from autosched.measure import Job, MeasureOptions, Measurer
 from autosched.records import Record, RecordLog, new_id
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
 from autosched.search import Candidate
-from autosched.search.grid import lexicographic
+from autosched.search.baselines import lexicographic
 from autosched.search.points import feasible
 from autosched.simulate.recorded import FOLDER, SUFFIX
 from autosched.simulate.recording import from_records, write

@@ -36,7 +36,7 @@ _MOST = 100.0
 
 @dataclass(frozen=True)
 class Core:
-    """What one core takes for things, in nanoseconds unless said otherwise, and what the machine has.
+    """Costs of operations on one core, in nanoseconds unless said otherwise, and the machine's resources.
 
     A cycle is a third of a nanosecond, as on servers of 2018 to 2024 under vector load. Throughputs are those of cores
     with two vector pipes and two load ports (Fog, "Instruction tables", 2022: Skylake-X to Golden Cove, Zen 3).
@@ -127,11 +127,11 @@ class AnalyticalModel(UntrainedModel):
         return 1.0 / self.seconds(features)
 
     def seconds(self, features: ArrayLike) -> FloatArray:
-        """How long candidates take, float64 [n]. Raises UsageError for features of another width."""
+        """Predicted seconds of candidates, float64 [n]. Raises UsageError for features of another width."""
         return self.parts(features)["total"] * 1e-9
 
     def parts(self, features: ArrayLike) -> dict[str, FloatArray]:
-        """What the time of each candidate consists of: name -> nanoseconds float64 [n].
+        """The parts of the time of each candidate: name -> nanoseconds float64 [n].
 
         `total` is all of it. `arithmetic`, `loads`, `latency` and `fetches` overlap in a core; what else there is adds
         up. Times are those of all units together, but for `side`, which all wait for. Raises UsageError as `predict`.
@@ -193,7 +193,7 @@ class Body:
 
 
 def _busy(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str, FloatArray]:
-    """What the pipes of a core do: the longest of these is what counts."""
+    """Times of a core's pipes: the longest counts."""
     # Sums stay in registers: reading them again and again, as the sketch says, is not what the code does.
     loads = f["loads_for_each_store"] * body.accumulators * body.times
     others = f["register_loads"] / body.found - loads - np.where(body.is_sum, body.accumulators * body.times, 0.0)
@@ -207,7 +207,7 @@ def _busy(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str, Floa
 
 
 def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
-    """What caches and memory deliver."""
+    """Times of transfers from caches and memory."""
     # Footprints are hulls: of a fused loop that is taken apart again they are far too large.
     # No more comes than is read.
     read = f["bytes_loaded"] + f["bytes_stored"] + LINE * f["strided_loads"]
@@ -226,7 +226,7 @@ def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
 
 
 def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str, FloatArray]:
-    """What a core does besides, one after the other."""
+    """Times that add up with those of the pipes."""
     # sums stay in registers: what is stored for good is what other stages store
     stored = f["vector_stores"] * np.where(body.is_sum, 1.0 - f["main_stage_share"], 1.0) / body.found
     near = np.where(f["lanes"] > 1, np.maximum(f["strided_loads"] - f["gathered_loads"], 0.0), 0.0)
@@ -248,7 +248,7 @@ NEAR = 0.1
 
 @dataclass(frozen=True)
 class Gpu:
-    """What one multiprocessor takes for things, in nanoseconds unless said otherwise, and what it has.
+    """Costs of operations on one multiprocessor, in nanoseconds unless said otherwise, and its resources.
 
     At 1.5 GHz, with 128 lanes for arithmetic and a quarter of these for loads (Turing's white paper; "Dissecting the
     NVIDIA Volta GPU Architecture via Microbenchmarking", Jia et al. 2018).

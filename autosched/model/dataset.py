@@ -89,7 +89,7 @@ def throughput(seconds: FloatArray, groups: IntArray) -> FloatArray:
 
 
 def ranks(labels: FloatArray, groups: IntArray) -> FloatArray:
-    """Where each label stands in its group, float64 [n]: 0 for the lowest, 1 for the highest; equal ones share."""
+    """The rank of each label in its group, float64 [n]: 0 for the lowest, 1 for the highest; equal ones share."""
     placed = np.zeros(len(labels), dtype=np.float64)
     for group in np.unique(groups):
         rows = np.flatnonzero(groups == group)

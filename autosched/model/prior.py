@@ -81,7 +81,7 @@ class ModelWithPrior:
         return self._learnt.importances()
 
     def _share(self, speed: FloatArray) -> FloatArray:
-        """What scores are multiplied by. Speeds are those of one computation: only their ratios matter."""
+        """The prior's factor in scores. Speeds are those of one computation: only their ratios matter."""
         return np.asarray((speed * 1e-3) ** 2.0 ** (-self._trials / HALF_LIFE), dtype=np.float64)
 
     def _wider(self, features: ArrayLike) -> tuple[FloatArray, FloatArray]:

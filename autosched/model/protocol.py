@@ -1,4 +1,4 @@
-"""What a cost model is: it ranks candidates by their features, after having seen some timed ones.
+"""The protocol of cost models: they rank candidates by their features, after having seen some timed ones.
 
 A cost model knows nothing of schedules, devices or files. It gets a matrix of features (one row
 for each candidate, one column for each name in `feature_names`) and the seconds that were

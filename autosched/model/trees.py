@@ -108,7 +108,7 @@ class XGBoostBooster:
         return np.asarray(member.inplace_predict(features), dtype=np.float64)
 
     def importances(self, member: Any, rows: Rows, seed: int) -> FloatArray:
-        """How much each column matters to a regressor or ranker, [F]: the total gain of all splits on it."""
+        """The importance of each column to a regressor or ranker, [F]: the total gain of all splits on it."""
         del seed  # the trees remember their gains
         gains = np.zeros(rows.features.shape[1])
         for column, gain in member.get_score(importance_type="total_gain").items():
@@ -202,7 +202,7 @@ class _Member:
 
 @dataclass(frozen=True)
 class _Fit:
-    """What a fit made. It is replaced as a whole, so that another thread may predict meanwhile."""
+    """The result of a fit. It is replaced as a whole, so that another thread may predict meanwhile."""
 
     members: tuple[_Member, ...]
     feasible: Any | None

@@ -40,4 +40,4 @@ class RandomCostModel(UntrainedModel):
 
 
 def no_model(feature_names: Sequence[str], *, seed: int = 0, threads: int = 1) -> None:
-    """What the name "none" makes: no model, so that a strategy does without."""
+    """No model, for the name "none": a strategy does without."""

@@ -1,18 +1,16 @@
-"""What was learnt: one JSON line per trial, in append-only logs that survive crashes.
+"""Records of trials: one line of JSON each, in append-only logs that survive crashes.
 
     record.py   a trial as a line, and back
     log.py      files of lines
     folders.py  where the files are
     best.py     which record to build with
-    likeness.py which devices are most like this one
     family.py   several records to build with, each for some sizes
     origin.py   which records are this machine's own
-    frame.py    records as a pandas table
-    slim.py     records by the hundred thousand
+    frame.py    records as a pandas table, by the hundred thousand
     transfer.py what a cost model may learn from records of other tasks
 
-A record is only advice. It may make code slower; it cannot make it wrong, because whoever applies
-one believes little of it: `autosched.trust`.
+A record is only advice. It may make code slower, but not wrong: whoever applies one believes little of it
+(`autosched.trust`).
 """
 
 from __future__ import annotations

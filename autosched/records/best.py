@@ -1,4 +1,4 @@
-"""Which record to build with: `best`, and all usable ones in order: `ranked`; and how like another device is."""
+"""Choosing the record to build with: `best`, all usable ones in order (`ranked`), and likeness of devices."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autosched.errors import is_finite
+from autosched.errors import is_finite, is_integer
 from autosched.records.record import PREDICTED, Record, of_records
 
 #: `AMD EPYC 9R14 (znver4, family 25 model 17), 2 threads`, `pthread-AMD EPYC on Intel(R) Xeon(R) (skylake)`
@@ -23,12 +23,11 @@ def unlikeness(device: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[floa
     """Smaller is more alike, compared from left to right; None for devices of two kinds."""
     if _is_cpu(device) != _is_cpu(mine):
         return None
+    threads = abs(math.log(_threads(device) / _threads(mine)))
     if _is_cpu(mine):
         core = _core(device)
-        same_core = bool(core) and core == _core(mine)
-        return (not same_core, _maker(device) != _maker(mine), _apart(_threads(device), _threads(mine)))
-    same = device.get("name") == mine.get("name"), device.get("platform") == mine.get("platform")
-    return (not same[0], not same[1], _apart(_threads(device), _threads(mine)))
+        return not core or core != _core(mine), _maker(device) != _maker(mine), threads
+    return device.get("name") != mine.get("name"), device.get("platform") != mine.get("platform"), threads
 
 
 def _is_cpu(device: Mapping[str, Any]) -> bool:
@@ -53,14 +52,10 @@ def _maker(device: Mapping[str, Any]) -> str:
 def _threads(device: Mapping[str, Any]) -> int:
     for name in ("threads", "compute_units", "multiprocessors"):
         said = device.get(name)
-        if isinstance(said, int) and not isinstance(said, bool) and said > 0:
+        if is_integer(said) and said > 0:
             return said
     found = _THREADS.search(str(device.get("name", "")))
     return int(found[1]) if found and int(found[1]) else 1
-
-
-def _apart(a: int, b: int) -> float:
-    return abs(math.log(a / b))
 
 
 #: Values of `verified` that say that the output was compared with the reference.
@@ -105,25 +100,27 @@ def ranked(
 ) -> list[Choice]:
     """All usable records for a workload, the best first; the same for any order of `records`.
 
-    Usable: status ok, output verified, the same workload `key` and kind of target (`target` is a
-    `Target` or its text), and the same schedule was not found to be wrong since. Records of `device`
-    come first, then those of the nearest sizes (by the sum of |log ratio|), then those of the group
-    with the most records. None for `device` or `sizes` asks for no particular one.
+    Usable: status ok, output verified, the same workload `key` and kind of target (`target` is a `Target` or its text),
+    and the same schedule was not found to be wrong since. Records of `device` come first, then those of the nearest
+    sizes (by the sum of |log ratio|), then those of the group with the most records. None for `device` or `sizes` asks
+    for no particular one.
 
     facts: what `describe_device` says of `device`; then those of other devices come in the order of `unlikeness`, and
     those of devices of another kind not at all
     """
-    kind = (str(target).split() or [""])[0]
     groups: dict[tuple[str, _Sizes], list[Record]] = defaultdict(list)
-    for record in _usable(r for r in of_records(records, "ranked") if r.key == key and r.target_kind == kind):
+    for record in _usable(latest(_of_workload(records, key, target, "ranked"))):
         groups[record.device_name, tuple(sorted(record.sizes.items()))].append(record)
 
     def rank(group: tuple[str, _Sizes]) -> tuple[object, ...]:
         name, of = group
-        elsewhere = device is not None and name != device
-        return elsewhere, likeness[group] or (), _distance(dict(of), sizes or {}), -len(groups[group]), name, of
+        order = likeness[group] or (), _distance(dict(of), sizes or {}), -len(groups[group]), name, of
+        return device is not None and name != device, *order
 
-    likeness = {group: _unlike(group[0], device, rs, facts) for group, rs in groups.items()}
+    likeness: dict[tuple[str, _Sizes], tuple[float, ...] | None] = dict.fromkeys(groups, ())
+    if facts is not None and device is not None:
+        elsewhere = {group: rs for group, rs in groups.items() if group[0] != device}
+        likeness |= {group: unlikeness(max(rs, key=_age).device, facts) for group, rs in elsewhere.items()}
     choices = []
     for group in sorted((g for g in groups if likeness[g] is not None), key=rank):
         notes = _inexact(*group, device, sizes or {})
@@ -132,13 +129,10 @@ def ranked(
     return choices
 
 
-def _unlike(
-    name: str, device: str | None, group: Sequence[Record], facts: Mapping[str, Any] | None
-) -> tuple[float, ...] | None:
-    """How unlike the device asked for that of a group is; None for one whose schedules are none for it."""
-    if facts is None or device is None:
-        return ()
-    return () if name == device else unlikeness(max(group, key=_age).device, facts)
+def _of_workload(records: Iterable[Record], key: str, target: object, asked: str) -> Iterator[Record]:
+    """The records of the workload with this key for the target's kind."""
+    kind = (str(target).split() or [""])[0]
+    return (r for r in of_records(records, asked) if r.key == key and r.target_kind == kind)
 
 
 def predicted(
@@ -149,10 +143,9 @@ def predicted(
     device: str | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> list[Choice]:
-    """What a model chose for a workload and nobody timed, verified all the same: for `device` first, then for the
+    """Records that a model chose for a workload, verified but never timed: for `device` first, then for the
     nearest sizes, then the latest. To be used where `ranked` finds nothing."""
-    kind = (str(target).split() or [""])[0]
-    current = latest(r for r in of_records(records, "predicted") if r.key == key and r.target_kind == kind)
+    current = latest(_of_workload(records, key, target, "predicted"))
     wrong = {_schedule(r) for r in current if r.status == "correctness"}
     found = [r for r in current if r.status == PREDICTED and r.verified in VERIFIED and _schedule(r) not in wrong]
     found.sort(key=lambda r: (r.device_name != device, _distance(r.sizes, sizes or {}), -r.moment, r.id))
@@ -177,10 +170,8 @@ def trials(records: Iterable[Record]) -> list[Record]:
     """One record per `id`, its first line: what a resumed search has already seen. Predictions are none."""
     found: dict[str, Record] = {}
     for record in of_records(records, "trials"):
-        if record.status == PREDICTED:
-            continue
         known = found.get(record.id)
-        if known is None or _age(record) < _age(known):
+        if record.status != PREDICTED and (known is None or _age(record) < _age(known)):
             found[record.id] = record
     return list(found.values())
 
@@ -190,13 +181,9 @@ def _age(record: Record) -> tuple[object, ...]:
     return record.moment, record.playoff is not None, not record.ok, record.samples, record.error
 
 
-def _usable(records: Iterable[Record]) -> list[Record]:
-    current = latest(records)
-    wrong: dict[tuple[str, str], float] = {}
-    for record in current:
-        if record.status == "correctness":
-            what = _schedule(record)
-            wrong[what] = max(record.moment, wrong.get(what, -math.inf))
+def _usable(current: Sequence[Record]) -> list[Record]:
+    refused = sorted((r for r in current if r.status == "correctness"), key=lambda r: r.moment)
+    wrong = {_schedule(r): r.moment for r in refused}
 
     def is_wrong(record: Record) -> bool:
         # A schedule that is right at times has a race: the latest word on it counts.
@@ -259,9 +246,8 @@ def _spell(sizes: Mapping[str, int]) -> str:
 
 
 def _playoff_note(record: Record) -> list[str]:
-    found = record.playoff
-    if found is None:
+    if record.playoff is None:
         return []
-    speedup = found.get("speedup")
-    outcome = "won its play-off" if found.get("winner") is True else "lost its play-off"
-    return [outcome + (f", {speedup:.2f}x over the default" if is_finite(speedup) else "")]
+    speedup, won = record.playoff.get("speedup"), record.playoff.get("winner") is True
+    faster = f", {speedup:.2f}x over the default" if is_finite(speedup) else ""
+    return [f"{'won' if won else 'lost'} its play-off{faster}"]

@@ -1,4 +1,4 @@
-"""Where records are: which folders are read, and which one is written.
+"""Folders of records: those that are read, and the one that is written.
 
 Order: the argument, `AUTOSCHED_RECORDS`, `records/` in each folder of `AUTOSCHED_PATH`, `records/` in the working
 directory, that in the user's data folder, and the records that come with autosched, which are only ever read.

@@ -104,7 +104,9 @@ def _part(pairs: Sequence[tuple[Record, Place | None]]) -> pd.DataFrame:
     import pandas as pd
 
     rows = [_row(r, place) for r, place in pairs]
-    columns = {name: pd.Series([row.get(name) for row in rows], dtype=dtype) for name, dtype in _columns(rows).items()}
+    names = dict.fromkeys(name for row in rows for name in row if name not in _FIXED)
+    kinds = _FIXED | dict.fromkeys(sorted(names, key=lambda name: name.startswith("knob.")), "Int64")
+    columns = {name: pd.Series([row.get(name) for row in rows], dtype=kind) for name, kind in kinds.items()}
     columns["at"] = pd.to_datetime(columns["at"], utc=True, format="ISO8601")
     return pd.DataFrame(columns)
 
@@ -135,9 +137,8 @@ _FIXED = {
 
 
 def _row(record: Record, place: Place | None) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(record, name, None) for name in _FIXED}
     playoff = record.playoff
-    row |= {
+    row: dict[str, Any] = {name: getattr(record, name, None) for name in _FIXED} | {
         "workload": record.workload["name"],
         "device": record.device_name,
         # Missing rather than infinite, so that mean() and plots of a column make sense.
@@ -149,13 +150,6 @@ def _row(record: Record, place: Place | None) -> dict[str, Any]:
     row |= {f"size.{name}": value for name, value in record.sizes.items()}
     row |= {f"knob.{name}": value for name, value in record.knobs.items()}
     return row
-
-
-def _columns(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
-    names = dict.fromkeys(name for row in rows for name in row)
-    sizes = {name: "Int64" for name in names if name.startswith("size.")}
-    knobs = {name: "Int64" for name in names if name.startswith("knob.")}
-    return _FIXED | sizes | knobs
 
 
 def _logs_in(folder: Path) -> list[Path]:

@@ -43,7 +43,7 @@ datasync = getattr(os, "fdatasync", os.fsync)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a line stands; lines count from 1."""
+    """A line of a file; lines count from 1."""
 
     path: Path
     line: int
@@ -69,7 +69,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class LogContents:
-    """What reading found: the records in file order, where each stands, and the unusable lines.
+    """The contents of logs: records in file order, the place of each, and the unusable lines.
 
     others: how many lines were not decoded, because they are of other workloads than the one asked for
     """

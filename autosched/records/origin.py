@@ -1,4 +1,4 @@
-"""Which records are this machine's own: those whose seal its key made.
+"""Telling this machine's own records from others: by a seal that only its key makes.
 
 Whoever builds with a record has to know whether its output was really compared with the reference, and the
 field `verified` says what whoever wrote the line wanted it to say. So a run seals what it has verified:

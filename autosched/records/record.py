@@ -145,7 +145,7 @@ class Record:
 
     @property
     def playoff(self) -> dict[str, Any] | None:
-        """What the play-off that re-measured this record found; None when none did."""
+        """The findings of the play-off that re-measured this record; None without one."""
         found = self.extra.get("playoff")
         return found if isinstance(found, dict) else None
 
@@ -170,7 +170,7 @@ class Record:
 
     @property
     def strain(self) -> float:
-        """How much its threads waited for cores that other programs had, as a share of the time it was timed; 0 where
+        """The share of the time it was timed that its threads waited for cores which other programs had; 0 where
         that was not noticed, or not recorded."""
         found = self.extra.get("strain")
         return float(found) if is_finite(found) and found >= 0 else 0.0
@@ -185,7 +185,7 @@ class Record:
         return found if isinstance(found, str) else ""
 
     def features(self, version: str) -> tuple[float, ...] | None:
-        """What a cost model saw of the candidate; None where it is not recorded, or in another version."""
+        """The candidate's features; None where they are not recorded, or of another version."""
         found = self.extra.get("features")
         if not isinstance(found, dict) or found.get("version") != version:
             return None

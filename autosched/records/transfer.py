@@ -1,4 +1,4 @@
-"""What a cost model may learn from records of other shapes, operators and devices.
+"""Transfer learning: trials of other shapes, operators and devices for a cost model.
 
 Their times are not comparable with each other's, so each computation on each device is a group. Only
 records of the same kind of target are taken, with features of the same version: the columns of another
@@ -29,7 +29,7 @@ _FEATURES = b'"features":{'
 
 @dataclass(frozen=True)
 class Task:
-    """What is tuned: one computation, at one set of sizes, for one target on one device."""
+    """A tuning task: one computation, at one set of sizes, for one target on one device."""
 
     workload: str
     key: str
@@ -39,7 +39,7 @@ class Task:
 
     @staticmethod
     def of(r: Record) -> Task:
-        """That of a record."""
+        """The task of a record."""
         return Task(str(r.workload["name"]), r.key, tuple(sorted(r.sizes.items())), r.target, r.device_name)
 
 
@@ -90,11 +90,8 @@ def read_transfer(
             with_them.append(line)
         else:
             passed_over += _FEATURES in line
-    found = []
-    for record in _of_others(with_them, task):
-        values = record.features(version)
-        if values is not None and len(values) == width:
-            found.append((record, values))
+    pairs = ((record, record.features(version)) for record in _of_others(with_them, task))
+    found = [(record, values) for record, values in pairs if values is not None and len(values) == width]
     found.sort(key=lambda pair: (pair[0].workload["name"] != task.workload, -pair[0].moment, pair[0].id))
     found = found[:MAX_TRIALS]
     origins = sorted({Task.of(record) for record, _ in found}, key=repr)

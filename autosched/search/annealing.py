@@ -67,7 +67,7 @@ class AnnealingSearch(PointStrategy):
 
     @property
     def model_error(self) -> str:
-        """What the model last failed with, for reports; empty if it did not."""
+        """The model's last error, for reports; empty if there was none."""
         return self._scorer.error
 
     def propose(self, n: int) -> list[Candidate]:

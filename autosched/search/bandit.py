@@ -12,6 +12,7 @@ Autotuning", PACT 2014, section 3.2 (AUC credit assignment).
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import cast
@@ -86,14 +87,8 @@ class BanditSearch(PointStrategy):
     def credits(self) -> dict[str, tuple[int, int, float]]:
         """Arm -> its measured proposals, how many of them beat all before, and its best seconds (inf if none)."""
         self._learn()
-        return {
-            name: (
-                sum(arm == name for arm, _ in self._past),
-                sum(beat for arm, beat in self._past if arm == name),
-                self._best_of.get(name, math.inf),
-            )
-            for name in self._arms
-        }
+        found = {name: [beat for arm, beat in self._past if arm == name] for name in self._arms}
+        return {name: (len(beats), sum(beats), self._best_of.get(name, math.inf)) for name, beats in found.items()}
 
     def propose(self, n: int) -> list[Candidate]:
         """Up to `n` candidates; each arm's share is asked of it at once."""
@@ -144,24 +139,21 @@ class BanditSearch(PointStrategy):
         self._told, self._best = [], best
 
     def _shares(self, n: int) -> dict[str, int]:
-        """How many of `n` proposals to ask of each arm: one by one, to the arm that then scores best."""
+        """The share of `n` proposals of each arm: one by one, to the arm that then scores best."""
         names = list(self._arms)
         shares = dict.fromkeys(names, 0)
         if self._observed < self._initial:
             shares[names[0]] = n
             return shares
         past = self._past[-self._window :]
-        areas = {name: area_under_curve([beat for arm, beat in past if arm == name]) for name in names}
-        uses = {name: sum(arm == name for arm, _ in past) for name in names}
+        beats = {name: [beat for arm, beat in past if arm == name] for name in names}
+        areas = {name: area_under_curve(beats[name]) for name in names}
+
+        def score(name: str) -> float:
+            asked, total = len(beats[name]) + shares[name], len(past) + sum(shares.values())
+            return areas[name] + self._bonus * math.sqrt(2 * math.log(total) / asked) if asked else math.inf
+
         for _ in range(n):
-            total = sum(uses.values()) + sum(shares.values())
-
-            def score(name: str, total: int = total) -> float:
-                asked = uses[name] + shares[name]
-                if asked == 0:
-                    return math.inf
-                return areas[name] + self._bonus * math.sqrt(2 * math.log(total) / asked)
-
             shares[max(names, key=score)] += 1  # of equal ones the first
         return shares
 
@@ -169,18 +161,15 @@ class BanditSearch(PointStrategy):
 def area_under_curve(successes: Sequence[bool]) -> float:
     """Area under the curve of successes, in [0, 1]: a success weighs as much as it is late."""
     count = len(successes)
-    return (
-        sum(i for i, success in enumerate(successes, start=1) if success) * 2 / (count * (count + 1)) if count else 0.0
-    )
+    return sum(i * success for i, success in enumerate(successes, start=1)) * 2 / max(count * (count + 1), 1)
 
 
 class _FitOnce:
     """A cost model that several arms use: it is fitted once to what they all have seen."""
 
     def __init__(self, model: CostModel) -> None:
-        self._model = model
+        self._model, self.feature_names = model, model.feature_names
         self._last: tuple[bytes, ...] = ()
-        self.feature_names = model.feature_names
 
     @property
     def ready(self) -> bool:
@@ -207,10 +196,9 @@ def _by_default(names: list[str], model: CostModel | None) -> list[str]:
     """Annealing walks on a model: without one it is random search, and what a primed one knows at the start is
     better used by `guided` (17 trials rather than 21 to within 10 % of matmul 1024, medians of 24 replays)."""
     others = [name for name in names if name != "annealing"]
-    try:
-        primed = model is not None and bool(model.ready)
-    except Exception:  # the arms report what is wrong with it
-        primed = False
     if model is None:
         return others
-    return [*others[:1], "annealing", *others[1:]] if primed else names
+    with contextlib.suppress(Exception):  # the arms report what is wrong with it
+        if model.ready:
+            return [*others[:1], "annealing", *others[1:]]
+    return names

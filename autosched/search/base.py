@@ -1,4 +1,4 @@
-"""What strategies have in common: `PointStrategy`, their base, and `History`, what they were told."""
+"""`PointStrategy`, the base of our strategies, and `History`, the trials that they have observed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class History:
         return [(c, statistics.median(t) if t else math.inf) for c, t in sorted(self._times.items())]
 
     def ranked(self) -> list[tuple[Candidate, float]]:
-        """Those that worked, fastest first; equal times are in the order of candidates."""
+        """Candidates that worked, fastest first; equal times are in the order of candidates."""
         if self._ranked_at != self.version:
             self._ranked = sorted((row for row in self.rows() if row[1] < math.inf), key=lambda row: row[1])
             self._ranked_at = self.version
@@ -78,10 +78,10 @@ class PointStrategy:
         self._take_in(known)
 
     def _take_in(self, trials: list[Trial]) -> None:
-        """What a strategy does with trials besides."""
+        """Take note of trials; a hook for strategies."""
 
     def _by_chance(self, n: int, share: float) -> int:
-        """How many of `n` proposals are to be random: on average, this share of them."""
+        """The number of `n` proposals to draw at random: on average, this share of them."""
         return int(n * share + self._rng.random())
 
     def _space_filling(self, n: int) -> list[Candidate]:

@@ -85,7 +85,7 @@ class GeneticSearch(PointStrategy):
         return children + self._space_filling(self._population - len(children))
 
     def _parents(self) -> tuple[list[Candidate], FloatArray]:
-        """Those who may breed, with their fitness, best first.
+        """Candidates that may breed, with their fitness, best first.
 
         They are the generation as far as it is measured, and the elite. Where little of it is
         measured, as at the start of a resumed run, the best of all are.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.search.points import Points, feasible
+from autosched.search.points import Points
 from autosched.search.protocol import Candidate, SearchStrategy, SpaceLike, Trial
 
 #: A strategy that proposed only what had to be dropped is asked so often before the batch is random.
@@ -43,7 +43,7 @@ class GuardedStrategy:
         self._idle = False  # it was told once that it proposed nothing
 
     def propose(self, n: int) -> list[Candidate]:
-        """What the plug-in proposes and is sound; else random points; empty if none is left."""
+        """The sound proposals of the plug-in; else random points; empty if none is left."""
         for _ in range(ASKED):
             proposed = self._call("propose", n)
             if proposed is None or not len(proposed):
@@ -62,14 +62,14 @@ class GuardedStrategy:
         self._call("observe", trials)
 
     def summary(self) -> str:
-        """How many proposals were dropped and why; empty if none was."""
+        """The number of dropped proposals by reason, as text; empty if none was."""
         if not self.dropped:
             return ""
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.dropped.most_common())
         return f"strategy {self.name!r}: {self.dropped.total()} proposals were dropped: {reasons}"
 
     def _call(self, method: str, argument: Any) -> Any:
-        """What the plug-in's method returns; None if it raises or has raised before."""
+        """The result of the plug-in's method; None if it raises or has raised before."""
         if self.raised:
             return None
         try:
@@ -91,7 +91,7 @@ class GuardedStrategy:
         return f"{own[-1].filename}:{own[-1].lineno}"
 
     def _sound(self, proposed: Sequence[Any], n: int) -> list[Candidate]:
-        """Those that may be measured, marked as seen; the others are counted."""
+        """The proposals that may be measured, marked as seen; others are counted."""
         found: list[Candidate] = []
         for one in proposed:
             candidate, reason = self._checked(one)
@@ -113,12 +113,10 @@ class GuardedStrategy:
             return None, "not a Candidate"
         if not self._points.valid(candidate):
             return None, "not a point of the space"
-        points = self._points.sketches[candidate.sketch]
-        if candidate.indices in points:
+        points, row = self._points.sketches[candidate.sketch], candidate.indices
+        if row in points:
             return None, "proposed or observed before"
-        if not len(feasible(points.sketch, points.as_rows([candidate.indices]))):
-            return None, "infeasible"
-        return candidate, ""
+        return (candidate, "") if len(points.fresh(points.as_rows([row]))) else (None, "infeasible")
 
     def _tell(self, what: str) -> None:
         hint = "" if self.messages else f"; {HELP}"

@@ -1,13 +1,13 @@
-"""Asks the cost model about points, and goes on without it when it cannot help.
+"""Scores of points by the cost model, and how a search goes on where that cannot help.
 
-A model is a plug-in and may fail in any way. That must not end a run, so everything it raises is
-caught here, logged once and kept in `error`.
+A model is a plug-in and may fail in any way. That must not end a run: what it raises is logged once, and kept.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from autosched.model.protocol import CostModel, FloatArray, IntArray, UncertainC
 from autosched.search.base import History
 from autosched.search.points import Points
 from autosched.search.protocol import SpaceLike
+
+T = TypeVar("T")
 
 log = logging.getLogger("autosched.search")
 
@@ -51,47 +53,44 @@ class ModelScorer:
         #: What the model last failed with, for reports; empty if it did not.
         self.error = ""
         #: Whether the model can be asked before anything was measured: it was primed with other trials.
-        self.primed = self._is_ready()
-
-    def _is_ready(self) -> bool:
-        try:
-            return self._model is not None and bool(self._model.ready)
-        except Exception as error:
-            return self._failed(error)
+        self.primed = self._asked(lambda model: bool(model.ready)) or False
 
     def learn(self) -> bool:
         """Fit the model to what is new in the history; whether it is ready then."""
-        if self._model is None:
-            return False
-        try:
-            self._fit(self._model)
-            return bool(self._model.ready)
-        except Exception as error:
-            return self._failed(error)
+
+        def fitted(model: CostModel) -> bool:
+            self._fit(model)
+            return bool(model.ready)
+
+        return self._asked(fitted) or False
 
     def predict(self, pool: Sequence[IntArray]) -> FloatArray | None:
         """Scores [n] of feasible points, a matrix for each sketch, in order; higher = faster."""
-        assert self._model is not None
+        return self._asked(lambda model: self._scores(model, pool))
+
+    def _asked(self, ask: Callable[[CostModel], T]) -> T | None:
+        """The model's answer; None where there is no model, or it fails."""
+        if self._model is None:
+            return None
         try:
-            features = self._features(pool)
-            if isinstance(self._model, UncertainCostModel) and self._explore > 0:
-                mean, std = self._model.predict_with_std(features)
-                scores = np.asarray(mean + self._explore * std, dtype=np.float64)
-            else:
-                scores = np.asarray(self._model.predict(features), dtype=np.float64)
-            if scores.shape != (len(features),) or not np.isfinite(scores).all():
-                raise ValueError(f"predict gave shape {list(scores.shape)} or values that are not finite")
-            return scores
+            return ask(self._model)
         except Exception as error:
-            self._failed(error)
+            told = f"{type(error).__name__}: {error}"
+            if told != self.error:
+                log.warning("the cost model failed, the search goes on without it: %s", told)
+            self.error = told
             return None
 
-    def _failed(self, error: Exception) -> bool:
-        told = f"{type(error).__name__}: {error}"
-        if told != self.error:
-            log.warning("the cost model failed, the search goes on without it: %s", told)
-        self.error = told
-        return False
+    def _scores(self, model: CostModel, pool: Sequence[IntArray]) -> FloatArray:
+        features = self._features(pool)
+        if isinstance(model, UncertainCostModel) and self._explore > 0:
+            mean, std = model.predict_with_std(features)
+            scores = np.asarray(mean + self._explore * std, dtype=np.float64)
+        else:
+            scores = np.asarray(model.predict(features), dtype=np.float64)
+        if scores.shape != (len(features),) or not np.isfinite(scores).all():
+            raise ValueError(f"predict gave shape {list(scores.shape)} or values that are not finite")
+        return scores
 
     def _fit(self, model: CostModel) -> None:
         if self._fitted == self._history.version:

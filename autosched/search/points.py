@@ -1,4 +1,4 @@
-"""Which points of a space are left: drawing them, checking them, remembering them.
+"""The points of a space that are left: drawing them, checking them, remembering them.
 
 A sketch that can count and number its valid points (`valid_points`) is drawn from by number: nothing
 is rejected, however rare they are, and the last point is found like the first. Of another, feasible
@@ -43,7 +43,7 @@ class Remaining:
 
     @property
     def left(self) -> int:
-        """How many there are."""
+        """The number of numbers left."""
         return self.count - len(self._gone)
 
     def remove(self, numbers: Iterable[int]) -> None:
@@ -108,7 +108,7 @@ Row = tuple[int, ...]
 
 
 def feasible(sketch: SketchLike, rows: IntArray) -> IntArray:
-    """Those of the points int64 [n, k] that the sketch's mask lets pass, in order."""
+    """The points, of int64 [n, k], that the sketch's mask lets pass, in order."""
     parts = [rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK)]
     kept = [part[np.asarray(sketch.mask(part), dtype=np.bool_)] for part in parts]
     return np.concatenate(kept) if kept else rows
@@ -147,7 +147,7 @@ class SketchPoints:
                 self._gone.append(row)
 
     def fresh(self, rows: IntArray) -> IntArray:
-        """Those of the points [n, k] that are feasible and not seen; each once, in order."""
+        """The points, of [n, k], that are feasible and not seen; each once, in order."""
         kept: dict[Row, None] = {}
         for row in map(tuple, feasible(self.sketch, rows).tolist()):
             if row not in self._seen:
@@ -253,14 +253,20 @@ class _Listed:
         return _unflatten(self._flat[np.asarray(numbers, dtype=np.int64)], self._radices)
 
     def numbers(self, rows: IntArray) -> list[int]:
-        flat = np.zeros(len(rows), dtype=np.int64)
-        for column, radix in enumerate(self._radices.tolist()):
-            flat = flat * radix + rows[:, column]
         if not self.count:
             return [-1] * len(rows)
+        flat = flattened(rows, self._radices)
         place = np.minimum(np.searchsorted(self._flat, flat), self.count - 1)
         found: list[int] = np.where(self._flat[place] == flat, place, -1).tolist()
         return found
+
+
+def flattened(rows: IntArray, radices: IntArray) -> IntArray:
+    """The number of each of the points [n, k] in lexicographic order."""
+    flat = np.zeros(len(rows), dtype=np.int64)
+    for column, radix in enumerate(radices.tolist()):
+        flat = flat * radix + rows[:, column]
+    return flat
 
 
 def _unflatten(flat: IntArray, radices: IntArray) -> IntArray:
@@ -331,9 +337,8 @@ class Points:
             chosen = {new[i] for i in rng.permutation(len(new))[:NEW]}
             live = [number for number in live if self.sketches[number].opened or number in chosen]
         shares = [0] * len(self.sketches)
-        if live:
-            for number in live:
-                shares[number] = n // len(live)
-            for position in rng.permutation(len(live))[: n % len(live)]:
-                shares[live[position]] += 1
+        for number in live:
+            shares[number] = n // len(live)
+        for position in rng.permutation(len(live))[: n % len(live)] if live else ():
+            shares[live[position]] += 1
         return shares

@@ -49,7 +49,7 @@ class Outlook:
 
 @dataclass
 class _Look:
-    """What is known of one sketch: its best points int64 [n, k] with seconds, the best first."""
+    """The best points of one sketch so far, int64 [n, k], with seconds, the best first."""
 
     points: SketchPoints
     rows: IntArray

@@ -1,4 +1,4 @@
-"""What a search strategy is, and all that it may know.
+"""The protocol of search strategies, and of the spaces that they see.
 
 The driver (`autosched.tune`) owns the loop. A strategy sees a space and finished trials. It never
 sees devices, clocks, budgets or files:
@@ -61,7 +61,7 @@ class KnobLike(Protocol):
 
     @property
     def values(self) -> Sequence[int]:
-        """What it may be. Neighbours in this order are similar."""
+        """Its possible values. Neighbours in this order are similar."""
 
 
 class ValidPointsLike(Protocol):
@@ -69,7 +69,7 @@ class ValidPointsLike(Protocol):
 
     @property
     def count(self) -> int:
-        """How many there are; possibly more than an int64 holds."""
+        """The number of valid points; possibly more than an int64 holds."""
 
     @property
     def exact(self) -> bool:
@@ -168,13 +168,10 @@ def candidate_of(space: SpaceLike, sketch: str, values: dict[str, int]) -> Candi
     None when the space has no such point (any more): an unknown sketch, other knobs, or a value
     that is no longer among the knob's values. Feasibility is not looked at.
     """
-    for number, one in enumerate(space.sketches):
-        if one.name != sketch:
-            continue
-        if {knob.name for knob in one.knobs} != set(values):
-            return None
-        try:
-            return Candidate(number, tuple(list(knob.values).index(values[knob.name]) for knob in one.knobs))
-        except ValueError:
-            return None
-    return None
+    number, found = next(((i, s) for i, s in enumerate(space.sketches) if s.name == sketch), (-1, None))
+    if found is None or {knob.name for knob in found.knobs} != set(values):
+        return None
+    try:
+        return Candidate(number, tuple(list(knob.values).index(values[knob.name]) for knob in found.knobs))
+    except ValueError:
+        return None

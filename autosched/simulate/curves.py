@@ -270,7 +270,7 @@ def _steps(values: FloatArray, at_x, at_y) -> str:  # type: ignore[no-untyped-de
 
 
 def _top(curves: Sequence[Curves]) -> float:
-    """Where the vertical axis ends: what a middling contender shows after the first few trials. Curves
+    """The end of the vertical axis: a middling contender's best after the first few trials. Curves
     above it run along the edge."""
     early = max(1, min(c.best.shape[1] for c in curves) // 20)
     typical = float(np.median([c.quantiles(0.75)[0, early - 1] for c in curves]))

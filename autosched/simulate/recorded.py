@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from autosched.errors import Fields, Form, RecordError, UsageError, did_you_mean, is_finite, is_integer, parse_json
 from autosched.model.protocol import FloatArray, IntArray
 from autosched.records import find_folders
+from autosched.search.points import flattened
 from autosched.search.protocol import Candidate, Trial
 
 #: Version of the file's format.
@@ -76,24 +77,19 @@ class RecordedSketch:
     def _position(self) -> IntArray:
         """Flat number of a combination -> position in `points`, -1 where it was not measured."""
         position = np.full(self.size, -1, dtype=np.int64)
-        position[self._flat(self.points)] = np.arange(len(self.points))
+        position[flattened(self.points, self._radices)] = np.arange(len(self.points))
         return position
 
     @cached_property
     def _radices(self) -> IntArray:
         return np.array([len(knob.values) for knob in self.knobs], dtype=np.int64)
 
-    def _flat(self, indices: IntArray) -> IntArray:
-        flat = np.zeros(len(indices), dtype=np.int64)
-        for column, radix in enumerate(self._radices.tolist()):
-            flat = flat * radix + indices[:, column]
-        return flat
-
     def positions(self, indices: IntArray) -> IntArray:
         """int64 [n]: where the points [n, k] stand in `points`, -1 for what was not measured or is no point."""
         rows = np.asarray(indices, dtype=np.int64).reshape(len(indices), len(self.knobs))
         inside = np.all((rows >= 0) & (rows < self._radices), axis=1)
-        return np.where(inside, self._position[self._flat(np.where(inside[:, None], rows, 0))], -1)
+        flat = flattened(np.where(inside[:, None], rows, 0), self._radices)
+        return np.where(inside, self._position[flat], -1)
 
     def mask(self, indices: IntArray) -> NDArray[np.bool_]:
         """bool [n]: which points were measured."""
@@ -157,18 +153,20 @@ class RecordedSpace:
 
     def seconds(self, candidate: Candidate) -> float:
         """The median of all samples of a point; `inf` where it failed. Raises IndexError for no point."""
-        return float(self.sketches[candidate.sketch].seconds[self._at(candidate)])
+        at = self._at(candidate)
+        if at < 0:
+            raise IndexError(f"{candidate} was not measured")
+        return float(self.sketches[candidate.sketch].seconds[at])
 
     def measure(self, candidates: Sequence[Candidate], seed: int = 0) -> list[Trial]:
-        """What the device said of each, in order: three of the samples of its point, drawn by `seed`.
+        """A trial of each, in order: three of the samples of its point, drawn by `seed`.
 
         The same seed gives a point the same samples, whatever is measured beside it. Raises
         IndexError for what is no point; a point that was not measured fails by its "constraints".
         """
         trials = []
         for candidate in candidates:
-            sketch = self.sketches[candidate.sketch]
-            at = int(sketch.positions(np.array([candidate.indices], dtype=np.int64))[0])
+            sketch, at = self.sketches[candidate.sketch], self._at(candidate)
             if at < 0:
                 trials.append(Trial(candidate, "constraints"))
             elif sketch.status[at] != "ok":
@@ -188,10 +186,7 @@ class RecordedSpace:
         ]
 
     def _at(self, candidate: Candidate) -> int:
-        at = int(self.sketches[candidate.sketch].positions(np.array([candidate.indices], dtype=np.int64))[0])
-        if at < 0:
-            raise IndexError(f"{candidate} was not measured")
-        return at
+        return int(self.sketches[candidate.sketch].positions(np.array([candidate.indices], dtype=np.int64))[0])
 
 
 # -- files ------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import numpy as np
 from autosched.errors import AutoschedError, RecordError
 from autosched.records import Record
 from autosched.schedule.schedule import replay
-from autosched.search.grid import lexicographic
+from autosched.search.baselines import lexicographic
 from autosched.simulate.recorded import FORMAT, RecordedSketch, RecordedSpace, decode
 from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION
 from autosched.space.loading import find_workload

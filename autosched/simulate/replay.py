@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -46,7 +47,7 @@ class Contender:
 
     @property
     def label(self) -> str:
-        """What tables and figures call it."""
+        """Its name in tables and figures."""
         name = self.strategy.rpartition(":")[2] if ".py:" in self.strategy else self.strategy
         words = [f"{k}={v}" for k, v in self.options.items()]
         return " ".join([name, *words, *([f"after {', '.join(self.prime)}"] if self.prime else [])])
@@ -72,7 +73,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Run:
-    """What one contender tried: `seconds` are the medians of its trials in order, `inf` for failures."""
+    """The trials of one contender: `seconds` are their medians in order, `inf` for failures."""
 
     space: str
     contender: str
@@ -113,34 +114,13 @@ def replay_run(
 
 
 def _prior(contender: Contender, space: RecordedSpace) -> AnalyticalModel | None:
-    """What knows the machine that was recorded, as in `tune`."""
+    """The analytical model of the machine that was recorded, as in `tune`."""
     if not contender.prior or "target" not in space.facts:
         return None
     target, device = Target.parse(str(space.facts["target"])), space.facts.get("device", {})
     units = int(device.get("threads", target.num_threads))
     limits = space.facts.get("limits", {})
     return prior_for(space.feature_names, is_gpu_style=target.is_gpu_style, units=units, limits=limits)
-
-
-def runs(
-    spaces: Sequence[RecordedSpace],
-    contenders: Sequence[Contender],
-    seeds: Sequence[int],
-    trials: int,
-    batch: int = BATCH,
-    primes: Mapping[str, RecordedSpace] | None = None,
-    progress: Callable[[int, int], None] = lambda done, of: None,
-) -> Iterator[Run]:
-    """Every contender on every space with every seed, one after the other."""
-    total = len(spaces) * len(contenders) * len(seeds)
-    done = 0
-    for space in spaces:
-        for contender in contenders:
-            known = [(primes or {})[name] for name in contender.prime]
-            for seed in seeds:
-                yield replay_run(space, contender, seed, trials, batch, known)
-                done += 1
-                progress(done, total)
 
 
 def _prime(model: Any, contender: Contender, space: RecordedSpace, primes: Sequence[RecordedSpace], seed: int) -> None:
@@ -165,10 +145,8 @@ def _prime(model: Any, contender: Contender, space: RecordedSpace, primes: Seque
 
 def _value(text: str) -> Any:
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
@@ -227,8 +205,9 @@ def _answers(tasks: Sequence[Task], processes: int) -> Iterator[tuple[int, Run]]
         while left or doing:
             for worker in workers:
                 if left and not worker.busy:
-                    doing[worker.name] = left.pop()
-                    _ask(worker, doing[worker.name][1])
+                    number, task = doing[worker.name] = left.pop()
+                    while not worker.running or not worker.send(task, [("run", LIMIT_S)]):
+                        worker.start()
             for worker, outcome in wait(workers, 1.0):
                 number, task = doing.pop(worker.name)
                 if outcome.kind != REPLY:
@@ -240,22 +219,13 @@ def _answers(tasks: Sequence[Task], processes: int) -> Iterator[tuple[int, Run]]
             worker.kill()
 
 
-def _ask(worker: WorkerProcess, task: Task) -> None:
-    if not worker.running:
-        worker.start()
-    while not worker.send(task, [("run", LIMIT_S)]):
-        worker.start()
-
-
 def _run(task: Task) -> Run:
     contender = Contender(**{**task["contender"], "prime": tuple(task["contender"]["prime"])})
-    primes = [_loaded(path) for path in task["primes"]]
-    return replay_run(_loaded(task["space"]), contender, task["seed"], task["trials"], task["batch"], primes)
+    space, *primes = map(_loaded, (task["space"], *task["primes"]))
+    return replay_run(space, contender, task["seed"], task["trials"], task["batch"], primes)
 
 
-@cache
-def _loaded(path: str) -> RecordedSpace:
-    return load(path)
+_loaded = cache(load)
 
 
 # -- the other end --------------------------------------------------------------------------------------

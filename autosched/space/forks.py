@@ -50,7 +50,7 @@ def forks(workload: Workload, t: Template, target: Target) -> Iterator[tuple[str
 
 
 def traced(workload: Workload, t: Template, target: Target, choices: Choices) -> Schedule:
-    """What the template makes with these choices, from the start."""
+    """The schedule that the template makes with these choices, from the start."""
     s = create_schedule(list(workload.args)).with_choices(choices)
     with _located(workload, t):
         t.apply(s, target)
@@ -71,7 +71,7 @@ def _next(made: Choices, options: dict[str, tuple[Any, ...]]) -> Choices | None:
 
 @contextmanager
 def _located(workload: Workload, t: Template) -> Iterator[None]:
-    """What the template raises becomes an AutoschedError with the line of the template."""
+    """Turn what the template raises into an AutoschedError with the line of the template."""
     try:
         yield
     except AutoschedError as error:

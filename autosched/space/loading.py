@@ -18,7 +18,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def search_space_folders(explicit: str | Path | None = None) -> list[Path]:
-    """Where search spaces are looked for, first match wins: the argument, `AUTOSCHED_PATH`,
+    """Folders that are searched, the first match wins: the argument, those of `AUTOSCHED_PATH`,
     the working directory, and those that come with autosched."""
     roots = [Path(p) for p in os.environ.get("AUTOSCHED_PATH", "").split(os.pathsep) if p]
     candidates = [

@@ -345,7 +345,7 @@ def normal(root: Expr, fixed: Mapping[Expr, int]) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What happens when one knob is set."""
+    """The effect of setting one knob."""
 
     state: tuple[tuple[Expr, Expr], ...]  #: variables kept from here on, each with its value of the state before
     decided: tuple[Expr, ...]  #: conditions on the state before and the knob
@@ -433,11 +433,11 @@ class Residual:
         return [self._name(e) for e in used]
 
     def pending(self, step: int, active: Sequence[int]) -> list[int]:
-        """Those of the active conditions that are undecided after `step`."""
+        """The active conditions that are undecided after `step`."""
         return [c for c in active if self._time[self.conditions[c]] > step]
 
     def step(self, step: int, active: Sequence[int]) -> Step:
-        """What setting knob `step` does to the active conditions."""
+        """The effect of setting knob `step` where only the active conditions matter."""
         state: dict[Expr, None] = {}
         before: dict[Expr, None] = {}
         possible: list[Expr] = []

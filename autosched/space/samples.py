@@ -19,7 +19,7 @@ from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
 
 def photograph_file() -> Path | None:
-    """Where the photograph is; None where scikit-learn is not installed, or has it no more."""
+    """The photograph's file; None where scikit-learn is not installed, or no longer has it."""
     spec = importlib.util.find_spec("sklearn")
     if spec is None or spec.origin is None:
         return None

@@ -26,10 +26,8 @@ from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION, extract
 from autosched.space.forks import forks, traced
 from autosched.space.points import ValidPoints, valid_points
 from autosched.space.tunable import KnobPoints, knob_columns
-from autosched.space.workload import MAX_FORKS, Template, Workload
+from autosched.space.workload import Template, Workload
 from autosched.target import Target
-
-__all__ = ["DEFAULT", "MAX_FORKS", "SearchSpace", "Sketch", "make_sketch", "template_space", "with_default"]
 
 #: Name of the sketch that is the default schedule.
 DEFAULT = "default"
@@ -106,7 +104,7 @@ class Sketch(KnobPoints):
 
     @cached_property
     def most_points(self) -> int:
-        """How many points meet the declared constraints: those that lowering adds may exclude some of them."""
+        """The number of points that meet the declared constraints; those that lowering adds may exclude some."""
         conditions = [c.condition for c in self.declared]
         if not conditions:
             return self.size
@@ -122,7 +120,7 @@ class Sketch(KnobPoints):
         return {v: self.sizes[v.name] for v in found}
 
     def contradiction(self) -> tuple[str, str] | None:
-        """Which constraints leave no point, and what there would be without each of them; None if there is one
+        """The constraints that leave no point, and the points there would be without each; None if there is one
         or nobody has looked yet. Declared constraints are always looked at."""
         if self.declared and self.most_points == 0:
             given = [(c.condition, c.reason) for c in self.declared]
@@ -134,7 +132,7 @@ class Sketch(KnobPoints):
         return explain(knobs, self._conditions, self._fixed([c for c, _ in self._conditions]))
 
     def mask(self, indices: np.ndarray) -> np.ndarray:
-        """Which rows of `indices` (int, [n, knobs]) are feasible: bool [n]."""
+        """Feasibility of each row of `indices` (int, [n, knobs]): bool [n]."""
         n = len(indices)
         if not n or isinstance(self._lowered, Exception):
             return np.zeros(n, dtype=bool)
@@ -156,7 +154,7 @@ class Sketch(KnobPoints):
         return extract(self.structure)
 
     def features(self, indices: np.ndarray) -> np.ndarray:
-        """What the cost model sees: float64 [n, len(FEATURE_NAMES)], for rows of knob indices."""
+        """The cost model's input: float64 [n, len(FEATURE_NAMES)], for rows of knob indices."""
         if not len(indices):
             return np.zeros((0, len(FEATURE_NAMES)))
         return self._features.evaluate(self._environment(indices), len(indices))
@@ -181,7 +179,7 @@ class SearchSpace:
 
     @cached_property
     def valid(self) -> int | None:
-        """How many points are feasible, if that is known exactly and cheaply: it takes lowering all sketches,
+        """The number of feasible points, if that is known exactly and cheaply: it takes lowering all sketches,
         which is not done for more than `FEW`."""
         if len(self.sketches) > FEW:
             return None
@@ -190,9 +188,9 @@ class SearchSpace:
 
     @cached_property
     def remarks(self) -> list[tuple[str, str, str, int]]:
-        """Where rules made it: (stage, rule, why, in how many sketches), stages in the order of the program."""
+        """Reasons of the rules that made it: (stage, rule, why, number of sketches), stages in program order."""
         order: list[str] = []
-        found: dict[str, dict[str, tuple[str, int]]] = {}
+        found: dict[str, dict[str, tuple[str, int]]] = {}  # stage -> rule -> why, in how many
         for sketch in self.sketches:
             at = 0
             for stage, by, why in sketch.remarks:
@@ -230,7 +228,7 @@ class SearchSpace:
         return bool(self.untraced) and self.is_default_alone
 
     def impossible(self) -> Exception | None:
-        """What to raise if it is known of every sketch that it cannot be lowered or has no point."""
+        """The error to raise if every sketch is known not to lower or to have no point."""
         found = {s.name: s.__dict__.get("_lowered") for s in self.sketches}
         errors = {name: e for name, e in found.items() if isinstance(e, Exception)}
         if len(errors) == len(self.sketches):
@@ -239,19 +237,12 @@ class SearchSpace:
             known = s.__dict__.get("valid_points")
             if s.name not in errors and s.most_points and (known is None or known.count):
                 return None
-        return self._contradiction()
-
-    def _contradiction(self) -> WorkloadError | None:
-        """The error of a space in which no sketch has a point: what is wrong with the first that can be told."""
-        for s in self.sketches:
-            found = s.contradiction()
-            if found is not None:
-                others = f", nor is there in {len(self.sketches) - 1} other sketches" if len(self.sketches) > 1 else ""
-                return WorkloadError(
-                    f"there is no point to try: {found[0]}{others}",
-                    asked=f"tune {self.workload.name}, sketch {s.name}",
-                    legal=found[1],
-                )
+        # what is wrong with the first of which that can be told
+        told = ((s, why) for s in self.sketches if (why := s.contradiction()) is not None)
+        for s, (why, legal) in told:
+            others = f", nor is there in {len(self.sketches) - 1} other sketches" if len(self.sketches) > 1 else ""
+            asked = f"tune {self.workload.name}, sketch {s.name}"
+            return WorkloadError(f"there is no point to try: {why}{others}", asked=asked, legal=legal)
         return None
 
     @property
@@ -292,7 +283,7 @@ def template_space(
                 refused[name] = result
             else:
                 again = partial(traced, workload, t, target, choices)
-                sketches.append(_sketch(name, workload, result, again, target, sizes, counted))
+                sketches.append(make_sketch(name, workload, result, target, sizes, again, counted))
     if not sketches:
         raise _no_sketch(f"tune {workload.name}", refused)
     space = SearchSpace(workload, target, tuple(sketches), {k: _reason(e) for k, e in refused.items()})
@@ -329,25 +320,19 @@ def _no_sketch(asked: str, errors: dict[str, Exception]) -> Exception:
     )
 
 
-def make_sketch(name: str, workload: Workload, s: Schedule, target: Target, sizes: dict[str, int]) -> Sketch:
-    """The sketch that a traced schedule is."""
-    return _sketch(name, workload, s, lambda: s, target, sizes, {})
-
-
-def _sketch(
+def make_sketch(
     name: str,
     workload: Workload,
     s: Schedule,
-    again: Callable[[], Schedule],
     target: Target,
     sizes: dict[str, int],
-    counted: dict[Any, int],
+    again: Callable[[], Schedule] | None = None,
+    counted: dict[Any, int] | None = None,
 ) -> Sketch:
-    """The sketch of a schedule, keeping not that but a way to have it `again`: there may be thousands."""
+    """The sketch that a traced schedule is. With `again`, which makes that anew, it does not keep the schedule."""
     missing = [v for v in workload.size_names() if v not in sizes]
     if missing:
         raise WorkloadError(f"the size {missing[0]} is not known", asked=f"tune {workload.name}")
-    knobs, declared = tuple(s.knobs.values()), tuple(s.constraints)
-    return Sketch(
-        name, workload, s.trace.to_json(), knobs, again, target, dict(sizes), declared, counted, tuple(s.remarks)
-    )
+    knobs, declared, known = tuple(s.knobs.values()), tuple(s.constraints), {} if counted is None else counted
+    trace, remarks = s.trace.to_json(), tuple(s.remarks)
+    return Sketch(name, workload, trace, knobs, again or (lambda: s), target, dict(sizes), declared, known, remarks)

@@ -1,4 +1,4 @@
-"""What can be tuned: all that `tune` asks of a workload or of a raw kernel."""
+"""The interface of everything that can be tuned: workloads and raw kernels."""
 
 from __future__ import annotations
 
@@ -53,52 +53,6 @@ class KnobPoints:
         return tuple(k.values.index(values[k.name]) for k in self.knobs)
 
 
-class TunableSketch(Protocol):
-    """A trace with open knobs, as the driver builds and records it; strategies see `search.SketchLike`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def trace(self) -> list[Any]: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def values(self, indices: Sequence[int]) -> dict[str, int]:
-        """The knob values that indices stand for."""
-
-    def indices_of(self, values: dict[str, int]) -> tuple[int, ...] | None:
-        """The inverse; None if the values are not of this sketch."""
-
-
-class TunableSpace(Protocol):
-    """The sketches of a tunable for a target."""
-
-    @property
-    def sketches(self) -> Sequence[TunableSketch]: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def feature_names(self) -> tuple[str, ...]: ...
-
-    @property
-    def feature_version(self) -> str:
-        """Equal for features that mean the same."""
-
-    @property
-    def failures(self) -> dict[str, str]:
-        """Name of each sketch that turned out not to be possible so far, and why."""
-
-    def impossible(self) -> Exception | None:
-        """What to raise if every sketch was asked for and none of them is possible."""
-
-    def find(self, trace: Any) -> int | None:
-        """The position of the sketch that a recorded trace belongs to."""
-
-
 class Tunable(Protocol):
     """A computation with its arguments, a reference, and a space of ways to compute it.
 
@@ -135,16 +89,16 @@ class Tunable(Protocol):
         """The symbolic sizes that these input arrays stand for."""
 
     def reference(self, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray | None]:
-        """What the outputs must be; None for one that is not compared."""
+        """The right outputs; None for one that is not compared."""
 
     def compiled_for(self, target: Target) -> Target:
         """The target, with what the computation itself asks of it."""
 
     def roundings(self, target: Target) -> Sequence[Rounding]:
-        """What verification allows each output besides the error of its type."""
+        """Errors that verification allows each output besides that of its type."""
 
     def initial(self, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray | None]:
-        """What the outputs hold before a call; None for one that every call overwrites."""
+        """The outputs before a call; None for one that every call overwrites."""
 
     def adjusted(self, options: Any) -> Any:
         """`MeasureOptions`, with what the computation itself decides: whether there is an answer, and how exact."""
@@ -155,13 +109,11 @@ class Tunable(Protocol):
 
     @property
     def objective(self) -> Objective | None:
-        """What is to be made best; None for the time."""
+        """The quantity to optimise; None for the time."""
 
     def search_space(self, target: Target, sizes: dict[str, int], space: str = "", rules: Sequence[Any] = ()) -> Any:
-        """A `TunableSpace`, which strategies see as a `search.SpaceLike`. Raises WorkloadError where there is none.
-
-        `space` and `rules` say where sketches come from: see `Workload.search_space`.
-        """
+        """A space as `SearchSpace` is one, which strategies see as a `search.SpaceLike`; `space` and `rules` say where
+        sketches come from. Raises WorkloadError where there is none."""
 
     def defaults(self, target: Target, space: Any) -> tuple[list[Any], list[dict[str, int]]]:
         """A trace, and the knob values at which it runs when nobody has tuned: the first that work are taken."""

@@ -81,7 +81,7 @@ class Template:
 
 
 class WorkloadFunction(Generic[P]):
-    """What `@workload` makes of a function; call it with the function's parameters."""
+    """A function under `@workload`; call it with the function's parameters."""
 
     decorator: ClassVar[str] = "@workload"
 
@@ -187,7 +187,7 @@ class Workload:
         return [{"name": t.name, "shape": [repr(d) for d in t.shape], "dtype": str(t.dtype)} for t in self.args]
 
     def size_variables(self) -> dict[str, Expr]:
-        """What its shapes leave open, by name."""
+        """The symbolic sizes of its shapes, by name."""
         found = {v for t in self.args for d in t.shape for v in variables(d)}
         return {v.name: v for v in sorted(found, key=order)}
 
@@ -252,7 +252,7 @@ class Workload:
                 raise WorkloadError(f"it has no size {name!r}", asked=asked, legal=legal)
 
     def reference(self, inputs: Sequence[Array]) -> list[Array]:
-        """What the outputs must be, computed with NumPy from the definition."""
+        """The right outputs, computed with NumPy from the definition."""
         expect(inputs, "a list of arrays", isinstance(inputs, (list, tuple)), f"{self.name}.reference(inputs)")
         return reference(self.args, inputs)
 
@@ -261,7 +261,7 @@ class Workload:
         return target.as_strict() if self.strict else target
 
     def roundings(self, target: Target) -> list[Rounding]:
-        """What verification allows each output besides the error of its type; see `te.rounding`."""
+        """Errors that verification allows each output besides that of its type; see `te.rounding`."""
         exact = target.kind != "opencl"  # where a device's driver may be 2.5 ulp off
         return roundings(self.args, contract=not self.compiled_for(target).strict, exact_division=exact)
 
@@ -284,7 +284,7 @@ class Workload:
         return [None] * len(self.outputs)
 
     def adjusted(self, options: Any) -> Any:
-        """As they are."""
+        """The options, unchanged."""
         return options
 
     def search_space(self, target: Target, sizes: dict[str, int], space: str = "", rules: Sequence[Any] = ()) -> Any:

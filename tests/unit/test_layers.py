@@ -255,9 +255,9 @@ def test_nothing_runs_data_as_code() -> None:
         ("ir.expr", "import autosched.schedule", ["ir.expr:1 imports schedule"]),
         ("te.tensor", "def f():\n    from autosched import lower", ["te.tensor:2 imports lower"]),
         (
-            "search.grid",
+            "search.guided",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from autosched.space.space import Sketch",
-            ["search.grid:3 imports space.space"],
+            ["search.guided:3 imports space.space"],
         ),
         ("model.trees", "from ..te import tensor", ["model.trees:1 imports te.tensor"]),
         (

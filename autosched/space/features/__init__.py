@@ -1,20 +1,15 @@
-"""What the cost model sees of a candidate: expressions over knobs and sizes, read off the structure.
+"""Features of candidates for cost models: expressions over knobs and sizes, read off the structure.
 
-    names.py      every feature, and what it means
-    sites.py      stores and the loops around them
-    footprint.py  distinct bytes, and what caches fetch
-    machine.py    the caches and registers that a candidate is compared with
-    work.py       arithmetic and accesses, added up over all stores
-    memory.py     footprints, traffic and reuse for each level of caches, intermediates
-    registers.py  vectors, written-out code and the registers that it takes
-    parallel.py   tasks, work-groups, waste
+    names.py   every feature, and its meaning
+    sites.py   stores and the loops around them
+    work.py    arithmetic and accesses over all stores; vectors, registers and written-out code; tasks and work-groups
+    memory.py  footprints, traffic and reuse for each level of caches; intermediates
 
-Each store of the lowered sketch contributes what it costs; the contributions are added up, and the
-surroundings of the store with the most loops, the *main* store, are kept beside the sums. Quantities
-span many orders of magnitude, so most are given as log2(1 + x).
+The costs of all stores of the lowered sketch are added up. Beside the sums stand the surroundings of the *main* store,
+which has the most loops. Quantities span many orders of magnitude, so most are given as log2(1 + x).
 
-The footprints follow Ansor's per-store features (Zheng et al., OSDI 2020, appendix B), computed
-symbolically as Felix (Zhao et al., ASPLOS 2024) does.
+Footprints follow Ansor's per-store features (Zheng et al., OSDI 2020, appendix B), computed symbolically as in Felix
+(Zhao et al., ASPLOS 2024).
 """
 
 from __future__ import annotations

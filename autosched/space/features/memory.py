@@ -238,7 +238,7 @@ def _main_footprints(main: Site, prints: Footprints) -> dict[str, Expr]:
 
 
 def _asked_ahead(body: Stmt) -> Expr:
-    """How many bytes prefetches run ahead of where the loops around them are, at most."""
+    """The most bytes that a prefetch runs ahead of the loops around it."""
     most: Expr = const(0)
 
     def visit(s: Stmt, first: dict[Expr, Expr]) -> None:

@@ -52,7 +52,7 @@ FEATURES = {
     "prefetch_distance": "bytes from where reading is to where it is asked for ahead, the farthest",
     "private_bytes": "bytes of intermediates in one task",
     "global_intermediate_bytes": "bytes of intermediates in main memory",
-    # registers.py: vectors and written-out code
+    # work.py: vectors and written-out code
     "lanes": "vector lanes, main store",
     "vector_bytes": "bytes of one vector of the main store",
     "vector_fill": "share of the machine's vector registers that its vectors fill",
@@ -66,7 +66,7 @@ FEATURES = {
     "code_size": "instructions that are written out, all stores",
     "innermost_extent": "iterations of the innermost serial loop around the main store",
     "loops": "serial loops around the main store",
-    # parallel.py: tasks, work-groups, waste
+    # work.py: tasks, work-groups, waste
     "tasks": "iterations of parallel loops, or work-groups, main store",
     "task_iterations": "store executions in one task, main store",
     "imbalance": "time that units take for the tasks, for each they would take if none had to wait at the end",

@@ -35,7 +35,7 @@ class Site:
 
     @property
     def iterations(self) -> Expr:
-        """How often the store is executed."""
+        """Executions of the store."""
         return product(self.loops)
 
     @cached_property
@@ -130,7 +130,7 @@ def is_task(loop: For) -> bool:
 
 
 def product(loops: Iterable[For]) -> Expr:
-    """How often the innermost of some loops is executed."""
+    """The product of the extents of some loops."""
     return reduce(mul, (loop.extent for loop in loops), const(1))
 
 

@@ -92,14 +92,14 @@ def is_arithmetic(e: Expr) -> bool:
 
 
 def _strided(loads: Sequence[Expr], v: Expr, an: Analyzer) -> Expr:
-    """Of some loads, those where the next iteration of a loop reads neither the same element nor the next one."""
+    """The number of loads of which the next iteration of a loop reads neither the same element nor the next one."""
     steps = [step(load, v, an) for load in loads]
     near = (const(False) if s is None else logical_and(compare("ge", s, 0), compare("le", s, 1)) for s in steps)
     return total(select(is_near, 0, 1) for is_near in near)
 
 
 def _gathered(loads: Sequence[Expr], site: Site, an: Analyzer) -> Expr:
-    """Of some loads, those of which each lane of a vector is loaded for itself."""
+    """The number of loads that load each lane of a vector by itself."""
     found = []
     for load in loads:
         for loop in (x for x in site.loops if x.kind == "vectorize"):
@@ -123,7 +123,7 @@ def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
 
 
 def _is_masked(e: Expr, site: Site) -> int:
-    """How many loads of a choice between values run only for the lanes for which its condition holds."""
+    """The number of loads of a choice between values that run only for lanes for which its condition holds."""
     if e.op != "if_then_else" or is_index(e) or site.vectorized.isdisjoint(variables(e.args[0])):
         return 0
     return sum(x.op == "load" for x in post_order(e.args[1:]))
@@ -197,7 +197,7 @@ def _loaded(load: Expr, site: Site, machine: Machine, prints: Footprints) -> Exp
 
 
 def _registers(site: Site, machine: Machine) -> Expr:
-    """How many registers one vector of a store fills."""
+    """Registers that one vector of a store fills."""
     return _filled(site.lanes * const(site.store.buffer.dtype.bytes), machine)
 
 
@@ -234,7 +234,7 @@ def parallel_features(
 
 
 def _regions(nest: Nest, times: Expr) -> Expr:
-    """How often a parallel loop is begun, or a kernel: the outermost loops of its kind."""
+    """The number of times that a parallel loop, or a kernel, is begun: the outermost loops of its kind."""
     begun = []
     for x in nest.inside:
         if isinstance(x, Nest) and x.loop is not None:
@@ -283,7 +283,7 @@ def _groups(main: Site, body: Stmt, machine: Machine) -> dict[str, Expr]:
 
 
 def _item_loads(sites: tuple[Site, ...], prints: Footprints) -> dict[str, Expr]:
-    """What neighbouring work-items read: neighbours in main memory, and different banks of shared memory?"""
+    """Loads whose neighbours in a warp are no neighbours in main memory, and queues at banks of shared memory."""
     apart, queued = [], []
     for site in sites:
         items = [x for x in site.loops if x.thread == "threadIdx.x"]

@@ -1,4 +1,4 @@
-"""What rules ask about a stage: what it reads and how, what it costs, who reads it; and the values of its knobs."""
+"""Questions that rules ask about a stage: its reads, its cost, its readers; and values for its knobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Access:
         return any(axis.var in variables(i) for i in self.indices)
 
     def steps(self, axis: IterVar) -> tuple[int | None, ...]:
-        """How far each index moves when the axis does by one; None where that is no constant."""
+        """The distance that each index moves when the axis moves by one; None where that is no constant."""
         return tuple(_step(i, axis.var) for i in self.indices)
 
     def is_contiguous(self, axis: IterVar) -> bool:
@@ -107,7 +107,7 @@ def why_opaque(stage: Stage) -> str:
 
 
 def missing_types(target: Target, stage: Stage) -> str:
-    """What the device of a target cannot compute with, of what the stage does; empty where it can do all."""
+    """Why the device of a target lacks a type that the stage computes with; empty where it lacks none."""
     if target.limits.get("fp64") != 0:
         return ""
     found = {str(e.dtype) for e in post_order(stage.body)} | {str(t.dtype) for t in stage.op.outputs}
@@ -157,7 +157,7 @@ def reads_of(reader: Stage, stage: Stage) -> list[Access]:
 
 
 def taps(stage: Stage) -> int:
-    """How many elements its readers would read, were it inlined."""
+    """Elements that its readers would read if it were inlined."""
     return sum(len(reads_of(r, stage)) for r in readers(stage)) * max(1, len(accesses(stage)))
 
 
@@ -253,13 +253,13 @@ def long_lanes(machine: Machine, types: Sequence[DType], n: int | None = None) -
 
 
 def _fitting(values: Sequence[int], n: int | None) -> list[int]:
-    """Those of the values that an axis of that length fills half, at least the smallest."""
+    """The values that an axis of that length fills at least half; the smallest if none."""
     wanted = sorted({v for v in values if v >= 1})
     return [v for v in wanted if n is None or v < 2 * n] or wanted[:1] or [1]
 
 
 def tiles(axis: IterVar) -> list[int]:
-    """How many iterations of an axis a block takes: powers of two, and divisors where the length is known."""
+    """Iterations of an axis in a block: powers of two, and divisors where the length is known."""
     n = length(axis)
     if n is None:
         return powers(1, MOST_BLOCKS)

@@ -107,7 +107,7 @@ def _word(name: str) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """What may be done with a stage, and when. With `last`, later rules are not asked where this one fits.
+    """A way to settle a stage, and its condition. With `last`, later rules are not asked where this one fits.
     `because` tells the reason at a stage, where there is more to say than what the rule does."""
 
     name: str

@@ -51,7 +51,7 @@ def _steps_over_pixels(plan: Plan, stage: Stage) -> bool:
 
 
 def _steps_of_pixels(stage: Stage) -> list[tuple[int | None, ...]]:
-    """How far indices move from a pixel to the next, for each read of channels; clamps aside."""
+    """The distances that indices move from a pixel to the next, for each read of channels, away from clamps."""
     x, c = stage.axis[-2:]
     reads = [a for a in analysis.accesses(stage) if a.mentions(x) and a.mentions(c)]
     return [replace(a, indices=tuple(unclamped(i, x.var) for i in a.indices)).steps(x) for a in reads]

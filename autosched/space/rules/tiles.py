@@ -89,7 +89,7 @@ class _Register:
 
 
 def _registers(stage: Stage) -> list[_Register]:
-    """What a tile of sums may be: for each axis that vectors can run along, the best rows."""
+    """Shapes for a tile of sums: for each axis that vectors can run along, the best rows."""
     reads = analysis.accesses(stage)
     axes = analysis.long_axes(stage)
     found = []
@@ -172,7 +172,7 @@ class _Tiling:
         return self.plan.knob(self.stage, what, values)  # type: ignore[arg-type]
 
     def _sizes(self) -> None:
-        """How large a tile of sums is."""
+        """Knobs for the size of a tile of sums."""
         stage, machine = self.stage, self.plan.machine
         n = length(self.register.row)
         rows = [r for r in ROWS if n is None or r <= n] or [1]

@@ -11,8 +11,8 @@ import pytest
 from autosched.model import make_model
 from autosched.model.untrained import RandomCostModel
 from autosched.search import STRATEGIES, Candidate, make_strategy
+from autosched.search.baselines import RandomSearch
 from autosched.search.guided import GuidedSearch
-from autosched.search.random import RandomSearch
 from autosched.testing import StrategyContract, check_strategy
 
 TESTED = ("bandit", "guided", "annealing", "genetic", "evolutionary", "droplet", "random", "grid")

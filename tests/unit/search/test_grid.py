@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched.search import Candidate
-from autosched.search.grid import FIRST, MOST, GridSearch, lexicographic
+from autosched.search.baselines import FIRST, MOST, GridSearch, lexicographic
 from autosched.testing import SyntheticKnob, SyntheticSketch, SyntheticSpace
 
 

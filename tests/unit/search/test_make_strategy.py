@@ -13,14 +13,14 @@ from autosched.cli.app import make_parser
 from autosched.errors import UsageError
 from autosched.model import make_model, model_names
 from autosched.search import DEFAULT, STRATEGIES, Candidate, make_strategy, strategy_names
-from autosched.search.grid import GridSearch
+from autosched.search.baselines import GridSearch
 from autosched.search.guard import GuardedStrategy
 from autosched.testing import SyntheticSpace
 
 SPACE = SyntheticSpace.small()
 
 PLUGIN = """
-from autosched.search.grid import GridSearch
+from autosched.search.baselines import GridSearch
 
 class Mine(GridSearch):
     def __init__(self, space, *, seed=0, model=None, depth=3):

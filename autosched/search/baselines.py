@@ -1,4 +1,4 @@
-"""Grid search: every feasible point in a fixed order, the sketches taking turns."""
+"""The baselines: every feasible point in a fixed order, and every one equally likely."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from autosched.model.protocol import CostModel, IntArray
+from autosched.search.base import PointStrategy
 from autosched.search.points import feasible
 from autosched.search.protocol import Candidate, SketchLike, SpaceLike, Trial, ValidPointsLike, valid_points_of
 
@@ -93,3 +94,19 @@ class GridSearch:
                 candidate = Candidate(number, row)
                 if candidate not in self._seen:
                     yield candidate
+
+
+class RandomSearch(PointStrategy):
+    """Draws uniformly from the feasible points of all sketches together.
+
+    A sketch weighs as much as it has feasible points. What was measured changes nothing but what
+    is left. `model` is not used.
+    """
+
+    def __init__(self, space: SpaceLike, *, seed: int = 0, model: CostModel | None = None) -> None:
+        del model
+        super().__init__(space, seed)
+
+    def propose(self, n: int) -> list[Candidate]:
+        """Up to `n` random points that are left."""
+        return self._points.take(n, self._rng)
