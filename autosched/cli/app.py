@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import importlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from autosched import __version__
+from autosched.cli.arguments import VERBS, add_arguments
 from autosched.cli.failures import exit_status, flush, interruptible, readable_streams, warnings_as_lines
-from autosched.cli.options import Parser, program
-from autosched.errors import UsageError, did_you_mean
+from autosched.cli.options import Parser, field_values, program
+from autosched.errors import UsageError
 
-#: verb -> what it does, in the order of the help text
-VERBS = {
-    "tune": "find the fastest schedule of a workload on this machine",
-    "tasks": "tune several workloads under one budget",
-    "build": "compile a workload with the best schedule known",
-    "run": "run a workload on an image",
-    "show": "print a schedule, its loops, source or assembly",
-    "sketch": "print what tuning searches, as templates to edit",
-    "explain": "say what each call of a schedule is worth",
-    "simplify": "leave out of a schedule what is worth nothing",
-    "list": "list workloads, strategies, models, rules, targets and passes",
-    "records": "summarise, check or export what tuning recorded",
-    "simulate": "run strategies over measured search spaces, without a device",
-    "roofline": "measure how fast this machine can be at best",
-    "doctor": "say what autosched finds on this machine",
-}
+#: verb -> the module that has its `run`, where it is not of the same name
+_HOME = {"simplify": "explain"}
 
 _EXITS = """\
 exit status:
@@ -45,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give its exit status. `argv` leaves out the program's name."""
     words = list(sys.argv[1:] if argv is None else argv)
     readable_streams()
-    with interruptible(), warnings_as_lines():
+    with interruptible(), warnings_as_lines(), _few_collections():
         try:
             status = _run(words)
             flush()
@@ -60,9 +50,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Most of what a command makes, it keeps: at the usual rate a sixth of its time goes to collections in vain."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 def _run(words: Sequence[str]) -> int:
-    _check_verb(words)
-    parser = make_parser(next((w for w in words if not w.startswith("-")), None))
+    verb = next((w for w in words if not w.startswith("-")), None)
+    if verb is not None and verb not in VERBS:
+        legal = f"{did_you_mean(verb, VERBS)}verbs: {', '.join(VERBS)}"
+        raise UsageError("no such verb", asked=f"{program()} {verb}", legal=legal)
+    parser = make_parser(verb)
     args, unknown = parser.parse_known_args(words)
     if unknown:
         raise _unrecognised(unknown[0], args)
@@ -70,42 +74,37 @@ def _run(words: Sequence[str]) -> int:
         parser.print_help(sys.stderr)
         return UsageError.exit_status
     args.words = list(words)
-    status: int = args.run(args)
+    with _workers(args):
+        module: Any = importlib.import_module(f"autosched.cli.{_HOME.get(args.verb, args.verb)}")
+        status: int = module.run(args)
     return status
 
 
+def _workers(args: Any) -> AbstractContextManager[None]:
+    """Processes that load the compiler while this one loads what `tune` needs, which takes them."""
+    if args.verb != "tune" or args.at:
+        return nullcontext()
+    from autosched.measure import early  # no other verb needs it
+    from autosched.measure.protocol import MeasureOptions
+
+    return early.workers(args.target, MeasureOptions(**field_values(args, MeasureOptions)))
+
+
 def make_parser(chosen: str | None = None) -> Parser:
-    """The parser. Only the chosen verb's options are loaded; of the others it knows the names."""
+    """The parser. It has the options of the chosen verb only; of the others it knows the names."""
     parser = Parser(
         prog=program(),
         description="Compile tensor programs, and tune them for this machine.",
         epilog=_EXITS,
     )
-    parser.add_argument("--version", action="version", version=f"autosched {_version()}")
+    parser.add_argument("--version", action="version", version=f"autosched {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-    for verb, what in VERBS.items():
+    for verb, (_, what) in VERBS.items():
         sub = verbs.add_parser(verb, help=what)
         if verb == chosen:
-            module: Any = importlib.import_module(f"autosched.cli.{verb}")
-            sub.description = module.__doc__
-            sub.epilog = module.EXAMPLES
-            module.add_arguments(sub)
-            sub.set_defaults(run=module.run, parser=sub)
+            add_arguments(sub, verb)
+            sub.set_defaults(parser=sub)
     return parser
-
-
-def _version() -> str:
-    import autosched
-
-    return autosched.__version__
-
-
-def _check_verb(words: Sequence[str]) -> None:
-    verb = next((w for w in words if not w.startswith("-")), None)
-    if verb is None or verb in VERBS:
-        return
-    hint = did_you_mean(verb, VERBS)
-    raise UsageError("no such verb", asked=f"{program()} {verb}", legal=f"{hint}verbs: {', '.join(VERBS)}")
 
 
 def _unrecognised(word: str, args: Any) -> UsageError:

@@ -1,7 +1,4 @@
-"""Compile a workload with the best schedule known, and time one call.
-
-Without a record of this workload the default schedule is compiled, and the output says so.
-"""
+"""`autosched build`: compile a workload, save it, time a call."""
 
 from __future__ import annotations
 
@@ -12,50 +9,32 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import autosched
+from autosched.building import build
 from autosched.cli import options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import choose_tunable, sizes_of
+from autosched.codegen.artifact import Artifact
 from autosched.errors import UsageError, WorkloadError, named_file
+from autosched.kernels import build_kernel
+from autosched.raw.kernel import RawKernel
+from autosched.report.summary import Standing, standing
 from autosched.report.text import duration, knobs, seconds
-
-if TYPE_CHECKING:
-    from autosched.codegen.artifact import Artifact
-    from autosched.raw.kernel import RawKernel
-    from autosched.report.summary import Standing
-    from autosched.runtime.module import Module
-    from autosched.space.workload import Workload
-
-EXAMPLES = """\
-examples:
-  %(prog)s box_blur
-  %(prog)s box_blur --target opencl -o box_blur.artifact
-  then, in Python: Module.load("box_blur.artifact")(image)
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_workload(parser)
-    options.add_target(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="save the compiled module, for Module.load(FILE)")
-    options.add_records(parser, help="take the schedule from the records in this folder")
-    options.add_json(parser)
+from autosched.runtime.module import Module
+from autosched.space.workload import Workload
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.report.summary import Standing, standing
-
     workload = choose_tunable(args)
     sizes = sizes_of(args, workload)
     file = Path(args.output or "").expanduser()
     if args.output is not None and (os.path.isdir(file) or not os.path.isdir(file.parent)):
         raise UsageError("it is no place for a file", asked=f"--output {file}", legal="a file in an existing folder")
-    if not isinstance(workload, autosched.Workload):
+    if not isinstance(workload, Workload):
         return _build_kernel(args, workload)
     begun = time.perf_counter()
-    module = autosched.build(workload, args.target, records=options.records_folder(args), sizes=sizes or None)
+    module = build(workload, args.target, records=options.records_folder(args), sizes=sizes or None)
     build_s = time.perf_counter() - begun
     if args.output is not None:
         _save(module, Path(args.output).expanduser())
@@ -76,7 +55,7 @@ def _sizes_of_record(provenance: dict[str, Any]) -> dict[str, int]:
 def _build_kernel(args: argparse.Namespace, kernel: RawKernel) -> int:
     """The same for a kernel that its user wrote."""
     begun = time.perf_counter()
-    built = autosched.build_kernel(kernel, target=args.target, records=options.records_folder(args))
+    built = build_kernel(kernel, target=args.target, records=options.records_folder(args))
     build_s = time.perf_counter() - begun
     if args.output is not None:
         _save(built.artifact, Path(args.output).expanduser())

@@ -1,11 +1,9 @@
-"""Say what autosched finds on this machine, and how to get what it does not find.
-
-Nothing missing is an error: the exit status is 0.
-"""
+"""`autosched doctor`: look at CPU, drivers, packages and folders, and say how to get what is missing."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import os
 import platform
 import re
@@ -15,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import autosched
+from autosched import __version__
 from autosched.cli import options
-
-EXAMPLES = """\
-examples:
-  %(prog)s
-  %(prog)s --json
-"""
+from autosched.cli.opencl_probe import probe
+from autosched.records import find_folder, find_folders
+from autosched.runtime.device import host_cpu
+from autosched.runtime.jit import find
+from autosched.space.loading import search_space_folders
+from autosched.target import cpu_count
 
 #: LLVM's names of vector features, widest first -> what they are called, and bits of a register.
 _VECTORS = (
@@ -56,8 +54,6 @@ _ENVIRONMENT = ("AUTOSCHED_", "OMP_", "GOMP_", "POCL_", "PYOPENCL_", "OCL_ICD_",
 
 def cpu() -> dict[str, Any]:
     """Name, cores, vector registers and load. `vector` is None when it is not known."""
-    from autosched.target import cpu_count
-
     found: dict[str, Any] = {
         "machine": platform.machine(),
         "model": platform.processor() or platform.machine(),
@@ -73,8 +69,6 @@ def cpu() -> dict[str, Any]:
         found["load"] = round(os.getloadavg()[0], 2)
     with suppress(ImportError, OSError, RuntimeError):
         import llvmlite.binding as llvm
-
-        from autosched.runtime.device import host_cpu
 
         found["model"] = host_cpu()
         features = llvm.get_host_cpu_features()
@@ -102,15 +96,13 @@ def _first_line(path: str) -> str | None:
 
 def openmp() -> str | None:
     """File of the OpenMP runtime that parallel loops use; None without one."""
-    from autosched.runtime.jit import find
-
     runtime = find()
     return None if runtime is None else runtime.path
 
 
 def packages() -> dict[str, str | None]:
     """Versions; None for what is not installed. Imports none of them."""
-    found: dict[str, str | None] = {"python": platform.python_version(), "autosched": autosched.__version__}
+    found: dict[str, str | None] = {"python": platform.python_version(), "autosched": __version__}
     for names in PACKAGES:
         versions = {name: _version(name) for name in names.split("|")}
         installed = [name for name, version in versions.items() if version is not None]
@@ -120,23 +112,19 @@ def packages() -> dict[str, str | None]:
 
 
 def _version(package: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
-        return version(package)
-    except PackageNotFoundError:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
         return None
 
 
 def folders() -> dict[str, Any]:
     """Where search spaces and records are read from, and where new records go."""
-    from autosched.space.loading import search_space_folders
-
-    target = autosched.records.find_folder()
+    target = find_folder()
     nearest = next((p for p in (target, *target.absolute().parents) if p.exists()), target)
     return {
         "search_spaces": [str(p) for p in search_space_folders()],
-        "records": [str(p) for p in autosched.records.find_folders()],
+        "records": [str(p) for p in find_folders()],
         "new_records": str(target),
         "new_records_writable": nearest.is_dir() and os.access(nearest, os.W_OK),
     }
@@ -167,10 +155,6 @@ class Advice:
     hint: str
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_json(parser)
-
-
 def run(args: argparse.Namespace) -> int:
     found = examine()
     advice = advise(found)
@@ -183,8 +167,6 @@ def run(args: argparse.Namespace) -> int:
 
 def examine() -> dict[str, Any]:
     """Everything, as plain data."""
-    from autosched.cli.opencl_probe import probe
-
     return {
         "system": system(),
         "cpu": cpu(),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import ImageError
+from autosched.space.samples import photograph_file
 
 Array = np.ndarray[Any, Any]
 
@@ -218,8 +219,6 @@ def fits_png(channels: int, dtype: str) -> bool:
 
 def photograph_path() -> Path:
     """A photograph that comes with scikit-learn, which is located but not imported. Raises ImageError."""
-    from autosched.space.samples import photograph_file
-
     path = photograph_file()
     if path is not None:
         return path

@@ -1,31 +1,26 @@
-"""List what can be named on the command line: workloads, strategies, cost models, rules, targets and passes."""
+"""`autosched list`: what can be named on the command line."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autosched.cli import options
 from autosched.errors import AutoschedError
+from autosched.lower.pipeline import CONCRETE, PASSES
+from autosched.model import model_names
+from autosched.raw.kernel import RawKernelFunction
 from autosched.report.text import plural, valid_of
-
-if TYPE_CHECKING:
-    from autosched.space.workload import WorkloadFunction
-
-EXAMPLES = """\
-examples:
-  %(prog)s
-  %(prog)s workloads --json
-"""
+from autosched.search import strategy_names
+from autosched.space.loading import all_workloads
+from autosched.space.rules import cpu_rules, gpu_rules, rule_names
+from autosched.space.space import template_space
+from autosched.space.workload import Workload, WorkloadFunction
+from autosched.target import KINDS, Target
 
 #: name -> facts about it
 Listing = dict[str, dict[str, Any]]
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="?", choices=tuple(_LISTINGS), help="only these; default all")
-    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,21 +52,17 @@ def _spell(value: Any) -> str:
 
 
 def _workloads() -> Listing:
-    from autosched.raw.kernel import RawKernelFunction
-    from autosched.space.loading import all_workloads
-    from autosched.target import KINDS, Target
-
-    found: Listing = {}
-    for name, (path, function) in all_workloads().items():
-        found[name] = {
+    return {
+        name: {
             "about": _first_line(function.__doc__),
             "parameters": function.parameters,
             "templates for": [k for k in KINDS if any(t.fits(Target(k)) for t in function.templates)],
-            "points": _points(function),
+            "points": {} if isinstance(function, RawKernelFunction) else _points(function),
             "kernel": "source by hand" if isinstance(function, RawKernelFunction) else "",
             "file": str(path),
         }
-    return found
+        for name, (path, function) in all_workloads().items()
+    }
 
 
 def _points(function: WorkloadFunction[...]) -> dict[str, str]:
@@ -80,25 +71,21 @@ def _points(function: WorkloadFunction[...]) -> dict[str, str]:
     Nothing is lowered, which would take seconds for all workloads: of the valid points this is the most
     that there may be; `show --space` counts them.
     """
-    from autosched.raw.kernel import RawKernelFunction
-    from autosched.space.space import template_space
-    from autosched.target import KINDS, Target
-
     found: dict[str, str] = {}
-    if isinstance(function, RawKernelFunction):
-        return found
+    workload: Workload | None = None
     for kind in KINDS:
         templates = [t for t in function.templates if t.fits(Target(kind))]
         if not templates:
             continue
         try:
-            workload = function()
-            sizes = workload.usual_sizes()
-            if sizes.keys() != set(workload.size_names()):
-                sizes = workload.sizes_of(workload.sample_inputs())
+            if workload is None:
+                workload = function()
+                sizes = workload.usual_sizes()
+                if sizes.keys() != set(workload.size_names()):
+                    sizes = workload.sizes_of(workload.sample_inputs())
             space = template_space(workload, Target(kind), sizes, templates)
         except AutoschedError as error:  # sizes that are asked for, a template that does not work here
-            found[kind] = f"none: {error.why}"
+            workload, found[kind] = None, f"none: {error.why}"
             continue
         most = sum(s.most_points for s in space.sketches)
         points = plural(most, "point") if most == space.size else f"at most {valid_of(most, space.size)}"
@@ -106,22 +93,8 @@ def _points(function: WorkloadFunction[...]) -> dict[str, str]:
     return found
 
 
-def _strategies() -> Listing:
-    from autosched.search import strategy_names
-
-    return {name: {"about": origin} for name, origin in strategy_names().items()}
-
-
-def _models() -> Listing:
-    from autosched.model import model_names
-
-    return {name: {"about": origin} for name, origin in model_names().items()}
-
-
 def _rules() -> Listing:
     """The built-in rules, whose names `sketch` prints, and those of plug-ins, which `--rule` takes."""
-    from autosched.space.rules import cpu_rules, gpu_rules, rule_names
-
     found: Listing = {}
     for what, rules in (("loops on CPUs", cpu_rules()), ("kernels", gpu_rules())):
         for r in rules:
@@ -130,8 +103,6 @@ def _rules() -> Listing:
 
 
 def _targets() -> Listing:
-    from autosched.target import KINDS
-
     return {
         name: {"about": kind.what, **{f"-{option}": o.meaning for option, o in kind.options.items()}}
         for name, kind in KINDS.items()
@@ -139,8 +110,6 @@ def _targets() -> Listing:
 
 
 def _passes() -> Listing:
-    from autosched.lower.pipeline import CONCRETE, PASSES
-
     about = {name: _first_line(function.__doc__) for name, function in CONCRETE}
     return {
         name: {"about": about.get(name, "Bounds, loop nests, guards and storage, with open knobs.")} for name in PASSES
@@ -153,8 +122,8 @@ def _first_line(doc: str | None) -> str:
 
 _LISTINGS: dict[str, Callable[[], Listing]] = {
     "workloads": _workloads,
-    "strategies": _strategies,
-    "models": _models,
+    "strategies": lambda: {name: {"about": origin} for name, origin in strategy_names().items()},
+    "models": lambda: {name: {"about": origin} for name, origin in model_names().items()},
     "rules": _rules,
     "targets": _targets,
     "passes": _passes,

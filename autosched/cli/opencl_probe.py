@@ -14,7 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from autosched.errors import Fields, Form, Malformed, parse_json
+from autosched.errors import DeviceError, Fields, Form, Malformed, parse_json
+from autosched.runtime.opencl_devices import check_device, devices, find_device
 
 #: Seconds that drivers get to answer.
 TIMEOUT_S = 30.0
@@ -62,9 +63,6 @@ def _answer(command: tuple[str, ...]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] = ()) -> None:
     """Ask the drivers, or the device whose number is given, and print the answer."""
-    from autosched.errors import DeviceError
-    from autosched.runtime.opencl_devices import check_device, devices, find_device
-
     answer: dict[str, Any] = {"problem": ""}
     try:
         if arguments:

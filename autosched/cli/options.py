@@ -164,6 +164,11 @@ def add_count(
     parser.add_argument(flag, metavar="N", type=count(flag, least), default=default, help=help)
 
 
+def add_flag(parser: argparse._ActionsContainer, flag: str, help: str) -> None:
+    """What is off unless it is given."""
+    parser.add_argument(flag, action="store_true", help=help)
+
+
 def add_list(
     parser: argparse._ActionsContainer, flag: str, metavar: str, help: str, parse: Callable[[str], Any] = str
 ) -> None:
@@ -211,7 +216,7 @@ def records_folder(args: argparse.Namespace) -> str | None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+    add_flag(parser, "--json", "print one JSON object on standard output")
 
 
 def emit(data: dict[str, Any]) -> None:

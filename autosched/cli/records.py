@@ -1,4 +1,4 @@
-"""Summarise what tuning recorded: the best schedules first, how trials ended, and damaged lines."""
+"""`autosched records`: tables of what tuning recorded."""
 
 from __future__ import annotations
 
@@ -9,44 +9,32 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import autosched
 from autosched.cli import options
 from autosched.errors import RecordError
+from autosched.records import (
+    PREDICTED,
+    LogContents,
+    Record,
+    Slimmer,
+    find_files,
+    find_folders,
+    latest,
+    ranked,
+    read_files,
+    to_frame,
+)
 from autosched.report.text import census, knobs, plural, seconds, table
-
-if TYPE_CHECKING:
-    from autosched.records import LogContents, Record
-
-EXAMPLES = """\
-examples:
-  %(prog)s box_blur
-  %(prog)s records/*.jsonl --check
-  %(prog)s box_blur --export csv > box_blur.csv
-"""
-
-_TOP = 10
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "sources", metavar="WORKLOAD|FILE", nargs="*", help="workloads, .jsonl files or folders; default all there are"
-    )
-    options.add_count(parser, "--top", "show the N best; default %(default)s, 0 for all", default=_TOP, least=0)
-    parser.add_argument("--check", action="store_true", help="exit with status 4 if any line is damaged")
-    parser.add_argument("--export", choices=("csv",), help="print every line as a table instead")
-    options.add_records(parser, help="look for workloads in this folder only")
-    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     files = _files(args.sources, options.records_folder(args))
-    contents = autosched.records.read_files(files, keep=autosched.records.Slimmer())
+    contents = read_files(files, keep=Slimmer())
     if args.export is not None:
         for problem in contents.problems:  # these are no rows, so they are told apart
             print(f"warning: {problem}", file=sys.stderr)
-        autosched.records.to_frame(contents).to_csv(sys.stdout, index=False)
+        to_frame(contents).to_csv(sys.stdout, index=False)
     else:
         summarise(contents, as_json=args.json, top=args.top, files=files)
     return RecordError.exit_status if args.check and contents.problems else 0
@@ -55,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 def _files(sources: Sequence[str], folder: str | None) -> list[Path]:
     """The files that the words mean, each once. Raises RecordError for a word that means none."""
     if not sources:
-        return [file for found in autosched.records.find_folders(folder) for file in sorted(found.glob("*.jsonl"))]
+        return [file for found in find_folders(folder) for file in sorted(found.glob("*.jsonl"))]
     files: list[Path] = []
     for source in sources:
         path = Path(source).expanduser()
@@ -64,7 +52,7 @@ def _files(sources: Sequence[str], folder: str | None) -> list[Path]:
         elif os.path.exists(path) or path.suffix == ".jsonl" or len(path.parts) > 1:
             files.append(path)
         else:
-            found = autosched.records.find_files(source, None, folder)
+            found = find_files(source, None, folder)
             if not found:
                 raise _no_records(source, folder)
             files += found
@@ -72,7 +60,7 @@ def _files(sources: Sequence[str], folder: str | None) -> list[Path]:
 
 
 def _no_records(workload: str, folder: str | None) -> RecordError:
-    folders = autosched.records.find_folders(folder)
+    folders = find_folders(folder)
     names = sorted({file.name.rsplit(".", 2)[0] for found in folders for file in found.glob("*.jsonl")})
     where = ", ".join(map(str, folders)) or "no folder"
     return RecordError(
@@ -95,11 +83,11 @@ class _Group:
     records: list[Record]
 
     def ranked(self) -> list[Record]:
-        return [choice.record for choice in autosched.records.ranked(self.records, key=self.key, target=self.target)]
+        return [choice.record for choice in ranked(self.records, key=self.key, target=self.target)]
 
     def statuses(self) -> dict[str, int]:
         """How the trials ended; a trial with several lines counts once."""
-        return dict(Counter(r.status for r in autosched.records.latest(self.records)).most_common())
+        return dict(Counter(r.status for r in latest(self.records)).most_common())
 
 
 def _groups(records: Sequence[Record], key: str | None) -> list[_Group]:
@@ -114,7 +102,7 @@ def _groups(records: Sequence[Record], key: str | None) -> list[_Group]:
 
 
 def summarise(
-    contents: LogContents, *, as_json: bool, key: str | None = None, top: int = _TOP, files: Sequence[Path] = ()
+    contents: LogContents, *, as_json: bool, key: str | None = None, top: int = 10, files: Sequence[Path] = ()
 ) -> int:
     """Print the summary of records, of the workload with this `key` only if given. Gives 0."""
     groups = _groups(contents.records, key)
@@ -141,7 +129,7 @@ def summarise(
 
 def _group_lines(group: _Group, top: int) -> list[str]:
     statuses = group.statuses()
-    predicted = statuses.pop(autosched.records.PREDICTED, 0)
+    predicted = statuses.pop(PREDICTED, 0)
     good, failed = statuses.pop("ok", 0), census(statuses)
     where = f"{group.name} for {group.target} on {group.device or 'an unnamed device'}"
     sizes = f", {knobs(group.sizes)}" if group.sizes else ""

@@ -1,41 +1,20 @@
-"""Measure how fast this machine can be at best: bandwidth of each memory level, peak of multiply-adds.
-
-It takes some seconds, once: the result is kept in your cache folder, and from then on `tune`, `build` and
-`show` say how near to it a schedule comes. Close other programs first.
-"""
+"""`autosched roofline`: measure this machine's bandwidths and peaks, and print them."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
-import autosched
 from autosched.cli import options
 from autosched.errors import TargetError
+from autosched.measure.bandwidth import measure_roofline
+from autosched.measure.roofline import Level, Roofline, cache_file, cached, store
 from autosched.report.text import plural, table
-
-if TYPE_CHECKING:
-    from autosched.measure.roofline import Level, Roofline
-
-EXAMPLES = """\
-examples:
-  %(prog)s
-  %(prog)s --refresh
-  %(prog)s --json
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--refresh", action="store_true", help="measure again, even if it is known")
-    options.add_target(parser)
-    options.add_json(parser)
+from autosched.target import Target
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.measure.roofline import cache_file, cached
-
-    target = autosched.Target.parse(args.target)
+    target = Target.parse(args.target)
     if target.kind != "llvm":
         raise TargetError(
             f"rooflines are measured on CPUs, not on devices of {target.kind}",
@@ -54,9 +33,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measure() -> Roofline:
-    from autosched.measure.bandwidth import measure_roofline
-    from autosched.measure.roofline import store
-
     roofline = measure_roofline(lambda what: print(f"measuring with {what} ...", file=sys.stderr, flush=True))
     try:
         store(roofline)

@@ -1,58 +1,25 @@
-"""Run a workload on an image: an image file in, an image file out.
-
-The workload's channels and element type follow the image. Without an image it runs on a photograph
-that comes with scikit-learn.
-"""
+"""`autosched run`: an image file in, an image file out."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import autosched
-from autosched.cli import options
+import numpy as np
+
+from autosched.building import build
+from autosched.cli import images, options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import check_image, choose_workload
 from autosched.errors import UsageError, VerificationError
+from autosched.measure.verify import allowed_error, compare
 from autosched.report.text import seconds
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from autosched.runtime.module import Module
-    from autosched.space.workload import Workload
-
-EXAMPLES = """\
-examples:
-  %(prog)s box_blur
-  %(prog)s box_blur holiday.jpg -o blurred.png --target opencl
-  %(prog)s box_blur scan.png --verify
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_workload(parser, sizes=False)
-    parser.add_argument(
-        "image", metavar="IN_IMAGE", nargs="?", help="default: a photograph that comes with scikit-learn"
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="OUT_IMAGE", help="its extension chooses the format; default IN_IMAGE.WORKLOAD.png"
-    )
-    options.add_target(parser)
-    options.add_records(parser, help="take the schedule from the records in this folder")
-    parser.add_argument(
-        "--bounds-check", action="store_true", help="stop with an error where a read leaves its tensor (llvm and c)"
-    )
-    parser.add_argument(
-        "--verify", action="store_true", help="compare with the NumPy reference; exit status 5 if they differ"
-    )
-    options.add_json(parser)
+from autosched.runtime.module import Module
+from autosched.space.workload import Workload
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.cli import images
-
     source = Path(args.image) if args.image is not None else images.photograph_path()
     image = images.read_image(source)
     workload = choose_workload(args, image)
@@ -60,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     _check_result(workload)
     output = Path(args.output) if args.output is not None else _default_output(source, workload, image)
     images.check_output(output)
-    module = autosched.build(
+    module = build(
         workload,
         args.target,
         records=options.records_folder(args),
@@ -86,17 +53,13 @@ def _check_result(workload: Workload) -> None:
 
 def _default_output(source: Path, workload: Workload, image: np.ndarray[Any, Any]) -> Path:
     """A file in the working folder; .npy where a PNG could not hold what came in."""
-    from autosched.cli.images import fits_png
-
     channels = image.shape[-1] if len(workload.outputs[0].shape) == 3 and image.ndim == 3 else 1
-    suffix = ".png" if fits_png(channels, str(workload.outputs[0].dtype)) else ".npy"
+    suffix = ".png" if images.fits_png(channels, str(workload.outputs[0].dtype)) else ".npy"
     return Path(f"{source.stem}.{workload.name}{suffix}")
 
 
 def _verify(workload: Workload, module: Module, image: np.ndarray[Any, Any], result: np.ndarray[Any, Any]) -> str:
     """`full` when the result is right. Raises VerificationError."""
-    from autosched.measure.verify import allowed_error, compare
-
     (expected,) = workload.reference([image])
     (rounding,) = workload.roundings(module.target)
     wrong = compare(result, expected, *allowed_error(expected, None, None, rounding), rounding=rounding)

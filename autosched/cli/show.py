@@ -1,54 +1,27 @@
-"""Print how a workload is computed: its schedule, the loops after any pass, source, LLVM IR or assembly.
-
-It is what `build` would compile: the best record for this target and device, else the default
-schedule. What is printed goes to standard output, where it came from to standard error.
-"""
+"""`autosched show`: the schedule, loops, source or assembly of what `build` would compile."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import autosched
+from autosched.building import Plan, plan, search_space
 from autosched.cli import options
+from autosched.cli.arguments import LOOPS_AFTER
+from autosched.cli.records import summarise
 from autosched.cli.workloads import choose_workload, sizes_of
+from autosched.codegen.asm import marked
 from autosched.errors import UsageError
+from autosched.ir.printer import format_function
+from autosched.lower.pipeline import PASS_RUNNER, Pass, Program
+from autosched.records import read_workload
+from autosched.report.summary import Standing, standing
 from autosched.report.text import knobs, seconds, valid_of
-
-if TYPE_CHECKING:
-    from autosched.building import Plan
-    from autosched.space.workload import Workload
-
-EXAMPLES = """\
-examples:
-  %(prog)s box_blur
-  %(prog)s box_blur --after vectorize
-  %(prog)s box_blur --target opencl --source
-  %(prog)s box_blur --asm | less
-  %(prog)s box_blur --hot
-  %(prog)s matmul --space
-"""
-
-WHAT = ("schedule", "loops", "source", "llvm", "asm", "hot", "passes", "space", "records")
-
-#: The pass after which loops are shown unless told otherwise: knobs bound, borders not yet cut off.
-_LOOPS_AFTER = "simplify"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_workload(parser)
-    options.add_target(parser)
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--what", choices=WHAT, help="what to print; default schedule")
-    group.add_argument(
-        "--after", metavar="PASS", help=f"the loops after this pass (see `list passes`); default {_LOOPS_AFTER}"
-    )
-    for name in WHAT[:-1]:  # --records is a folder
-        group.add_argument(f"--{name}", dest="what", action="store_const", const=name, help=f"same as --what {name}")
-    options.add_records(parser, help="take the schedule from the records in this folder")
-    options.add_json(parser)
+from autosched.runtime.device import describe_device
+from autosched.space.workload import Workload
+from autosched.target import Target
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         return _records(args, workload)
     if what == "space":
         return _space(args, workload, sizes)
-    chosen = autosched.plan(workload, args.target, records=options.records_folder(args), sizes=sizes)
+    chosen = plan(workload, args.target, records=options.records_folder(args), sizes=sizes)
     content, more = _assembly(chosen, what) if what in ("asm", "hot") else (_text(chosen, what, args.after), {})
     if args.json:
         options.emit({"workload": repr(workload), "target": str(chosen.target), "what": what, "text": content}
@@ -73,9 +46,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _standing(chosen: Plan) -> str:
     """Where the record's time stands below the roofline, if it was measured on this machine."""
-    from autosched.report.summary import Standing, standing
-    from autosched.runtime.device import describe_device
-
     p = chosen.provenance
     if p["kind"] != "record" or p["device"] != describe_device(chosen.target)["name"]:
         return ""
@@ -89,9 +59,7 @@ def _text(chosen: Plan, what: str, after: str | None) -> str:
         texts = [(f"# for {sizes!s}\n", p.schedule.trace.as_python(knobs=p.knobs)) for sizes, p in versions]
         return "\n".join(head + text for head, text in texts) if chosen.versions else texts[0][1]
     if what == "loops":
-        from autosched.ir.printer import format_function
-
-        return format_function(chosen.after(after or _LOOPS_AFTER))
+        return format_function(chosen.after(after or LOOPS_AFTER))
     if what == "passes":
         return _passes(chosen)
     if what == "llvm":
@@ -101,8 +69,6 @@ def _text(chosen: Plan, what: str, after: str | None) -> str:
 
 def _passes(chosen: Plan) -> str:
     """How long each pass takes that makes statements for code generation out of the loops."""
-    from autosched.lower.pipeline import PASS_RUNNER, Pass, Program
-
     times: list[tuple[str, float]] = []
 
     def timed(p: Program, name: str, run: Pass) -> Program:
@@ -122,8 +88,6 @@ def _passes(chosen: Plan) -> str:
 
 def _assembly(chosen: Plan, what: str) -> tuple[str, dict[str, Any]]:
     """The assembly with its hot loop marked, or that loop alone; and the loop as data."""
-    from autosched.codegen.asm import marked
-
     _check_cpu(chosen, what)
     module = chosen.compile()
     hot = module.hot_loop()
@@ -133,7 +97,7 @@ def _assembly(chosen: Plan, what: str) -> tuple[str, dict[str, Any]]:
 
 def _space(args: argparse.Namespace, workload: Workload, sizes: dict[str, int] | None) -> int:
     """The sketches that `tune` would search, and how many valid points each has."""
-    space = autosched.search_space(workload, args.target, sizes=sizes)
+    space = search_space(workload, args.target, sizes=sizes)
     found = [(s, s.valid_points) for s in space.sketches]
     counted = [(s.name, v.count if v.exact else None, s.size, s.failure) for s, v in found]
     known = [valid for _, valid, _, _ in counted if valid is not None]
@@ -165,11 +129,7 @@ def _check_cpu(chosen: Plan, what: str) -> None:
 
 
 def _records(args: argparse.Namespace, workload: Workload) -> int:
-    from autosched.cli.records import summarise
-
-    contents = autosched.records.read_workload(
-        workload.name, autosched.Target.parse(args.target).kind, options.records_folder(args)
-    )
+    contents = read_workload(workload.name, Target.parse(args.target).kind, options.records_folder(args))
     return summarise(contents, as_json=args.json, key=workload.key)
 
 

@@ -1,8 +1,4 @@
-"""Run strategies over search spaces that were measured to the last point: many seeds, no device.
-
-A table says how many trials each strategy needs to come near the best of a space, and how near it is
-after so many; times are multiples of the best. Curves of the best so far go to a file.
-"""
+"""`autosched simulate`: strategies over recorded search spaces, as tables and curves."""
 
 from __future__ import annotations
 
@@ -12,55 +8,20 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autosched.cli import options
 from autosched.errors import RecordError, UsageError
 from autosched.report.text import count, duration, table
-
-if TYPE_CHECKING:
-    from autosched.simulate.curves import Curves, Figures
-    from autosched.simulate.recorded import RecordedSpace
-
-EXAMPLES = """\
-examples:
-  %(prog)s                                               # which spaces there are
-  %(prog)s matmul-1024 --strategy random --strategy guided --output curves.svg
-  %(prog)s all --strategy experiments/my_strategy.py:HillClimber --strategy random --seeds 100
-  %(prog)s matmul-1024 --strategy guided --prime matmul-512 --output curves.json
-"""
-
-SEEDS, TRIALS = 20, 200
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spaces", metavar="SPACE", nargs="*", help="recorded spaces, or all; none lists them")
-    options.add_list(
-        parser,
-        "--strategy",
-        "NAME",
-        "a name that `list` shows, or file.py:Class, with options as NAME,option=value; may be repeated; "
-        "default: random and the default strategy",
-    )
-    parser.add_argument("--model", metavar="NAME", default="xgb", help="the cost model; default %(default)s")
-    options.add_count(parser, "--seeds", "runs of each; default %(default)s", default=SEEDS)
-    options.add_count(parser, "--trials", "of a run; default %(default)s", default=TRIALS)
-    options.add_count(parser, "--batch", "candidates at a time; default 16")
-    about = "show the cost model points of this space first, as records of another shape would; may be repeated"
-    options.add_list(parser, "--prime", "SPACE", about)
-    options.add_count(parser, "--prime-trials", "default %(default)s", default=100)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the curves: .svg, or .json with all figures")
-    options.add_count(parser, "--processes", "default one per CPU")
-    parser.add_argument(
-        "--renew", action="store_true", help="compute the features of the spaces again, write them, and stop"
-    )
-    options.add_records(parser, help="folder whose subfolder `simulated` holds the spaces")
-    options.add_json(parser)
+from autosched.search import DEFAULT
+from autosched.simulate.curves import Curves, Figures, as_json, compare, curves_of, drawing, overall
+from autosched.simulate.recorded import SUFFIX, RecordedSpace, find_space, list_spaces, load
+from autosched.simulate.recording import check_features, renewed, write
+from autosched.simulate.replay import BATCH, Contender, run_all
+from autosched.target import cpu_count
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.simulate.recorded import SUFFIX, find_space, list_spaces
-
     records = options.records_folder(args)
     known = list_spaces(records)
     if not args.spaces:
@@ -75,8 +36,6 @@ def run(args: argparse.Namespace) -> int:
     spaces = {name: find_space(name, records) for name in files}
     if not args.renew:
         return _simulate(args, names, spaces, files)
-    from autosched.simulate.recording import renewed, write
-
     for name, space in spaces.items():
         write(renewed(space), files[name])
         print(f"renewed {files[name]}")
@@ -84,8 +43,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(known: dict[str, Path], args: argparse.Namespace) -> int:
-    from autosched.simulate.recorded import load
-
     spaces = {name: load(path) for name, path in known.items()}
     facts = {
         name: {
@@ -113,12 +70,6 @@ def _list(known: dict[str, Path], args: argparse.Namespace) -> int:
 def _simulate(
     args: argparse.Namespace, names: list[str], spaces: dict[str, RecordedSpace], files: dict[str, Path]
 ) -> int:
-    from autosched.search import DEFAULT
-    from autosched.simulate.curves import compare, curves_of
-    from autosched.simulate.recording import check_features
-    from autosched.simulate.replay import BATCH, Contender, run_all
-    from autosched.target import cpu_count
-
     if args.model != "none":
         for space in spaces.values():
             check_features(space)
@@ -144,8 +95,6 @@ def _simulate(
     }
     _write(args.output, figures, curves, facts)
     if args.json:
-        from autosched.simulate.curves import as_json
-
         options.emit(as_json(figures, curves, facts))
     else:
         print("\n".join(report(figures, facts["elapsed_s"])))
@@ -160,8 +109,6 @@ def _progress(done: int, of: int) -> None:
 def _write(output: str | None, figures: list[Figures], curves: list[Curves], facts: dict[str, Any]) -> None:
     if output is None:
         return
-    from autosched.simulate.curves import as_json, drawing
-
     text = drawing(curves) if output.endswith(".svg") else json.dumps(as_json(figures, curves, facts), indent=1) + "\n"
     try:
         Path(output).write_text(text, encoding="utf-8")
@@ -171,8 +118,6 @@ def _write(output: str | None, figures: list[Figures], curves: list[Curves], fac
 
 def report(figures: list[Figures], elapsed_s: float) -> list[str]:
     """The table as text, a block for each space, and the mean over the spaces."""
-    from autosched.simulate.curves import overall
-
     lines = []
     for space in dict.fromkeys(f.space for f in figures):
         of = [f for f in figures if f.space == space]

@@ -1,49 +1,24 @@
-"""Print the sketches of a workload: what tuning searches, as templates to read, copy and change.
-
-Each sketch is a Python function with its knobs. Pasted into a file of search spaces, next to the
-workload, it is a template with the same points. Before them is said which rule settled each stage, and why.
-"""
+"""`autosched sketch`: what tuning searches, as templates to read and change."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import autosched
+from autosched.building import search_space
 from autosched.cli import options
 from autosched.cli.workloads import choose_workload, sizes_of
 from autosched.errors import UsageError
 from autosched.report.text import plural, table
-from autosched.space.kinds import SPACES
-
-if TYPE_CHECKING:
-    from autosched.space.space import SearchSpace, Sketch
-
-EXAMPLES = """\
-examples:
-  %(prog)s matmul
-  %(prog)s matmul --target opencl --space auto
-  %(prog)s box_blur --only 3
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_workload(parser)
-    options.add_target(parser)
-    parser.add_argument(
-        "--space", choices=SPACES, default="auto", help="which sketches: as for `tune`; default %(default)s"
-    )
-    options.add_list(parser, "--rule", "NAME", "a sketch rule, as for `tune`; may be repeated")
-    options.add_count(parser, "--only", "the sketch of this number alone")
-    parser.add_argument("--names", action="store_true", help="only how many there are, and their names")
-    options.add_json(parser)
+from autosched.schedule.trace import Trace
+from autosched.space.space import SearchSpace, Sketch
 
 
 def run(args: argparse.Namespace) -> int:
     workload = choose_workload(args)
     sizes = sizes_of(args, workload) or None
-    space = autosched.search_space(workload, args.target, sizes=sizes, space=args.space, rules=args.rule)
+    space = search_space(workload, args.target, sizes=sizes, space=args.space, rules=args.rule)
     if args.only is not None and args.only > len(space.sketches):
         legal = f"sketches: 1 to {len(space.sketches)}"
         raise UsageError(f"there is no sketch {args.only}", asked=f"sketch --only {args.only}", legal=legal)
@@ -88,8 +63,6 @@ def _facts(space: SearchSpace, i: int) -> dict[str, Any]:
 
 
 def _source(sketch: Sketch, name: str) -> str:
-    from autosched.schedule.trace import Trace
-
     return Trace.from_json(sketch.trace).as_python(name)
 
 

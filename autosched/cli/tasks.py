@@ -1,9 +1,4 @@
-"""Tune several workloads under one budget, the next round always for the one that it helps most.
-
-A task is a workload, with parameters and a weight where it has any: `softmax`, `matmul(m=512, n=512)`,
-`conv2d_nchw(cin=128)*4`. What is minimised is the time of all of them, each taken as often as its
-weight says.
-"""
+"""`autosched tasks`: several workloads tuned under one budget."""
 
 from __future__ import annotations
 
@@ -12,53 +7,23 @@ import ast
 import math
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from autosched.cli import options, searching
+from autosched.cli import options
+from autosched.cli.arguments import TASK_TRIALS
 from autosched.cli.failures import interrupted_status
+from autosched.cli.tune import search_arguments
 from autosched.errors import MeasureError, UsageError
+from autosched.report.progress import make_display
 from autosched.report.text import duration, plural, ratio, seconds, table
+from autosched.space.loading import find_workload
+from autosched.space.workload import Workload
+from autosched.tuning import TasksResult, tune_tasks
 
-if TYPE_CHECKING:
-    from autosched.space.workload import Workload
-    from autosched.tuning import TasksResult
-
-EXAMPLES = """\
-examples:
-  %(prog)s matmul softmax layer_norm --budget 3m
-  %(prog)s "matmul(m=512, n=512, k=512)*8" "softmax(rows=512)*8" --space auto --trials 500
-"""
-
-#: Trials for each task when neither --trials nor --budget says how many.
-TRIALS = 100
 _TASK = re.compile(r"(?P<name>[^()*]+?)\s*(?:\((?P<params>.*)\))?\s*(?:\*\s*(?P<weight>[^()*]+))?")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task", metavar="TASK", nargs="+", help="a workload, as in `matmul(m=512)*4`")
-    options.add_target(parser)
-    options.add_count(parser, "--trials", f"trials for all tasks together; default {TRIALS} for each")
-    parser.add_argument(
-        "--budget", metavar="TIME", type=options.duration("--budget"), help="time for all tasks, such as 5m"
-    )
-    parser.add_argument(
-        "--policy",
-        choices=("gradient", "round-robin"),
-        default="gradient",
-        help="which task comes next: the one that promises most for each second, or each in turn; default %(default)s",
-    )
-    options.add_count(parser, "--round", "trials in a round; default %(default)s", default=32)
-    searching.add_search(parser)
-    options.add_records(parser, "-o", "--output", help="folder to resume from and record to; default ./records")
-    searching.add_progress(parser)
-    options.add_json(parser)
-    searching.add_measuring(parser)
-
-
 def run(args: argparse.Namespace) -> int:
-    from autosched.report.progress import make_display
-    from autosched.tuning import tune_tasks
-
     found = [parse_task(text) for text in args.task]
     limited = args.trials is not None or args.budget is not None
     with make_display(args.progress, sys.stderr) as display:
@@ -67,9 +32,9 @@ def run(args: argparse.Namespace) -> int:
             args.target,
             weights=[x for _, x in found],
             policy=args.policy,
-            trials=args.trials if limited else TRIALS * len(found),
+            trials=args.trials if limited else TASK_TRIALS * len(found),
             round_trials=args.round,
-            **searching.arguments(args),
+            **search_arguments(args),
             progress=display,
         )
     if args.json:
@@ -84,8 +49,6 @@ def run(args: argparse.Namespace) -> int:
 
 def parse_task(text: str) -> tuple[Workload, float]:
     """The workload and the weight that a word of the command line stands for."""
-    from autosched.space.loading import find_workload
-
     parts = _TASK.fullmatch(text.strip())
     if parts is None:
         raise UsageError(

@@ -1,99 +1,29 @@
-"""Find the fastest schedule of a workload on this machine.
-
-Candidates are built, compared with the NumPy reference, timed and recorded, until the trials or the
-time are used up. The same command continues where an earlier one stopped. Ctrl-C ends the search and
-keeps the best schedule so far.
-
-With --at, given several times, one schedule serves several sizes, or a few schedules share them.
-"""
+"""`autosched tune`: search for the fastest schedule of a workload, at one size or at several."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
-import autosched
-from autosched.cli import options, searching
+from autosched.cli import options
+from autosched.cli.arguments import TUNE_TRIALS
 from autosched.cli.failures import interrupted_status
+from autosched.cli.images import read_image
 from autosched.cli.workloads import check_image, choose_tunable, choose_workload, command, parse_sizes, sizes_of
 from autosched.errors import MeasureError, UsageError
+from autosched.measure.protocol import MeasureOptions
+from autosched.report.progress import make_display
+from autosched.report.summary import Standing, standing, summary_lines
 from autosched.report.text import duration, knobs, plural, ratio, seconds, table
+from autosched.search_options import SearchOptions
+from autosched.space.workload import Workload
 from autosched.target import Target
-
-if TYPE_CHECKING:
-    from autosched.tuning import SizesResult, TuneResult
-
-EXAMPLES = """\
-examples:
-  %(prog)s box_blur --budget 60s
-  %(prog)s box_blur --target opencl --trials 500 --input holiday.jpg
-  %(prog)s box_blur --param channels=1 --size height=1280 --size width=1920
-  %(prog)s box_blur --at height=240,width=320 --at height=1280,width=1920 --budget 3m
-"""
-
-#: Trials when neither --trials nor --budget says how long.
-TRIALS = 200
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_workload(parser)
-    options.add_target(parser)
-    options.add_list(
-        parser,
-        "--at",
-        "NAME=N,..",
-        "representative sizes, such as height=480,width=640. Repeat it to find one kernel, or a few, that run "
-        "nearly as fast as possible at all of them",
-    )
-    options.add_count(parser, "--kernels", "with --at: use at most N kernels; default 4")
-    parser.add_argument(
-        "--tolerance",
-        metavar="PERCENT",
-        type=options.positive("--tolerance", "percent"),
-        help="with --at: add a kernel while some size runs more than this slower than its best, in percent; default 5",
-    )
-    options.add_count(
-        parser,
-        "--trials",
-        f"stop at N trials, earlier runs included; 0 takes the choice of a model without a search; default "
-        f"{TRIALS}, or no limit with --budget; with --at, for all sizes together, by default 100 for each",
-        least=0,
-    )
-    parser.add_argument(
-        "--budget", metavar="TIME", type=options.duration("--budget"), help="stop after this time, such as 60s or 5m"
-    )
-    searching.add_search(parser)
-    parser.add_argument(
-        "--input", metavar="IMAGE", help="tune on this image; it sets channels and dtype unless --param does"
-    )
-    options.add_records(
-        parser,
-        "-o",
-        "--output",
-        help="folder to resume from and record to; default ./records if there is one, else your own",
-    )
-    searching.add_progress(parser)
-    options.add_json(parser)
-    searching.add_measuring(parser)
+from autosched.tuning import SizesResult, TuneResult, tune, tune_sizes
 
 
 def run(args: argparse.Namespace) -> int:
-    from autosched.measure import early
-
-    if args.at:
-        return _run(args)
-    with early.workers(args.target, searching.measuring(args)):
-        return _run(args)
-
-
-def _run(args: argparse.Namespace) -> int:
-    from autosched.cli.images import read_image
-    from autosched.report.progress import make_display
-    from autosched.report.summary import Standing, standing, summary_lines
-    from autosched.tuning import tune
-
     if args.input is not None and args.size:
         raise UsageError("the image sets the sizes", asked="--input and --size", legal="leave one of them out")
     if not args.at and (args.kernels or args.tolerance):
@@ -107,20 +37,20 @@ def _run(args: argparse.Namespace) -> int:
     image = read_image(args.input) if args.input is not None else None
     workload = choose_tunable(args, image) if image is None else choose_workload(args, image)
     target = Target.parse(args.target)
-    if image is not None and isinstance(workload, autosched.Workload):
+    if image is not None and isinstance(workload, Workload):
         image = check_image(workload, image, args.input)
     with make_display(args.progress, sys.stderr) as display:
         result = tune(
             workload,
             target,
-            **searching.arguments(args),
+            **search_arguments(args),
             trials=_limit(args),
             inputs=None if image is None else [image],
             sizes=sizes_of(args, workload) or None,
             progress=display,
         )
     near: Standing | str = ""
-    if isinstance(workload, autosched.Workload):
+    if isinstance(workload, Workload):
         found = result.best or result.predicted
         near = standing(workload.args, target, result.sizes, result.seconds if found else result.default_seconds)
     if args.json:
@@ -131,6 +61,13 @@ def _run(args: argparse.Namespace) -> int:
     return exit_status(result)
 
 
+def search_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """What the options say, as arguments of `tune`, `tune_sizes` and `tune_tasks`."""
+    measure = MeasureOptions(**options.field_values(args, MeasureOptions))
+    common = {"budget_s": args.budget, "records": args.records, "measure": measure}
+    return {**options.field_values(args, SearchOptions), **common}
+
+
 def _resume(args: argparse.Namespace, result: TuneResult) -> str:
     """The command that goes on from here: the same one, with more trials where they are used up."""
     words = list(args.words)
@@ -139,13 +76,13 @@ def _resume(args: argparse.Namespace, result: TuneResult) -> str:
         at = next((i for i, w in enumerate(words) if w == "--trials" or w.startswith("--trials=")), None)
         if at is not None:
             del words[at : at + (2 if words[at] == "--trials" else 1)]
-        words += ["--trials", str(limit + max(result.trials, TRIALS))]
+        words += ["--trials", str(limit + max(result.trials, TUNE_TRIALS))]
     return f"{options.program()} {shlex.join(words)}"
 
 
 def _limit(args: argparse.Namespace) -> int | None:
     trials: int | None = args.trials
-    return TRIALS if trials is None and args.budget is None else trials
+    return TUNE_TRIALS if trials is None and args.budget is None else trials
 
 
 def exit_status(result: TuneResult) -> int:
@@ -158,9 +95,6 @@ def exit_status(result: TuneResult) -> int:
 
 def _run_sizes(args: argparse.Namespace) -> int:
     """`tune --at`: one workload for several sizes at once."""
-    from autosched.report.progress import make_display
-    from autosched.tuning import tune_sizes
-
     for name in ("size", "input"):
         if getattr(args, name):
             raise UsageError("--at sets the sizes already", asked=f"--at and --{name}", legal="leave one of them out")
@@ -174,7 +108,7 @@ def _run_sizes(args: argparse.Namespace) -> int:
         chosen["tolerance"] = args.tolerance / 100
     with make_display(args.progress, sys.stderr) as display:
         result = tune_sizes(
-            workload, sizes, args.target, **searching.arguments(args), **chosen, trials=args.trials, progress=display
+            workload, sizes, args.target, **search_arguments(args), **chosen, trials=args.trials, progress=display
         )
     if args.json:
         options.emit(result.to_json())

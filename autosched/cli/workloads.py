@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import shlex
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import autosched
+import numpy as np
+
+from autosched.cli.images import grey
 from autosched.cli.options import program
 from autosched.errors import UsageError, did_you_mean
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from autosched.raw.kernel import RawKernel
-    from autosched.space.workload import Workload, WorkloadFunction
+from autosched.raw.kernel import RawKernel
+from autosched.space.loading import find_workload
+from autosched.space.workload import Workload, WorkloadFunction
 
 
 def choose_workload(args: argparse.Namespace, image: np.ndarray[Any, Any] | None = None) -> Workload:
@@ -24,7 +24,7 @@ def choose_workload(args: argparse.Namespace, image: np.ndarray[Any, Any] | None
     Raises WorkloadError for an unknown workload, UsageError for a parameter it does not have, and for a raw kernel.
     """
     found = choose_tunable(args, image)
-    if not isinstance(found, autosched.Workload):
+    if not isinstance(found, Workload):
         raise UsageError(
             "it is a kernel that somebody wrote, which has no schedule",
             asked=f"{found.name}",
@@ -36,9 +36,6 @@ def choose_workload(args: argparse.Namespace, image: np.ndarray[Any, Any] | None
 def choose_tunable(args: argparse.Namespace, image: np.ndarray[Any, Any] | None = None) -> Workload | RawKernel:
     """The same, where a raw kernel will do. It runs on the target of its language, unless the command line has
     another one."""
-    from autosched.raw.kernel import RawKernel
-    from autosched.space.loading import find_workload
-
     function = find_workload(args.workload)
     given = {name: _convert(function, name, text) for name, text in args.param}
     implied = image_parameters(function, image) if image is not None else {}
@@ -84,8 +81,6 @@ def _convert(function: WorkloadFunction[...], name: str, text: str) -> Any:
 
 def _literal(text: str) -> Any:
     """A Python literal where the text is one, else the text itself: the default tells nothing."""
-    import ast
-
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -121,8 +116,6 @@ def check_image(workload: Workload, image: np.ndarray[Any, Any], file: object) -
 
     Raises UsageError unless the workload takes one array, and this image can be it.
     """
-    from autosched.cli.images import grey
-
     described = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.shape))}]" for t in workload.inputs)
     takes = f"{workload!r} takes {described}"
     asked = f"image {file}"

@@ -108,7 +108,7 @@ def test_build_refuses_a_place_that_is_none_before_it_compiles(cli: Cli, monkeyp
     def build(*args: object, **options: object) -> None:
         raise AssertionError("it was compiled")
 
-    monkeypatch.setattr("autosched.building.build", build)
+    monkeypatch.setattr("autosched.cli.build.build", build)
     for place in ("missing/b.artifact", "."):
         done = cli("build", "brighten", "-o", place)
         assert done.status == 2

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from autosched.measure import bandwidth
 from autosched.measure.roofline import Level, Roofline, cached, store
 
 Cli = Callable[..., Any]
@@ -34,7 +33,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         times.append("measured")
         return ROOF
 
-    monkeypatch.setattr(bandwidth, "measure_roofline", measure)
+    monkeypatch.setattr("autosched.cli.roofline.measure_roofline", measure)
     return times
 
 
@@ -69,7 +68,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning(
     def full(r: Roofline) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("autosched.measure.roofline.store", full)
+    monkeypatch.setattr("autosched.cli.roofline.store", full)
     done = cli("roofline")
     assert done.status == 0
     assert "cannot be kept: no space left" in done.err

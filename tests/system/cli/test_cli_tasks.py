@@ -46,7 +46,7 @@ def test_tasks_are_searched_as_tune_says(monkeypatch: pytest.MonkeyPatch, capsys
         asked.update(options, tasks=tasks, target=target)
         return TasksResult([], [], [], 1.0, 1.0, 0.0)
 
-    monkeypatch.setattr("autosched.tuning.tune_tasks", tune_tasks)
+    monkeypatch.setattr("autosched.cli.tasks.tune_tasks", tune_tasks)
     words = "matmul(m=64)*3 softmax --space auto --strategy random --patience 5 --round 8 --repeat 4 --no-transfer"
     assert main(["tasks", *words.split(), "--progress", "none"]) == 0
     assert [w.name for w in asked["tasks"]] == ["matmul", "softmax"] and asked["weights"] == [3.0, 1.0]
