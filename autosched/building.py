@@ -11,13 +11,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from autosched import predicting, trust
+from autosched.codegen import compile_function
 from autosched.errors import AutoschedError, UsageError, UsageTypeError, VerificationError, expect, is_list_of
 from autosched.ir.expr import Expr, const, logical_and, logical_or
 from autosched.ir.printer import checked_name, file_name
 from autosched.ir.stmt import Buffer, Function
+from autosched.lower.checked import NOTHING, with_checks
 from autosched.lower.pipeline import PASSES, Structure, lower_structure
 from autosched.lower.versions import guarded
 from autosched.predicting import Foreseen
@@ -35,20 +37,17 @@ from autosched.records import (
     read_workload,
 )
 from autosched.runtime.device import describe_device, resolve_target, with_machine
+from autosched.runtime.module import CheckedModule, Module
 from autosched.schedule import primitive
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.trace import Trace
 from autosched.space.default import default_schedule
-from autosched.space.space import DEFAULT, template_space
+from autosched.space.loading import find_workload
+from autosched.space.space import DEFAULT, SearchSpace, template_space
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.tensor import Tensor
 from autosched.tir.prim_func import PrimFunc
-
-if TYPE_CHECKING:
-    from autosched.runtime.module import Module
-    from autosched.space.space import SearchSpace
-
 
 T = TypeVar("T")
 
@@ -82,9 +81,6 @@ class Plan:
 
     def compile(self, bounds_check: bool = False) -> Module:
         """The module. Raises LowerError or BuildError."""
-        from autosched.codegen import compile_function
-        from autosched.runtime.module import Module
-
         if bounds_check:
             return _checked(self.after("simplify"), self.target, self.provenance)
         return Module(compile_function(self.lowered(), self.target), self.target, provenance=self.provenance)
@@ -114,8 +110,6 @@ def as_workload(what: T | WorkloadFunction[...] | str) -> T | Workload:
     """The workload itself; a workload function called with its defaults; or the same by name, such as `box_blur` or
     `file.py:function`. Raises WorkloadError for a name that nothing has."""
     if isinstance(what, str):
-        from autosched.space.loading import find_workload
-
         what = find_workload(what)
     return what() if isinstance(what, WorkloadFunction) else what
 
@@ -227,10 +221,6 @@ def _can_check(what: object, to: Target) -> None:
 
 def _checked(f: Function, to: Target, provenance: dict[str, Any]) -> Module:
     """A module that looks at every index before it reads, from loops with indices by dimension."""
-    from autosched.codegen import compile_function
-    from autosched.lower.checked import NOTHING, with_checks
-    from autosched.runtime.module import CheckedModule
-
     careful, sites = with_checks(f)
     done = Structure(careful, to, (), ()).bind()
     told = [(x.tensor, x.dimension, x.reader) for x in sites]
@@ -241,8 +231,6 @@ def _build_all(
     what: Mapping[str, Buildable | str], to: Target, records: str | None, sizes: dict[str, int] | None
 ) -> Module:
     """One module whose functions have these names."""
-    from autosched.runtime.module import Module
-
     if not what:
         raise UsageTypeError("there is no function in it", asked="build", legal="at least one")
     parts = [build(one, to, name=str(called), records=records, sizes=sizes) for called, one in what.items()]
@@ -252,9 +240,6 @@ def _build_all(
 
 def _build_lowered(f: Function, to: Target) -> Module:
     """A function that `lower` returned, before or after the passes."""
-    from autosched.codegen import compile_function
-    from autosched.runtime.module import Module
-
     made_for = Target(f.attrs["target"]) if "target" in f.attrs else to
     if made_for.kind != to.kind:
         raise UsageError(

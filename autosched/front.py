@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from autosched import tuning
 from autosched.errors import UsageError
+from autosched.report.progress import make_display
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,8 +45,6 @@ def _display(given: Any, name: str) -> Iterator[Any]:
     if callable(given):
         yield given
     elif given is None or given is True:
-        from autosched.report.progress import make_display
-
         with make_display("auto" if given else _mode(), sys.stderr) as display:
             yield display
     elif given is False:

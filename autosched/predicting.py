@@ -58,7 +58,7 @@ def is_on() -> bool:
 def machine_model(feature_names: Sequence[str], target: Target) -> AnalyticalModel | None:
     """The analytical model of a target on this machine; None where there is none of its device, or of these
     features."""
-    from autosched.model import prior_for
+    from autosched.model import prior_for  # a build that finds a record needs no model
 
     limits = with_machine(target).limits
     return prior_for(feature_names, is_gpu_style=target.is_gpu_style, units=target.num_threads, limits=limits)
@@ -89,7 +89,7 @@ def _within_limit(w: Workload, target: Target, at: dict[str, int], limit_s: floa
 
 
 def choose_by_model(w: Workload, target: Target, at: dict[str, int]) -> tuple[Foreseen | None, str]:
-    from autosched.search.predicted import look_ahead
+    from autosched.search.predicted import look_ahead  # as above
 
     space = w.search_space(with_machine(target), at)
     prior = machine_model(space.feature_names, target)

@@ -15,25 +15,24 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from autosched.deadline import TooLate, within
 from autosched.errors import AutoschedError
+from autosched.ir.evaluate import evaluate
+from autosched.ir.expr import variables
 from autosched.measure import verify
 from autosched.measure.roofline import cached
 from autosched.places import cache_folder
 from autosched.records import Record
 from autosched.runtime.device import versions
+from autosched.runtime.module import Module
 from autosched.space.samples import random_inputs
+from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.te.work import least_work, points_of
-
-if TYPE_CHECKING:
-    from autosched.runtime.module import Module
-    from autosched.space.workload import Workload
-
 
 #: Bytes and floating-point operations a second of one CPU thread, above what any has: its first-level cache gives
 #: two 64-byte vectors a cycle, 0.8e12 at 6 GHz; its matrix unit does some 2e12.
@@ -146,9 +145,6 @@ def _elements(w: Workload, sizes: Mapping[str, int]) -> int:
 
 
 def _shape(tensor: Any, sizes: Mapping[str, int]) -> list[int]:
-    from autosched.ir.evaluate import evaluate
-    from autosched.ir.expr import variables
-
     env = {v: sizes[v.name] for d in tensor.shape for v in variables(d)}
     return [max(int(n), 0) for n in evaluate(list(tensor.shape), env)] if tensor.shape else []
 

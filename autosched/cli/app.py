@@ -84,10 +84,10 @@ def _workers(args: Any) -> AbstractContextManager[None]:
     """Processes that load the compiler while this one loads what `tune` needs, which takes them."""
     if args.verb != "tune" or args.at:
         return nullcontext()
-    from autosched.measure import early  # no other verb needs it
-    from autosched.measure.protocol import MeasureOptions
+    from autosched.measure.protocol import MeasureOptions  # no other verb needs these at once
+    from autosched.measure.workers import early_workers
 
-    return early.workers(args.target, MeasureOptions(**field_values(args, MeasureOptions)))
+    return early_workers(args.target, MeasureOptions(**field_values(args, MeasureOptions)))
 
 
 def make_parser(chosen: str | None = None) -> Parser:

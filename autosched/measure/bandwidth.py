@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 import llvmlite.binding as llvm
 import numpy as np
 
 from autosched.codegen.llvm import assembled, host
 from autosched.measure.roofline import Level, Roofline
+from autosched.measure.workers import available_memory
 from autosched.runtime.cpu import LoadedCode
 from autosched.runtime.device import Cache, data_caches, host_cpu
 from autosched.target import cpu_count
@@ -183,17 +183,6 @@ def plan_levels(caches: list[Cache], cores: int, available: int) -> list[_LevelP
     last = max((c.size for c in caches), default=0)
     memory = min(max(4 * last, _SMALLEST_MEMORY), _LARGEST_MEMORY, max(available // 4, 32 * _MIB))
     return [*plans, _LevelPlan("memory", None, False, memory)]
-
-
-def available_memory() -> int:
-    """Bytes that can be had without swapping; 1 GiB where nobody tells."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) << 10
-    except (OSError, ValueError, IndexError):
-        pass
-    return 1 << 30
 
 
 class _Machine:

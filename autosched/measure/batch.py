@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from autosched.errors import DeviceError, Malformed
 from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, KnownCode, MeasureContext, Task, last_words
-from autosched.measure.inspection import AFTER, FIRST
 from autosched.measure.pool import Event
 from autosched.measure.process import REPLY, TIMEOUT
 from autosched.measure.protocol import Job, Measurement, RunAnswer, read_run
+from autosched.measure.verify import AFTER, FIRST
 
 _MAX_DEVICE_ERRORS = 3  # in a row, before the device itself is suspected
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import deque
 from collections.abc import Iterable
@@ -11,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from autosched.errors import Malformed
-from autosched.measure.cpu_time import CpuSeconds
-from autosched.measure.environment import memory_limit, worker_command, worker_environment, worker_modules
-from autosched.measure.inspection import Inspection
 from autosched.measure.jobs import PHASES
 from autosched.measure.pool import Event, WorkerPool
-from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome, WorkerProcess
+from autosched.measure.proc import CpuSeconds
+from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome
 from autosched.measure.protocol import Job, Measurement, MeasureOptions, RunAnswer, read_build
-from autosched.measure.session import SessionFolder
+from autosched.measure.verify import Inspection
+from autosched.measure.workers import SessionFolder, Workers
 from autosched.target import Target
 
 #: A job that ended a worker may have been the victim of an earlier one, or of the system: once.
@@ -73,44 +71,6 @@ class KnownCode:
     samples: tuple[float, ...]
     verified: str
     raced: bool
-
-
-@dataclass
-class Workers:
-    """The folder and the processes of a measuring session. They can be there before it is known what to measure: the
-    processes load the compiler meanwhile."""
-
-    session: SessionFolder
-    pool: WorkerPool
-    configuration: dict[str, Any]  #: what each of them is told first
-
-    @staticmethod
-    def make(target: Target, options: MeasureOptions, backend: str = "") -> Workers:
-        """Starts no process. Raises OSError when the session's folder cannot be written."""
-        session = SessionFolder()
-        limit = memory_limit(target, options.memory_limit_mb)
-        configuration: dict[str, Any] = {}
-
-        def worker(role: str) -> WorkerProcess:
-            env = worker_environment(session.path, target, role, os.environ)
-            return WorkerProcess(role, worker_command(limit, backend, worker_modules(target, role)), env, session.path)
-
-        pool = WorkerPool(worker, lambda role: {**configuration, "role": role})
-        return Workers(session, pool, configuration)
-
-    def spawn(self, builders: int) -> None:
-        """Begin to start the runner and so many builders. Returns at once."""
-        self.pool.spawn("builder", builders)
-        self.pool.spawn("runner", 1)
-
-    def close(self) -> None:
-        """End the processes, remove the folder. Does nothing in a forked copy of the process."""
-        if not self.session.is_ours:
-            return
-        try:
-            self.pool.close()
-        finally:
-            self.session.close()
 
 
 @dataclass

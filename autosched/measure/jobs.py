@@ -1,4 +1,4 @@
-"""What a worker does for one job, and how it reports what went wrong."""
+"""The jobs of a worker: build a candidate into a file; load it, verify it and time it; report what went wrong."""
 
 from __future__ import annotations
 
@@ -8,49 +8,100 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from autosched.codegen import compile_function
+from autosched.codegen.artifact import Artifact
 from autosched.errors import AutoschedError, BuildError, DeviceError, LowerError, ScheduleError
 from autosched.measure import verify
-from autosched.measure.backend import Backend
-from autosched.measure.inspection import AFTER, FIRST, write_outputs
 from autosched.measure.protocol import Job
 from autosched.measure.timing import Strain, fastest, take_samples
-from autosched.measure.verify import GuardedArray
+from autosched.measure.verify import AFTER, FIRST, GuardedArray, write_outputs
 from autosched.noise import typical
+from autosched.runtime import load
+from autosched.runtime.kernel import BoundCall, Kernel
+from autosched.target import Target
+from autosched.te.graph_json import graph_from_json
 from autosched.te.rounding import EXACT, Rounding
-
-if TYPE_CHECKING:
-    from autosched.runtime.kernel import BoundCall, Kernel
 
 Array = np.ndarray[Any, Any]
 
-#: What a run consists of, in order. The worker announces each; the parent gives each its time.
+#: The phases of a run, in order. The worker announces each, and the parent limits the time of each.
 PHASES = ("load", "first", "check", "time", "recheck")
 
 _LINE = 500  # characters of an ordinary error
 _LOG = 4000  # characters of a device compiler's log
 MAX_LOADED = 32  # kernels kept for the play-off
-_MAX_LOADED_BYTES = 4 << 30  # arguments of theirs, which a device holds once per kernel
+_MAX_LOADED_BYTES = 4 << 30  # of their arguments, which a device holds once for each kernel
 
 
 class MismatchError(Exception):
     """The candidate ran, and what it left behind is wrong."""
 
 
+# -- the compiler ---------------------------------------------------------------------------------
+
+
+class Backend(Protocol):
+    """The interface to a compiler; tests substitute one that crashes, hangs and lies (`--backend module:attribute`)."""
+
+    def build(self, job: Job, path: Path, known: Callable[[str], bool]) -> str:
+        """Write the artifact of `job` to `path` and return the digest of its code.
+
+        Code whose digest is `known` was measured before, and need not be written.
+        Raises ScheduleError or LowerError for knob values that the sketch does not allow, anything else for code that
+        does not compile.
+        """
+
+    def load(self, path: Path) -> Kernel:
+        """Load the kernel of an artifact file. Raises BuildError for code that the device refuses."""
+
+
+class CompilerBackend:
+    """The compiler itself: replay the trace, lower once for each sketch, bind the knobs, generate code."""
+
+    def __init__(self, workload: dict[str, Any], sketches: dict[str, list[Any]], target: Target) -> None:
+        self._workload, self._sketches, self._target = workload, sketches, target
+        self._structures: dict[str, Any] = {}
+
+    def build(self, job: Job, path: Path, known: Callable[[str], bool]) -> str:
+        artifact = compile_function(self._structure(job).bind(job.knobs), self._target, known)
+        if artifact.code:
+            artifact.save(path)
+        return artifact.identity
+
+    def load(self, path: Path) -> Kernel:
+        return load(Artifact.load(path), self._target)
+
+    def _structure(self, job: Job) -> Any:
+        """The lowered sketch, its knobs open."""
+        name = job.sketch
+        if name not in self._structures:
+            # A runner never lowers: without these it starts in four fifths of the time.
+            from autosched.lower.pipeline import lower_structure
+            from autosched.schedule.schedule import replay
+
+            trace = self._sketches.get(name) if job.trace is None else job.trace
+            if trace is None:
+                raise ScheduleError("no such sketch", asked=f"sketch {name!r}", legal=", ".join(self._sketches))
+            args = graph_from_json(self._workload)
+            self._structures[name] = lower_structure(replay(trace, args), args, self._target)
+        return self._structures[name]
+
+
 # -- errors as text -------------------------------------------------------------------------------
 
 
 def describe(error: BaseException) -> str:
-    """One line: our own errors in their words, others with their class and where they came from."""
+    """The error in one line: ours in their words, others with their class and the line of ours that they come from."""
     if isinstance(error, AutoschedError):
         head, _, legal = str(error).partition("\n")
         return _clip("; ".join(" ".join(x.split()) for x in (head, legal) if x), _LINE)
     text = " ".join(str(error).split())
     name = type(error).__name__
-    package = Path(__file__).parents[1]  # in whose innermost frame a bug would be
+    package = Path(__file__).parents[1]
     own = [f for f in traceback.extract_tb(error.__traceback__) if package in Path(f.filename).parents]
     where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
     return _clip(f"{name}: {text}" if text else name, _LINE - 80) + where
@@ -61,10 +112,10 @@ def _clip(text: str, limit: int) -> str:
 
 
 def classify(error: Exception, phase: str) -> dict[str, Any]:
-    """The answer for an exception in `phase`: `"build"` or one of `PHASES`.
+    """The answer to a job that raised `error` in `phase`, which is `"build"` or one of `PHASES`.
 
-    `recycle` asks for a new process: the candidate may have damaged this one, or the driver may
-    refuse everything from now on.
+    `recycle` asks for a new process, where the candidate may have damaged this one or the driver may refuse all that
+    follows.
     """
     if isinstance(error, MismatchError):
         return {"status": "correctness", "error": str(error), "recycle": True}
@@ -82,9 +133,9 @@ def classify(error: Exception, phase: str) -> dict[str, Any]:
 
 
 def build(backend: Backend, job: Job, path: Path, known: Path | None = None) -> dict[str, Any]:
-    """Build one job into `path`, unless the folder `known` has a file that is named as its code's digest.
+    """Build one job into `path`, unless the folder `known` has a file named by the digest of its code.
 
-    Never raises: the answer says what happened.
+    Never raises: the answer tells what happened.
     """
 
     def is_known(digest: str) -> bool:
@@ -103,9 +154,9 @@ def build(backend: Backend, job: Job, path: Path, known: Path | None = None) -> 
 
 @dataclass(frozen=True)
 class _Reference:
-    """One output: the array candidates write to, what must be in it, and what is in it before.
+    """One output: the memory that candidates write to, what it holds before a call, and what it must hold after it.
 
-    Without `expected` it is not compared; without `initial` every call overwrites all of it.
+    An output without `expected` is not compared; one without `initial` is overwritten by every call.
     """
 
     memory: GuardedArray
@@ -130,11 +181,11 @@ class _Reference:
 
     @property
     def is_approximate(self) -> bool:
-        """Whether it can be right without being equal to the reference bit for bit."""
+        """Whether it may be right and yet differ from the reference in some bits."""
         return self.expected is not None and (self.expected.dtype.kind == "f" or self.rtol + self.atol > 0)
 
     def prepare(self, variant: int) -> None:
-        """What a call finds in it."""
+        """Fill it for a call: with its initial content, else with poison."""
         if self.initial is None:
             verify.poison(self.array, variant)
         else:
@@ -146,7 +197,7 @@ class _Reference:
         return verify.sample_positions(self.array.size)
 
     def wrong(self, full: bool) -> str:
-        """What is wrong with it; empty when nothing is."""
+        """Return what is wrong with it, empty if nothing is."""
         if self.expected is None:
             return ""
         positions = self.positions(full)
@@ -154,10 +205,10 @@ class _Reference:
 
 
 class Bench:
-    """The arrays all candidates of a session run on, and the means to tell whether they are right.
+    """The arrays that all candidates of a session run on, with the checks of what candidates leave in them.
 
-    `inputs` and `expected` are never handed out, and best read-only mappings of files: a stray
-    write into them must be a crash. Candidates get guarded copies.
+    Candidates get guarded copies of `inputs`. Give read-only mappings of files for `inputs` and `expected`: a stray
+    write into one then ends the process. The other parameters are as for `Measurer`.
     """
 
     def __init__(
@@ -180,23 +231,23 @@ class Bench:
 
     @property
     def accumulates(self) -> bool:
-        """Whether calls may build on what earlier ones left in an output."""
+        """Whether a call may build on what earlier ones left in an output."""
         return any(o.initial is not None for o in self._outputs)
 
     @property
     def outputs(self) -> list[Array]:
-        """What candidates write to."""
+        """The arrays that candidates write to."""
         return [o.array for o in self._outputs]
 
     def restore(self) -> None:
-        """Inputs as given, and the pattern around all arrays whole."""
+        """Restore the inputs and the pattern around all arrays."""
         for memory, pristine in zip(self._inputs, self._pristine, strict=True):
             memory.array[...] = pristine
         for memory in self._memories:
             memory.repair()
 
     def arguments(self, kernel: Kernel) -> tuple[list[Array], list[str], list[str]]:
-        """(arrays in parameter order, names of inputs, names of outputs). Raises BuildError."""
+        """(arrays in the order of the parameters, names of inputs, names of outputs). Raises BuildError."""
         params = kernel.signature.params
         names_in = [p.name for p in params if not p.is_output]
         names_out = [p.name for p in params if p.is_output]
@@ -210,22 +261,19 @@ class Bench:
         arrays = [next(outputs).array if p.is_output else next(inputs).array for p in params]
         return arrays, names_in, names_out
 
-    def poison(self, variant: int) -> None:
-        """What a first call finds in the outputs: nonsense, unless their content matters."""
+    def prepare(self, variant: int) -> None:
+        """Fill the outputs for a call: with their initial content where it matters, else with poison."""
         for output in self._outputs:
             output.prepare(variant)
 
     def snapshot(self, full: bool) -> list[Array]:
-        """Copies of the (sampled) outputs that may differ from the reference, to see whether two runs give the same.
-
-        Others need none: they equal the reference bit for bit or have failed already.
-        """
+        """Copy the outputs, or the sampled elements of them, that may be right and yet differ from run to run."""
         return [_picked(o, full).copy() for o in self._outputs if o.is_approximate]
 
     def check(self, names: tuple[list[str], list[str]], full: bool, before: list[Array] | None = None) -> None:
-        """Raises MismatchError unless outputs are right, inputs unchanged and nothing else was touched.
+        """Check that outputs are right, inputs unchanged and the memory around both untouched.
 
-        With `before`, a `snapshot`, outputs must also be the same bit for bit as then.
+        `before` is a `snapshot`, which the outputs must equal in all bits. Raises MismatchError.
         """
         names_in, names_out = names
         named = list(zip(names_out, self._outputs, strict=True))
@@ -245,7 +293,7 @@ class Bench:
             raise MismatchError("; ".join(problems))
 
     def is_small(self) -> bool:
-        """Whether every output is compared whole in any case."""
+        """Whether every output is small enough to be compared whole."""
         return all(o.positions(full=False) is None for o in self._outputs)
 
 
@@ -263,9 +311,9 @@ class _Loaded:
 
 
 class Runner:
-    """Runs candidates on a bench. Keeps the last few loaded for the play-off.
+    """Runs candidates on a bench, and keeps the last few loaded for the play-off.
 
-    `announce(phase)` is called as each phase begins.
+    `announce` is called with each phase as it begins.
     """
 
     def __init__(
@@ -278,11 +326,15 @@ class Runner:
         self._phase = PHASES[0]
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Load, verify, time, verify again. Never raises: the answer says what happened.
+        """Load, verify, time and verify again. Never raises: the answer tells what happened.
 
-        The request: `path`; `number`, `repeat`, `min_s`, `best_s` (or None), `budget_s` as in
-        `take_samples`; `race`, false for `repeat` samples whatever `best_s` is; `full` to compare
-        outputs whole; `key` to keep the kernel for `time`; `show`, where to write outputs for an inspection.
+        The request has
+            path:    the artifact's file
+            number, repeat, min_s, best_s, budget_s: as for `take_samples`
+            race:    whether `best_s` decides the number of samples
+            full:    whether outputs are compared whole
+            key:     the name under which the kernel is kept for `time`; empty where it is not
+            show:    where outputs are written for an `Inspection`; empty where there is none
         """
         start = time.monotonic()
         try:
@@ -298,7 +350,7 @@ class Runner:
         arrays, *names = bench.arguments(kernel)
         loaded = _Loaded(kernel.bind(arrays), (names[0], names[1]), 0)
         self._enter("first")
-        bench.poison(0)
+        bench.prepare(0)
         loaded.call.upload()
         loaded.call.run()
         loaded.call.fetch()
@@ -309,7 +361,7 @@ class Runner:
             before = bench.snapshot(full)
             self._show(request, FIRST)
         self._enter("time")
-        bench.poison(1)
+        bench.prepare(1)
         loaded.call.upload()
         strain = Strain.now()
         samples = take_samples(
@@ -334,10 +386,10 @@ class Runner:
         return {"status": "ok", "error": "", "verified": verdict, "number": samples.number, **answer}
 
     def time(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One more sample of a kept kernel, its pieces of as many calls as before. Never raises.
+        """Take one more sample of a kept kernel, with as many calls in a piece as before. Never raises.
 
-        The request: `key`, `min_s`, and `check` to verify the outputs afterwards. Status `"unloaded"` when
-        the kernel is not kept any more.
+        The request has `key`, `min_s` and `show` as for `run`, and `check`: whether outputs are verified afterwards.
+        The status is `"unloaded"` where the kernel is no longer kept.
         """
         start = time.monotonic()
         loaded = self._loaded.get(request["key"])
@@ -347,7 +399,7 @@ class Runner:
         check = bool(request["check"]) and self._verify
         try:
             self._phase = "time"
-            self._bench.poison(1)
+            self._bench.prepare(1)
             loaded.call.upload()
             before = Strain.now()
             seconds, _ = fastest(loaded.call.time, loaded.number, float(request["min_s"]))
@@ -364,9 +416,9 @@ class Runner:
         return {**answer, "run_s": time.monotonic() - start}
 
     def _fetch(self, call: BoundCall) -> None:
-        """What the last timed call left; of calls that build on each other, what one more leaves."""
+        """Fetch what the last timed call left; where calls build on each other, what one more call leaves."""
         if self._bench.accumulates:
-            self._bench.poison(1)
+            self._bench.prepare(1)
             call.upload()
             call.run()
         call.fetch()
@@ -383,7 +435,7 @@ class Runner:
     def _recheck(
         self, loaded: _Loaded, full: bool, before: list[Array] | None, samples: list[float], best_s: float | None
     ) -> str:
-        """Check what the last timed call left; returns the verdict. A new best is checked whole."""
+        """Check what the last timed call left, whole for a new best, and return the verdict."""
         if not self._verify:
             return "no"
         self._bench.check(loaded.names, full, before)

@@ -13,10 +13,11 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.measure.batch import Batch
-from autosched.measure.context import KnownCode, MeasureContext, Workers
-from autosched.measure.inspection import Inspection, Inspector
+from autosched.measure.context import KnownCode, MeasureContext
 from autosched.measure.playoff import Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
+from autosched.measure.verify import Inspection, Inspector
+from autosched.measure.workers import Workers
 from autosched.target import Target
 from autosched.te.rounding import EXACT, Rounding
 
@@ -33,7 +34,7 @@ class Measurer:
     options:       see `MeasureOptions`
     roundings:     what the op graph leaves open in each output (`te.rounding`); by default nothing
     backend:       `module:attribute` of a stand-in for the compiler, for tests
-    workers:       processes that were begun to be started before all this was known (`context.Workers`); they are
+    workers:       processes that were begun to be started before all this was known (`workers.Workers`); they are
                    closed with this, and where it cannot be made
     inspector:     a function that is given all outputs of verified calls, in this process, and returns what is
                    wrong with them, empty when nothing is; each output has an `expected` or an `initial`

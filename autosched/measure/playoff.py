@@ -9,10 +9,10 @@ from typing import Any
 
 from autosched.errors import Malformed
 from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, MeasureContext, Task
-from autosched.measure.inspection import AFTER, FIRST
 from autosched.measure.pool import Event
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
 from autosched.measure.protocol import UNLOADED, Job, RunAnswer, read_run, read_time
+from autosched.measure.verify import AFTER, FIRST
 
 
 @dataclass

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autosched.measure.cpu_time import PATIENCE, CpuSeconds, cpu_seconds
 from autosched.measure.frames import FrameBuffer, FrameError, encode
-from autosched.measure.strays import MARK, end_strays
+from autosched.measure.proc import MARK, PATIENCE, CpuSeconds, cpu_seconds, end_strays
 
 REPLY = "reply"  # it answered
 TIMEOUT = "timeout"  # it did not answer in time, and was killed

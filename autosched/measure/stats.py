@@ -41,17 +41,12 @@ class PlayoffResult:
     ranking:        candidates with samples, best first; within a group of ties in the order given
     groups:         the same, cut where the difference is significant
     medians:        seconds per candidate, of the samples that nothing disturbed; infinite without samples
-    intervals:      confidence interval of each median, in seconds
-    ratios:         confidence interval of (candidate's time / best's time), paired by round; all of
-                    them hold together with the confidence asked for
     tied_with_best: the first group: who has the fastest sample, and all that are not significantly slower
     """
 
     ranking: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...]
     medians: tuple[float, ...]
-    intervals: tuple[Interval, ...]
-    ratios: tuple[Interval, ...]
     tied_with_best: tuple[int, ...]
 
     @property
@@ -125,7 +120,6 @@ def judge(samples: Sequence[Samples], confidence: float = 0.95, min_gain: float 
     medians = tuple(typical(_checked(s).tolist()) if len(s) else math.inf for s in samples)
     floors = tuple(float(min(s)) if len(s) else math.inf for s in samples)
     groups: list[tuple[int, ...]] = []
-    leaders: list[int] = []
     left = [i for i, s in enumerate(samples) if len(s)]
     strict = 1 - (1 - confidence) / max(1, len(left) - 1)
     while left:
@@ -134,15 +128,11 @@ def judge(samples: Sequence[Samples], confidence: float = 0.95, min_gain: float 
         best = min((i for i in left if floors[i] <= GAP * floor), key=lambda i: (medians[i], i))
         tied = tuple(i for i in left if i == best or not _is_slower(samples[i], samples[best], strict, min_gain))
         groups.append(tied)
-        leaders.append(best)
         left = [i for i in left if i not in tied]
-    leader = leaders[0] if leaders else 0
     return PlayoffResult(
         ranking=tuple(i for group in groups for i in group),
         groups=tuple(groups),
         medians=medians,
-        intervals=tuple(median_interval(s, confidence) for s in samples),
-        ratios=tuple(ratio_interval(s, samples[leader], strict) for s in samples),
         tied_with_best=groups[0] if groups else (),
     )
 

@@ -1,37 +1,45 @@
-"""Is an output right: tolerances, poison, guard pages, comparison with the reference."""
+"""Whether an output is right: guarded memory, tolerances, comparison with the reference, and a caller's own check.
+
+A function of the caller's cannot be sent to a worker without sending code, but what it looks at is data: the runner
+writes the outputs of a verified call into files of the session's folder, and `Inspection` shows them to the function.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from autosched.errors import Malformed
 from autosched.te.rounding import EXACT, Rounding
 
+Array = np.ndarray[Any, Any]
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
-#: Where arrays start within a cache line: large NumPy arrays follow malloc's header, so that vectors
-#: of 64 bytes cross lines. Timing on better aligned memory would favour schedules that users regret.
+#: Offset of arrays within a cache line. Large NumPy arrays follow malloc's header, so that vectors of 64 bytes cross
+#: lines; timing on better aligned memory would favour other schedules than users' arrays do.
 OFFSET = 16
 _CANARY = 0xC3
-_HUGE = 4 << 20  # NumPy asks for huge pages from this size on; so do we, to time what users will see
+_HUGE = 4 << 20  # bytes from which on NumPy asks for huge pages, and so timing has to
 _PROT_NONE = 0
 
 
 class GuardedArray:
-    """Memory for one array, aligned as NumPy's, its end as close to the guard page as that allows.
+    """Memory for one array: aligned as NumPy aligns, between guard pages, its end as close to one as that allows.
 
-    Nothing can be read or written outside of the pages that hold the array; `array` is zeroed.
-    The memory is kept until the process ends.
+    An access outside of the pages that hold `array` ends the process. `array` is zeroed. The memory is never freed.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         page = mmap.PAGESIZE
-        room = _round_up(max(nbytes - (ALIGNMENT - OFFSET), 0), ALIGNMENT) + ALIGNMENT - OFFSET
-        inner = _round_up(room, page)
+        room = -(-max(nbytes - (ALIGNMENT - OFFSET), 0) // ALIGNMENT) * ALIGNMENT + ALIGNMENT - OFFSET
+        inner = -(-room // page) * page
         # Private, as malloc's memory is: shared memory does not get huge pages.
         self._memory = mmap.mmap(-1, inner + 2 * page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if nbytes >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
@@ -45,39 +53,34 @@ class GuardedArray:
         self.repair()
 
     def intact(self) -> bool:
-        """Whether the bytes next to the array are as `repair` left them."""
+        """Whether the bytes around the array, up to the guard pages, are as `repair` left them."""
         return all(bool((margin == _CANARY).all()) for margin in self._margins)
 
     def repair(self) -> None:
+        """Fill the bytes around the array with the pattern that `intact` expects."""
         for margin in self._margins:
             margin[:] = _CANARY
 
 
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
-
-
 def protect(address: int, nbytes: int) -> None:
-    """Forbid any access to whole pages. Raises OSError."""
+    """Forbid any access to the pages that these bytes fill. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), _PROT_NONE):
         number = ctypes.get_errno()
         raise OSError(number, f"mprotect: errno {number}")
 
 
-Array = np.ndarray[Any, Any]
-
-#: Outputs up to this size are compared whole (about 10 ms per 10 MB); larger ones are sampled.
+#: Outputs up to this size are compared whole, which takes 1 ms for each MB; of larger ones a sample is.
 FULL_LIMIT_BYTES = 64 << 20
 
 _REMEDY = "-strict in the target keeps multiply-adds apart; see docs/semantics.md"
 
-_CHUNK = 1 << 20  # elements compared at a time: bounds the temporaries
+_CHUNK = 1 << 20  # elements compared at a time, which bounds the temporaries
 _SAMPLE_ENDS = 1 << 16  # elements at either end
-_SAMPLE_BLOCKS, _SAMPLE_BLOCK = 2048, 64  # evenly spread blocks in between
+_SAMPLE_BLOCKS, _SAMPLE_BLOCK = 2048, 64  # number and length of the blocks between the ends
 
-#: Float dtype -> (rtol, atol as a share of the output's largest magnitude).
-#: float16 keeps 3 digits, float32 7, float64 16; sums over some thousand terms lose 2 to 3 of them.
+#: Float type -> (rtol, atol as a share of the output's largest magnitude). A float16 has 3 digits, a float32 7, a
+#: float64 16; a sum of some thousand terms loses 2 to 3 of them. Other types are exact.
 _TOLERANCES = {
     "float16": (1e-2, 1e-3),
     "float32": (1e-4, 1e-5),
@@ -85,26 +88,18 @@ _TOLERANCES = {
 }
 
 
-def tolerance(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """(rtol, share): default error allowed for a float output; (0, 0), exact, for the others.
-
-    An element may be off by `rtol * |expected| + share * max|expected|`. The second term is
-    relative to the whole output, so that small numbers are not compared with nothing.
-    """
-    return _TOLERANCES.get(dtype.name, (0.0, 0.0))
-
-
 def allowed_error(
     expected: Array, rtol: float | None, atol: float | None, rounding: Rounding = EXACT
 ) -> tuple[float, float]:
-    """(rtol, absolute atol) for one output: `|got - expected| <= atol + rtol * |expected|`.
+    """(rtol, absolute atol) of one output, for `|got - expected| <= atol + rtol * |expected|`.
 
-    Arguments that are not None win over the defaults, for integers too. `rounding` is what the op graph leaves open
-    (`te.rounding`): its step adds to the default `atol`. A bool is never off by a little.
+    `rtol` and `atol` take the place of the type's defaults, of integers too, unless they are None. The default `atol`
+    is relative to the largest element, because small elements of an output carry its rounding errors as well; the step
+    of `rounding`, which the op graph leaves open (`te.rounding`), adds to it. Bools are exact.
     """
     if expected.dtype.kind == "b":
         return 0.0, 0.0
-    default_rtol, share = tolerance(expected.dtype)
+    default_rtol, share = _TOLERANCES.get(expected.dtype.name, (0.0, 0.0))
     if atol is None:
         atol = rounding.step + (share * _largest(expected) if share else 0.0)
     return (default_rtol if rtol is None else rtol), atol
@@ -121,10 +116,9 @@ def _largest(expected: Array) -> float:
 
 
 def poison(array: Array, variant: int) -> None:
-    """Fill an output with values that are not the answer; there are two variants, 0 and 1.
+    """Fill an output with wrong values, of variant 0 or 1: an element that nobody writes equals at most one of them.
 
-    An element that is never written and happens to equal one poison differs from the other:
-    NaN and half the largest number for floats, bytes 0xA5 and 0x5A for the rest.
+    Floats are NaN or half the largest number; of other types all bytes are 0xA5 or 0x5A.
     """
     if array.dtype.kind == "f":
         array.fill(np.nan if variant == 0 else np.finfo(array.dtype).max / 2)
@@ -133,9 +127,9 @@ def poison(array: Array, variant: int) -> None:
 
 
 def sample_positions(size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Flat positions, ascending, of the elements compared in an output too large to compare whole.
+    """Flat positions, ascending, of the elements to compare of an output of `size` elements.
 
-    Both ends, and blocks at regular distances; the same for every candidate of that size.
+    They are both ends and blocks at equal distances, the same for every candidate; all elements of a small output.
     """
     if size <= 2 * _SAMPLE_ENDS + _SAMPLE_BLOCKS * _SAMPLE_BLOCK:
         return np.arange(size, dtype=np.int64)
@@ -153,26 +147,28 @@ def compare(
     positions: np.ndarray[Any, Any] | None = None,
     rounding: Rounding = EXACT,
 ) -> str:
-    """Empty when `got` is right, else how many elements differ, where first, and by how much.
+    """Return an empty text if `got` is right, else how many elements differ, where the first is, and by how much.
 
-    Shapes and dtypes are equal. Numbers may differ by `atol + rtol * |expected|`; NaN must meet NaN, and infinities
-    must be equal, in their sign too unless `rounding` says otherwise. Where both tolerances are 0, integers must
-    be equal bit for bit, and bools always. With `positions` (flat, ascending) only those elements are compared.
+    got, expected: arrays of one shape and type
+    rtol, atol:    numbers may differ by `atol + rtol * |expected|`. NaN equals NaN only, an infinity one of its sign
+                   unless `rounding` leaves the sign open; bools are exact, and integers where both are 0
+    positions:     flat, ascending: compare these elements only
     """
     shape = got.shape
     flat_got, flat_expected = got.reshape(-1), expected.reshape(-1)
     if positions is not None:
         flat_got, flat_expected = flat_got[positions], flat_expected[positions]
     count, first, largest = 0, -1, 0.0
-    for start in range(0, flat_got.size, _CHUNK):
-        a, b = flat_got[start : start + _CHUNK], flat_expected[start : start + _CHUNK]
+    for k, (a, b) in enumerate(zip(_chunks(flat_got), _chunks(flat_expected), strict=True)):
         if _same_bits(a, b):
             continue
+        start = k * _CHUNK
         wrong = _wrong(a, b, rtol, atol, rounding.either_sign)
         if wrong.any():
             first = start + int(wrong.argmax()) if first < 0 else first
             count += int(wrong.sum())
-            largest = max(largest, _largest_difference(a[wrong], b[wrong]))
+            with np.errstate(invalid="ignore", over="ignore"):
+                largest = max(largest, float(np.abs(_as_numbers(a[wrong]) - _as_numbers(b[wrong])).max()))
     if count == 0:
         return ""
     where = int(positions[first]) if positions is not None else first
@@ -187,7 +183,7 @@ def compare(
 
 
 def differing_bytes(a: Array, b: Array) -> int:
-    """Number of elements of two equally shaped arrays that are not the same bit for bit."""
+    """The number of elements of two arrays of one shape and type that differ in their bits."""
     pairs = zip(_chunks(a.reshape(-1)), _chunks(b.reshape(-1)), strict=True)
     return sum(int(_bits_differ(x, y).sum()) for x, y in pairs if not _same_bits(x, y))
 
@@ -198,38 +194,31 @@ def _chunks(flat: Array) -> Iterator[Array]:
 
 
 def _same_bits(a: Array, b: Array) -> bool:
-    """Whether two pieces of arrays are alike. Most are: eight bytes are looked at together."""
+    """Whether two pieces of arrays are equal, compared eight bytes at a time: most are."""
     x, y = a.view(np.uint8), b.view(np.uint8)
     whole = x.size // 8 * 8
     words = np.array_equal(x[:whole].view(np.uint64), y[:whole].view(np.uint64))
     return words and np.array_equal(x[whole:], y[whole:])
 
 
-def _bits_differ(a: Array, b: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Per element. As integers, because NaN != NaN, and because a bool may hold a poisoned byte."""
+def _bits_differ(a: Array, b: Array) -> Bools:
+    """Which elements differ, compared as integers: NaN != NaN, and a bool may hold a poisoned byte."""
     bits = f"u{a.dtype.itemsize}"
     return np.asarray(a.view(bits) != b.view(bits))
 
 
-def _wrong(a: Array, b: Array, rtol: float, atol: float, either_sign: bool) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Per element: whether `a` is further from `b` than is allowed."""
+def _wrong(a: Array, b: Array, rtol: float, atol: float, either_sign: bool) -> Bools:
+    """Which elements of `a` are further from those of `b` than is allowed."""
     if a.dtype.kind == "f":
         return _wrong_floats(a, b, rtol, atol, either_sign)
     if a.dtype.kind == "b" or not (rtol or atol):
         return _bits_differ(a, b)
-    return np.asarray(_distance(a, b) > atol + rtol * np.abs(b.astype(np.float64)))
-
-
-def _distance(a: Array, b: Array) -> Array:
-    """|a - b| of integers, which their unsigned type always holds."""
-    unsigned = f"u{a.dtype.itemsize}"
+    unsigned = f"u{a.dtype.itemsize}"  # which holds any difference
     x, y = a.view(unsigned), b.view(unsigned)
-    return np.where(a > b, x - y, y - x)
+    return np.asarray(np.where(a > b, x - y, y - x) > atol + rtol * np.abs(b.astype(np.float64)))
 
 
-def _wrong_floats(
-    a: Array, b: Array, rtol: float, atol: float, either_sign: bool
-) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _wrong_floats(a: Array, b: Array, rtol: float, atol: float, either_sign: bool) -> Bools:
     with np.errstate(invalid="ignore", over="ignore"):
         x, y = a.astype(np.float64), b.astype(np.float64)
         close = np.abs(x - y) <= atol + rtol * np.abs(y)
@@ -238,12 +227,6 @@ def _wrong_floats(
         if either_sign:
             close |= np.isinf(x) & np.isinf(y)
         return np.asarray(~(close | (x == y) | (np.isnan(x) & np.isnan(y))))
-
-
-def _largest_difference(a: Array, b: Array) -> float:
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.abs(_as_numbers(a) - _as_numbers(b))
-    return float(difference.max())
 
 
 def _as_numbers(a: Array) -> Array:
@@ -255,3 +238,55 @@ def _show(flat: Array, i: int) -> str:
         byte = int(flat.view(np.uint8)[i])
         return str(bool(byte)) if byte < 2 else f"byte {byte:#x}"
     return f"{flat[i].item():.9g}" if flat.dtype.kind == "f" else str(flat[i].item())
+
+
+# -- outputs shown to a function of the caller's ---------------------------------------------------
+#: A function that is given all outputs, in the order of the kernel's parameters. It returns what is wrong, empty when
+#: nothing is.
+Inspector = Callable[[list[Array]], str]
+
+#: Names of the calls whose outputs are shown: the first one, and the last one that was timed.
+FIRST, AFTER = "first", "after"
+
+
+def write_outputs(outputs: Iterable[Array], place: str, call: str) -> None:
+    """Write what a call left behind, in the runner's process; `place` is the beginning of the files' names."""
+    for i, array in enumerate(outputs):
+        np.save(_path(place, call, i), array, allow_pickle=False)
+
+
+def _path(place: str, call: str, i: int) -> str:
+    return f"{place}-{call}-{i}.npy"
+
+
+class Inspection:
+    """The check by a function of the caller's, in the caller's process.
+
+    like:  arrays of the shapes and types of the outputs;  place: the beginning of the files' names
+    """
+
+    def __init__(self, inspector: Inspector, like: Sequence[Array], place: Path) -> None:
+        self._inspector, self.place = inspector, str(place)
+        self._like = [(a.shape, a.dtype) for a in like]
+
+    def verdict(self, calls: Sequence[str]) -> str:
+        """Return what is wrong with the outputs of the first of these calls that is wrong, and remove the files.
+
+        Raises Malformed when the runner did not write what it should.
+        """
+        for call in calls:
+            wrong = self._inspector([self._read(call, i) for i in range(len(self._like))])
+            if wrong:
+                return wrong
+        return ""
+
+    def _read(self, call: str, i: int) -> Array:
+        path = Path(_path(self.place, call, i))
+        try:
+            array: Array = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise Malformed(f"its outputs cannot be read: {error}") from None
+        path.unlink(missing_ok=True)
+        if (array.shape, array.dtype) != self._like[i]:
+            raise Malformed(f"an output is {array.dtype}{list(array.shape)}")
+        return array

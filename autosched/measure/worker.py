@@ -20,19 +20,21 @@ import importlib
 import importlib.util
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from autosched.measure.frames import FrameError, read_frame, write_frame
-from autosched.measure.strays import children
-
-if TYPE_CHECKING:
-    from autosched.measure.backend import Backend
-    from autosched.measure.jobs import Runner
-
+from autosched.measure.jobs import Backend, Bench, CompilerBackend, Runner, build, describe
+from autosched.measure.proc import children
+from autosched.measure.protocol import Job
+from autosched.target import Target
+from autosched.te.rounding import Rounding
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -67,14 +69,12 @@ def main(argv: list[str] | None = None) -> None:
 
 def _settle(parent: int, memory_limit: int) -> None:
     """Die with the parent, dump no core, leave Ctrl-C to the parent, stay within the memory limit."""
-    import resource
-
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # see `strays`
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # see `proc`
     if os.getppid() != parent:  # it died before the line above
         os._exit(0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -112,8 +112,6 @@ class _Service:
         write_frame(self._write_fd, {**message, "seq": self._sequence})
 
     def _configure(self, message: dict[str, Any]) -> dict[str, Any]:
-        from autosched.measure.jobs import describe
-
         try:
             for path in message.get("imports", ()):
                 _load_file(path)
@@ -129,9 +127,6 @@ class _Service:
         return {"status": "ok"}
 
     def _make_runner(self, message: dict[str, Any]) -> Runner:
-        from autosched.measure.jobs import Bench, Runner
-        from autosched.te.rounding import Rounding
-
         assert self._backend is not None
         options = message["options"]
         inputs = [_read_array(path) for path in message["inputs"]]
@@ -145,9 +140,6 @@ class _Service:
         )
 
     def _build(self, message: dict[str, Any]) -> dict[str, Any]:
-        from autosched.measure.jobs import build
-        from autosched.measure.protocol import Job
-
         assert self._backend is not None
         known = Path(message["known"]) if message["known"] else None
         return build(self._backend, Job(**message["job"]), Path(message["path"]), known)
@@ -178,17 +170,12 @@ def make_backend(name: str, message: dict[str, Any]) -> Backend:
         module, _, attribute = name.partition(":")
         backend: Backend = getattr(importlib.import_module(module), attribute)(message)
         return backend
-    from autosched.measure.backend import CompilerBackend
-    from autosched.target import Target
-
     workload, sketches = (json.loads(Path(message[key]).read_text("utf-8")) for key in ("workload", "sketches"))
     return CompilerBackend(workload, sketches, Target(**message["target"]))
 
 
 def _read_array(path: str) -> Any:
     """A read-only mapping of a .npy file: a stray write to it crashes at once."""
-    import numpy as np
-
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError:  # an empty array cannot be mapped

@@ -120,7 +120,7 @@ int64_t {name}_packed_time(void **args, const int64_t *sizes, char *workspace, i
 
 
 class RawBackend:
-    """Builds configurations into artifacts, and loads them; see `measure.backend.Backend`."""
+    """Builds configurations into artifacts, and loads them; see `measure.jobs.Backend`."""
 
     def __init__(self, message: Mapping[str, Any]) -> None:
         data = json.loads(Path(message["workload"]).read_text("utf-8"))

@@ -17,9 +17,9 @@ import numpy as np
 
 from autosched import errors
 from autosched.errors import AutoschedError, MeasureError, UsageError
-from autosched.measure.environment import worker_environment
 from autosched.measure.frames import read_frame, write_frame
 from autosched.measure.process import REPLY, WorkerProcess, wait
+from autosched.measure.workers import worker_environment
 from autosched.model import AnalyticalModel, make_model, prior_for
 from autosched.model.protocol import FloatArray
 from autosched.search import make_strategy

@@ -10,9 +10,14 @@ from typing import Literal
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from autosched.codegen import compile_function
+from autosched.codegen.storage import ALIGNMENT
 from autosched.ir.stmt import For, Function, Stmt, map_stmt, substitute_stmt
 from autosched.lower.pipeline import lower_structure
 from autosched.measure.verify import allowed_error, compare, protect
+from autosched.runtime import load
+from autosched.runtime.interpreter import interpret
+from autosched.runtime.jit import WORKSPACE
 from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.reference import reference
@@ -142,11 +147,6 @@ def runner_of(
     """What runs a lowered function on arrays; compiled once, if at all. On a CPU the memory of its intermediates,
     too, ends at a page that must not be touched, or begins at one, and is full of values that stand out."""
     if backend == "native":
-        from autosched.codegen import compile_function
-        from autosched.codegen.storage import ALIGNMENT
-        from autosched.runtime import load
-        from autosched.runtime.jit import WORKSPACE
-
         kernel = load(compile_function(function, target), target)
 
         def run(arrays: list[np.ndarray]) -> None:
@@ -162,7 +162,5 @@ def runner_of(
             call.fetch()
 
         return run
-    from autosched.runtime.interpreter import interpret
-
     chosen = function if backend == "interpreter" else backwards(function)
     return lambda arrays: interpret(chosen, arrays)

@@ -22,10 +22,9 @@ import numpy as np
 
 from autosched.building import as_workload
 from autosched.errors import MeasureError, RecordError, UsageError, check_positive
-from autosched.measure import early
-from autosched.measure.context import Workers
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
+from autosched.measure.workers import Workers, take_workers
 from autosched.records import (
     PREDICTED,
     Record,
@@ -119,7 +118,7 @@ def tune(
     search.check("tune")
     to = workload.compiled_for(resolve_target(target))
     # Processes begin to load the compiler while this one prepares the search.
-    workers = early.take(to, workload.adjusted(measure or MeasureOptions()), workload.backend)
+    workers = take_workers(to, workload.adjusted(measure or MeasureOptions()), workload.backend)
     try:
         run = Run(
             workload, to, search, inputs=inputs, sizes=sizes, trials=trials, budget_s=budget_s, ahead=ahead,

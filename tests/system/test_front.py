@@ -80,7 +80,7 @@ def test_processes_of_a_pool_and_programs_without_a_console_show_nothing(
 
 
 def test_workers_show_nothing(tmp_path: Path) -> None:
-    from autosched.measure.environment import worker_environment
+    from autosched.measure.workers import worker_environment
 
     assert worker_environment(tmp_path, Target.parse("llvm"), "runner", {})[front.PROGRESS_VARIABLE] == "none"
     assert os.environ[front.PROGRESS_VARIABLE] == "none"  # and so do tests

@@ -53,7 +53,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         outcome: TuneResult = calls["result"]
         return outcome
 
-    monkeypatch.setattr("autosched.tuning.tune", tune)
+    monkeypatch.setattr("autosched.cli.tune.tune", tune)
     return calls
 
 

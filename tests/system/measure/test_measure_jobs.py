@@ -14,8 +14,7 @@ from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.signature import Param
 from autosched.errors import BuildError, DeviceError, LowerError, ScheduleError
 from autosched.measure import jobs, verify
-from autosched.measure.backend import CompilerBackend
-from autosched.measure.jobs import Bench, MismatchError, Runner, classify, describe
+from autosched.measure.jobs import Bench, CompilerBackend, MismatchError, Runner, classify, describe
 from autosched.measure.protocol import STATUSES, Job
 from autosched.measure.worker import make_backend
 from autosched.target import Target
@@ -153,7 +152,7 @@ def test_an_unexpected_error_says_where_it_came_from(tmp_path: Path) -> None:
     backend._structures["a"] = None
     answer = jobs.build(backend, Job(1, "a"), tmp_path / "x")
     assert answer["status"] == "compile"
-    assert answer["error"].startswith("AttributeError: 'NoneType' object has no attribute 'bind' (backend.py:")
+    assert answer["error"].startswith("AttributeError: 'NoneType' object has no attribute 'bind' (jobs.py:")
 
 
 def test_an_unknown_sketch_is_named(tmp_path: Path) -> None:
@@ -188,7 +187,7 @@ def test_backends(tmp_path: Path) -> None:
 
 def test_empty_arrays(tmp_path: Path) -> None:
     bench = Bench([np.zeros((0, 3), np.float32)], [np.zeros((0,), np.float32), np.zeros((2, 0), np.int8)])
-    bench.poison(0)
+    bench.prepare(0)
     bench.check((["x"], ["y", "z"]), full=True, before=bench.snapshot(full=True))
 
 

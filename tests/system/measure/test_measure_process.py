@@ -15,7 +15,7 @@ import pytest
 from measuring import children, open_fds
 
 from autosched.measure import process
-from autosched.measure.cpu_time import CpuSeconds, cpu_seconds
+from autosched.measure.proc import CpuSeconds, cpu_seconds
 from autosched.measure.process import BROKEN, DIED, KILLED, REPLY, STALE, TIMEOUT, Outcome, WorkerProcess, wait
 
 pytestmark = pytest.mark.timeout(60)

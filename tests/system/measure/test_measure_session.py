@@ -9,8 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosched.measure.environment import available_memory, memory_limit, worker_command, worker_environment
-from autosched.measure.session import SessionFolder, remove_stale
+from autosched.measure.workers import (
+    SessionFolder,
+    available_memory,
+    memory_limit,
+    remove_stale,
+    worker_command,
+    worker_environment,
+)
 from autosched.target import Target
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,7 +50,7 @@ def test_files(tmp_path: Path) -> None:
 
 def test_what_a_killed_session_left_is_removed(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from autosched.measure.session import SessionFolder;"
+        "import os, sys; from pathlib import Path; from autosched.measure.workers import SessionFolder;"
         "s = SessionFolder(Path(sys.argv[1])); (s.path / 'tmp' / 'big').write_text('x'); os.kill(os.getpid(), 9)"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -111,9 +117,9 @@ def test_available_memory_is_what_the_system_and_the_container_leave(tmp_path: P
 
 
 def test_a_candidate_gets_a_part_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.measure.environment.available_memory", lambda: 100 << 30)
+    monkeypatch.setattr("autosched.measure.workers.available_memory", lambda: 100 << 30)
     assert memory_limit(Target.parse("llvm"), 0) == 75 << 30
-    monkeypatch.setattr("autosched.measure.environment.available_memory", lambda: 1 << 30)
+    monkeypatch.setattr("autosched.measure.workers.available_memory", lambda: 1 << 30)
     assert memory_limit(Target.parse("llvm"), 0) == 4 << 30  # the libraries' address space alone takes some
 
 

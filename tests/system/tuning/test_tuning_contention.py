@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 import autosched
-from autosched.measure import early
 from autosched.measure import timing as strain
+from autosched.measure import workers
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.measure.timing import Strain
+from autosched.measure.workers import early_workers, take_workers
 from autosched.records import RecordLog, decode, default_path, encode
 from autosched.space.loading import find_workload
 from autosched.target import Target
@@ -135,18 +136,18 @@ def test_what_a_record_says_of_strain_is_checked() -> None:
 
 def test_workers_can_be_started_before_it_is_known_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     target, options = Target.parse("llvm"), MeasureOptions(builders=1)
-    with early.workers("llvm", options):
-        found = early.take(target, options)
+    with early_workers("llvm", options):
+        found = take_workers(target, options)
         processes = [slot.worker._process for slot in found.pool.slots]
         assert len(processes) == 2 and all(isinstance(p, subprocess.Popen) for p in processes)
-        other = early.take(target, options)  # the first ones are taken
+        other = take_workers(target, options)  # the first ones are taken
         assert other is not found
         other.close()
         assert found.session.path.is_dir()
     assert not found.session.path.exists() and not found.pool.slots[0].worker.running
-    with early.workers("llvm", MeasureOptions(builders=1, memory_limit_mb=5000)):
-        made = early.take(target, options)  # those have another limit
+    with early_workers("llvm", MeasureOptions(builders=1, memory_limit_mb=5000)):
+        made = take_workers(target, options)  # those have another limit
         assert all(slot.worker.running for slot in made.pool.slots)
         made.close()
-    with early.workers("no such target", options):
-        assert not early.waiting
+    with early_workers("no such target", options):
+        assert not workers.waiting
