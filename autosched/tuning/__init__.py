@@ -1,8 +1,8 @@
 """Tuning: `tune` and what it tells while it runs.
 
 `session` is a search, whoever measures; `run` the loop that does, `playoff` its end, `tasks` shares one budget among
-several, `proposals` asks the strategy ahead of time, `budget` is what the time is spent on, `neighbours` notices other
-programs, `events` is what `progress` is called with.
+several, `proposals` asks the strategy ahead of time, `budget` is what the time is spent on, `events` is what `progress`
+is called with.
 """
 
 from autosched.tuning.budget import PLAYOFF_SHARE

@@ -1,38 +1,11 @@
-"""Priming the cost model with records of other shapes, operators and devices.
-
-Records keep the features of their candidate, those that come with autosched as well, and a run learns from these alone:
-computing the features of 500 records took 4 to 5 s before the first trial, and no later trial was better for it.
-Whoever changes what features are computes those of the records that come with autosched anew
-(`experiments/record_features.py`).
-"""
+"""The candidates of a run: asking its strategy, ahead of time where that is wanted."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
 
-from autosched.model import PrimedCostModel
-from autosched.records import Task, read_transfer
 from autosched.search import Candidate, SearchStrategy, Trial
-
-
-def prime(model: PrimedCostModel, task: Task, space: Any, *, records: str | None) -> str:
-    """Let the model learn from records of other tasks. Returns what to tell about it; empty if there are none.
-
-    records: the folder they are read from, alone, if it is given
-    """
-    kind = task.target.partition(" ")[0]
-    version, width = space.feature_version, len(space.feature_names)
-    found = read_transfer(task, kind, version=version, width=width, folder=records)
-    said = []
-    if len(found.seconds):
-        model.prime(found.features, found.seconds, found.groups)
-        said.append(f"the cost model is primed with {found.describe(task)}")
-    if found.passed_over:
-        said.append(f"records passed over, because they have no features of this version: {found.passed_over}")
-    return "; ".join(said)
-
 
 PATIENCE_S = 10.0  # at the end of a run, for a strategy that is still at work
 
@@ -60,7 +33,7 @@ class Proposals:
         error, self._error = self._error, None
         if error is not None:
             raise error
-        batch, self._next = self._next[:n], []
+        batch, self._next = self._next[:n], self._next[n:]
         # Asked ahead of time it may have had none only because it waited for what was being measured.
         return batch or list(self._strategy.propose(n))
 
@@ -70,10 +43,11 @@ class Proposals:
             self.begin(n)
 
     def begin(self, n: int) -> None:
-        """Begin to propose the next `n` by a thread of its own. Returns at once."""
-        if n > 0:
-            self.join()
-            self._thread = threading.Thread(target=self._propose, args=(n,), name="propose", daemon=True)
+        """Begin to propose in a thread of its own what the next `n` still lack. Returns at once."""
+        self.join()
+        if n > len(self._next):
+            args = (n - len(self._next),)
+            self._thread = threading.Thread(target=self._propose, args=args, name="propose", daemon=True)
             self._thread.start()
 
     def observe(self, trials: Sequence[Trial]) -> None:
@@ -95,6 +69,6 @@ class Proposals:
 
     def _propose(self, n: int) -> None:
         try:
-            self._next = list(self._strategy.propose(n))
+            self._next += self._strategy.propose(n)
         except BaseException as error:
             self._error = error

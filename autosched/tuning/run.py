@@ -50,9 +50,8 @@ from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning import playoff
 from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
-from autosched.tuning.budget import BATCHES, Budget
+from autosched.tuning.budget import BATCHES, Budget, Neighbours
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
-from autosched.tuning.neighbours import Neighbours
 from autosched.tuning.playoff import DEFAULT, Outcome, label
 from autosched.tuning.predict import predict
 from autosched.tuning.proposals import Proposals
@@ -136,7 +135,7 @@ class Run(Session):
     """A session that measures, one call of `tune`.
 
     inputs, sizes:     what is measured on, as `tune` takes them
-    trials, budget_s:  its limits, None where somebody else sees to them;  batch: candidates built together, at most
+    trials, budget_s:  its limits, None where somebody else sees to them
     workers:           processes that are there already
     """
 
@@ -155,13 +154,13 @@ class Run(Session):
         trials: int | None = None,
         budget_s: float | None = None,
         ahead: bool | None = None,
-        batch: int = BATCHES[-1],
         workers: Workers | None = None,
         say: Callable[[Event], None],
     ) -> None:
         self.begun = time.monotonic()
         self.measure_options = workload.adjusted(options.measure or MeasureOptions())
-        self.limit, self.batch, self.workers, self.patience = trials, batch, workers, options.patience
+        self.limit, self.workers, self.patience = trials, workers, options.patience
+        self.most = BATCHES[-1]  # candidates that the next batch may have
         self.ahead = self.measure_options.overlap if ahead is None else ahead
         self.budget = Budget(budget_s, self.measure_options.builders, self.measure_options.min_repeat_ms / 1000)
         with enough_memory(workload):
@@ -359,7 +358,7 @@ class Run(Session):
     # -- batches ----------------------------------------------------------------------------------
     def _next_size(self, done: int) -> int:
         """How many candidates the next batch has, before the budget is asked."""
-        size = min(self.batch, BATCHES[min(self._begun_batches, len(BATCHES) - 1)])
+        size = min(self.most, BATCHES[min(self._begun_batches, len(BATCHES) - 1)])
         return size if self.limit is None else min(size, self.limit - done)
 
     def _propose(self) -> Iterator[list[Candidate]]:

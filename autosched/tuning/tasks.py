@@ -32,7 +32,7 @@ from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.work import work_of
 from autosched.tuning.arguments import check_tunable, check_weights, listener
-from autosched.tuning.budget import BATCHES, PLAYOFF_SHARE
+from autosched.tuning.budget import PLAYOFF_SHARE
 from autosched.tuning.events import Event, Note, TasksProgress, TaskStanding, TuneResult
 from autosched.tuning.run import Run
 
@@ -75,11 +75,11 @@ class TasksResult:
 
 @dataclass
 class TaskRun:
-    """One workload on its way. `history` has its best time after each round, in seconds."""
+    """One workload on its way. `limit` is the trials of a round, `history` its best time after each, in seconds."""
 
     run: Run
     weight: float
-    limit: int | None
+    limit: int
     history: list[float] = field(default_factory=list)
     measuring_s: float = 0.0
     is_over: bool = False
@@ -192,8 +192,7 @@ def begin(
 
     made = []
     for i, (_, w, inputs, weight) in enumerate(each):
-        batch = min(BATCHES[-1], round_trials)
-        run = Run(w, w.compiled_for(target), options, inputs=inputs, batch=batch, say=partial(pass_on, i))
+        run = Run(w, w.compiled_for(target), options, inputs=inputs, say=partial(pass_on, i))
         run.choose_strategy()
         made.append(TaskRun(run, float(weight), round_trials))
     return made
@@ -275,18 +274,18 @@ class Scheduler:
 
     def round(self, task: TaskRun, share: int | None = None) -> None:
         """Measure some candidates of one task, `share` at most."""
-        begun, done, run = time.monotonic(), len(task.run.measured), task.run
+        begun, run = time.monotonic(), task.run
         left = None if self.trials is None else self.trials - sum(len(t.run.measured) for t in self.tasks)
-        known = [n for n in (task.limit, left, share) if n is not None]
-        most = min(known, default=None)
+        end = len(run.measured) + min(n for n in (task.limit, left, share) if n is not None)
         if task.history:
             run.learn_from_others()
+        run.most = end - len(run.measured)
         with run.measuring():
             if math.isfinite(run.best_seconds):
                 run.measurer.best_s = run.best_seconds
-            while not task.is_over and (most is None or len(run.measured) - done < most):
-                run.batch = min(run.batch, most - len(run.measured) + done) if most is not None else run.batch
+            while not task.is_over and run.most > 0:
                 task.is_over = not run.advance()
+                run.most = end - len(run.measured)
                 if self.budget_s is not None and not self._goes_on():
                     break
         task.measuring_s += time.monotonic() - begun

@@ -19,7 +19,7 @@ from autosched.records import RecordLog, decode, default_path, encode
 from autosched.space.loading import find_workload
 from autosched.target import Target
 from autosched.tuning import Note
-from autosched.tuning.neighbours import Neighbours
+from autosched.tuning.budget import Neighbours
 
 ROOT = Path(__file__).resolve().parents[3]
 SIZES = {"height": 24, "width": 40}

@@ -84,6 +84,17 @@ def test_what_is_known_does_not_depend_on_how_long_proposing_takes() -> None:
     assert "propose" in diary.threads
 
 
+def test_what_a_smaller_batch_leaves_is_measured_next() -> None:
+    """The strategy takes its proposals for being measured: one that is dropped would never be."""
+    proposals = Proposals(Diary(), ahead=True)
+    proposals.take(2)
+    proposals.prepare(6)
+    taken = [proposals.take(2), proposals.take(3)]
+    proposals.prepare(4)  # of which one is there
+    taken += [proposals.take(8)]
+    assert [c.indices for batch in taken for c in batch] == [*((1, i) for i in range(6)), *((2, i) for i in range(3))]
+
+
 def test_an_error_comes_out_where_the_answer_is_needed() -> None:
     proposals = Proposals(Diary(fail_at=1), ahead=True)
     batch = proposals.take(3)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -81,6 +83,37 @@ def chosen(*tasks: TaskRun, policy: str = "gradient", objective=None) -> str:
     found = scheduler.choose()
     assert found is not None
     return found.run.workload.name
+
+
+def test_a_small_last_batch_of_a_round_is_the_last_small_one() -> None:
+    """A round of 32 ends with what is left of it; the next round begins with whole batches."""
+    sizes: list[int] = []
+
+    class Advancing(FakeRun):
+        best_seconds = 1.0
+        measurer = type("M", (), {"best_s": None})()
+        most = 16
+
+        def learn_from_others(self) -> None:
+            pass
+
+        @contextmanager
+        def measuring(self) -> Iterator[None]:
+            yield
+
+        def advance(self) -> bool:
+            sizes.append(min(self.most, (4, 8, 16)[min(len(sizes), 2)]))
+            self.measured += [None] * sizes[-1]
+            return True
+
+    one = TaskRun(Advancing("one", 1.0), 1.0, 32)  # type: ignore[arg-type]
+    told: list[object] = []
+    scheduler = Scheduler([one], "gradient", None, 100, None, told.append)
+    scheduler.round(one)
+    scheduler.round(one)
+    assert sizes == [4, 8, 16, 4, 16, 16]
+    scheduler.round(one, share=3)
+    assert (sizes[6:], len(told)) == ([3], 3)
 
 
 def test_the_gradient_prefers_what_matters_most_for_each_second() -> None:
