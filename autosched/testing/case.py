@@ -20,6 +20,10 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import UsageError
+from autosched.ir.evaluate import evaluate
+from autosched.ir.expr import Expr, variables
+from autosched.ir.stmt import For, If, Stmt, Store, children
+from autosched.ir.visit import post_order
 from autosched.lower.pipeline import lower_structure
 from autosched.schedule.schedule import Schedule, create_schedule, replay
 from autosched.space.workload import Workload
@@ -32,7 +36,6 @@ from autosched.testing.oracle import check_against_reference
 from autosched.testing.programs import RandomProgram, random_program
 from autosched.testing.schedules import random_knobs, random_schedule
 from autosched.testing.tiles import declare_all
-from autosched.testing.work import operations
 
 #: backend -> (target, how `check_against_reference` runs it)
 BACKENDS: dict[str, tuple[str, Any]] = {
@@ -57,6 +60,33 @@ def _is_quick(s: Schedule, program: RandomProgram, target: str, knobs: dict[str,
         return True
     function = lower_structure(s, program.args, target).function
     return operations(function.body, {**program.sizes, **knobs}) <= MAX_OPERATIONS
+
+
+def operations(s: Stmt, sizes: dict[str, int]) -> int:
+    """Estimate how many operations run, with the longer branch of each choice; `sizes` are those and knobs, by name.
+
+    >>> from autosched import te
+    >>> from autosched.lower import lower_structure
+    >>> from autosched.schedule import create_schedule
+    >>> n = te.var("n")
+    >>> a = te.placeholder((n,), name="A")
+    >>> b = te.compute((n,), lambda i: a[i] + 1, name="B")
+    >>> operations(lower_structure(create_schedule(b), [a, b], "llvm").function.body, {"n": 10})
+    50
+    """
+    match s:
+        case For():
+            return max(_value(s.extent, sizes), 0) * operations(s.body, sizes)
+        case Store():
+            return 1 + len(post_order([s.value, *s.indices]))
+        case If():
+            return max(operations(c, sizes) for c in children(s))
+        case _:
+            return sum(operations(c, sizes) for c in children(s))
+
+
+def _value(e: Expr, sizes: dict[str, int]) -> int:
+    return int(evaluate([e], {v: sizes.get(v.name, 0) for v in variables(e)})[0])
 
 
 @dataclass(frozen=True)
