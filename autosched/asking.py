@@ -1,7 +1,4 @@
-"""`ask_and_tell`: the search for people who own their loop.
-
-`tune` measures; here the caller does, in whatever way, and the search only says what to try next.
-"""
+"""`ask_and_tell`: a search whose candidates the caller measures, in whatever way."""
 
 from __future__ import annotations
 
@@ -102,7 +99,7 @@ def ask_and_tell(
 
 
 class Study(Session):
-    """What `ask_and_tell` gives. `trials` holds all that is known, `best` the fastest of it."""
+    """A search of `ask_and_tell`. `trials` has all that is known, `best` the fastest."""
 
     workload: Workload
     space: SearchSpace
@@ -122,7 +119,7 @@ class Study(Session):
         return [self._asked(candidate) for candidate in self.strategy.propose(n)]
 
     def tell(self, asked: Asked, outcome: float | Sequence[float] | str, *, verified: bool = False) -> None:
-        """What came out: seconds, several samples of them, or the status of a failure, such as "timeout".
+        """Report an outcome: seconds, several samples of them, or the status of a failure, such as "timeout".
 
         `verified` goes to the record: whether the output was compared with a reference. `build`
         applies only records where it was. Raises UsageError for times that are no times, and
@@ -149,7 +146,7 @@ class Study(Session):
             self.log.append(self.record(asked.sketch, asked.trace, asked.knobs, len(self.trials), **found))
 
     def learn(self, records: Iterable[Record]) -> int:
-        """Learn from records of this workload, sizes, target and device; how many there were."""
+        """Learn from records of this workload, sizes, target and device; returns their number."""
         return len(self.resume(records))
 
     @property
@@ -171,7 +168,7 @@ class Study(Session):
 
 
 def _seconds(outcome: Any) -> tuple[float, ...]:
-    """One time or several, in any sequence or array of numbers; none for what is neither."""
+    """One time or several, from a number or any sequence or array of numbers; none for anything else."""
     try:
         return tuple(float(s) for s in np.atleast_1d(np.asarray(outcome, dtype=np.float64)))
     except (TypeError, ValueError):

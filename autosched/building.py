@@ -51,13 +51,13 @@ from autosched.tir.prim_func import PrimFunc
 
 T = TypeVar("T")
 
-#: what can be compiled to one function
+#: The programs that can be compiled to one function.
 Buildable = Workload | WorkloadFunction[...] | Schedule | PrimFunc | Function
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What `build` would compile, and why."""
+    """The program that `build` would compile, and its origin (`provenance`)."""
 
     name: str
     args: tuple[Tensor, ...]
@@ -76,7 +76,7 @@ class Plan:
         return guarded([(c, p.after(name)) for c, p in self.versions], self.structure.after(name, self.knobs))
 
     def lowered(self) -> Function:
-        """What code is generated from. Raises LowerError."""
+        """The function that code is generated from. Raises LowerError."""
         return self.after(PASSES[-1])
 
     def compile(self, bounds_check: bool = False) -> Module:
@@ -86,7 +86,7 @@ class Plan:
         return Module(compile_function(self.lowered(), self.target), self.target, provenance=self.provenance)
 
     def check(self, module: Module, w: Workload) -> None:
-        """See once that what others recorded computes the right thing, and say in the provenance what is known of it.
+        """Verify once a program that others recorded, and note the verdict in the provenance.
 
         Raises VerificationError for a wrong output.
         """
@@ -122,7 +122,7 @@ def search_space(
     space: str = "",
     rules: Sequence[Any] = (),
 ) -> SearchSpace:
-    """What `tune` searches, on this machine: `.sketches` with their knobs, counts of points, traces.
+    """The space that `tune` searches on this machine: `.sketches` with their knobs, counts of points, traces.
 
     sizes, space, rules: as `tune` takes them
 
@@ -262,7 +262,7 @@ def plan(
     sizes: dict[str, int] | None = None,
     binds: Mapping[Tensor, Buffer] | None = None,
 ) -> Plan:
-    """What `build` would compile first: the schedule, its knobs and its loops. Compiles nothing."""
+    """The program that `build` would compile first: its schedule, knobs and loops. Compiles nothing."""
     to = resolve_target(target)
     _check_options(args, binds, sizes, False, name)
     is_one = isinstance(what, (Workload, WorkloadFunction, Schedule, PrimFunc, str))
@@ -326,7 +326,7 @@ def plans_to_try(
 
 
 def _believed(records: Sequence[Record], w: Workload, target: Target, device: str) -> list[Record]:
-    """Less those whose time cannot be true, for each of which there is a warning."""
+    """The records without those whose time cannot be true, for each of which there is a warning."""
     doubted = {r.id: why for r, why in trust.unbelievable(records, w, target, device)}
     for record, why in doubted.items():
         _pass_over(record, UsageError(why, asked="build", legal="tune again"))
@@ -334,8 +334,10 @@ def _believed(records: Sequence[Record], w: Workload, target: Target, device: st
 
 
 def _without_lone_defaults(choices: Sequence[Choice]) -> list[Choice]:
-    """Less the default schedule where nothing else was measured at those sizes on that device: it won against nobody,
-    and what is known of other devices, or a prediction, goes before it."""
+    """The choices without default schedules that were measured alone at their sizes on their device.
+
+    Such a one won against nobody: records of other devices, or a prediction, go before it.
+    """
     rivals = {
         (c.record.device_name, repr(sorted(c.record.sizes.items()))) for c in choices if c.record.sketch != DEFAULT
     }
@@ -343,7 +345,7 @@ def _without_lone_defaults(choices: Sequence[Choice]) -> list[Choice]:
 
 
 def _guessed(w: Workload, target: Target, called: str, guess: Foreseen, why: str) -> Plan | None:
-    """What the model predicts; None, and a warning, where that cannot be lowered."""
+    """The plan of a prediction; None, and a warning, where that cannot be lowered."""
     try:
         s = replay(guess.trace, w.args, trusted=False)
         _check_knobs(s, guess.knobs)
@@ -365,7 +367,7 @@ def _guessed(w: Workload, target: Target, called: str, guess: Foreseen, why: str
 
 
 def _replayed(w: Workload, target: Target, called: str, r: Record) -> Plan | None:
-    """What a record says; None, and a warning, for one that does not apply any more."""
+    """The plan of a record; None, and a warning, for one that no longer applies."""
     try:
         s = replay(r.trace, w.args, trusted=_is_of_a_template(w, target, r))
         structure = lower_structure(s, w.args, target, called)
@@ -386,8 +388,10 @@ def _replayed(w: Workload, target: Target, called: str, r: Record) -> Plan | Non
 
 
 def _is_of_a_template(w: Workload, target: Target, r: Record) -> bool:
-    """Whether the workload's own templates make this trace, with something in it that a record may not bring: its
-    promise is their author's, then, and the record only chooses values."""
+    """Whether the workload's own templates make this trace, which has an instruction that a record may not bring.
+
+    The promise of that instruction is the template author's, then, and the record only chooses values.
+    """
     if not any(primitive.doubt(i) for i in Trace.from_json(r.trace)):
         return False
     own = [t for t in w.templates if t.fits(target)]
@@ -432,7 +436,7 @@ def _family(w: Workload, target: Target, called: str, members: Sequence[Member])
 
 
 def _inside(box: Box, variables: Mapping[str, Expr]) -> Expr:
-    """That sizes lie within a box."""
+    """The condition that sizes lie within a box."""
     found = [const(True)]
     for name, (low, high) in box.items():
         found += [variables[name] >= low] if low is not None else []

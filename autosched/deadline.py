@@ -69,7 +69,7 @@ def _clock_of(thread: int) -> Callable[[], float]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Python's message about a TooLate that arrived inside a destructor: the next one stops the block."""
+    """Suppress Python's message about a TooLate that arrived inside a destructor: the next one stops the block."""
     before = sys.unraisablehook
 
     def hook(unraisable: Any) -> None:

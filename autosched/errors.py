@@ -69,7 +69,7 @@ class InvalidValueError(UsageError):
 
 
 def is_list_of(values: object, kind: type | tuple[type, ...]) -> bool:
-    """Whether it is a list, or a tuple, of such things."""
+    """Whether `values` is a list or tuple of such things."""
     return isinstance(values, (list, tuple)) and all(isinstance(v, kind) for v in values)
 
 
@@ -86,7 +86,7 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
 
 
 def check_seed(seed: object) -> None:
-    """Raise UsageTypeError or UsageError for what no random numbers begin with."""
+    """Raise UsageTypeError or UsageError unless `seed` is a whole number, 0 or more."""
     is_whole = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
     expect(seed, "a whole number, 0 or more", is_whole, f"seed={seed!r:.40}")
     if seed < 0:  # type: ignore[operator]
@@ -200,7 +200,7 @@ class BoundsError(BuildError, LowerError, IndexError):
 def out_of_bounds(
     tensor: str, dimension: int, index: object, extent: object, *, reader: str = "", given: bool = False
 ) -> BoundsError:
-    """That index of that dimension of a tensor is read, by the stage `reader`; `extent` is a number, or text.
+    """The error of reading an index outside of a tensor's dimension, by the stage `reader`; `extent` may be text.
 
     `given`: whether inputs are known, which may be what is wrong.
     """
@@ -272,7 +272,7 @@ def raised_at(error: BaseException, skip_packages: tuple[str, ...] = ("autosched
 
 
 def raised_in(call: str, error: Exception) -> WorkloadError:
-    """What to raise from an exception of somebody's own code: what was called, and the line that raised it."""
+    """The error for an exception of a user's code, with the call and the line that raised it."""
     return WorkloadError(f"it raised {type(error).__name__}: {error}", asked=with_line(call, raised_at(error)))
 
 

@@ -1,9 +1,9 @@
-"""`tune`, `tune_sizes` and `tune_tasks` as a person calls them: they show how they get on.
+"""`tune`, `tune_sizes` and `tune_tasks` as a person calls them: they show their progress.
 
     tune("box_blur", budget_s=30)                       # a live display in a terminal, a few lines in a notebook
     tune("box_blur", budget_s=30, progress=False)       # nothing but the result
 
-`autosched.tuning` has the same functions, which tell only those who ask.
+`autosched.tuning` has the same functions without a display.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def with_progress(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def _display(given: Any, name: str) -> Iterator[Any]:
-    """What to call with events; `given` is the argument `progress`."""
+    """The function to call with events; `given` is the argument `progress`."""
     if callable(given):
         yield given
     elif given is None or given is True:

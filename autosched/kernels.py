@@ -60,7 +60,7 @@ class BuiltKernel:
 
     @property
     def source(self) -> str:
-        """What the compiler was given."""
+        """The source that the compiler was given."""
         return self.artifact.texts["source"]
 
     def __call__(self, *arguments: Any) -> Any:
@@ -110,7 +110,7 @@ class BuiltKernel:
 
 @dataclass(frozen=True)
 class TunedKernel:
-    """What `tune_kernel` found. Unpacks as Kernel Tuner's `(results, env)`."""
+    """The result of `tune_kernel`. Unpacks as Kernel Tuner's `(results, env)`."""
 
     kernel: RawKernel
     target: Target
@@ -120,11 +120,7 @@ class TunedKernel:
     @property
     def best_config(self) -> dict[str, Any]:
         """The values of the tuning parameters that won the play-off; the first valid ones if nothing beat them."""
-        return self.kernel.spec.parameters.decode(self._best_knobs)
-
-    @property
-    def _best_knobs(self) -> dict[str, int]:
-        return self.outcome.knobs
+        return self.kernel.spec.parameters.decode(self.outcome.knobs)
 
     @cached_property
     def results(self) -> list[dict[str, Any]]:
@@ -141,7 +137,7 @@ class TunedKernel:
 
     @property
     def env(self) -> dict[str, Any]:
-        """What it was measured on."""
+        """The device, target and log."""
         return {"device_name": self.outcome.device, "target": self.outcome.target, "log": str(self.outcome.log)}
 
     def frame(self) -> pandas.DataFrame:
@@ -154,7 +150,7 @@ class TunedKernel:
 
     def build(self) -> BuiltKernel:
         """The best configuration, compiled."""
-        return BuiltKernel(self.kernel, self._best_knobs, self.target, "tuned")
+        return BuiltKernel(self.kernel, self.outcome.knobs, self.target, "tuned")
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.results, self.env))

@@ -1,7 +1,7 @@
-"""What disturbs a program only ever adds time, so the fastest of many short readings is the program's own.
+"""Samples without disturbance. Noise only ever adds time, so the fastest of many short readings is the program's own.
 
-On a machine that does something else, too, run times have two modes: a thread had its core, or it waited for it for a
-slice of the scheduler's, some milliseconds. A mean is of neither mode, a median of whichever was more frequent.
+On a busy machine, run times have two modes: a thread had its core, or it waited for it for a slice of the scheduler's,
+some milliseconds. A mean is of neither mode, a median of the more frequent one.
 
 Sources: T. Hoefler, R. Belli, Scientific Benchmarking of Parallel Computing Systems, SC 2015, section 4;
 J. Chen, J. Revels, Robust Benchmarking in Noisy Environments, HPEC 2016, for the minimum as the estimate.
@@ -12,8 +12,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-#: A sample that takes this many times the fastest of the same program was disturbed. Without disturbance, samples of
-#: one program differ by some per cent.
+#: A sample of this many times the fastest of the same program was disturbed: others differ by some per cent.
 DISTURBED = 1.25
 
 
@@ -28,7 +27,7 @@ def undisturbed(samples: Sequence[float]) -> list[float]:
 
 
 def typical(samples: Sequence[float]) -> float:
-    """The median of the samples that nothing disturbed: what the program itself takes. Raises ValueError for none.
+    """The median of the samples that nothing disturbed, which is the program's own time. Raises ValueError for none.
 
     >>> typical([1.0, 1.1, 1.2])
     1.1

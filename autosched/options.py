@@ -1,4 +1,4 @@
-"""What is said of an option once: name, type and default are a dataclass's, the rest is an `Option` in its metadata.
+"""Options as fields of dataclasses: the field has name, type and default, an `Option` in its metadata the rest.
 
 The command line (`cli/options.py`) makes its options out of the fields that have a help text.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Option:
-    """What a field of an options class cannot say itself.
+    """The facts about an option that a dataclass field has no place for.
 
     help:    the command line's help text; without one the command line does not have the option
     flags:   its spellings there; by default the name, without `_s` and `_mb`

@@ -11,7 +11,7 @@ from typing import IO
 
 
 def data_folder() -> Path:
-    """What must be kept: records, and the key that marks them as this machine's.
+    """The folder of what must be kept: records, and the key that marks them as this machine's.
 
     `$XDG_DATA_HOME/autosched`, else `~/.local/share/autosched`, on macOS `~/Library/Application Support/autosched`.
     It need not exist. Raises RuntimeError where there is no home folder.
@@ -20,7 +20,7 @@ def data_folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """What can be found out again: the roofline, predictions, verdicts on records.
+    """The folder of what can be found out again: the roofline, predictions, verdicts on records.
 
     `$XDG_CACHE_HOME/autosched`, else `~/.cache/autosched`, on macOS `~/Library/Caches/autosched`. It need not exist.
     Raises RuntimeError where there is no home folder.
@@ -41,9 +41,9 @@ def _folder(variable: str, macos: str, windows: str, elsewhere: str) -> Path:
 
 
 def write_whole(file: Path, write: Callable[[IO[bytes]], object], *, replace: bool = True) -> bool:
-    """Write a file so that nobody sees a part of it. Whether it was written: not where it exists, unless `replace`.
+    """Write a file so that nobody sees a part of it; returns whether it was written.
 
-    Raises OSError where it cannot be.
+    A file that exists is kept unless `replace`. Raises OSError.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)

@@ -43,19 +43,14 @@ class PluginKind:
         return "ClassName" if self.what == "class" else self.what
 
     def is_one(self, value: Any, module: str) -> bool:
-        """Whether a value that a module has may be meant: a class that it defines, or anything with the methods."""
+        """Whether a value of a module may be a plug-in: a class that it defines, or anything with the methods."""
         if self.what == "class":
             return inspect.isclass(value) and value.__module__ == module
         return not inspect.isclass(value) and all(callable(getattr(value, m, None)) for m in self.methods)
 
 
-def is_builtin(kind: PluginKind, name: str) -> bool:
-    """Whether `name` is one of ours."""
-    return name in kind.builtins
-
-
 def plugin_names(kind: PluginKind) -> dict[str, str]:
-    """All names that need no path -> where each comes from. Loads nothing."""
+    """Name -> origin, of all that need no path. Loads nothing."""
     names = dict.fromkeys(kind.builtins, "built in")
     for point in importlib.metadata.entry_points(group=kind.group):
         package = point.dist.name if point.dist is not None else point.value

@@ -1,4 +1,4 @@
-"""What a model of this machine would choose for a workload that has no record, found within a second.
+"""Predicted schedules: the choice of a model of this machine for a workload without a record, within a second.
 
 `tune --trials 0` searches the whole space for it and verifies what it finds. Here there is a time limit, because
 `build` is waiting: `foreseen` looks at a few sketches, and gives nothing where even that takes too long. The answer is
@@ -109,7 +109,7 @@ answers: dict[Path, tuple[Foreseen | None, str]] = {}
 
 
 def answer_file(w: Workload, target: Target, device: str, at: Mapping[str, int]) -> Path:
-    """Where the answer is kept, a file for each question; relative where there is no cache folder."""
+    """The file of the answer, one for each question; relative where there is no cache folder."""
     code = [_digest_of(path) for path in w.files]
     what = [_VERSION, w.key, w.name, str(target), device, versions(), sorted(at.items()), code]
     digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:24]
@@ -120,7 +120,7 @@ def answer_file(w: Workload, target: Target, device: str, at: Mapping[str, int])
 
 
 def _digest_of(path: str) -> str:
-    """Of a search space: another template makes another choice."""
+    """The digest of a search space's file: another template makes another choice."""
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
     except OSError:

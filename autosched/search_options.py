@@ -15,7 +15,7 @@ from autosched.space.kinds import SPACES
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How a workload is searched, wherever that is asked for; `tune` tells what each means.
+    """The options of a search, which `tune` explains.
 
     `strategy_options` and `measure` are None for none, and for the defaults.
     """

@@ -1,4 +1,4 @@
-"""What code is generated for: `Target("llvm -mcpu=znver3")`, `Target({"kind": "opencl"})`.
+"""Targets of code generation: `Target("llvm -mcpu=znver3")`, `Target({"kind": "opencl"})`.
 
 A target is data. The limits of an OpenCL device are asked of the device (`autosched.runtime`) and
 merged in with `with_limits`; nothing here opens a device.
@@ -26,7 +26,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Kind:
-    """What all targets of one kind share. `device_type` is DLPack's number for where the code runs."""
+    """The facts that all targets of one kind share. `device_type` is DLPack's number for where the code runs."""
 
     what: str
     keys: tuple[str, ...]
@@ -335,7 +335,7 @@ class Target:
 
     @property
     def num_cores(self) -> int:
-        """The same under TVM's name."""
+        """`num_threads` by TVM's name."""
         return self.num_threads
 
     @property
@@ -431,7 +431,7 @@ def _without_off(options: dict[str, str]) -> dict[str, str]:
 
 
 def _own_name(kind: str, name: str) -> str:
-    """What the kind calls an option, of its several spellings; empty for one that it does not take."""
+    """The kind's own name of an option, of its several spellings; empty for one that it does not take."""
     spelling = name.replace("_", "-")
     spelling = _ALIASES.get(spelling, spelling).replace("_", "-")
     return {k.replace("_", "-"): k for k in KINDS[kind].options}.get(spelling, "")

@@ -1,4 +1,4 @@
-"""What is made of a record that somebody else may have written: its time, and the schedule it holds.
+"""Checks of records that somebody else may have written: of their times, and of the schedules they hold.
 
 * A time that no machine can reach is not believed (`unbelievable`): the least work of the program over the roofline,
   where this machine's was measured, and over rates that no machine has, elsewhere.
@@ -107,12 +107,16 @@ def check(module: Module, w: Workload, served: Sequence[Mapping[str, int]] = ())
     why = "its inputs are too large for the reference"
     for sizes in _to_try(w, served):
         try:
-            points, elements = points_of(w.args, sizes), _elements(w, sizes)
+            points = points_of(w.args, sizes)
+            elements = sum(int(np.prod(_shape(t, sizes), dtype=np.int64)) for t in w.args)
             if points is None or points > MOST_POINTS or elements > MOST_ELEMENTS:
                 continue
             inputs = random_inputs(w.args, sizes, 0, w.name)
-            outputs = _poisoned(w, sizes)
-            arrays = _in_order(w, inputs, outputs)
+            outputs = [np.empty(_shape(t, sizes), dtype=str(t.dtype)) for t in w.outputs]
+            for array in outputs:
+                verify.poison(array, 0)
+            given = dict(zip((*w.inputs, *w.outputs), (*inputs, *outputs), strict=True))
+            arrays = [given[t] for t in w.args]
             module.signature.resolve(arrays)
         except (AutoschedError, MemoryError, TypeError, ValueError) as error:
             why = f"at no small size can it be called: {error}"
@@ -139,34 +143,15 @@ def _to_try(w: Workload, served: Sequence[Mapping[str, int]]) -> Iterator[dict[s
     yield from ({n: at[n] for n in names} for at in served if all(n in at for n in names))
 
 
-def _elements(w: Workload, sizes: Mapping[str, int]) -> int:
-    """Elements of the arguments, of which the reference has several temporaries of each."""
-    return sum(int(np.prod(_shape(t, sizes), dtype=np.int64)) for t in w.args)
-
-
 def _shape(tensor: Any, sizes: Mapping[str, int]) -> list[int]:
     env = {v: sizes[v.name] for d in tensor.shape for v in variables(d)}
     return [max(int(n), 0) for n in evaluate(list(tensor.shape), env)] if tensor.shape else []
 
 
-def _poisoned(w: Workload, sizes: Mapping[str, int]) -> list[np.ndarray[Any, Any]]:
-    """Arrays for the outputs that hold no right answer."""
-    made = [np.empty(_shape(t, sizes), dtype=str(t.dtype)) for t in w.outputs]
-    for array in made:
-        verify.poison(array, 0)
-    return made
-
-
-def _in_order(w: Workload, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-    """All arguments, as the function takes them."""
-    given = dict(zip(w.inputs, inputs, strict=True)) | dict(zip(w.outputs, outputs, strict=True))
-    return [given[t] for t in w.args]
-
-
 def _compared(
     w: Workload, target: Target, outputs: Sequence[np.ndarray[Any, Any]], expected: Sequence[np.ndarray[Any, Any]]
 ) -> str:
-    """What is wrong with the first output that is; empty where none is. As candidates are verified."""
+    """The fault of the first wrong output, empty where there is none; outputs are compared as those of candidates."""
     for tensor, got, right, rounding in zip(w.outputs, outputs, expected, w.roundings(target), strict=True):
         allowed = verify.allowed_error(right, None, None, rounding)
         wrong = verify.compare(got, right, *allowed, rounding=rounding)
@@ -177,7 +162,7 @@ def _compared(
 
 # -- what was found before ------------------------------------------------------------------------
 def remembered(w: Workload, target: Target, device: str, records: Iterable[Record]) -> _Memory:
-    """What is known of a schedule that these records hold, on this device with this software."""
+    """The memory of verdicts for a schedule that these records hold, on this device with this software."""
     traces = [[r.trace, sorted(r.knobs.items()), r.sizes, r.family is not None] for r in records]
     what = [w.key, str(target), device, versions(), traces]
     return _Memory(hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32])
@@ -216,7 +201,7 @@ known_verdicts: dict[str, dict[str, tuple[Verdict, str]]] = {}
 
 
 def _verdicts() -> dict[str, tuple[Verdict, str]]:
-    """All that are kept, read once for each file; a line that is damaged counts as none."""
+    """All verdicts that are kept, read once for each file; a damaged line counts as none."""
     try:
         file = _file()
     except RuntimeError:  # no home folder

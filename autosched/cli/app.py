@@ -15,7 +15,7 @@ from autosched import __version__
 from autosched.cli.arguments import VERBS, add_arguments
 from autosched.cli.failures import exit_status, flush, interruptible, readable_streams, warnings_as_lines
 from autosched.cli.options import Parser, field_values, program
-from autosched.errors import UsageError
+from autosched.errors import UsageError, did_you_mean
 
 #: verb -> the module that has its `run`, where it is not of the same name
 _HOME = {"simplify": "explain"}

@@ -1,6 +1,7 @@
-"""What each verb takes: one function a verb, whose docstring is the text of `autosched VERB --help`.
+"""The options of each verb: one function a verb, whose docstring is the text of `autosched VERB --help`.
 
-What a verb does is in the module of its name, which is loaded once the words are understood: `--help` answers at once.
+The verb itself is `run` in the module of its name, which is loaded once the words are understood, so that `--help`
+answers at once.
 """
 
 from __future__ import annotations
@@ -308,13 +309,13 @@ _FROM = "take the schedule from the records in this folder"
 
 
 def _add_source(parser: argparse.ArgumentParser) -> None:
-    """Where a schedule is read from, and --json."""
+    """The folder of records that a schedule is read from, and --json."""
     options.add_records(parser, help=_FROM)
     options.add_json(parser)
 
 
 def _add_search(parser: argparse.ArgumentParser, records: str) -> None:
-    """How schedules are searched, measured and recorded, and what is shown meanwhile."""
+    """Options of searching, measuring and recording, and of the display meanwhile."""
     # Loading these takes a fifth of the time that the command line needs to start: verbs without them do not wait.
     from autosched.measure.protocol import MeasureOptions
     from autosched.search_options import SearchOptions
@@ -336,7 +337,7 @@ def _add_budget(parser: argparse.ArgumentParser, about: str) -> None:
 
 
 def _add_record(parser: argparse.ArgumentParser) -> None:
-    """The record that `explain` and `simplify` are about."""
+    """The record that `explain` and `simplify` take."""
     options.add_workload(
         parser,
         metavar="RECORD",
@@ -369,7 +370,7 @@ VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
-    """The options of a verb; its description and examples."""
+    """Give the parser of a verb its options, description and examples."""
     add, _ = VERBS[verb]
     about, _, examples = (inspect.getdoc(add) or "").partition("\n\nexamples:\n")
     parser.description, parser.epilog = about, f"examples:\n{examples}"

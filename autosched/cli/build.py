@@ -46,14 +46,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sizes_of_record(provenance: dict[str, Any]) -> dict[str, int]:
-    """Sizes at which what was built was measured: the largest, of several."""
+    """The sizes at which the record was measured, the largest of several."""
     served = [at for kernel in provenance.get("kernels", ()) for at in kernel["served"]]
     found: dict[str, int] = max(served, key=lambda at: math.prod(at.values()), default=provenance.get("sizes") or {})
     return found
 
 
 def _build_kernel(args: argparse.Namespace, kernel: RawKernel) -> int:
-    """The same for a kernel that its user wrote."""
+    """Build a kernel that its user wrote."""
     begun = time.perf_counter()
     built = build_kernel(kernel, target=args.target, records=options.records_folder(args))
     build_s = time.perf_counter() - begun
@@ -78,7 +78,7 @@ def _save(module: Module | Artifact, file: Path) -> None:
 
 
 def _time(module: Module, workload: Workload, sizes: dict[str, int]) -> dict[str, Any]:
-    """Seconds of a call on the workload's own inputs; where these need sizes that nobody gave, why there are none."""
+    """Seconds of a call on the workload's own inputs, or the reason why these cannot be made."""
     try:
         inputs = workload.sample_inputs(sizes or None)
     except WorkloadError as error:

@@ -119,7 +119,7 @@ def _version(package: str) -> str | None:
 
 
 def folders() -> dict[str, Any]:
-    """Where search spaces and records are read from, and where new records go."""
+    """The folders of search spaces and records, and the one for new records."""
     target = find_folder()
     nearest = next((p for p in (target, *target.absolute().parents) if p.exists()), target)
     return {
@@ -131,7 +131,7 @@ def folders() -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """Environment variables that autosched or its runtimes obey, as far as they are set."""
+    """The environment variables that are set and that autosched or its runtimes obey."""
     return {name: value for name, value in sorted(os.environ.items()) if name.startswith(_ENVIRONMENT)}
 
 
@@ -148,7 +148,7 @@ _SECOND_OPENCL = 'pip install "autosched[intel-opencl]", then --target "opencl -
 
 @dataclass(frozen=True)
 class Advice:
-    """Something missing or doubtful: what, and what to do about it."""
+    """Something missing or doubtful, and the remedy."""
 
     about: str
     why: str
@@ -166,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine() -> dict[str, Any]:
-    """Everything, as plain data."""
+    """Examine the machine; returns plain data."""
     return {
         "system": system(),
         "cpu": cpu(),
@@ -179,7 +179,7 @@ def examine() -> dict[str, Any]:
 
 
 def advise(found: dict[str, Any]) -> list[Advice]:
-    """What is missing or doubtful in what `examine` found."""
+    """List what is missing or doubtful of what `examine` found."""
     advice = [*_about_cpu(found["cpu"]), *_about_opencl(found["opencl"])]
     if found["openmp"] is None:
         hint = "pip install scikit-learn, whose wheel carries one"

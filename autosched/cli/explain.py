@@ -15,7 +15,7 @@ from autosched.explaining.subject import Explainable, means_record
 
 
 def _chosen(args: argparse.Namespace) -> tuple[Explainable, dict[str, Any]]:
-    """What is meant, and the arguments of `explain` and `simplify`. Raises UsageError and WorkloadError."""
+    """The record or workload, and the arguments of `explain` and `simplify`. Raises UsageError or WorkloadError."""
     more: dict[str, Any] = {"records": options.records_folder(args), "rounds": args.rounds}
     more["progress"] = partial(print, file=sys.stderr, flush=True)
     if means_record(args.workload):

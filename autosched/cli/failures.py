@@ -1,4 +1,4 @@
-"""From an exception or a signal to a message on standard error and an exit status.
+"""Exceptions and signals as messages on standard error and exit statuses.
 
 Ctrl-C, SIGTERM and SIGHUP interrupt alike, and the exit status tells which it was.
 """
@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 from autosched.errors import AutoschedError
 
-#: What a shell reports for a process that died writing to a closed pipe: 128 + SIGPIPE.
+#: The status that a shell reports for a process that wrote to a closed pipe: 128 + SIGPIPE.
 _CLOSED_PIPE = 141
 
 #: Names of modules whose packages are called otherwise.
@@ -28,7 +28,7 @@ _PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 
 
 def exit_status(error: BaseException, as_json: bool = False) -> int:
-    """Tell the user, and give the status to exit with.
+    """Tell the user of an error; returns the exit status.
 
     `as_json` puts the failure on standard output as well, so that a program that expects one JSON
     object gets one. With AUTOSCHED_DEBUG=1 the traceback comes first.
@@ -80,7 +80,7 @@ def flush() -> None:
 
 
 def _discard_output() -> None:
-    """Send what is still buffered nowhere, or the interpreter would complain about it at its exit."""
+    """Discard what is still buffered: the interpreter would complain about it at its exit."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, io.UnsupportedOperation):
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -97,7 +97,7 @@ def readable_streams() -> None:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Meanwhile a Python warning is one line, `warning: ...`, without its place in the source."""
+    """Print Python warnings as one line, `warning: ...`, without their place in the source."""
 
     def show(
         message: Warning | str, category: type[Warning], filename: str, lineno: int,
@@ -122,7 +122,7 @@ def interrupted_status() -> int:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Meanwhile SIGTERM and SIGHUP raise KeyboardInterrupt, so that work ends as cleanly as after Ctrl-C.
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt, so that work ends as cleanly as after Ctrl-C.
 
     The system sends SIGHUP when the terminal closes or the connection is lost. A signal that is ignored stays ignored:
     `nohup` asks for that.

@@ -136,7 +136,7 @@ def _as_array(image: Any, file_format: str | None) -> Array:
 
 @contextmanager
 def _any_size() -> Iterator[None]:
-    """Without Pillow's limit: it guards servers against uploads, and this is the user's own file."""
+    """Lift Pillow's limit, which guards servers against uploads: this is the user's own file."""
     from PIL import Image
 
     before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
@@ -213,7 +213,7 @@ def _as_image(file: Path, array: Array) -> Any:
 
 
 def fits_png(channels: int, dtype: str) -> bool:
-    """Whether a PNG holds arrays of so many channels and this type."""
+    """Whether a PNG can hold arrays of this type with as many channels."""
     return (channels, dtype) in _WRITTEN and dtype in ("uint8", "uint16")
 
 

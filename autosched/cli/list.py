@@ -66,10 +66,10 @@ def _workloads() -> Listing:
 
 
 def _points(function: WorkloadFunction[...]) -> dict[str, str]:
-    """What the templates leave to tuning, for each kind of target, at the workload's own parameters and sizes.
+    """The sketches and points of the templates for each kind of target, at the workload's own parameters and sizes.
 
-    Nothing is lowered, which would take seconds for all workloads: of the valid points this is the most
-    that there may be; `show --space` counts them.
+    Nothing is lowered, which would take seconds for all workloads, so the number of points is an upper bound of the
+    valid ones; `show --space` counts them.
     """
     found: dict[str, str] = {}
     workload: Workload | None = None

@@ -1,4 +1,4 @@
-"""What OpenCL has here, asked in processes of their own: a broken driver may crash or hang them.
+"""OpenCL drivers and devices, examined in processes of their own, which a broken driver may crash or hang.
 
 `main()` prints `{"devices": [...], "problem": "..."}`, and `main(["0"])` what device 0 gets wrong: `{"problem": ""}`.
 """
@@ -44,7 +44,7 @@ _ANSWER = Fields({"problem": Form.text(), "devices": _DEVICES}, optional=("devic
 
 
 def _answer(command: tuple[str, ...]) -> dict[str, Any]:
-    """The last line that a process prints, an object with a `problem`; that is why there is no such line."""
+    """The last line that a process prints, an object with a `problem`, which also tells why there is no such line."""
     try:
         done = subprocess.run(
             command, capture_output=True, timeout=TIMEOUT_S, text=True, errors="replace", stdin=subprocess.DEVNULL

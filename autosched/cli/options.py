@@ -1,4 +1,4 @@
-"""Parsing that verbs share: option values with messages in three parts, and common options."""
+"""Parsing of option values, with messages in three parts, and options that verbs share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autosched.report.text import finite
 
 
 def program() -> str:
-    """What the user typed to start us: `autosched`, or `python -m autosched`."""
+    """The command that the user typed: `autosched`, or `python -m autosched`."""
     return "autosched" if Path(sys.argv[0]).stem == "autosched" else "python -m autosched"
 
 
@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """What the parser of an option says is the message; argparse would take its ValueError for one of Python's."""
+        """Keep the UsageError of an option's parser, which argparse would take for a ValueError of Python's."""
         try:
             return super()._get_value(action, arg_string)
         except argparse.ArgumentError as error:
@@ -123,7 +123,7 @@ def literal(option: str) -> Callable[[str], tuple[str, Any]]:
 
 # -- options that are fields of a dataclass --------------------------------------------------------
 def add_fields(parser: argparse._ActionsContainer, of: type) -> None:
-    """An option for each field of an options class that has a help text (`autosched.options`)."""
+    """Add an option for each field with a help text of an options class (`autosched.options`)."""
     for f, about in options_of(of):
         if not about.help:
             continue
@@ -151,7 +151,7 @@ def add_fields(parser: argparse._ActionsContainer, of: type) -> None:
 
 
 def field_values(args: argparse.Namespace, of: type) -> dict[str, Any]:
-    """What the options of `add_fields` say, by the names of the fields."""
+    """The values of the options of `add_fields`, by the names of the fields."""
     found = {f.name: (getattr(args, f.name), str(f.type)) for f, about in options_of(of) if about.help}
     return {name: dict(value) if kind.startswith("Mapping") else value for name, (value, kind) in found.items()}
 
@@ -160,19 +160,19 @@ def field_values(args: argparse.Namespace, of: type) -> dict[str, Any]:
 def add_count(
     parser: argparse._ActionsContainer, flag: str, help: str, *, default: int | None = None, least: int = 1
 ) -> None:
-    """A whole number."""
+    """Add an option whose value is a whole number."""
     parser.add_argument(flag, metavar="N", type=count(flag, least), default=default, help=help)
 
 
 def add_flag(parser: argparse._ActionsContainer, flag: str, help: str) -> None:
-    """What is off unless it is given."""
+    """Add an option without a value, off unless it is given."""
     parser.add_argument(flag, action="store_true", help=help)
 
 
 def add_list(
     parser: argparse._ActionsContainer, flag: str, metavar: str, help: str, parse: Callable[[str], Any] = str
 ) -> None:
-    """What may be given several times."""
+    """Add an option that may be given several times."""
     parser.add_argument(flag, metavar=metavar, action="append", default=[], type=parse, help=help)
 
 

@@ -86,7 +86,7 @@ class _Group:
         return [choice.record for choice in ranked(self.records, key=self.key, target=self.target)]
 
     def statuses(self) -> dict[str, int]:
-        """How the trials ended; a trial with several lines counts once."""
+        """The numbers of trials by their end; a trial with several lines counts once."""
         return dict(Counter(r.status for r in latest(self.records)).most_common())
 
 

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _standing(chosen: Plan) -> str:
-    """Where the record's time stands below the roofline, if it was measured on this machine."""
+    """The record's fraction of the roofline, if it was measured on this machine."""
     p = chosen.provenance
     if p["kind"] != "record" or p["device"] != describe_device(chosen.target)["name"]:
         return ""
@@ -68,7 +68,7 @@ def _text(chosen: Plan, what: str, after: str | None) -> str:
 
 
 def _passes(chosen: Plan) -> str:
-    """How long each pass takes that makes statements for code generation out of the loops."""
+    """The time of each pass between loops and code generation."""
     times: list[tuple[str, float]] = []
 
     def timed(p: Program, name: str, run: Pass) -> Program:
@@ -134,7 +134,7 @@ def _records(args: argparse.Namespace, workload: Workload) -> int:
 
 
 def provenance_line(workload: str, target: str, provenance: dict[str, Any]) -> str:
-    """Where a schedule came from, in one line; of several for different sizes, a line each."""
+    """The origin of a schedule in one line; of several for different sizes, in a line each."""
     head = f"{workload} for {target}: "
     note = provenance.get("note") or ""
     if provenance.get("kind") == "family":

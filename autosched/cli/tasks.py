@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def parse_task(text: str) -> tuple[Workload, float]:
-    """The workload and the weight that a word of the command line stands for."""
+    """The workload and the weight that a word of the command line names."""
     parts = _TASK.fullmatch(text.strip())
     if parts is None:
         raise UsageError(
@@ -78,7 +78,7 @@ def _parameters(listed: str, text: str) -> dict[str, Any]:
 
 
 def _lines(result: TasksResult) -> list[str]:
-    """What was found, a line each, and the sum."""
+    """The table of tasks, and their sum."""
     rows = [
         [r.workload, f"{w:g}", str(r.trials), seconds(r.default_seconds), seconds(r.seconds), ratio(r.speedup)]
         for r, w in zip(result.results, result.weights, strict=True)

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def search_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """What the options say, as arguments of `tune`, `tune_sizes` and `tune_tasks`."""
+    """The options as arguments of `tune`, `tune_sizes` and `tune_tasks`."""
     measure = MeasureOptions(**options.field_values(args, MeasureOptions))
     common = {"budget_s": args.budget, "records": args.records, "measure": measure}
     return {**options.field_values(args, SearchOptions), **common}

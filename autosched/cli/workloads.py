@@ -1,4 +1,4 @@
-"""From command-line words to a workload, and back to a command that can be pasted."""
+"""Workloads by command-line words, and commands to paste by workloads."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def choose_workload(args: argparse.Namespace, image: np.ndarray[Any, Any] | None
 
 
 def choose_tunable(args: argparse.Namespace, image: np.ndarray[Any, Any] | None = None) -> Workload | RawKernel:
-    """The same, where a raw kernel will do. It runs on the target of its language, unless the command line has
-    another one."""
+    """The workload or raw kernel of the command line. A kernel runs on the target of its language, unless the command
+    line names another."""
     function = find_workload(args.workload)
     given = {name: _convert(function, name, text) for name, text in args.param}
     implied = image_parameters(function, image) if image is not None else {}
@@ -76,12 +76,7 @@ def _convert(function: WorkloadFunction[...], name: str, text: str) -> Any:
     except (KeyError, ValueError):
         kind = "true or false" if isinstance(default, bool) else type(default).__name__
         raise UsageError(f"its value is not {kind}", asked=asked, legal=f"the default is {name}={default}") from None
-    return _literal(text)
-
-
-def _literal(text: str) -> Any:
-    """A Python literal where the text is one, else the text itself: the default tells nothing."""
-    try:
+    try:  # the default tells nothing
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text

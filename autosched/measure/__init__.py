@@ -1,4 +1,4 @@
-"""How fast is a candidate, and is it right: isolated workers, verified outputs, kept samples.
+"""Measuring candidates: isolated workers, verified outputs, samples.
 
 `Measurer` is the way in; `docs/measurement.md` says what is measured and what isolation means.
 The names below are loaded on first use: importing this package costs nothing, and a worker
@@ -7,6 +7,7 @@ The names below are loaded on first use: importing this package costs nothing, a
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,21 +26,11 @@ __all__ = [
     "significantly_faster",
 ]
 
-_HOME = {
-    "Measurer": "measurer",
-    "STATUSES": "protocol",
-    "Job": "protocol",
-    "MeasureOptions": "protocol",
-    "Measurement": "protocol",
-    "PlayoffResult": "stats",
-    "judge": "stats",
-    "significantly_faster": "stats",
-}
+#: name -> the module that has it, where that is not `protocol`
+_HOME = {"Measurer": "measurer", "PlayoffResult": "stats", "judge": "stats", "significantly_faster": "stats"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOME.get(name, 'protocol')}"), name)

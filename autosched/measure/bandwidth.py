@@ -18,10 +18,10 @@ from autosched.runtime.cpu import LoadedCode
 from autosched.runtime.device import Cache, data_caches, host_cpu
 from autosched.target import cpu_count
 
-#: vectors that one step of a stream moves
+#: Vectors that one step of a stream moves.
 UNROLLED = 8
-#: independent multiply-adds of one step, for CPUs with 16 and with 32 vector registers: more than
-#: latency times throughput, which is 8 to 10 on today's cores
+#: Independent multiply-adds of one step, for CPUs with 16 and with 32 vector registers: more than latency times
+#: throughput, which is 8 to 10 on today's cores.
 CHAINS = {16: 12, 32: 24}
 
 _HEAD = """\
@@ -91,16 +91,22 @@ def _lines(lines: Iterable[str]) -> str:
     return "\n".join(f"  {line}" for line in lines)
 
 
-def _read(vector: str, size: int) -> str:
-    sums = [f"%sum.{k} = phi {vector} [ zeroinitializer, %round ], [ %sum.{k}.next, %step ]" for k in range(UNROLLED)]
+def _loads(vector: str, size: int) -> list[str]:
+    """The vectors `%value.k` of one step, read from `%from`."""
     step = []
     for k in range(UNROLLED):
         step += [
             f"%at.{k} = getelementptr i8, ptr %from, i64 %i",
             f"%address.{k} = getelementptr i8, ptr %at.{k}, i64 {k * size}",
             f"%value.{k} = load {vector}, ptr %address.{k}, align {size}",
-            f"%sum.{k}.next = or {vector} %sum.{k}, %value.{k}",
         ]
+    return step
+
+
+def _read(vector: str, size: int) -> str:
+    sums = [f"%sum.{k} = phi {vector} [ zeroinitializer, %round ], [ %sum.{k}.next, %step ]" for k in range(UNROLLED)]
+    step = _loads(vector, size)
+    step += [f"%sum.{k}.next = or {vector} %sum.{k}, %value.{k}" for k in range(UNROLLED)]
     after = [f"store volatile {vector} %sum.{k}.next, ptr %to, align 8" for k in range(UNROLLED)]
     return _LAUNCH.format(
         name="read", before="", round="", step=_lines(sums + step), stride=UNROLLED * size, after=_lines(after)
@@ -108,13 +114,7 @@ def _read(vector: str, size: int) -> str:
 
 
 def _copy(name: str, vector: str, size: int, hint: str) -> str:
-    step = []
-    for k in range(UNROLLED):
-        step += [
-            f"%at.{k} = getelementptr i8, ptr %from, i64 %i",
-            f"%address.{k} = getelementptr i8, ptr %at.{k}, i64 {k * size}",
-            f"%value.{k} = load {vector}, ptr %address.{k}, align {size}",
-        ]
+    step = _loads(vector, size)
     for k in range(UNROLLED):
         step += [
             f"%into.{k} = getelementptr i8, ptr %to, i64 %i",
@@ -140,13 +140,13 @@ def _multiply_adds(name: str, vector: str, of: str, chains: int) -> str:
     return f"declare {vector} @llvm.fmuladd.{mangled}({vector}, {vector}, {vector})\n{text}"
 
 
-#: after so many seconds no further number of threads is begun
+#: Seconds after which no other number of threads is measured.
 BUDGET_S = 10.0
 _SAMPLES = 4
 #: a sample lasts at least this long
 _SAMPLE_S = 0.008
 _MIB = 1 << 20
-#: bounds of what is gone through to measure main memory
+#: Bounds of the bytes that are read to measure main memory.
 _SMALLEST_MEMORY, _LARGEST_MEMORY = 256 * _MIB, 1024 * _MIB
 
 _Kernel = Callable[[int, int], None]
@@ -154,7 +154,7 @@ _Kernel = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class _LevelPlan:
-    """A level to measure: `working_set` is in bytes for each thread if `private`, else for all."""
+    """A level to measure; `working_set` is bytes, of each thread if `private`, else of all."""
 
     name: str
     capacity: int | None
@@ -163,11 +163,11 @@ class _LevelPlan:
 
 
 def plan_levels(caches: list[Cache], cores: int, available: int) -> list[_LevelPlan]:
-    """What to measure, for caches of these sizes and so many bytes of free memory.
+    """The levels to measure, given the caches and the bytes of free memory.
 
-    Half of a private cache is used, so that nothing else has to leave it. A shared cache is
-    measured beyond what the private ones hold; one that is huge, as on servers of which a virtual
-    machine sees a few cores, a second time at half its size, where it may be anything.
+    A private cache is measured at half its size, so that nothing else has to leave it. A shared one is measured
+    beyond what the private ones hold; a huge one, as on servers of which a virtual machine sees a few cores, a second
+    time at half its size, where it may be anything.
     """
     private = [c for c in caches if c.shared_by <= 2 and c.level < 3]
     shared = [c for c in caches if c not in private]
@@ -204,7 +204,7 @@ class _Machine:
         self._address = -(-self._memory.ctypes.data // 4096) * 4096
 
     def runs(self, threads: int) -> bool:
-        """Whether the OpenMP runtime gives as many: there may be none, or a limit in the environment."""
+        """Whether the OpenMP runtime starts as many threads: it may be missing, or limited by the environment."""
         step, apart = UNROLLED * self.vector, 8192
         last = self._address + (threads - 1) * apart + 4096
         ctypes.memset(last, 0, self.vector)
@@ -215,8 +215,11 @@ class _Machine:
         return found
 
     def seconds(self, name: str, part: int, apart: int, gap: int, threads: int) -> float:
-        """Seconds of a round of a kernel: each thread goes through `part` bytes of its own, `apart`
-        bytes from the next thread's; what it writes lies `gap` bytes behind what it reads."""
+        """Seconds that a kernel takes for one round.
+
+        Each thread goes through `part` bytes of its own, `apart` bytes from the next thread's, and writes `gap` bytes
+        behind what it reads.
+        """
         rounds, best = 1, float("inf")
         kernel = self._kernels[name]
         words = np.array([self._address, self._address + gap, part, apart, rounds], np.int64)
@@ -260,7 +263,7 @@ def _thread_counts(cores: int) -> list[int]:
 
 
 def measure_roofline(tell: Callable[[str], None] = lambda what: None) -> Roofline:
-    """Measure this machine, in about ten seconds; `tell` hears what is being measured.
+    """Measure this machine, in about ten seconds; `tell` is called with what is being measured.
 
     Raises BuildError where the kernels cannot be compiled or loaded.
     """

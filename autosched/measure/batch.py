@@ -1,4 +1,4 @@
-"""One call of `Measurer.measure`: jobs in, measurements out, whatever the candidates do."""
+"""`Batch`: one call of `Measurer.measure`. Jobs go in, measurements come out, whatever the candidates do."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MAX_DEVICE_ERRORS = 3  # in a row, before the device itself is suspected
 
 
 class Batch:
-    """Builds ahead, runs one at a time.
+    """Builds several jobs ahead and runs one at a time.
 
-    Unless `options.overlap`, building and running alternate: some jobs are built with all builders,
-    then run with no builder at work, and nothing runs while the caller handles a measurement. On a
-    CPU that costs no time, since both want all of it, and the timing is not disturbed.
+    Unless `options.overlap`, building and running alternate: some jobs are built by all builders, then run while no
+    builder works, and nothing runs while the caller handles a measurement. On a CPU, which both would use whole, that
+    costs no time, and the timing is not disturbed.
     """
 
     def __init__(self, context: MeasureContext, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> None:
@@ -52,7 +52,7 @@ class Batch:
                 for event in pool.wait(1.0):
                     self._handle(event)
 
-    # -- who works now ----------------------------------------------------------------------------
+    # -- dispatching -------------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
         queue, pool = self._queue, self._context.pool
@@ -90,7 +90,7 @@ class Batch:
                 return
             self._running = queue.built.popleft()
 
-    # -- what came of it --------------------------------------------------------------------------
+    # -- outcomes ---------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
         if event.slot.role == "builder":
@@ -110,7 +110,7 @@ class Batch:
             self._watch_device(ended)
 
     def _judge(self, task: Task, event: Event) -> Measurement | None:
-        """The end of a run, or None when it has to be repeated on a new worker."""
+        """The measurement of a run, or None where it has to be repeated on a new worker."""
         outcome = event.outcome
         if outcome.kind != REPLY:
             status, error = self._context.failure(outcome)
@@ -146,10 +146,10 @@ class Batch:
             task.path.unlink(missing_ok=True)
         self._results.append(ended)
 
-    # -- is the device still there ----------------------------------------------------------------
+    # -- a lost device ----------------------------------------------------------------------------
 
     def _watch_device(self, ended: Measurement) -> None:
-        """Device errors in a row may be the candidates' or the device's: ask one that worked before."""
+        """After several device errors in a row, run a job that worked before: the device may be lost."""
         if self._device_errors < _MAX_DEVICE_ERRORS:
             return
         if self._context.control is None:

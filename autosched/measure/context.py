@@ -1,4 +1,4 @@
-"""What a batch and a play-off have in common: `MeasureContext`, and `BuildQueue`, the way of a job to the runner."""
+"""The state that batches and play-offs of a session share (`MeasureContext`), and jobs on their way (`BuildQueue`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autosched.measure.verify import Inspection
 from autosched.measure.workers import SessionFolder, Workers
 from autosched.target import Target
 
-#: A job that ended a worker may have been the victim of an earlier one, or of the system: once.
+#: A job whose worker died is tried once more: an earlier job, or the system, may have been the cause.
 MAX_ATTEMPTS = 2
 
 _LEAST_RUN_S = 2.0
@@ -40,10 +40,10 @@ _WHILE = {
 
 @dataclass
 class Task:
-    """A job on its way. `place` is where it stands in the batch.
+    """A job on its way. `place` is its position in the batch.
 
-    `attempts` counts the builds, then the runs, that took the worker down with them. `is_control`
-    marks a job that is run again to see whether the device still works.
+    `attempts` counts the builds, then the runs, in which the worker died. `is_control` marks a job that is run again
+    to see whether the device still works.
     """
 
     job: Job
@@ -58,14 +58,14 @@ class Task:
         return Measurement(self.job, status, error=error, build_s=self.build_s, digest=self.digest, **more)
 
     def may_try_again(self, event: Event) -> bool:
-        """Once, if somebody else may be to blame: an earlier candidate in that process, or the system."""
+        """Count an attempt; whether another is due, because an earlier candidate or the system may be to blame."""
         self.attempts += 1
         return self.attempts < MAX_ATTEMPTS and (event.outcome.kind == KILLED or not event.fresh)
 
 
 @dataclass(frozen=True)
 class KnownCode:
-    """What was measured of some code. `name` says where: "job 17"."""
+    """The measurement of some code; `name` is its origin, such as "job 17"."""
 
     name: str
     samples: tuple[float, ...]
@@ -75,11 +75,12 @@ class KnownCode:
 
 @dataclass
 class MeasureContext:
-    """One measuring session: its folder, its worker processes, what they are asked, and how long they may take.
+    """One measuring session: its workers, the requests to them and their time limits.
 
-    `best_s` is the best median so far in seconds; it shortens the time limits of what follows.
-    `known` finds what was measured by the digest of its code (`remember`). `control` is a job that worked, its
-    artifact kept: it tells a lost device from bad candidates. `inspection` asks the caller about outputs.
+    best_s:     the best median so far, in seconds; it shortens the limits of later candidates
+    known:      digest of code -> its measurement (`remember`)
+    control:    a job that worked, its artifact kept: it tells a lost device from bad candidates
+    inspection: the caller's own check of outputs
     """
 
     target: Target
@@ -99,7 +100,7 @@ class MeasureContext:
         return self.workers.pool
 
     def remember(self, digest: str, known: KnownCode) -> None:
-        """What has this code need not be compiled, nor run. What is no digest is not remembered."""
+        """Spare candidates with this code compiling and running. A text that is no digest is ignored."""
         if digest not in self.known and _DIGEST.fullmatch(digest):
             self.known[digest] = known
             (self.session.known / digest).touch()
@@ -108,11 +109,11 @@ class MeasureContext:
 
     @property
     def sample_s(self) -> float:
-        """How long a sample lasts; 0 for one piece of as many calls as the options say."""
+        """Seconds that a sample lasts; 0 for one piece of as many calls as the options say."""
         return 0.0 if self.options.number else self.options.min_repeat_ms / 1000
 
     def run_limit_s(self, patience: float = 1.0) -> float:
-        """Longest for a candidate's first run, and again for all its timed calls together."""
+        """Limit of a candidate's first run, and again of all its timed calls together, in seconds."""
         limit = self.options.timeout_s
         if self.best_s is None:
             return patience * limit
@@ -120,7 +121,7 @@ class MeasureContext:
         return min(limit, max(_LEAST_RUN_S, _SLACK * self.best_s * calls * self.options.repeat))
 
     def run_limits(self, run: float) -> list[tuple[str, float]]:
-        """Seconds for each phase of a run, whose timed calls may take `run`."""
+        """The limit of each phase of a run whose timed calls may take `run` seconds."""
         # A device's driver may compile again at the first launch.
         first = run + (self.options.build_timeout_s if self.target.kind == "opencl" else 0.0)
         seconds = (CpuSeconds(self.options.build_timeout_s), first, _CHECK_S, run, _CHECK_S)
@@ -148,11 +149,11 @@ class MeasureContext:
 
     @property
     def shown(self) -> str:
-        """Where the runner writes outputs for the inspection; empty where there is none."""
+        """The place where the runner writes outputs for the inspection; empty where there is none."""
         return "" if self.inspection is None else self.inspection.place
 
     def inspect(self, answer: RunAnswer, *calls: str) -> RunAnswer:
-        """The answer, with what the caller's inspection finds of these calls. Raises Malformed."""
+        """The answer, after the caller's own check of these calls. Raises Malformed."""
         if answer.status != "ok" or self.inspection is None:
             return answer
         wrong = self.inspection.verdict(calls)
@@ -162,7 +163,7 @@ class MeasureContext:
     # -- outcomes as statuses -----------------------------------------------------------------------
 
     def failure(self, outcome: Outcome) -> tuple[str, str]:
-        """(status, error) of a job whose worker did not answer, attempts aside."""
+        """(status, error) of a job whose worker did not answer."""
         where = _WHILE.get(outcome.phase, "")
         words = last_words(outcome.log)
         error = f"{outcome.error} {where}{f'; it printed: {words}' if words else ''}"
@@ -183,9 +184,9 @@ def last_words(log: str) -> str:
 
 
 class BuildQueue:
-    """Jobs that wait for a builder, are being built, or are built and wait for the runner.
+    """Jobs that wait for a builder, are being built, or wait for the runner.
 
-    With `reuse`, what has the code of something that was measured is not compiled, and has no file.
+    With `reuse`, a job whose code was measured before is not compiled, and has no file.
     """
 
     def __init__(self, context: MeasureContext, jobs: Iterable[Job], *, reuse: bool) -> None:
@@ -212,11 +213,11 @@ class BuildQueue:
                 room -= 1
 
     def sort(self) -> None:
-        """Put what is built in the order in which it was asked for, whichever builder was quicker."""
+        """Put the built jobs into the order in which they were asked for, whichever builder was quicker."""
         self.built = deque(sorted(self.built, key=lambda task: task.place))
 
     def finish(self, event: Event) -> Measurement | None:
-        """Take note of a builder's event; the measurement if the job has ended here."""
+        """Handle a builder's event; returns the measurement of a job that has ended."""
         self.building -= 1
         task: Task = event.token
         outcome = event.outcome

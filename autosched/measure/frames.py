@@ -1,7 +1,7 @@
-"""Frames: 4 bytes of length (big-endian) and one JSON object, over a pipe.
+"""Frames on a pipe: 4 bytes of length (big-endian) and one JSON object.
 
-JSON and not pickle, because the other end may have been overwritten by a candidate gone wild: a
-damaged frame must cost a FrameError and nothing else.
+They are JSON and not pickle, because a candidate may have overwritten the memory of the other end: a damaged frame
+costs a FrameError and nothing else.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _length(header: bytes) -> int:
 
 
 class FrameBuffer:
-    """Puts frames together from the pieces a non-blocking read returns."""
+    """Puts frames together from the pieces that non-blocking reads return."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()

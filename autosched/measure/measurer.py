@@ -1,4 +1,4 @@
-"""The parent's side of measuring: `Measurer`."""
+"""`Measurer`: the parent's side of measuring."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ class Measurer:
             self.context.inspection = Inspection(inspector, [a for a in like if a is not None], shown)
         self._finalizer = weakref.finalize(self, workers.close)
         self._is_busy = False
-        #: Why candidates left the last play-off, by job id.
+        #: The reasons why candidates left the last play-off, by job id.
         self.playoff_errors: dict[int, str] = {}
-        #: How much its candidates waited for cores that other programs had, by job id; see `Measurement.strain`.
+        #: The `Measurement.strain` of its candidates, by job id.
         self.playoff_strains: dict[int, float] = {}
 
     def __enter__(self) -> Measurer:
@@ -120,25 +120,26 @@ class Measurer:
         self.context.best_s = seconds
 
     def remember(self, digest: str, samples: Sequence[float], *, verified: str, name: str, raced: bool = False) -> None:
-        """Let jobs whose code has this `digest` take over these samples (seconds), as they were measured
-        in an earlier session; such a job says `error="same code as NAME"`. What this session measured comes first.
+        """Let jobs whose code has this `digest` take over samples (seconds) of an earlier session.
+
+        Such a job has `error="same code as NAME"`. Measurements of this session take precedence.
         """
         self.context.remember(digest, KnownCode(name, tuple(samples), verified, raced))
 
     @property
     def restarts(self) -> int:
-        """How many worker processes had to be replaced."""
+        """The number of worker processes that were replaced."""
         return self.context.pool.restarts
 
     def measure(self, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> Iterator[Measurement]:
-        """One measurement per job, in the order in which they are done.
+        """Yield one measurement for each job, in the order in which they end.
 
-        A candidate cannot make this raise: whatever it does is a status. A job whose code is
-        identical to one already measured in this session, or remembered, is not compiled: it gets that one's
-        samples, and `error="same code as job N"`. Leaving the iteration early ends the jobs at work.
+        Nothing that a candidate does makes this raise: it becomes a status. A job whose code was measured in this
+        session, or is remembered, is not compiled: it takes over the samples, with `error="same code as job N"`.
+        Leaving the iteration early ends the jobs at work.
 
-        `quiet` is called after building, before candidates are timed on this CPU: let it end or wait
-        for whatever else your program has at work. It is not called where `options.overlap`.
+        `quiet` is called after building, before candidates are timed on this CPU: let it end, or wait for, whatever
+        else your program has at work. It is not called with `options.overlap`.
 
         Raises MeasureError when the worker processes do not start, DeviceError when the device is
         lost, UsageError when this measurer is closed or busy.
@@ -147,12 +148,11 @@ class Measurer:
             yield from Batch(self.context, jobs, quiet)
 
     def playoff(self, jobs: Sequence[Job], rounds: int = 15) -> list[tuple[Job, list[float]]]:
-        """`rounds` samples (seconds per call) of each job, interleaved: one of each per round.
+        """Take `rounds` samples (seconds per call) of each job, interleaved: one of each in every round.
 
-        Outputs are verified whole, before the first and after the last round. A job that fails has
-        no samples, and `playoff_errors` says why. `stats.judge` names the winner; with few rounds it
-        cannot (`stats.judge` says how many it takes). Raises as `measure` does, and UsageError for
-        `rounds` < 1.
+        Outputs are verified whole, before the first and after the last round. A job that fails has no samples, and its
+        reason is in `playoff_errors`. `stats.judge` names the winner, and says how many rounds that takes. Raises what
+        `measure` raises, and UsageError for `rounds` < 1.
         """
         if rounds < 1:
             raise UsageError("there must be at least one round", asked=f"playoff(rounds={rounds})")

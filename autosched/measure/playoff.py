@@ -1,4 +1,4 @@
-"""Time a few candidates against each other, round by round, so that all see the same weather."""
+"""`Playoff`: a few candidates timed against each other, round by round, so that noise meets all of them alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autosched.measure.verify import AFTER, FIRST
 
 @dataclass
 class _Entry:
-    """One candidate. `number`, its calls per sample, is fixed when it is first loaded."""
+    """One candidate. `number`, the calls in a piece of a sample, is fixed when it is first loaded."""
 
     job: Job
     key: str
@@ -32,8 +32,8 @@ class _Entry:
 class Playoff:
     """Builds, verifies and loads every job, then takes one sample of each in every round.
 
-    A candidate that fails leaves the play-off with all its samples, so that sample `i` of any two
-    that remain was taken in the same round. `errors` says why, by job id.
+    A candidate that fails leaves with all its samples, so that samples `i` of any two that remain were taken in the
+    same round. `errors` has the reasons, by job id.
     """
 
     def __init__(self, context: MeasureContext, jobs: Iterable[Job], rounds: int) -> None:
@@ -47,7 +47,7 @@ class Playoff:
 
     @property
     def strains(self) -> dict[int, float]:
-        """How much candidates waited for cores that other programs had, by job id; see `Measurement.strain`."""
+        """The mean `Measurement.strain` of each candidate, by job id."""
         return {e.job.id: sum(e.strains) / len(e.strains) for e in self._entries if e.strains}
 
     def run(self) -> list[tuple[Job, list[float]]]:
@@ -77,14 +77,14 @@ class Playoff:
             entry_of[id(task)].task = task
 
     def _round(self, *, is_last: bool) -> None:
-        """A new order each time: whoever comes after a cache-hungry neighbour shall not always do so."""
+        """Take a sample of each in a new order, so that none always follows one that empties the caches."""
         order = [entry for entry in self._entries if not entry.error]
         self._shuffle.shuffle(order)
         for entry in order:
             self._sample(entry, check=is_last)
 
     def _load(self, entry: _Entry) -> None:
-        """Load and verify, all outputs whole. The sample is thrown away: it found `number`."""
+        """Load a candidate and verify all its outputs whole. Its sample only serves to find `number`."""
         assert entry.task is not None
         while not entry.error:
             request = self._context.run_request(
@@ -112,7 +112,7 @@ class Playoff:
             self._load(entry)  # the runner was replaced, or holds no more than the others
 
     def _ask(self, entry: _Entry, request: dict[str, Any], limits: list[tuple[str, float]]) -> RunAnswer | None:
-        """The answer; None when there is none, and then `entry.error` says whether to ask again."""
+        """The answer; None where there is none. The question may be repeated unless `entry.error` is set."""
         event = self._exchange(request, limits)
         outcome = event.outcome
         if outcome.kind != REPLY:
@@ -143,7 +143,7 @@ class Playoff:
             entry.error = error
 
     def _exchange(self, request: dict[str, Any], limits: list[tuple[str, float]]) -> Event:
-        """Ask the runner and wait for how it ends."""
+        """Ask the runner and wait for the outcome."""
         pool = self._context.pool
         while True:
             pool.ensure("runner", 1)

@@ -21,7 +21,7 @@ _DOWN, _STARTING, _IDLE, _BUSY = "down", "starting", "idle", "busy"
 
 @dataclass
 class Slot:
-    """A place for one worker. `served` counts the jobs its present process has finished."""
+    """A place for one worker. `served` counts the jobs that its present process has finished."""
 
     role: str
     worker: WorkerProcess
@@ -33,7 +33,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Event:
-    """The end of a job. `fresh`: the process had run no other job, so what happened is this job's doing."""
+    """The end of a job. `fresh`: the process had run no other job, so this one caused what happened."""
 
     slot: Slot
     token: Any
@@ -43,7 +43,7 @@ class Event:
 
 @dataclass
 class WorkerPool:
-    """`make(role)` is a worker not yet started, `configuration(role)` the first thing it is told."""
+    """Workers by role. `make(role)` gives one that is not started, `configuration(role)` its first message."""
 
     make: Callable[[str], WorkerProcess]
     configuration: Callable[[str], dict[str, Any]]
@@ -62,8 +62,7 @@ class WorkerPool:
                 self._start(slot)
 
     def spawn(self, role: str, count: int) -> None:
-        """Begin to start `count` workers, which load what they need while the caller does something else. They are
-        told what to do by the first `ensure`."""
+        """Begin to start `count` workers, which load what they need meanwhile; the first `ensure` configures them."""
         for _ in range(count - sum(slot.role == role for slot in self.slots)):
             slot = Slot(role, self.make(role))
             self.slots.append(slot)
@@ -78,7 +77,7 @@ class WorkerPool:
 
     @property
     def restarts(self) -> int:
-        """How often a worker was replaced."""
+        """The number of workers that were replaced."""
         return sum(max(0, slot.starts - 1) for slot in self.slots)
 
     def submit(self, slot: Slot, message: dict[str, Any], limits: Sequence[tuple[str, float]], token: Any) -> bool:
@@ -90,7 +89,7 @@ class WorkerPool:
         return True
 
     def wait(self, timeout: float) -> list[Event]:
-        """Jobs that ended; empty when a worker became ready, or nothing happened for `timeout` seconds."""
+        """Jobs that have ended; none when a worker became ready or `timeout` seconds passed."""
         by_worker = {slot.worker: slot for slot in self.slots}
         events = []
         for worker, outcome in wait(by_worker, timeout):
@@ -102,23 +101,23 @@ class WorkerPool:
         return events
 
     def extend_deadlines(self) -> None:
-        """Call after a pause in which `wait` was not called: deadlines that passed get a little more."""
+        """Extend deadlines that passed while nobody called `wait`."""
         for slot in self.slots:
             slot.worker.extend(_GRACE_S)
 
     def recycle(self, slot: Slot) -> None:
-        """End a worker that is not to be trusted any more; `ensure` makes a new one."""
+        """End a worker that is no longer trusted; `ensure` starts a new one."""
         slot.worker.kill()
         self._mark_down(slot)
 
     def stop_busy(self) -> None:
-        """End the workers that are at a job, or that an interruption left in between. Others stay."""
+        """End the workers that are at a job or that an interruption left in between; keep the others."""
         for slot in self.slots:
             if slot.state == _BUSY or slot.worker.busy != (slot.state == _STARTING):
                 self.recycle(slot)
 
     def close(self) -> None:
-        """End all workers. An interruption still ends them all."""
+        """End all workers, even when interrupted."""
         try:
             for slot in self.slots:
                 self.recycle(slot)

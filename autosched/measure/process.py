@@ -1,8 +1,7 @@
-"""One worker process, and the clock that is kept for it from outside.
+"""`WorkerProcess`: one worker process, its pipes and its deadlines.
 
-The worker runs native code that may do anything to itself. So nothing here trusts it: reads never
-block, answers are matched with the question, every question has a deadline, and a worker that
-breaks any rule is killed with its whole process group.
+The worker runs native code that may do anything to it, so nothing here trusts it: reads never block, answers are
+matched with questions, every question has a deadline, and a worker that breaks a rule is killed with its process group.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _READ_PER_TICK = 1 << 20  # bytes, so that a flood on one pipe cannot stop the c
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one question ended. `log` is the end of what the worker printed meanwhile."""
+    """The end of one question; `log` is the end of what the worker printed meanwhile."""
 
     kind: str
     reply: dict[str, Any] = field(default_factory=dict)
@@ -55,11 +54,11 @@ class Outcome:
 
 
 class WorkerProcess:
-    """A child in its own session, spoken to over two pipes of its own.
+    """A child process in a session of its own, which is asked one question at a time over two pipes.
 
-    `command` is the argument list; `--read-fd`, `--write-fd` and `--parent` are appended. One
-    question at a time: `send`, then `wait` (or `advance`) until there is an outcome. After any
-    outcome but REPLY the process is dead and `start` makes a new one.
+    `command` is the argument list, to which `--read-fd`, `--write-fd` and `--parent` are appended. `send` a question,
+    then `wait` (or `advance`) until there is an outcome. After any outcome but REPLY the process is dead, and `start`
+    makes a new one.
     """
 
     def __init__(self, name: str, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
@@ -85,11 +84,11 @@ class WorkerProcess:
         self._used_before: float | None = None  # CPU time as the phase began
         self._used: float | None = None  # and when it was last looked at
 
-    # -- life and death ---------------------------------------------------------------------------
+    # -- start and end ----------------------------------------------------------------------------
 
     @property
     def running(self) -> bool:
-        """Whether there is a process (it may have died a moment ago)."""
+        """Whether there is a process; it may just have died."""
         return self._process is not None
 
     @property
@@ -137,8 +136,10 @@ class WorkerProcess:
             self._abandoned = [p for p in self._abandoned if not self._reap(p)]
 
     def _end_group(self, process: subprocess.Popen[bytes]) -> None:
-        """SIGTERM, then SIGKILL; what left the group is ended before, while its parents can still be told, and after.
-        The child is reaped last: until then its id cannot be reused."""
+        """Send SIGTERM, then SIGKILL; end what left the group before that, while its parents are known, and after.
+
+        The child is reaped last: until then its id cannot be reused.
+        """
         try:
             end_strays(self._mark, leader=process.pid)
             if not _has_exited(process.pid):
@@ -170,11 +171,11 @@ class WorkerProcess:
     # -- one question and its outcome -------------------------------------------------------------
 
     def send(self, message: dict[str, Any], limits: Sequence[tuple[str, float]]) -> bool:
-        """Ask a question. False, and no process any more, when the idle worker turns out broken.
+        """Ask a question. Returns False, and ends the process, where the idle worker turns out to be broken.
 
-        `limits` are the phases of the work, in order, each with its seconds, or its `CpuSeconds`. The clock
-        starts in the first phase and starts anew when the worker announces a later one; phases cannot be
-        repeated, so the whole lasts at most the sum. Raises FrameError for a message too large.
+        `limits` are the phases of the work in order, each with its seconds or `CpuSeconds`. The clock starts with the
+        first phase and again when the worker announces a later one; none is repeated, so the whole lasts at most their
+        sum. Raises FrameError for a message that is too large.
         """
         if self.busy or not limits:
             raise ValueError(f"worker {self.name} cannot be asked: busy, or no limits given")
@@ -192,7 +193,7 @@ class WorkerProcess:
         return True
 
     def _is_quiet(self) -> bool:
-        """Whether an idle worker is alive and has written nothing since its last answer."""
+        """Whether the idle worker is alive and has written nothing since its last answer."""
         self._read_log()
         try:
             open_ = self._read("answers", self._frames.feed)
@@ -201,16 +202,16 @@ class WorkerProcess:
         return open_ and not len(self._frames) and not _has_exited(self.pid)
 
     def extend(self, seconds: float) -> None:
-        """Let a pending question have at least `seconds` from now.
+        """Give a pending question at least `seconds` from now.
 
-        For a caller that did not watch for a while: an answer may be waiting, or the worker may
-        have been blocked on a full pipe.
+        For a caller that did not watch for a while: an answer may wait, or the worker may have been blocked on a full
+        pipe.
         """
         if self.busy:
             self._deadline = max(self._deadline, time.monotonic() + seconds)
 
     def advance(self) -> Outcome | None:
-        """Do what can be done without waiting; the outcome if there is one now."""
+        """Read and write what can be without waiting; returns the outcome if there is one now."""
         if not self.busy:
             return None
         self._read_log()
@@ -239,9 +240,9 @@ class WorkerProcess:
             self._used_before = self._used = cpu_seconds(self.pid)
 
     def _is_late(self) -> str:
-        """Why the deadline counts; empty, and a later deadline, for a worker that got too little of the CPU.
+        """Return why the worker is late; empty, with a later deadline, where it got too little of the CPU.
 
-        One that is blocked uses none: it does not get all the patience there is.
+        A blocked worker uses no CPU time, and is late at once.
         """
         limit, before, earlier = self._limits[self._phase], self._used_before, self._used
         now = None if before is None or self.pid is None else cpu_seconds(self.pid)
@@ -283,7 +284,7 @@ class WorkerProcess:
         return outcome
 
     def _gone(self) -> Outcome:
-        """The pipe is closed or the process has ended: find out which signal it was."""
+        """The outcome of a worker that closed its pipe or ended, with the signal that ended it."""
         process = self._process
         assert process is not None
         if not _await_exit(process.pid, _EXIT_LIMIT_S):
@@ -302,7 +303,7 @@ class WorkerProcess:
     # -- pipes ------------------------------------------------------------------------------------
 
     def register(self, poller: select.poll) -> None:
-        """Ask `poller` to wake when `advance` has something to do."""
+        """Have `poller` wake when `advance` has something to do."""
         for name in ("answers", "log"):
             if name in self._fds:
                 poller.register(self._fds[name], select.POLLIN)
@@ -324,7 +325,7 @@ class WorkerProcess:
                 self._outgoing = b""
 
     def _read(self, name: str, take: Any) -> bool:
-        """Hand what has arrived to `take`; False at the end of the stream."""
+        """Pass what has arrived to `take`; False at the end of the stream."""
         for _ in range(_READ_PER_TICK >> 16):
             try:
                 data = os.read(self._fds[name], 1 << 16)
@@ -351,9 +352,9 @@ class _StaleAnswerError(Exception):
 
 
 def wait(workers: Collection[WorkerProcess], timeout: float) -> list[tuple[WorkerProcess, Outcome]]:
-    """Outcomes of busy workers, as soon as there is one; empty after `timeout` seconds.
+    """Outcomes of busy workers, as soon as there is one; none after `timeout` seconds.
 
-    Deadlines are kept here: a worker that is past its own is killed.
+    A worker past its deadline is killed here.
     """
     end = time.monotonic() + timeout
     while True:
@@ -370,7 +371,7 @@ def wait(workers: Collection[WorkerProcess], timeout: float) -> list[tuple[Worke
 
 
 def _pipe(theirs: list[int], ours: str) -> tuple[int, int]:
-    """(the child's end, our end); ours does not block. The child's is noted in `theirs`."""
+    """(the child's end, our end, which does not block); the child's is added to `theirs`."""
     read, write = os.pipe()
     child, parent = (read, write) if ours == "write" else (write, read)
     theirs.append(child)
@@ -385,7 +386,7 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def _has_exited(pid: int | None) -> bool:
-    """Whether the child has ended. It stays a zombie: reaping it is another matter."""
+    """Whether the child has ended; it is not reaped."""
     if pid is None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""What goes into a measurement and what comes out: options, jobs, measurements, and a worker's answers, checked."""
+"""Options, jobs and measurements, and the answers of workers, checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autosched.noise import typical
 from autosched.options import option, options_of
 from autosched.target import cpu_count
 
-#: How a measurement can end; `docs/measurement.md` explains each.
+#: The ends that a measurement can have; `docs/measurement.md` explains each.
 STATUSES = (
     "ok",
     "constraints",
@@ -25,13 +25,13 @@ STATUSES = (
     "lost",
 )
 
-#: How much of the output was compared with the reference.
+#: The part of the output that was compared with the reference.
 VERDICTS = ("full", "sampled", "no")
 
 
 @dataclass(frozen=True)
 class MeasureOptions:
-    """How to measure. Times are seconds unless the name says otherwise.
+    """The options of measuring. Times are seconds unless the name says otherwise.
 
     timeout_s:       longest that a candidate may run, verification and all samples included; the
                      limit shrinks as faster candidates are found, never below 2 s
@@ -39,7 +39,7 @@ class MeasureOptions:
                      the wall clock it may last six times as long. A device's own compiler counts as building
     number:          calls per sample; 0 divides samples into short pieces, of which the fastest counts
     repeat:          samples per candidate
-    race:            fewer samples for candidates that have clearly lost, more for those near the best
+    race:            take fewer samples of candidates that have clearly lost, and more of those near the best
                      (`timing.take_samples`); without it every candidate has `repeat`
     min_repeat_ms:   shortest sample, when `number` is 0
     builders:        build processes
@@ -110,12 +110,11 @@ class MeasureOptions:
 class Job:
     """One candidate: the knob values of a sketch. `id` is the caller's, echoed in the measurement.
 
-    It may take `patience` times the time limits, of building and, until something has been measured,
-    of running: the default schedule may be a thousand times slower than what is to come, and the first
-    build of a session waits for the imports of its process, on a machine that may be busy.
+    `patience` multiplies the time limits of building and, until something has been measured, of running: the default
+    schedule may be a thousand times slower than what follows, and the first build of a session waits for the imports
+    of its process, on a machine that may be busy.
 
-    `trace` is for a sketch that the measurer was not given: whoever finds it later sends it along. One name is one
-    trace, for all of a session.
+    `trace` is for a sketch that the measurer was not given. One name is one trace, for all of a session.
     """
 
     id: int
@@ -131,14 +130,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What became of one job.
+    """The outcome of one job.
 
-    `samples` are seconds per call, in the order taken, and empty unless `status` is `"ok"`.
-    `error` is one short line (several for a device compiler's log), and empty when all is well.
-    `raced`: it was clearly slower than the best, and stopped before it had all its samples.
-    `build_s` and `run_s` are what the candidate cost; `verified` is one of `VERDICTS`; `digest`
-    identifies the generated code, and is empty when nothing was built. `strain` is how much of the time its threads
-    waited for a core that another program had, as a share of the time it was timed (`strain.Strain`).
+    status:   one of `STATUSES`
+    samples:  seconds per call, in the order taken; none unless `status` is `"ok"`
+    error:    one short line, several for a device compiler's log; empty where nothing is wrong
+    build_s, run_s: seconds that the candidate cost
+    verified: one of `VERDICTS`
+    digest:   identifies the generated code; empty where nothing was built
+    raced:    it was clearly slower than the best, and stopped before it had all its samples
+    strain:   seconds that its threads waited for cores that other programs had, for each second of timing
+              (`timing.Strain`)
     """
 
     job: Job
@@ -158,7 +160,7 @@ class Measurement:
 
     @property
     def seconds(self) -> float:
-        """Median of the samples that nothing disturbed (`noise.typical`); infinite when there is none."""
+        """Median of the samples that nothing disturbed (`noise.typical`); infinite where there are none."""
         return typical(self.samples) if self.samples else math.inf
 
 

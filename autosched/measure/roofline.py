@@ -33,7 +33,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Bound:
-    """The least time that something can take, and what forbids less: `L2`, `memory`, `FMA`..."""
+    """The least time that a call can take, and the limit that is reached: `L2`, `memory`, `FMA`..."""
 
     seconds: float
     limit: str
@@ -60,7 +60,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Roofline:
-    """What a machine was measured to reach. `fma`: type -> threads -> floating-point operations per second."""
+    """The measured rates of a machine; `fma` is type -> threads -> floating-point operations a second."""
 
     cpu: str
     cores: int
@@ -69,11 +69,11 @@ class Roofline:
     fma: dict[str, dict[int, float]]
 
     def bound(self, work: Work, threads: int) -> Bound:
-        """The least time of a call that does this work, its data where a repeated call finds them.
+        """The least time of a call that does this work, with its data where a repeated call finds them.
 
-        The smallest level that holds all arguments counts. Bytes that are read cost what they cost
-        when reading alone; bytes written what they cost beyond that in a copy. A level is at least as fast
-        as those further away, and threads as fewer of them: what was measured to be slower was disturbed.
+        That is the smallest level that holds all arguments. Bytes read cost what reading alone takes; bytes written
+        cost what a copy takes beyond that. A level counts as at least as fast as those further away, and more threads
+        as at least as fast as fewer: a slower measurement was disturbed.
         """
         at = next(k for k, x in enumerate(self.levels) if x.holds(work.moved, threads))
         level, further = self.levels[at], self.levels[at:]
@@ -83,7 +83,7 @@ class Roofline:
         return Bound(arithmetic, "FMA") if arithmetic > memory else Bound(memory, level.name)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data, which `from_json` reads."""
         return {"v": _VERSION, **asdict(self)}
 
     @staticmethod
@@ -138,14 +138,14 @@ def _by_threads(rates: Mapping[Any, Any]) -> dict[int, float]:
 
 
 def _at(rates: dict[int, float], threads: int) -> float:
-    """The rate for a number of threads, between those measured where it was not; never less than for fewer."""
+    """The rate of a number of threads, interpolated where it was not measured; never less than that of fewer."""
     known = sorted(rates)
     return float(np.interp(threads, known, np.maximum.accumulate([rates[t] for t in known])))
 
 
 # -- the cache ------------------------------------------------------------------------------------
 def cache_file() -> Path:
-    """Where this machine's roofline is kept: a file for each combination of CPU, cores and system."""
+    """The file of this machine's roofline, one for each combination of CPU, cores and system."""
     facts = json.dumps([host_cpu(), cpu_count(), sys.platform])
     return cache_folder() / f"roofline-{hashlib.sha256(facts.encode()).hexdigest()[:12]}.json"
 
@@ -168,7 +168,7 @@ def _read(path: str, changed: int) -> Roofline | None:
 
 
 def store(roofline: Roofline) -> Path:
-    """Keep it for later; returns the file. Raises OSError where that cannot be written."""
+    """Keep a roofline for later; returns the file. Raises OSError where that cannot be written."""
     file = cache_file()
     write_whole(file, lambda out: out.write(json.dumps(roofline.to_json(), indent=2).encode()))
     return file

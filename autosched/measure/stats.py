@@ -1,4 +1,4 @@
-"""Who won: statistics of interleaved samples.
+"""Statistics of interleaved samples: confidence intervals, and the verdict of a play-off.
 
 Samples of a play-off come in rounds, and what disturbs a round disturbs all who run in it. So two
 candidates are compared by the ratios of their samples round by round. The interval of the median
@@ -51,7 +51,7 @@ class PlayoffResult:
 
     @property
     def winner(self) -> int | None:
-        """Of those tied with the best, the one given first; None when nobody has samples."""
+        """The first given of those tied with the best; None where nobody has samples."""
         return self.ranking[0] if self.ranking else None
 
 
@@ -138,7 +138,7 @@ def judge(samples: Sequence[Samples], confidence: float = 0.95, min_gain: float 
 
 
 def _is_slower(a: Samples, b: Samples, confidence: float, min_gain: float) -> bool:
-    """Whether `a` takes longer than `b`: by the ratios of rounds, or by far in the fastest of enough rounds."""
+    """Whether `a` takes longer than `b`: by the ratios of rounds, or far longer in the fastest of enough rounds."""
     if significantly_faster(b, a, confidence, min_gain):
         return True
     is_enough = _rank(min(len(a), len(b)), confidence) > 0

@@ -1,4 +1,4 @@
-"""How often to call, how many samples to take, and which readings of a clock to believe."""
+"""Taking samples: calls in a piece, pieces in a sample, samples of a candidate; and the strain of other programs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Seconds for which another program has a core that was taken away, about.
+#: Seconds, about, for which another program keeps a core that was taken away.
 _SLICE_S = 4e-3
 
 
 @dataclass(frozen=True)
 class Strain:
-    """What this process had waited for CPUs at a moment: seconds of all its threads together."""
+    """The seconds that all threads of this process together had waited for CPUs at a moment."""
 
     waited_s: float
     at: float
@@ -26,14 +26,16 @@ class Strain:
         return Strain(waited(), time.monotonic())
 
     def share(self) -> float:
-        """How long threads have waited for CPUs since then, by the time that has passed: 0.5 where one of two threads
-        had a core of its own and the other shared one."""
+        """Seconds that threads have waited for CPUs since then, for each second that has passed.
+
+        It is 0.5 where one of two threads had a core of its own and the other shared one.
+        """
         passed = time.monotonic() - self.at
         return max(0.0, waited() - self.waited_s) / passed if passed > 0 else 0.0
 
 
 def waited() -> float:
-    """Seconds. Of threads that ended meanwhile nothing is known any more."""
+    """Seconds, without those of threads that have ended."""
     total, found = 0, False
     try:
         threads = os.listdir("/proc/self/task")
@@ -48,16 +50,16 @@ def waited() -> float:
     return total * 1e-9 if found else _SLICE_S * resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
-#: Two samples in a row that are both this many times the best time end the race: chance, or another
-#: program, would have to hit both.
+#: Two samples in a row of this many times the best time end the race: chance, or another program, would have to hit
+#: both.
 SLOWER = 1.5
-#: So does one that is this many times the best.
+#: One sample of this many times the best time ends it, too.
 HOPELESS = 5.0
-#: A candidate whose fastest sample is at most this many times the best gets more of them.
+#: A candidate whose fastest sample is at most this many times the best gets more samples.
 NEAR = 1.05
-#: A sample is the fastest of so many pieces, where nothing disturbs it and calls are short.
+#: Pieces of a sample where nothing disturbs it and calls are short; the fastest counts.
 PIECES = 40
-#: Where too few pieces agree on the fastest, a sample may last so many times as long.
+#: A sample may last this many times as long where too few pieces agree on the fastest.
 LONGEST = 4.0
 
 _GROWTH = 100  # the shortest readings are the least reliable: approach the goal in steps
@@ -180,7 +182,7 @@ def take_samples(
 
 
 def _wanted(samples: Sequence[float], repeat: int, best_s: float | None) -> int:
-    """How many samples there should be, by those there are."""
+    """The number of samples to take, judged by those there are."""
     if best_s is None or len(samples) < repeat:
         return repeat
     return 2 * repeat + 1 if min(samples) <= NEAR * best_s else repeat

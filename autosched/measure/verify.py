@@ -1,4 +1,4 @@
-"""Whether an output is right: guarded memory, tolerances, comparison with the reference, and a caller's own check.
+"""Verifying outputs: guarded memory, tolerances, comparison with the reference, and a caller's own check.
 
 A function of the caller's cannot be sent to a worker without sending code, but what it looks at is data: the runner
 writes the outputs of a verified call into files of the session's folder, and `Inspection` shows them to the function.

@@ -23,7 +23,6 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _settle(parent: int, memory_limit: int) -> None:
-    """Die with the parent, dump no core, leave Ctrl-C to the parent, stay within the memory limit."""
+    """End with the parent, dump no core, leave Ctrl-C to the parent, stay within the memory limit."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -90,18 +89,23 @@ class _Service:
     def __init__(self, write_fd: int, backend: str) -> None:
         self._write_fd, self._backend_name = write_fd, backend
         self._sequence = 0
-        self._backend: Backend | None = None
-        self._runner: Runner | None = None
+        self._backend: Backend
+        self._runner: Runner
 
     def answer(self, message: dict[str, Any]) -> None:
         self._sequence = message["seq"]
-        operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "configure": self._configure,
-            "build": self._build,
-            "run": self._run,
-            "time": self._time,
-        }
-        reply = operations[message["op"]](message)
+        match message["op"]:
+            case "configure":
+                reply = self._configure(message)
+            case "build":
+                known = Path(message["known"]) if message["known"] else None
+                reply = build(self._backend, Job(**message["job"]), Path(message["path"]), known)
+            case "run":
+                reply = self._runner.run(message)
+                # What a candidate left behind would run beside the next ones. It ends with this process.
+                reply = {**reply, "recycle": True} if children() else reply
+            case _:
+                reply = self._runner.time(message)
         sys.stdout.flush()
         try:
             self._send(reply)
@@ -127,7 +131,6 @@ class _Service:
         return {"status": "ok"}
 
     def _make_runner(self, message: dict[str, Any]) -> Runner:
-        assert self._backend is not None
         options = message["options"]
         inputs = [_read_array(path) for path in message["inputs"]]
         expected, initial = (
@@ -139,24 +142,9 @@ class _Service:
             self._backend, bench, lambda phase: self._send({"phase": phase}), verify_outputs=options["verify"]
         )
 
-    def _build(self, message: dict[str, Any]) -> dict[str, Any]:
-        assert self._backend is not None
-        known = Path(message["known"]) if message["known"] else None
-        return build(self._backend, Job(**message["job"]), Path(message["path"]), known)
-
-    def _run(self, message: dict[str, Any]) -> dict[str, Any]:
-        assert self._runner is not None
-        answer = self._runner.run(message)
-        # A process that the candidate left behind would run beside those that follow. With this one it ends.
-        return {**answer, "recycle": True} if children() else answer
-
-    def _time(self, message: dict[str, Any]) -> dict[str, Any]:
-        assert self._runner is not None
-        return self._runner.time(message)
-
 
 def _load_file(path: str) -> None:
-    """Run a Python file of the user's, for what it registers: call-backs, rules and intrinsics."""
+    """Run a Python file of the user's, which registers call-backs, rules and intrinsics."""
     name = f"autosched_search_spaces.{Path(path).stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -165,7 +153,7 @@ def _load_file(path: str) -> None:
 
 
 def make_backend(name: str, message: dict[str, Any]) -> Backend:
-    """The compiler, or with `module:attribute` what calling that with the message returns."""
+    """The compiler; for a name `module:attribute`, what calling that with the message returns."""
     if name:
         module, _, attribute = name.partition(":")
         backend: Backend = getattr(importlib.import_module(module), attribute)(message)
@@ -175,7 +163,7 @@ def make_backend(name: str, message: dict[str, Any]) -> Backend:
 
 
 def _read_array(path: str) -> Any:
-    """A read-only mapping of a .npy file: a stray write to it crashes at once."""
+    """Map a .npy file read-only: a stray write to it ends the process."""
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError:  # an empty array cannot be mapped

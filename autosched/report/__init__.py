@@ -1,12 +1,9 @@
-"""What people see: displays of a tuning run, its summary, tables of records.
+"""Displays of a tuning run, its summary, and tables.
 
-    text.py      numbers, durations and tables as text
-    state.py     a tuning run as told by its events
-    progress.py  displays: plain lines, JSON lines, none
-    live.py      the live display, with rich
-    summary.py   the text at the end of a run
-
-Nothing is imported here: `live` loads rich, and the others what they show.
+text.py      numbers, durations and tables as text
+progress.py  the state of a run by its events; displays: plain lines, JSON lines, none
+live.py      the live display, with rich
+summary.py   the text at the end of a run
 """
 
 #: Names of the displays; `progress` says what each does.

@@ -1,4 +1,4 @@
-"""Displays of a tuning run: each is a callable that takes events, and a context manager."""
+"""Displays of a tuning run: callables that take events, and context managers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from autosched.tuning import (
 
 
 class TuningState:
-    """Adds up events. Times are seconds."""
+    """The state of a run, summed up from its events. Times are seconds."""
 
     def __init__(self) -> None:
         self.started: Started | None = None
@@ -47,7 +47,7 @@ class TuningState:
         self.reasons: Counter[str] = Counter()
 
     def update(self, event: Event) -> bool:
-        """Take an event in. Whether it brought a new best."""
+        """Take in an event; returns whether it brought a new best."""
         match event:
             case Started():
                 self.started, self.phase = event, "checking the default schedule"
@@ -94,7 +94,7 @@ class TuningState:
 
     @property
     def fraction(self) -> float:
-        """How much of the run is over, between 0 and 1: of its trials or its time, whichever ends first."""
+        """The part of the run that is over, from 0 to 1: of its trials or its time, whichever ends first."""
         of_trials = self.done / self.trials if self.trials else 0.0
         of_budget = self.elapsed_s / self.budget_s if self.budget_s else 0.0
         return min(max(of_trials, of_budget), 1.0)
@@ -153,7 +153,7 @@ def first_line(error: str, longest: int = 100) -> str:
 
 
 def event_lines(event: Event) -> list[str]:
-    """What every display says of an event; nothing of a trial, which changes the state."""
+    """The lines of every display about an event; none about a trial, which changes the state."""
     match event:
         case Started():
             return _start_lines(event)
@@ -172,7 +172,7 @@ def event_lines(event: Event) -> list[str]:
 
 
 def _start_lines(event: Started) -> list[str]:
-    """What is about to be tuned, where, and for how long."""
+    """The workload, device, space and limits of a run that begins."""
     sizes = f": {text.knobs(event.sizes)}" if event.sizes else ""
     shown = [f"{name} {text.count(size)}" for name, size in event.sketches[:MOST_SKETCHES]]
     more = [f"and {len(event.sketches) - MOST_SKETCHES} more"] if len(event.sketches) > MOST_SKETCHES else []
@@ -191,7 +191,7 @@ def _start_lines(event: Started) -> list[str]:
 
 
 def _tasks_lines(event: TasksProgress) -> list[str]:
-    """A table of how several tasks stand."""
+    """The table of several tasks."""
     rows = [
         [
             t.name,
@@ -214,7 +214,7 @@ EVERY_S = 10.0
 
 
 class Display:
-    """Base of the displays: writes warnings, and nothing else."""
+    """The display `none`, and the base of the others: it writes warnings and nothing else."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -234,10 +234,6 @@ class Display:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leave the terminal as it was."""
-
-
-class QuietDisplay(Display):
-    """`--progress none`."""
 
 
 class PlainDisplay(Display):
@@ -300,14 +296,14 @@ def make_display(mode: str, stream: TextIO) -> Display:
         from autosched.report.live import LiveDisplay
 
         return LiveDisplay(stream)
-    simple: dict[str, type[Display]] = {"plain": PlainDisplay, "jsonl": JsonlDisplay, "none": QuietDisplay}
+    simple: dict[str, type[Display]] = {"plain": PlainDisplay, "jsonl": JsonlDisplay, "none": Display}
     if mode not in simple:
         raise UsageError("no such display", asked=f"progress {mode!r}", legal=f"legal: {', '.join(PROGRESS_MODES)}")
     return simple[mode](stream)
 
 
 def _is_lively(stream: TextIO) -> bool:
-    """Whether lines can be redrawn: a terminal with a person before it, and rich installed."""
+    """Whether lines can be redrawn: on a terminal of a person's, with rich installed."""
     from importlib.util import find_spec
 
     if os.environ.get("CI") or os.environ.get("TERM") == "dumb" or not stream.isatty():

@@ -1,4 +1,4 @@
-"""The end of a tuning run as text: what was tuned, what was won, how sure that is, and what to do next."""
+"""The text at the end of a tuning run: the result, its certainty, its distance from the roofline, and next commands."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from autosched.te.tensor import Tensor
     from autosched.tuning import TuneResult
 
-#: what a report says where there is no roofline yet
+#: The hint where there is no roofline yet.
 HOW_TO_GET_IT = "the roofline is not known yet: `python -m autosched roofline` measures this machine"
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A time on this machine, and the least that the roofline allows: `fraction` is 1 at the roofline."""
+    """A time as a fraction of the roofline: 1 where it is the least time that the machine allows, `bound_s`."""
 
     bound_s: float
     limit: str
@@ -33,15 +33,15 @@ class Standing:
         return f"{percent} % of the {self.limit} roofline"
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         return {"bound_s": self.bound_s, "limit": self.limit, "fraction": self.fraction}
 
 
 def standing(args: Sequence[Tensor], target: Target, sizes: Mapping[str, int], seconds: float) -> Standing | str:
-    """Where a call of `seconds` stands; a hint where the roofline has not been measured.
+    """Compare a call of `seconds` with the roofline; a hint where that has not been measured.
 
-    An empty text where there is nothing to say: targets without a roofline, sizes that are not known,
-    programs that neither compute in floating point nor touch memory.
+    An empty text for targets without a roofline, unknown sizes, and programs that neither compute in floating point
+    nor touch memory.
     """
     if target.kind != "llvm" or "mcpu" in target.options or not (math.isfinite(seconds) and seconds > 0):
         return ""
@@ -55,13 +55,12 @@ def standing(args: Sequence[Tensor], target: Target, sizes: Mapping[str, int], s
     return Standing(bound.seconds, bound.limit, bound.seconds / seconds)
 
 
-#: How many ties are named.
+#: Ties that are named.
 _TIES = 4
 
 
 def summary_lines(result: TuneResult, *, build: str, resume: str, standing: str = "") -> list[str]:
-    """Lines for standard output. `build` and `resume` are commands to paste, `standing` says where the
-    time stands below the roofline."""
+    """Lines for standard output. `build` and `resume` are commands to paste, `standing` the part of the roofline."""
     at = text.knobs(result.sizes)
     rows = [("target", f"{result.target} on {result.device}"), *_times(result)]
     rows += [("hardware limit", standing)] if standing else []
@@ -84,7 +83,7 @@ def summary_lines(result: TuneResult, *, build: str, resume: str, standing: str 
 
 
 def _times(result: TuneResult) -> list[tuple[str, str]]:
-    """What a call takes without tuning and with it, and how sure that is."""
+    """The times of a call without tuning and with it, and their certainty."""
     if result.predicted is not None:
         return _predicted(result)
     if math.isnan(result.default_seconds):
@@ -106,7 +105,7 @@ def _times(result: TuneResult) -> list[tuple[str, str]]:
 
 
 def _predicted(result: TuneResult) -> list[tuple[str, str]]:
-    """What a model chose."""
+    """The same of a schedule that a model chose."""
     assert result.predicted is not None
     checked = "its output is correct" if result.predicted.verified != "no" else "its output was not checked"
     if math.isnan(result.default_seconds):

@@ -10,7 +10,7 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def seconds(value: float) -> str:
-    """A measured time with three digits and its unit: `2.40 ms`. A dash when there is none."""
+    """A measured time with three digits and its unit: `2.40 ms`. A dash where there is none."""
     if not math.isfinite(value):
         return "-"
     if value <= 0:
@@ -22,7 +22,7 @@ def seconds(value: float) -> str:
 
 
 def duration(value: float) -> str:
-    """A span of waiting: `1.2 s`, `58 s`, `2 min 05 s`, `1 h 03 min`. A dash when it is not known."""
+    """A span of waiting: `1.2 s`, `58 s`, `2 min 05 s`, `1 h 03 min`. A dash where it is not known."""
     if not math.isfinite(value):
         return "-"
     value = max(value, 0.0)
@@ -38,7 +38,7 @@ def duration(value: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """How many times as fast: `5.83x`. A dash when it is not known."""
+    """A speed-up: `5.83x`. A dash where it is not known."""
     return f"{value:.2f}x" if math.isfinite(value) and value > 0 else "-"
 
 
@@ -64,7 +64,7 @@ def knobs(values: Mapping[str, int]) -> str:
 
 
 def finite(value: Any) -> Any:
-    """The same data, with None for numbers that JSON has no word for, text as keys, and lists for tuples."""
+    """The data as JSON can hold it: None for NaN and infinities, text as keys, lists for tuples."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from autosched.errors import check_seed, expect
 from autosched.model.protocol import CostModel
-from autosched.plugins import PluginKind, construct, is_builtin, plugin_names
+from autosched.plugins import PluginKind, construct, plugin_names
 from autosched.search.protocol import (
     Candidate,
     KnobLike,
@@ -80,7 +80,7 @@ def make_strategy(
     if name.startswith(OPTUNA):
         name, options = "tpe", {"sampler": name.removeprefix(OPTUNA), **options}
     made = construct(KIND, name, space, seed=seed, model=model, options=options)
-    if is_builtin(KIND, name):
+    if name in KIND.builtins:
         return cast(SearchStrategy, made)
     from autosched.search.guard import GuardedStrategy
 

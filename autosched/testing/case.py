@@ -1,12 +1,12 @@
-"""One test case: a random op graph, a random schedule of it, and what runs it.
+"""`Case`: a random op graph, a random schedule of it, and a backend that runs it.
 
     case = Case.draw(seed=7, backend="llvm")
     case = Case.generated(seed=7, backend="llvm")   # with a schedule that sketch rules make
-    case.check()                  # AssertionError, or whatever goes wrong
+    case.check()                  # AssertionError, or any other error, where it fails
     print(case)                   # the program, its schedule as Python, knobs and sizes
 
-A case is plain data (`to_json`), so it can be sent to another process, kept in a file and made
-smaller (`autosched.testing.shrink`).
+A case is plain data (`to_json`): it can be sent to another process, kept in a file and made smaller
+(`autosched.testing.shrink`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from autosched.testing.programs import RandomProgram, random_program
 from autosched.testing.schedules import random_knobs, random_schedule
 from autosched.testing.tiles import declare_all
 
-#: backend -> (target, how `check_against_reference` runs it)
+#: backend -> (target, backend of `check_against_reference`)
 BACKENDS: dict[str, tuple[str, Any]] = {
     "interpreter": ("llvm", "interpreter"),
     "backwards": ("llvm", "interpreter-backwards"),
@@ -48,14 +48,14 @@ BACKENDS: dict[str, tuple[str, Any]] = {
 }
 
 
-#: operations that a case may take: a second on the interpreter
+#: Operations of a case, at most: a second on the interpreter.
 MAX_OPERATIONS = 400_000
-#: Points of a sketch that are drawn, until one does not take more.
+#: Points of a sketch that are drawn, at most, until one is as quick.
 _ATTEMPTS = 3
 
 
 def _is_quick(s: Schedule, program: RandomProgram, target: str, knobs: dict[str, int]) -> bool:
-    """Producers computed where they are read, again and again, can take any time."""
+    """Whether it takes `MAX_OPERATIONS` at most: producers that are computed again at each read can take any time."""
     if all(x.attach.kind == "root" for x in s.stages):
         return True
     function = lower_structure(s, program.args, target).function
@@ -91,8 +91,7 @@ def _value(e: Expr, sizes: dict[str, int]) -> int:
 
 @dataclass(frozen=True)
 class Case:
-    """`graph`, `trace` and `layouts` are in JSON form; `seed` draws the inputs. `passed` are intermediates that
-    are arguments, too."""
+    """`graph`, `trace`, `layouts`: in JSON form; `seed`: of the inputs; `passed`: intermediates that are arguments."""
 
     graph: dict[str, Any]
     sizes: dict[str, int]
@@ -109,8 +108,11 @@ class Case:
 
     @staticmethod
     def draw(seed: int, backend: str, knobs: float = 0.3, memory: float = 0.3) -> Case:
-        """The case of that seed; `knobs` is how likely its schedule leaves some factors open, and `memory` how
-        likely it says where some tensors lie."""
+        """The case of that seed.
+
+        knobs:  the probability that its schedule leaves some factors open
+        memory: the probability that layouts of some tensors are given
+        """
         if backend not in BACKENDS:
             raise UsageError(
                 "no such backend", asked=f"a case for {backend!r}", legal=f"backends: {', '.join(BACKENDS)}"
@@ -156,7 +158,7 @@ class Case:
         s = create_schedule(list(program.args))
         return Case(graph, program.sizes, s.trace.to_json(), {}, backend, seed, _args=program.args)
 
-    # -- what it stands for -----------------------------------------------------------------------
+    # -- its program and schedule ------------------------------------------------------------------
     @property
     def program(self) -> RandomProgram:
         args = self._args if self._args is not None else tuple(graph_from_json(self.graph))

@@ -93,7 +93,7 @@ class StrategyContract:
             _check(len(strategy.propose(n)) == 0, "proposed again after it had returned nothing")
 
     def test_exhausts_without_results(self) -> None:
-        """The same when nothing is ever observed."""
+        """The space is exhausted even when nothing is ever observed."""
         space = SyntheticSpace.small()
         strategy = self.make(space)
         proposed = [candidate for _ in range(MANY) for candidate in strategy.propose(5)]
@@ -110,7 +110,7 @@ class StrategyContract:
         _check(len(strategy.propose(4)) == 0, "proposed more than the one point")
 
     def test_a_space_with_no_feasible_point(self) -> None:
-        """Nothing to propose is not an error."""
+        """A space without points is no error."""
         batch = self.make(SyntheticSpace.empty()).propose(4)
         _check(len(batch) == 0, f"proposed {batch} in a space with no feasible point")
         batch = self.make(SyntheticSpace([])).propose(4)
@@ -167,7 +167,7 @@ class StrategyContract:
             many.observe(space.measure(batch))
 
     def test_warm_start(self) -> None:
-        """What was observed before the first proposal is not proposed."""
+        """Candidates that were observed before the first proposal are not proposed."""
         space = SyntheticSpace.small()
         old = space.points()[::2]
         strategy = self.make(space)
@@ -280,11 +280,11 @@ class CostModelContract:
         return model
 
     def test_feature_names_are_kept(self) -> None:
-        """In the order given."""
+        """They stay in the order given."""
         _check(tuple(self.make(NAMES).feature_names) == NAMES, f"feature_names are {self.make(NAMES).feature_names}")
 
     def test_not_ready_before_a_fit(self) -> None:
-        """And then `predict` raises."""
+        """`predict` raises before any fit."""
         if self.learns:
             model = self.make(NAMES)
             _check(not model.ready, "ready before any fit")
@@ -319,7 +319,7 @@ class CostModelContract:
             )
 
     def test_failures_do_not_hide_the_fast(self) -> None:
-        """Where one in three fails for a reason of its own, those that work are still told apart."""
+        """Candidates that work are told apart, even where one in three fails for a reason of its own."""
         if self.learns:
             features, seconds, groups = _data(240)
             model = self.make(NAMES)
@@ -393,7 +393,7 @@ class CostModelContract:
             _check_scores(model.predict(np.empty((3, 0))), 3)
 
     def test_unusable_data_is_refused(self) -> None:
-        """And the earlier fit stays."""
+        """The earlier fit stays."""
         features, seconds, groups = _data(40)
         holed = features.copy()
         holed[3, 1] = np.nan
@@ -426,7 +426,7 @@ class CostModelContract:
         _check_refused("predict with NaN", lambda: model.predict(np.full_like(features, np.nan)))
 
     def test_same_seed_same_scores(self) -> None:
-        """Also after a second fit to the same data."""
+        """The same scores come after a second fit to the same data, too."""
         features = _data(50, seed=9)[0]
         one, other = self.fitted(seed=4), self.fitted(seed=4)
         _check(np.array_equal(one.predict(features), other.predict(features)), "the same seed gave other scores")

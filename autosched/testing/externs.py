@@ -1,4 +1,4 @@
-"""Stages of random programs that are opaque: a `te.extern` of one output, or of two that are unlike.
+"""Opaque stages of random programs: a `te.extern` of one output, or of two that are unlike.
 
     made = opaque(maker)        # a kind of stage, like those of `kinds`
     know_references([made])     # after `graph_from_json`, which keeps no Python functions
@@ -22,13 +22,13 @@ from autosched.te.extern import ExternOp
 from autosched.te.tensor import Graph, Tensor
 from autosched.testing.maker import Maker, clamp
 
-#: the builder, inputs, outputs, where the row is, how long it is, and the kind of the loop over it
+#: A function of the builder, inputs, outputs, place of the row, its length, and the kind of the loop over it.
 Row = Callable[[IRBuilder, Sequence[BufferVar], Sequence[BufferVar], list[Expr], Expr, str], None]
 
 
 @dataclass(frozen=True)
 class _Statement:
-    """`widths` are the lengths of the outputs' rows (None: of the input's), `types` theirs (None: the input's)."""
+    """`widths` and `types` are those of the outputs' rows; None is that of the input."""
 
     row: Row
     reference: Callable[..., Any]
@@ -57,7 +57,7 @@ def _running_reference(x: np.ndarray) -> np.ndarray:
 
 
 def _ends(ib: IRBuilder, ins: Any, outs: Any, at: list[Expr], width: Expr, kind: str) -> None:
-    """How many elements are positive, and from both ends: the first one that is, and the last element."""
+    """The number of positive elements; the first of these, and the last element."""
     outs[0][*at, 0] = const(0, "int64")
     with ib.for_range(0, width, name="j") as j, ib.if_scope(ins[0][*at, j] > 0):
         outs[0][*at, 0] = outs[0][*at, 0] + const(1, "int64")
@@ -77,7 +77,7 @@ def _ends_reference(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _converted(x: np.ndarray, to: str) -> np.ndarray:
-    """As the language converts: integers wrap, floats saturate, NaN is 0."""
+    """Convert as the language does: integers wrap, floats saturate, NaN is 0."""
     if x.dtype.kind != "f":
         return x.astype(to)
     limits = np.iinfo(to)
@@ -118,7 +118,7 @@ _STATEMENTS = {
 
 
 def opaque(m: Maker) -> Tensor | None:
-    """What a statement makes of each row, sometimes two outputs of unlike shapes and types."""
+    """A statement on each row, with one output or two of unlike shapes and types."""
     a = m.pick()
     name = m.rng.choice(tuple(_STATEMENTS))
     how = _STATEMENTS[name]

@@ -27,13 +27,13 @@ from autosched.measure.process import REPLY, WorkerProcess, wait
 from autosched.testing.case import BACKENDS, Case
 from autosched.testing.shrink import shrink
 
-#: seconds that one case may take
+#: Seconds of one case, at most.
 LIMIT = 60.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a case ended. `kind` is empty when all is well: else the error's type, DIED or TIMEOUT."""
+    """The end of a case. `kind` is empty where it passed, else the error's type, DIED or TIMEOUT."""
 
     kind: str = ""
     text: str = ""
@@ -69,8 +69,10 @@ class Worker:
 def campaign(
     seeds: Iterable[int], backends: Sequence[str], budget: float | None = None, generated: bool = False
 ) -> Iterator[tuple[Case | None, Verdict]]:
-    """Every seed on every backend; for a failure the case, made smaller, and else None. With `generated`, the
-    schedules are those that sketch rules make."""
+    """Run every seed on every backend; yields the case, made smaller, for a failure, and else None.
+
+    With `generated`, sketch rules make the schedules.
+    """
     worker, end = Worker(), time.monotonic() + (budget or float("inf"))
     try:
         for seed in seeds:
@@ -119,7 +121,7 @@ def _judge(message: dict[str, Any]) -> dict[str, str]:
 
 
 def _kind(error: Exception) -> str:
-    """The error's type, and of ours what it says without names and numbers: what a smaller case must share."""
+    """The error's type, and the text of ours without names and numbers: a smaller case must share both."""
     words = getattr(error, "why", "").split()
     said = " ".join(w for w in words if w.isalpha() and w.islower())
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
@@ -163,7 +165,7 @@ def _seeds(text: str) -> Iterable[int]:
 
 
 def _report(verdicts: Iterator[tuple[Case | None, Verdict]], folder: Path) -> int:
-    """Print what fails, and now and then how far it is; the exit status. Ctrl-C ends the campaign."""
+    """Print failures, and progress now and then; returns the exit status. Ctrl-C ends the campaign."""
     seen: set[str] = set()
     passed: Counter[str] = Counter()
     failed: Counter[str] = Counter()

@@ -18,7 +18,7 @@ from autosched.testing.externs import opaque
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
 from autosched.testing.tiles import dot
 
-#: element-wise operations on two values at an index of a shape
+#: Element-wise operations on two values at an index of a shape.
 _ELEMENTWISE: tuple[Callable[[Expr, Expr, Sequence[Expr], Sequence[Expr]], Expr], ...] = (
     lambda x, y, i, shape: x + y,
     lambda x, y, i, shape: x - y,
@@ -88,7 +88,7 @@ def padded(m: Maker) -> Tensor | None:
 
 
 def blur(m: Maker) -> Tensor | None:
-    """Two stages: borders repeated explicitly, then a window that only ever looks inside."""
+    """Two stages: borders repeated explicitly, then a window that reads inside only."""
     a = m.pick()
     axis = m.rng.randrange(a.ndim)
     shape = [d + 2 if k == axis else d for k, d in enumerate(a.shape)]
@@ -219,7 +219,7 @@ def several(m: Maker) -> Tensor | None:
 
 
 def extreme(m: Maker) -> Tensor | None:
-    """Where a row has its least or greatest element, and which it is."""
+    """The place of a row's least or greatest element, and the element."""
     a = m.pick()
     axis, find = m.rng.randrange(a.ndim), m.rng.choice((te.argmax, te.argmin))
     k = te.reduce_axis((0, a.shape[axis]), "k")
@@ -232,7 +232,7 @@ def extreme(m: Maker) -> Tensor | None:
     return m.together([*a.shape[:axis], *a.shape[axis + 1 :]], body, [MAX_ELEMENTS, m.size_of(a)])
 
 
-#: reductions of pairs, and the identity of each part; the last one's parts need each other
+#: Reductions of pairs, and the identity of each part; the parts of the last one need each other.
 _PAIRS: tuple[tuple[Callable[..., object], tuple[int, int]], ...] = (
     (lambda x, y: (x[0] + y[0], x[1] * y[1]), (0, 1)),
     (lambda x, y: (x[0] + y[0], x[1] + y[1]), (0, 0)),
@@ -258,7 +258,7 @@ def of_pairs(m: Maker) -> Tensor | None:
 
 
 def reduced_otherwise(m: Maker) -> Tensor | None:
-    """A reduction of one's own, `any` or `all` along one dimension, sometimes begun with an element."""
+    """A reducer of `comm_reducer`, `any` or `all` along one dimension, sometimes begun with an element."""
     a = m.pick()
     axis = m.rng.randrange(a.ndim)
     begins = m.rng.random() < 0.5 and m.lengths(a.shape)[axis] > 0
@@ -379,7 +379,7 @@ def _wrap(k: int, of: str) -> Expr:
     return const(low - (1 << bits) if not of.startswith("u") and low >> (bits - 1) else low, of)
 
 
-#: what depends on how a number is read: its sign, its width, what it wraps to
+#: Operations whose result depends on the type: on its sign and its width.
 _INTEGER_OPERATIONS: tuple[Callable[[Expr, Expr], Expr], ...] = (
     te.floordiv,
     te.floormod,
@@ -440,7 +440,7 @@ def narrow(m: Maker) -> Tensor | None:
 
 
 def narrow_index(m: Maker) -> Tensor | None:
-    """An element at a place that is computed in 8 or 16 bits from data and from where the reader stands."""
+    """An element at a place that is computed in 8 or 16 bits from data and from the reader's index."""
     a, b = m.pick(), m.pick()
     if b.dtype.is_float or b.dtype.is_bool or b.shape != a.shape or not m.lengths(a.shape)[0]:
         return None
@@ -454,7 +454,7 @@ def narrow_index(m: Maker) -> Tensor | None:
 
 
 def special(m: Maker) -> Tensor | None:
-    """NaN, infinities and zeros of either sign: compared, selected, combined by `min` and `max`, told apart."""
+    """NaN, infinities and zeros of either sign: compared, selected, combined by `min` and `max`, rounded, converted."""
     shape = m.pick().shape
     a = m.placeholder(shape, m.rng.choice(("float32", "float64", "float16")), special=True)
     b = m.placeholder(shape, a.dtype, special=True)
@@ -488,7 +488,7 @@ def _window(m: Maker, x: Tensor, name: str) -> Tensor:
 
 
 def _rows_of(m: Maker, x: Tensor, name: str) -> Tensor:
-    """Rows at places that the data say: their slope is a scatter."""
+    """Rows at places that are data: their slope is a scatter."""
     at = m.placeholder([x.shape[0]], "int32")
     return te.compute(x.shape, lambda i, j: x[clamp(at[i], x.shape[0]), j], name=name)
 
@@ -530,7 +530,7 @@ def slope(m: Maker) -> Tensor | None:
     return made
 
 
-#: What stages are drawn from.
+#: The kinds that stages are drawn from, each as often as it stands here.
 KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, divided, row_reduced, matmul,

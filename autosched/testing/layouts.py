@@ -1,6 +1,6 @@
-"""How the tensors of random cases lie in memory: other orders of dimensions, gaps, strides of the caller's.
+"""Memory layouts of the tensors of random cases: orders of dimensions, gaps, strides of the caller's.
 
-A layout is plain data, and stands for a `te.decl_buffer` (for `binds`) and for the strides of an array.
+A layout is plain data; it gives a `te.decl_buffer` for `binds`, and the strides of an array.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ from autosched.te.tensor import Graph, PlaceholderOp, Tensor
 
 @dataclass(frozen=True)
 class Layout:
-    """`order` are the dimensions from the innermost one outwards, `gaps` the elements left free behind each.
+    """The layout of one tensor.
 
-    `is_open`: the strides are variables, which a call reads off the array. Dimensions in `repeated` have one
-    element that is read again and again: by a stride of 0, or with `broadcasts` by an array of length 1.
+    order:    dimensions, from the innermost one outwards
+    gaps:     elements that are left free behind each dimension
+    is_open:  the strides are variables, which a call reads off the array
+    repeated: dimensions with one element, read again and again by a stride of 0; with `broadcasts`, by an array of
+              length 1
     """
 
     order: tuple[int, ...]
@@ -48,24 +51,24 @@ class Layout:
         return strides
 
     def strides(self, lengths: Sequence[int]) -> tuple[int, ...]:
-        """In elements, of an array of those lengths."""
+        """The strides of an array of those lengths, in elements."""
         return tuple(0 if d in self.repeated else s for d, s in enumerate(self._strides(lengths)))
 
     def buffer(self, t: Tensor) -> Buffer:
-        """What `binds` says of the tensor."""
+        """The buffer that `binds` has for the tensor."""
         if self.broadcasts:
             return decl_buffer(t.shape, t.dtype, t.name, buffer_type="auto_broadcast")
         steps: list[Any] = [size_var(f"{t.name}_s{d}") for d in range(t.ndim)]
         return decl_buffer(t.shape, t.dtype, t.name, strides=steps if self.is_open else self._strides(t.shape))
 
     def given(self, values: np.ndarray) -> np.ndarray:
-        """The values that an input has which is read like this: the first ones, along repeated dimensions."""
+        """The values of an input with this layout: along repeated dimensions, the first ones."""
         for d in self.repeated:
             values = np.broadcast_to(values.take([0], d), values.shape) if values.shape[d] else values
         return values
 
     def passed(self, array: np.ndarray) -> np.ndarray:
-        """The array that a call is given."""
+        """The array to pass to a call."""
         cut = self.broadcasts and array.size
         return array[tuple(slice(1) if cut and d in self.repeated else slice(None) for d in range(array.ndim))]
 
@@ -127,8 +130,10 @@ def _random_layout(t: Tensor, args: Sequence[Tensor], passed: Sequence[Tensor], 
 def _fits(
     s: Schedule, args: Sequence[Tensor], t: Tensor, layout: Layout | None, to: Target, values: dict[str, int]
 ) -> bool:
-    """Whether elements of an intermediate's region lie apart in that layout, or, without one, in an argument: only
-    lowering knows the region."""
+    """Whether elements of an intermediate's region lie apart in that layout, without one in an argument.
+
+    Only lowering knows the region.
+    """
     if t in args or s[t].attach.kind == "root":
         return True
     try:

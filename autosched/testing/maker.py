@@ -1,4 +1,4 @@
-"""A random program in the making: tensors to read, dimensions to use again, bounds of values."""
+"""`Maker`: a random program in the making, with tensors to read, dimensions to use again, bounds of values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, as_expr, const, variables
 from autosched.te.tensor import OfAny, OfSome, Tensor
 
-#: lengths of dimensions: 1, primes, powers of two and their neighbours
+#: Lengths of dimensions: 1, primes, powers of two and their neighbours.
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17)
-#: stages are kept below this many elements, so that the interpreter stays quick
+#: Elements of a stage, at most, so that the interpreter is quick.
 MAX_ELEMENTS = 700
-#: float values stay below this: half of what float32 holds exactly
+#: Bound of float values: half of what float32 holds exactly.
 MAX_FLOAT = 2.0**22
-#: how the names of inputs begin that hold NaN, infinities and zeros of either sign among small numbers
+#: Beginning of the names of inputs with NaN, infinities and zeros of either sign among small numbers.
 SPECIAL = "special"
 _DTYPES = ("float32", "float32", "int32", "int32", "int16", "uint8", "uint16", "float64")
 
@@ -36,10 +36,10 @@ def length_of(d: Expr, sizes: dict[str, int]) -> int:
 
 @dataclass
 class Maker:
-    """A program in the making: the tensors so far, and a bound of the values of each.
+    """The tensors so far, and a bound of the values of each.
 
-    New dimensions are as long as one of `lengths_drawn`; where 0 is among them, tensors may be empty. With `gpu`,
-    statements bind loops to hardware axes where others run them in parallel.
+    New dimensions have a length of `lengths_drawn`; where 0 is among them, tensors may be empty. With `gpu`, opaque
+    stages bind loops to hardware axes instead of running them in parallel.
     """
 
     rng: random.Random

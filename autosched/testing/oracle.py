@@ -27,7 +27,7 @@ from autosched.testing.layouts import Layout
 
 
 def backwards(function: Function) -> Function:
-    """The function with its parallel loops run from last to first, which must make no difference."""
+    """The function with its parallel loops reversed, which must make no difference."""
 
     def turn(s: Stmt) -> Stmt:
         if not isinstance(s, For) or s.kind != "parallel":
@@ -54,14 +54,16 @@ def check_against_reference(
 ) -> None:
     """Run a schedule on `inputs` (for the placeholders in `args`, in order) and compare with the oracle.
 
-    `more` are further inputs for the same code, of other sizes where these are symbolic. Arguments end at a page
-    that must not be touched, or begin at one unless `at_end`: who reads or writes past them dies of SIGSEGV.
+    backend: `native` compiles for the target; the interpreter also finds accesses out of bounds and reads of elements
+             that were never written
+    more:    further inputs for the same code, of other sizes where these are symbolic
+    at_end:  arguments end at a page that must not be touched, otherwise they begin at one: who reads or writes past
+             them dies of SIGSEGV
+    exact:   results equal the reference bit for bit, but for signs that the language leaves open (`te.rounding`): give
+             inputs that make them exact. Otherwise they may differ by what measuring allows
+    layouts: name of a tensor -> its layout in memory (`binds`)
+    passed:  intermediates that are arguments, too: what is stored of them has to be right
 
-    `native` compiles for the target; the interpreter also finds accesses out of bounds and reads of
-    what was never written. Results must be equal bit for bit, but for signs that the language leaves open
-    (`te.rounding`), so give inputs that make them exact; without `exact` they may differ by what measuring allows.
-    `layouts` say by name how tensors lie in memory (`binds`), and `passed` are intermediates that are arguments,
-    too: what is stored of those has to be right.
     Raises AssertionError, with the schedule as Python, where they differ.
     """
     to = Target.parse(target)
@@ -96,8 +98,8 @@ def check_against_reference(
 class Fenced:
     """A copy of an array that ends, or begins, at a page that must not be touched.
 
-    A read or write beyond that side ends the process. A write beyond the other one, or between elements, changes
-    a pattern, which goes up to the next page that must not be touched either.
+    A read or write beyond that side ends the process. A write beyond the other side, or between elements, changes a
+    pattern, which reaches to the next page that must not be touched.
     """
 
     PATTERN = 0xA5
@@ -125,7 +127,7 @@ class Fenced:
         self.argument = self.array if layout is None else layout.passed(self.array)
 
     def poison(self) -> None:
-        """Values that stand out, so that an element that is not computed is seen."""
+        """Fill the array with the pattern, which shows elements that are not computed."""
         self.array[...] = self._poisonous()
 
     def _poisonous(self) -> np.ndarray:
@@ -133,7 +135,7 @@ class Fenced:
         return bits.view(self.array.dtype) if self.array.dtype != bool else np.ones(1, bool)
 
     def written_over(self, values: np.ndarray) -> np.ndarray:
-        """The values, with those elements in their places that are poisoned no longer."""
+        """`values`, overwritten by the elements that no longer have the pattern."""
         bits = f"u{self.array.itemsize}"
         return np.where(self.array.view(bits) == self._poisonous().view(bits), values, self.array)
 
@@ -144,8 +146,11 @@ class Fenced:
 def runner_of(
     function: Function, target: Target, backend: str, at_end: bool = True
 ) -> Callable[[list[np.ndarray]], None]:
-    """What runs a lowered function on arrays; compiled once, if at all. On a CPU the memory of its intermediates,
-    too, ends at a page that must not be touched, or begins at one, and is full of values that stand out."""
+    """A function that runs a lowered one on arrays; it is compiled once, if at all.
+
+    On a CPU, the memory of intermediates also ends at a page that must not be touched, or begins at one, and is filled
+    with the pattern.
+    """
     if backend == "native":
         kernel = load(compile_function(function, target), target)
 

@@ -4,8 +4,8 @@ A program has one to four stages taken from `kinds.KINDS`: element-wise arithmet
 stencils, reductions, transposes, reshapes, gathers, several outputs at once. Shapes are constants or
 symbolic sizes, and their lengths 1, primes and powers of two plus or minus one, so that nothing
 divides anything; some programs have mostly dimensions of one element, and some have empty tensors.
-Inputs are small integers and float values stay far below where floats lose integers, so every
-order of evaluation gives the same bits and results can be compared with `==`.
+Inputs are small integers and float values stay far below those at which floats lose integers, so
+every order of evaluation gives the same bits, and results can be compared with `==`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RandomProgram:
 
 _SPECIAL_VALUES = (np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 2.5, 300.0, -40_000.0)
 
-#: lengths of a program's dimensions
+#: Lengths of a program's dimensions.
 _STYLES = (*(LENGTHS,) * 8, (1, 1, 2, 7), (0, 1, 3, 5, 8))
 
 

@@ -5,9 +5,9 @@
     s = random_schedule(program.args, rng)
     check_against_reference(program.args, s, "llvm", program.inputs())
 
-A schedule is a number of steps of `autosched.testing.steps`, drawn at random. Nothing is caught on
-the way: an error that comes out is a defect, of the schedule primitives or of the rules there. The
-same seed gives the same schedule.
+A schedule is a number of steps of `autosched.testing.steps`, drawn at random. No error is caught: one
+that comes out is a defect of the schedule primitives or of the rules there. The same seed gives the
+same schedule.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from autosched.target import Target
 from autosched.te.tensor import Tensor
 from autosched.testing.steps import alone, fixed, is_part, legal_steps
 
-#: what a GPU-style target refuses for its values, or for how loops came to be bound: such a schedule is drawn again
+#: Errors of GPU-style targets about values, or about the way in which loops are bound: another schedule is drawn.
 VALUE_REFUSALS = (
     "is not a constant",
     "the barrier it needs is reached only where",
@@ -36,7 +36,7 @@ VALUE_REFUSALS = (
     "run at the same time, and would write one copy of",
     "has to divide",
 )
-#: what lowering refuses of intrinsics and of elements that are computed twice
+#: Errors of lowering about intrinsics and about elements that are computed twice.
 ANYWHERE_REFUSED = (
     "one iteration computes axes",
     "not all tiles are whole",
@@ -54,8 +54,10 @@ def random_schedule(
     knobs: bool = False,
     sizes: Mapping[str, int] | None = None,
 ) -> Schedule:
-    """A schedule of up to `steps` random legal steps, for calls with these `sizes` if there are any; on a GPU-style
-    target, with its loops bound."""
+    """A schedule of up to `steps` random legal steps, for calls with `sizes`; bound loops on a GPU-style target.
+
+    It is the default schedule where twenty in turn cannot be lowered.
+    """
     to = Target.parse(target)
     for _ in range(20):
         s = create_schedule(list(args))
@@ -70,7 +72,7 @@ def random_schedule(
 
 
 def _may_be_lowered(s: Schedule, args: Sequence[Tensor], rng: random.Random, target: Target) -> bool:
-    """False where lowering refuses what only it knows: sizes, or tiles that are not whole."""
+    """Bind loops for a GPU-style target; whether lowering accepts sizes and tiles, of which only it knows."""
     splits = [r for x in s.stages if x.reduce_axis for r in x.relations if isinstance(r, Split)]
     if target.is_gpu_style:
         _bind_all(s, rng)

@@ -1,7 +1,7 @@
-"""Smaller cases that fail in the same way: fewer instructions, operations, outputs, elements.
+"""`shrink`: smaller cases that fail in the same way, with fewer instructions, operations, outputs, elements.
 
-`shrink(case, fails)` is greedy: it takes the first smaller case that still fails, and starts again.
-What cannot be scheduled or run at all fails in another way, and `fails` says no to it.
+The search is greedy: it takes the first smaller case that still fails, and starts again. A case that cannot be
+scheduled or run at all fails in another way, and `fails` rejects it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from autosched.testing.schedules import with_numbers
 
 
 def shrink(case: Case, fails: Callable[[Case], bool], attempts: int = 300) -> Case:
-    """The smallest case found that `fails` says yes to, after so many attempts at most.
+    """The smallest case found for which `fails` holds, after `attempts` at most.
 
     >>> small = shrink(Case.draw(7, "interpreter"), lambda case: True)
     >>> small.trace

@@ -1,8 +1,8 @@
-"""What may be done next to a schedule: one legal call of each primitive on each stage.
+"""Legal next steps of a schedule: one call of each primitive on each stage.
 
-Arguments of a new primitive are drawn by their kinds (`_DRAWN`), and an illegal call is not taken. A primitive that
-refuses too much is found out by a proposer of its own: a function of the schedule, a stage and where chance comes from,
-that returns a `Step` which is legal now, or None.
+Arguments of a new primitive are drawn by their kinds (`_DRAWN`), and an illegal call is dropped. Only a proposer of its
+own finds out that a primitive refuses too much: a function of the schedule, a stage and a `Draw`, which returns a
+`Step` that is legal now, or None.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from autosched.testing.tiles import PARTS, declare, name_of, types_of
 T = TypeVar("T")
 
 FACTORS = (1, 2, 3, 4, 5, 8, 16)
-#: rows, columns and terms of the tiles of products
+#: Rows, columns and terms of the tiles of products.
 TILES = ((1, 1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 12))
-#: vector loops stay below this many lanes, unrolled ones below this many copies
+#: Lanes of vector loops and copies of unrolled ones, at most.
 MAX_LANES, MAX_COPIES = 32, 9
-#: loops of a stage that are split further, and stages of a schedule that are cached
+#: Loops of a stage that may be split, and stages of a schedule that may be cached, at most.
 MAX_LOOPS, MAX_STAGES = 6, 9
 
 
@@ -51,7 +51,7 @@ class OpenFactor:
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a primitive, and those that belong to it; loops and stages go by name."""
+    """One call of a primitive, with the calls that belong to it; loops and stages are named."""
 
     kind: str
     stage: str
@@ -73,8 +73,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Draw:
-    """Where chance comes from, and what it may choose. `sizes` are those that calls will have, as far as they
-    are known."""
+    """The source of randomness, the target, and the known sizes of calls; with `knobs`, factors may stay open."""
 
     rng: random.Random
     target: Target
@@ -89,7 +88,7 @@ class Draw:
 
 
 def _whole(stage: Stage) -> list[Loop]:
-    """The loops that no intrinsic stands for."""
+    """The loops that no intrinsic replaces."""
     return stage.loops if stage.intrinsic is None else stage.loops[: stage.loops.index(stage.intrinsic[0])]
 
 
@@ -98,24 +97,24 @@ def _serial(stage: Stage) -> list[Loop]:
 
 
 def _free(stage: Stage) -> list[Loop]:
-    """Serial loops that may be taken apart: not the time of a scan or of its steps."""
+    """Serial loops that may be split: not the time of a scan or of its steps."""
     scans = stage.schedule.scans
     loops = [loop for loop in _serial(stage) if loop is not stage.scan_loop]
     return [loop for loop in loops if loop.root is None or not scans.follows_time(stage, loop.root)]
 
 
 def alone(stage: Stage) -> list[Loop]:
-    """Those of `_free` whose iterations are independent of one another."""
+    """The loops of `_free` whose iterations are independent."""
     return [x for x in _free(stage) if not x.is_reduce and x not in stage.scatter_loops]
 
 
 def is_part(s: Schedule, stage: Stage) -> bool:
-    """Whether a scan decides where this stage is computed and stored."""
+    """Whether a scan decides the place and the storage of the stage."""
     return s.scans.part(stage) in ("init", "update")
 
 
 def _at_most(extent: Expr, limit: int) -> bool:
-    """Whether an extent is a number, or a knob, that stays within the limit."""
+    """Whether an extent is a number or a knob within the limit."""
     if extent.op == "const":
         return int(extent.value) <= limit
     return extent.op == "var" and extent.value.role == "knob" and extent.value.upper <= limit
@@ -132,7 +131,7 @@ def fixed(stage: Stage, limit: int) -> list[Loop]:
 
 
 def _is_divided(stage: Stage, loop: Loop, amount: Any, draw: Draw) -> bool:
-    """Whether a split leaves nothing over at any call: it may promise that."""
+    """Whether a split leaves no remainder at any call, so that it may promise that."""
     if not isinstance(amount, int) or not (loop.is_reduce or (stage.is_output and stage.attach.kind == "root")):
         return False
     extent = leaf_extents(stage)[loop]
@@ -422,7 +421,7 @@ def _double_buffer(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 
 def _rolling_buffer(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    """Where `store_at` may be called, and no tile would outlive its region."""
+    """As `store_at`, where no tile outlives its region."""
     if stage.rolls or _store_at(s, stage, draw) is None or s.scans.step_of(stage) is not None:
         return None
     return Step("rolling_buffer", stage.name)
@@ -446,7 +445,7 @@ def _specialize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 
 def _set_store_predicate(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    """A condition that always holds, of which passes see that to different degrees."""
+    """A condition that always holds, which passes recognise to different degrees."""
     if not isinstance(stage.op, ComputeOp) or stage.scatter_axes or stage.intrinsic is not None:
         return None
     if stage.store_predicate is not None or stage.scan_loop is not None or not stage.loops or not stage.axis:
@@ -512,7 +511,7 @@ _ON_STAGES: tuple[Proposer, ...] = (
 )  # fmt: skip
 
 
-#: what may stand for an argument, by its kind; None where there is nothing
+#: kind of argument -> a value for it; None where there is none
 _DRAWN: dict[K.Kind, Callable[[Stage, Draw], Any]] = {
     **dict.fromkeys(
         (K.LOOP, K.JOINED_LOOP, K.SHARED_LOOP, K.LOOP_AROUND, K.LOOP_INSIDE),
@@ -525,7 +524,7 @@ _DRAWN: dict[K.Kind, Callable[[Stage, Draw], Any]] = {
 
 
 def _by_kinds(known: Primitive) -> Proposer:
-    """A proposer of a primitive that has none above: arguments drawn by their kinds, where that is legal."""
+    """The proposer of a primitive that has none above: arguments drawn by their kinds, where that is legal."""
 
     def propose(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
         if len(stage.loops) > MAX_LOOPS:
@@ -551,9 +550,8 @@ def legal_steps(
 ) -> Iterator[Step]:
     """Calls that are legal now, in random order: up to one of each primitive on each stage.
 
-    Legal is what raises no error when it is called and leaves the attach points consistent, as
-    `Schedule.verify` sees them. With `knobs`, some factors are left open. `sizes` are numbers that calls will
-    have: what is promised of sizes holds for these.
+    A legal call raises no error and leaves the schedule consistent (`Schedule.verify`). With `knobs`, some factors are
+    left open. Promises about sizes hold for `sizes`, those of calls.
     """
     draw = Draw(rng, Target.parse(target), knobs, sizes or {})
     known = {f.__name__[1:] for f in (*_ON_INPUTS, *_ON_STAGES)}

@@ -1,7 +1,7 @@
 """A search space made of formulas: it needs no compiler, no device and no time.
 
-It offers what a real space offers to a strategy (`SpaceLike`), and `measure` in place of a device.
-Its optimum is known, so a test can ask how many trials a strategy needs to come close to it.
+It has what a strategy needs of a space (`SpaceLike`), and `measure` in place of a device. Its optimum
+is known, so a test can count the trials that a strategy needs to come close to it.
 
 A sketch's time is 1 at its optimum, plus terms that are zero there and positive elsewhere: a bowl
 in each knob, valleys in pairs of knobs (as a tile's area has to fit a cache), and a ripple, so that
@@ -110,11 +110,11 @@ class SyntheticSpace:
 
     @property
     def best_seconds(self) -> float:
-        """Its time."""
+        """The time of the fastest point."""
         return min(sketch.cost for sketch in self.sketches)
 
     def is_feasible(self, candidate: Candidate) -> bool:
-        """Whether it is a point of the space that satisfies the constraint."""
+        """Whether the candidate is a point of the space and satisfies the constraint."""
         if not 0 <= candidate.sketch < len(self.sketches):
             return False
         sketch = self.sketches[candidate.sketch]
@@ -124,7 +124,7 @@ class SyntheticSpace:
         return inside and bool(sketch.mask(_row(candidate))[0])
 
     def measure(self, candidates: Sequence[Candidate]) -> list[Trial]:
-        """What a device would say of each, in order; always the same. Raises IndexError for no point."""
+        """The trial of each, in order, always the same. Raises IndexError for one that is no point."""
         trials = []
         for candidate in candidates:
             sketch, row = self.sketches[candidate.sketch], _row(candidate)

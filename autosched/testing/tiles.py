@@ -3,7 +3,7 @@
     dot(maker)                                            # a kind of stage, like those of `kinds`
     declare("dot.int8.uint8.int32.1x4x8.update")          # the intrinsic of that name
 
-An intrinsic's name says all of it, so that a trace can be replayed in another process.
+The name of an intrinsic describes it whole, so that a trace can be replayed in another process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from autosched.te.tensor import Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 from autosched.testing.maker import Maker
 
-#: the types of the factors and of the sum
+#: The types of the factors and of the sum.
 _TYPES = (
     ("int8", "uint8", "int32"),
     ("int8", "int8", "int32"),
@@ -28,7 +28,7 @@ _TYPES = (
     ("float32", "float32", "float64"),
     ("uint8", "uint8", "uint16"),
 )
-#: what an intrinsic has besides its body
+#: The statements that an intrinsic has besides its body: `all` are reset and update.
 PARTS = ("all", "update", "body")
 
 
@@ -49,7 +49,7 @@ def _product(a: Tensor, b: Tensor, of: str) -> tuple[Any, Any]:
 
 
 def types_of(stage: Stage) -> tuple[str, str, str] | None:
-    """The types of the factors and of the sum, if that is what the stage computes, of tensors as they were defined."""
+    """The types of the factors and of the sum of a stage that computes a product as `dot` defines it; else None."""
     e, *others = stage.body or (None,)
     if others or e is None or e.op != "reduce" or e.value.combiner != "sum":
         return None
@@ -65,7 +65,7 @@ def types_of(stage: Stage) -> tuple[str, str, str] | None:
 
 
 def name_of(types: tuple[str, str, str], sizes: Sequence[int], parts: str) -> str:
-    """The name of the intrinsic for tiles of so many rows, columns and terms."""
+    """The name of the intrinsic for tiles of these sizes: rows, columns and terms."""
     return f"dot.{'.'.join(types)}.{'x'.join(map(str, sizes))}.{parts}"
 
 
@@ -77,7 +77,7 @@ def declare_all(trace: Iterable[Any]) -> None:
 
 
 def declare(name: str) -> TensorIntrin:
-    """The intrinsic that computes tiles of so many rows, columns and terms."""
+    """Declare the intrinsic of this name (`name_of`)."""
     _, left, right, of, sizes, parts = name.split(".")
     rows, columns, terms = map(int, sizes.split("x"))
     a, b = te.placeholder((rows, terms), left, "a"), te.placeholder((columns, terms), right, "b")

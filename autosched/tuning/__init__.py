@@ -1,4 +1,4 @@
-"""Tuning: `tune` and what it tells while it runs.
+"""Tuning: `tune`, `tune_sizes` and `tune_tasks`, and the events that they report.
 
 `session` is a search, whoever measures; `run` the loop that does, `playoff` its end, `tasks` shares one budget among
 several, `proposals` asks the strategy ahead of time, `budget` is what the time is spent on, `events` is what `progress`

@@ -1,4 +1,4 @@
-"""What is checked before anything is measured: arguments, folders, sizes that fit into memory."""
+"""Checks before anything is measured: arguments, folders, sizes that fit into memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from autosched.tuning.events import Event
 
 
 def listener(progress: Callable[[Event], None] | bool | None) -> Callable[[Event], None]:
-    """What is called with events: nobody, unless `progress` is a function."""
+    """The function that is called with events; one that does nothing unless `progress` is a function."""
     return progress if callable(progress) else lambda event: None
 
 
 def check_tunable(
     function: str, workloads: Sequence[object], *, inputs: Sequence[object], progress: object, watch: object = None
 ) -> None:
-    """Raise UsageError for arguments of `tune` and its like that are of another type; `inputs` of each workload."""
+    """Raise UsageError for arguments of the wrong type of `tune` and its like; `inputs` are those of each workload."""
     for workload in workloads:
         if not hasattr(workload, "search_space"):
             raise UsageTypeError(
@@ -39,7 +39,7 @@ def check_tunable(
 
 
 def check_weights(weights: object, count: int, function: str) -> list[float]:
-    """A weight for each of so many, 1 where none are given. Raises UsageError."""
+    """The `count` weights, each 1 where none are given. Raises UsageError."""
     if weights is None:
         return [1.0] * count
     asked = f"{function}(weights=..)"
@@ -58,7 +58,7 @@ def plain(value: Any) -> Any:
 
 @contextmanager
 def enough_memory(w: Tunable) -> Iterator[None]:
-    """Meanwhile a MemoryError is a MeasureError, which says what to do."""
+    """Turn a MemoryError into a MeasureError, which says what to do."""
     try:
         yield
     except MemoryError as error:

@@ -1,7 +1,7 @@
-"""What the seconds of a run are spent on, what those that are left will do, and how busy other programs keep the CPUs.
+"""`Budget`: the seconds of a run and the cost of its parts. `Neighbours`: other programs that use the CPUs.
 
-Proposing, building and running are counted apart, and what is done once apart from all of them: lowering, imports and
-the check of the default schedule come before the first trial, and say nothing about how long the next one takes.
+Proposing, building and running are counted apart. Lowering, imports and the check of the default schedule come once,
+before the first trial, and are not counted: they say nothing about how long the next trial takes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from autosched.records import STRAINED
 #: Candidates built together: few at first, so that the first result is early and the strategy learns from it; then
 #: enough to keep all builders busy.
 BATCHES = (4, 8, 16)
-#: How many of the best take part in a play-off, and how many rounds they run; where time is short, fewer.
+#: Candidates of a play-off, and rounds that they run, at most; fewer where time is short.
 FINALISTS = 5
 ROUNDS, LEAST_ROUNDS = 15, 9
 #: Parts of a budget in seconds that are kept for the play-off, at least and at most.
 PLAYOFF_SHARE, MOST_PLAYOFF_SHARE = 0.1, 0.3
-#: Part of the time left that one batch may take: what ends a run is found out between batches.
+#: Part of the time left that one batch may take: a run can only end between batches.
 _BATCH_SHARE = 0.5
 _KEPT = 16  # latest trials that the next ones are expected to be like
 
@@ -42,28 +42,30 @@ class Budget:
         self._default = 0.0, 0.0
 
     def default(self, m: Measurement) -> None:
-        """The default schedule was measured: all that is known of the cost of trials before the first one."""
+        """Note the cost of the default schedule, which stands for that of trials before the first one."""
         self._default = m.build_s, m.run_s
 
     def proposed(self, seconds: float) -> None:
-        """The strategy took so long for a batch. It lowers sketches that it has not seen yet, so that is more for the
-        first batches, and does not depend on how many candidates they have."""
+        """Note the seconds that the strategy took for a batch.
+
+        It lowers sketches that it has not seen yet, so the first batches take longest, whatever their size.
+        """
         self._propose_s = seconds
 
     @property
     def propose_s(self) -> float:
-        """Seconds for which the strategy will think about the next batch, about: less than for the last one."""
+        """Seconds, about, that the strategy will take for the next batch: less than for the last one."""
         return self._propose_s / 2
 
     def measured(self, m: Measurement) -> None:
-        """One trial."""
+        """Note the cost of one trial."""
         self._builds.append(m.build_s)
         if m.run_s:
             self._runs.append(m.run_s)
 
     @property
     def trial_s(self) -> float:
-        """Seconds that one more trial of a batch takes, about: its share of building, and its run."""
+        """Seconds, about, that one more trial of a batch takes: its share of building, and its run."""
         build, run = self._default
         if self._builds:
             build = statistics.fmean(self._builds)
@@ -72,7 +74,7 @@ class Budget:
         return build / self._builders + run
 
     def playoff_s(self, entrants: int, rounds: int) -> float:
-        """Seconds that a play-off takes, about. All is built and verified again, the default schedule included."""
+        """Seconds, about, that a play-off takes; all is built and verified again, with the default schedule."""
         build = min(self._builds, default=self._default[0])
         run = min(self._runs, default=self._default[1])
         return math.ceil((entrants + 1) / self._builders) * build + (entrants + 1) * (run + rounds * self._sample_s)
@@ -86,21 +88,23 @@ class Budget:
         return self.seconds - elapsed_s - reserve
 
     def is_over(self, elapsed_s: float, is_first: bool) -> bool:
-        """Whether no other batch is begun. The first one may take what was to be kept for the play-off."""
+        """Whether no other batch is begun. The first one may use the time that is kept for the play-off."""
         if self.seconds is None:
             return False
         return elapsed_s >= self.seconds if is_first else self.left(elapsed_s) <= self.propose_s
 
     def batch(self, wanted: int, elapsed_s: float) -> int:
-        """How many candidates to build next, of `wanted`. A batch is built before it runs: none is begun that would
-        take more than half of what is left."""
+        """The number of candidates to build next, `wanted` at most.
+
+        A batch is built before it runs, so none is begun that would take more than half of what is left.
+        """
         left = self.left(elapsed_s) - self.propose_s
         if math.isinf(left) or not self.trial_s:
             return wanted
         return max(1, min(wanted, int(_BATCH_SHARE * left / self.trial_s)))
 
     def playoff(self, elapsed_s: float) -> tuple[int, int]:
-        """How many finalists the play-off can have in the time that is left, and how many rounds."""
+        """(finalists, rounds) that the play-off can have in the time that is left."""
         left = math.inf if self.seconds is None else self.seconds - elapsed_s
         for entrants, rounds in ((FINALISTS, ROUNDS), *((n, LEAST_ROUNDS) for n in (FINALISTS, 3, 2))):
             if self.playoff_s(entrants, rounds) <= left:
@@ -108,7 +112,7 @@ class Budget:
         return 1, LEAST_ROUNDS
 
     def too_short(self, elapsed_s: float) -> str:
-        """What to say of a budget in which no trial was made."""
+        """The message about a budget in which no trial was made."""
         assert self.seconds is not None
         least = elapsed_s + 4 * self.trial_s
         enough = math.ceil((least + self.playoff_s(1, LEAST_ROUNDS)) / (1 - PLAYOFF_SHARE))
@@ -153,7 +157,7 @@ class Neighbours:
         return share if share >= STRAINED else 0.0
 
     def news(self) -> str:
-        """What to tell the user; empty where there is nothing, or it was told before."""
+        """The message to the user; empty where there is none, or it was given before."""
         if self._is_told or not self.strain:
             return ""
         self._is_told = True

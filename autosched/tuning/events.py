@@ -1,4 +1,4 @@
-"""What a tuning run tells while it runs, and its result."""
+"""The events of a tuning run, and its result."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from autosched.records import Record
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a run found. Times are seconds; `interval` encloses the speed-up with 95 % confidence.
+    """The result of a run. Times are seconds; `interval` encloses the speed-up with 95 % confidence.
 
-    With an objective other than the time, the speed-up is how much better that is. With no trials, `predicted` is what
-    the analytical model chose and `seconds` what it expects; nothing was timed, and what was not is NaN.
+    With an objective other than the time, the speed-up is that of the objective. Without trials, `predicted` is the
+    choice of the analytical model and `seconds` its expectation; times that were not measured are NaN.
     """
 
     workload: str
@@ -45,7 +45,7 @@ class TuneResult:
     strain: float = 0.0  #: seconds for which threads waited for CPUs that other programs had, for each second of timing
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         data = asdict(self)
         chosen = self.best or self.predicted
         data["best"] = None if self.best is None else self.best.id
@@ -100,7 +100,7 @@ class TrialDone:
 
 @dataclass(frozen=True)
 class TaskStanding:
-    """Where one of several tasks stands."""
+    """The state of one of several tasks."""
 
     name: str
     weight: float
@@ -112,7 +112,7 @@ class TaskStanding:
 
 @dataclass(frozen=True)
 class TasksProgress:
-    """A round of one of several tasks is over. `objective` is what the run minimises."""
+    """A round of one of several tasks is over; the run minimises `objective`."""
 
     tasks: list[TaskStanding]
     default_objective: float
@@ -124,14 +124,14 @@ class TasksProgress:
 
 @dataclass(frozen=True)
 class PlayoffDone:
-    """The end."""
+    """The run is over."""
 
     result: TuneResult
 
 
 @dataclass(frozen=True)
 class Note:
-    """Something a user should know; `level` is `info` or `warning`."""
+    """A message for the user; `level` is `info` or `warning`."""
 
     text: str
     level: str = "info"

@@ -2,8 +2,8 @@
 
     records of this run and earlier ones -> finalists -> samples, round by round -> verdict -> outcome
 
-What plays is asked of the run: its records, what they cost, and the measurer. The lines of the finalists are
-written to its log again, with the verdict.
+The run has the records, their costs and the measurer. The lines of the finalists are written to its log again, with
+the verdict.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from autosched.tuning.budget import FINALISTS, ROUNDS
 if TYPE_CHECKING:
     from autosched.tuning.run import Run
 
-#: The default schedule stays away when it is this many times slower than the best.
+#: The default schedule does not take part where it is this many times slower than the best.
 BEYOND_DOUBT = 20.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Who won: `best` is None for the default schedule. `interval` encloses the speed-up; `tied` are the labels of
-    those that are not significantly slower."""
+    """The result of a play-off. `best` is None where the default schedule won.
+
+    `interval` encloses the speed-up; `tied` has the labels of those that are not significantly slower.
+    """
 
     best: Record | None
     seconds: float
@@ -59,7 +61,7 @@ def finalists_of(run: Run) -> list[Record]:
 
 
 def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> Outcome:
-    """Measure the finalists and the default schedule in turns, and say who won."""
+    """Measure the finalists and the default schedule in turns, and decide who won."""
     finalists = sorted(finalists, key=run.costs.of)
     if not finalists:
         if run.settled is None:
@@ -81,20 +83,11 @@ def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> Outcome:
     if verdict.winner is None or not (is_hopeless or samples[0]):
         run.note("the play-off failed, so the result compares measurements that were not taken side by side", "warning")
         return without(run)
-    return _decide(run, _Played(played, samples, costs), verdict)
-
-
-@dataclass(frozen=True)
-class _Played:
-    """Who took part, None for the default schedule, with their samples in seconds and what these cost."""
-
-    who: list[Record | None]
-    samples: list[list[float]]
-    costs: list[list[float]]
+    return _decide(run, played, samples, costs, verdict)
 
 
 def without(run: Run) -> Outcome:
-    """The best single measurement, for what it is worth."""
+    """The best single measurement as the outcome."""
     finalists = finalists_of(run)
     if not finalists:
         return Outcome(None, run.default_seconds)
@@ -106,33 +99,39 @@ def _default_cost(run: Run) -> float:
     return run.costs.samples(run.default_knobs, [run.default_seconds])[0]
 
 
-def _decide(run: Run, played: _Played, verdict: PlayoffResult) -> Outcome:
-    """The verdict, written to the log for every finalist."""
+def _decide(
+    run: Run,
+    played: list[Record | None],
+    samples: list[list[float]],
+    costs: list[list[float]],
+    verdict: PlayoffResult,
+) -> Outcome:
+    """Write the verdict to the log for every finalist; `played` has None for the default schedule."""
     assert verdict.winner is not None
-    winner = played.who[verdict.winner]
-    has_default = None in played.who
-    default_costs = played.costs[0] if has_default else [_default_cost(run)] * len(played.costs[verdict.winner])
+    winner = played[verdict.winner]
+    has_default = None in played
+    default_costs = costs[0] if has_default else [_default_cost(run)] * len(costs[verdict.winner])
     default_cost = verdict.medians[0] if has_default else default_costs[0]
     lines: list[Record | None] = []
-    for i, r in enumerate(played.who):
+    for i, r in enumerate(played):
         line = r
-        if r is not None and played.samples[i]:
+        if r is not None and samples[i]:
             won, speedup = i == verdict.winner, round(default_cost / verdict.medians[i], 4)
-            line = r.with_playoff(tuple(played.samples[i]), run=run.run_id, winner=won, speedup=speedup)
+            line = r.with_playoff(tuple(samples[i]), run=run.run_id, winner=won, speedup=speedup)
             line = line.with_strain(run.measurer.playoff_strains.get(i + (not has_default), 0.0))
             run.save(line)
         lines.append(line)
-    took_part = tuple(line for line, s in zip(lines, played.samples, strict=True) if line is not None and s)
+    took_part = tuple(line for line, s in zip(lines, samples, strict=True) if line is not None and s)
     ties = [lines[i] for i in verdict.tied_with_best if i != verdict.winner]
     tied = tuple(DEFAULT if r is None else label(r) for r in ties)
-    default_samples = tuple(played.samples[0]) if has_default else ()
-    seconds = typical(played.samples[verdict.winner])
+    default_samples = tuple(samples[0]) if has_default else ()
+    seconds = typical(samples[verdict.winner])
     if winner is None:
         return Outcome(None, seconds, tied=tied, played=took_part, default_samples=default_samples)
     cost = verdict.medians[verdict.winner]
     if run.costs.objective is not None:
         best, default = map(run.costs.objective.describe, (cost, default_cost))
         run.note(f"objective: {best}; the default schedule has {default}")
-    interval = speedup_interval(default_costs, played.costs[verdict.winner])
+    interval = speedup_interval(default_costs, costs[verdict.winner])
     won_by = lines[verdict.winner]
     return Outcome(won_by, seconds, default_cost / cost, interval, tied, took_part, default_samples)

@@ -1,10 +1,9 @@
 """`tune(trials=0)`: the choice of the analytical model, with no search.
 
-What it likes best is built once and its output compared with the reference, in the isolated worker, like any
-candidate; the next one is taken where that fails. Then it is timed beside the default schedule, and the next one is
-taken where it is slower. That costs about as much as two trials, and nobody is handed a schedule that does not work,
-or that is worse than none. It is recorded as `predicted`, without samples, so that `build` finds it where nothing
-better is known.
+Its first choice is built once and verified in the isolated worker, like any candidate, then timed beside the default
+schedule; where it fails or is slower, the next choice follows. That costs about as much as two trials, and nobody gets
+a schedule that does not work or is worse than none. It is recorded as `predicted`, without samples, so that `build`
+finds it where nothing better is known.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from autosched.tuning.playoff import DEFAULT, Outcome
 if TYPE_CHECKING:
     from autosched.tuning.run import Run
 
-#: How many choices are built until one works, and is faster than the default schedule.
+#: Choices that are built, at most, until one works and is faster than the default schedule.
 ATTEMPTS = 4
 
 
@@ -72,7 +71,7 @@ class _Found:
 
 
 def _checked(run: Run, measurer: Measurer, choice: Predicted, default_s: float) -> _Found:
-    """What became of a choice: recorded where it builds, is right, and is no slower than the default schedule."""
+    """Check one choice; it is recorded where it builds, is right, and is no slower than the default schedule."""
     sketch = run.space.sketches[choice.candidate.sketch]
     job = Job(1, sketch.name, sketch.values(choice.candidate.indices))
     (m,) = measurer.measure([job])
@@ -92,8 +91,10 @@ def _checked(run: Run, measurer: Measurer, choice: Predicted, default_s: float) 
 
 
 def _compared(run: Run, measurer: Measurer, job: Job, seconds: float) -> tuple[float, float]:
-    """Seconds of a choice, and of the default schedule, less than the other's only where that is beyond chance; NaN
-    where the default schedule does not work. It is given up as soon as it has clearly lost."""
+    """(seconds of a choice, seconds of the default schedule), which is given up as soon as it has clearly lost.
+
+    The second is smaller only where that is beyond chance, and NaN where the default schedule does not work.
+    """
     default = Job(0, DEFAULT, run.default_knobs)
     (m,) = measurer.measure([default])
     if not m.ok or m.raced:

@@ -13,12 +13,11 @@ PATIENCE_S = 10.0  # at the end of a run, for a strategy that is still at work
 class Proposals:
     """The candidates of a run, batch after batch.
 
-    With `ahead`, the next batch is proposed by a thread of its own while the present one is built:
-    training a model and scoring candidates then cost no time of their own. The price is that batch
-    k + 2 is chosen by what was learnt up to batch k. It is exactly that, whatever takes how long,
-    so a seed still decides the run. Nobody calls the strategy while that thread does.
+    With `ahead`, a thread proposes the next batch while the present one is built, so that training a model and scoring
+    candidates take no time of their own. In return batch k + 2 is chosen by what was learnt up to batch k: exactly
+    that, however long anything takes, so a seed still decides the run. Nobody else calls the strategy meanwhile.
 
-    An exception of the strategy comes out of `take`, the call that needs its answer.
+    An exception of the strategy is raised by `take`, which needs the answer.
     """
 
     def __init__(self, strategy: SearchStrategy, ahead: bool) -> None:
@@ -38,12 +37,12 @@ class Proposals:
         return batch or list(self._strategy.propose(n))
 
     def prepare(self, n: int) -> None:
-        """Begin to propose the next `n`, if this is to be done ahead. Returns at once."""
+        """Begin to propose the next `n`, with `ahead`. Returns at once."""
         if self._ahead:
             self.begin(n)
 
     def begin(self, n: int) -> None:
-        """Begin to propose in a thread of its own what the next `n` still lack. Returns at once."""
+        """Begin to propose in a thread what the next `n` still lack. Returns at once."""
         self.join()
         if n > len(self._next):
             args = (n - len(self._next),)
@@ -51,18 +50,18 @@ class Proposals:
             self._thread.start()
 
     def observe(self, trials: Sequence[Trial]) -> None:
-        """Tell the strategy, once it has made the proposals that it was asked for."""
+        """Tell the strategy of trials, once it has answered what it was asked."""
         self.join()
         self._strategy.observe(trials)
 
     def join(self) -> None:
-        """Wait until nobody is proposing: what is timed on this machine wants it for itself."""
+        """Wait until nobody is proposing: timing wants the machine for itself."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def close(self) -> None:
-        """The end of the run, however it ended: a strategy that hangs does not keep the program."""
+        """End the run, however it ended: a strategy that hangs does not keep the program."""
         if self._thread is not None:
             self._thread.join(PATIENCE_S)
             self._thread = None

@@ -3,8 +3,8 @@
     space -> strategy.propose -> build in parallel, run isolated, verify, time -> one record a trial
           -> strategy.observe -> ... until the budget ends -> play-off against the default schedule
 
-The driver owns the loop: it alone sees budgets, files and the measurer. Everything it does is
-reported through `progress`, as the events of `autosched.tuning.events`.
+The run owns the loop: it alone sees budgets, files and the measurer. It reports all it does through `progress`, as
+the events of `autosched.tuning.events`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from autosched.tuning.predict import predict
 from autosched.tuning.proposals import Proposals
 from autosched.tuning.session import Session
 
-#: How many times the time limit the default schedule may take.
+#: Times the time limit that the default schedule may take.
 PATIENCE = 6.0
 
 
@@ -184,7 +184,7 @@ class Run(Session):
         self._batches = self._propose()
 
     def _earlier(self) -> list[Record]:
-        """What the log and its neighbours know of this task."""
+        """Records of this task in the log and in the files beside it."""
         w, folder = self.workload, self.options.records
         contents = read_workload(
             w.name, self.target.kind, None if folder is None else str(folder), key=w.key, packaged=False
@@ -198,7 +198,7 @@ class Run(Session):
         return [r for r in contents.records if Task.of(r) == self.task and r.status != PREDICTED]
 
     def choose_strategy(self) -> None:
-        """The strategy, told of every earlier trial of a sketch that is still in the space."""
+        """Make the strategy, and tell it of every earlier trial of a sketch that is still in the space."""
         super().choose_strategy()
         self.proposals = Proposals(self.strategy, self.ahead)
         self.resumed = sum(r.sketch != DEFAULT for r in self.resume(trials(self.earlier)))
@@ -209,7 +209,7 @@ class Run(Session):
     # -- the default schedule ---------------------------------------------------------------------
     @cached_property
     def defaults(self) -> tuple[list[Any], list[dict[str, int]]]:
-        """Its trace, and knob values of which the first that work are taken."""
+        """Its trace, and choices of knob values, of which the first that works is taken."""
         return self.workload.defaults(self.target, self.space)
 
     @property
@@ -240,7 +240,7 @@ class Run(Session):
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Meanwhile there are workers. Those of a run that goes on later may be dismissed in between."""
+        """Open the measurer; a run that goes on later closes it in between."""
         with self.open_measurer() as self.measurer:
             if self.default_record is None:
                 self.preflight()
@@ -257,12 +257,12 @@ class Run(Session):
 
     @property
     def best_seconds(self) -> float:
-        """Of this run's trials and earlier ones; the default schedule's, where none is known."""
+        """The best time of this run and earlier ones; the default schedule's where none is known."""
         return min((r.seconds for r in (*self.measured, *self.earlier) if r.ok), default=self.default_seconds)
 
     @property
     def failures(self) -> dict[str, int]:
-        """How many trials failed, by status."""
+        """The numbers of trials that failed, by status."""
         return dict(Counter(r.status for r in self.measured if not r.ok))
 
     @property
@@ -316,9 +316,9 @@ class Run(Session):
         return f"{r.sketch} (record {r.id})" if candidate is None else self.space.sketches[candidate.sketch].name
 
     def preflight(self) -> None:
-        """Not even the default schedule? Then no candidate will do, and the reason is here.
+        """Measure the default schedule: where even that fails, no candidate will do, and the reason is raised.
 
-        The strategy chooses the first candidates while it is built, unless it is one of them.
+        The strategy chooses the first candidates meanwhile, unless the default schedule is a point of the space.
         """
         trace, some = self.defaults
         if self.space.find(trace) is None and (self.limit is None or self.limit > self.resumed):
@@ -346,8 +346,10 @@ class Run(Session):
         self.say(Preflight(self.default_seconds, self.reference_s))
 
     def remember(self) -> None:
-        """Candidates with the code of an earlier record take over its time, where times are comparable:
-        on the same device, with the same software. Not the default schedule's, which shows that all works.
+        """Let candidates with the code of an earlier record take over its time, where times are comparable.
+
+        They are on the same device, with the same software. The default schedule is measured in any case: it shows
+        that all works.
         """
         this_run = {r.id for r in self.measured}
         for r in latest([*self.earlier, *self.measured]):
@@ -357,12 +359,12 @@ class Run(Session):
 
     # -- batches ----------------------------------------------------------------------------------
     def _next_size(self, done: int) -> int:
-        """How many candidates the next batch has, before the budget is asked."""
+        """The number of candidates of the next batch, as far as the budget allows."""
         size = min(self.most, BATCHES[min(self._begun_batches, len(BATCHES) - 1)])
         return size if self.limit is None else min(size, self.limit - done)
 
     def _propose(self) -> Iterator[list[Candidate]]:
-        """What to measure next, until a limit is reached or the space is exhausted."""
+        """Batches to measure, until a limit is reached or the space is exhausted."""
         done = self.resumed
         if (settled := self._nothing_to_search()) is not None:
             self.settled = settled
@@ -400,8 +402,7 @@ class Run(Session):
         return self.patience is not None and self.in_vain >= self.patience
 
     def _nothing_to_search(self) -> Note | None:
-        """Why no schedule can be better than the default one, where that is so; a warning where that is because no
-        sketch could be made."""
+        """The reason why no schedule can beat the default one, if any; a warning where no sketch could be made."""
         if self.expected and all(x is not None and x.size == 0 for x in self.expected):
             return Note("the outputs have no elements at these sizes, so there is nothing to make faster")
         if not (isinstance(self.space, SearchSpace) and self.space.is_default_alone):
@@ -413,14 +414,14 @@ class Run(Session):
         return Note(f"the default schedule is the only one, so there is nothing to search{reasons}")
 
     def note_faults(self, *, last: bool = False) -> None:
-        """Tell what a strategy that is not ours did wrong; at the end, how often."""
+        """Tell the user of mistakes of a strategy that is not ours; at the end, how many there were."""
         if isinstance(self.strategy, GuardedStrategy):
             told, self.strategy.messages = self.strategy.messages, []
             for text in [*told, *([self.strategy.summary()] if last and self.strategy.dropped else [])]:
                 self.note(text, "warning")
 
     def note_failures(self) -> None:
-        """Tell of sketches that turned out not to be possible, each reason once."""
+        """Tell the user of sketches that turned out to be impossible, each reason once."""
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.space.failures.items():
             by_reason.setdefault(reason, []).append(name)
@@ -431,7 +432,7 @@ class Run(Session):
         self._impossible.update(by_reason)
 
     def measure(self, batch: list[Candidate]) -> Iterator[Trial]:
-        """Measure a batch, one record each; what is left over when time runs out is not observed."""
+        """Measure a batch, with a record for each candidate, until time runs out."""
         jobs, first = [], self.resumed + len(self.measured) + 1
         for i, c in enumerate(batch, start=first):
             sketch = self.space.sketches[c.sketch]
@@ -476,7 +477,7 @@ class Run(Session):
         return sealed(made.with_strain(m.strain))
 
     def save(self, r: Record) -> None:
-        """Append to the log; a full disk loses the line, not the run."""
+        """Append to the log; on a full disk the line is lost, not the run."""
         try:
             self.log.append(r)
         except RecordError as error:
@@ -486,16 +487,16 @@ class Run(Session):
 
     # -- the end ----------------------------------------------------------------------------------
     def playoff(self) -> TuneResult:
-        """The best against the default schedule, interleaved, before anyone is called a winner."""
+        """Time the best against the default schedule, interleaved, and decide who won."""
         entrants, rounds = self.budget.playoff(self.elapsed)
         return self.result(playoff.hold(self, playoff.finalists_of(self)[:entrants], rounds=rounds))
 
     def without_playoff(self) -> TuneResult:
-        """The best single measurement, for what it is worth."""
+        """The best single measurement as the result."""
         return self.result(playoff.without(self))
 
     def result(self, outcome: Outcome) -> TuneResult:
-        """What is known of the run at this moment, and who won."""
+        """The result of the run as far as it is known now."""
         best = outcome.best
         trace, knobs = (self.defaults[0], self.default_knobs) if best is None else (best.trace, best.knobs)
         return TuneResult(
@@ -521,7 +522,7 @@ class Run(Session):
         )
 
     def finish(self, result: TuneResult, interrupted: bool = False) -> TuneResult:
-        """What is said at the end, and the result with all that is known by then."""
+        """Send the last notes; returns the result with all that is known by then."""
         self.note_faults(last=True)
         if same := sum(r.ok and bool(r.error) for r in self.measured):
             self.note(f"{same} trials have the same code as an earlier one, and share its time")

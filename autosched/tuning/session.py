@@ -1,4 +1,4 @@
-"""`Session`: one search, whoever measures. It asks a strategy what to try, and keeps what is told of it in a log.
+"""`Session`: one search, whoever measures: a space, a strategy that says what to try, and a log of the outcomes.
 
 `tuning.run.Run` is a session with a measurer, `asking.Study` one whose candidates its caller measures.
 """
@@ -24,7 +24,7 @@ from autosched.tuning.events import Event, Note
 
 
 class Costs:
-    """What a search makes small: seconds, or what stands for an objective of its user's."""
+    """The number that a search minimises: seconds, or one that stands for the user's objective."""
 
     def __init__(self, objective: Objective | None) -> None:
         self.objective = objective
@@ -34,13 +34,13 @@ class Costs:
         return list(seconds) if self.objective is None else list(self.objective.costs(knobs, seconds))
 
     def of(self, r: Record) -> float:
-        """A record's; `inf` for a failure."""
+        """The cost of a record; `inf` for a failure."""
         if self.objective is None or not r.ok or not r.samples:
             return r.seconds
         return statistics.median(self.samples(r.knobs, r.samples))
 
     def trial(self, candidate: Candidate, r: Record) -> Trial:
-        """A record as strategies see it. One whose objective is no number is a failure to them."""
+        """A record as strategies see it: one whose objective is no number is a failure."""
         if self.objective is None or not r.ok:
             return Trial(candidate, r.status, r.seconds, r.samples)
         costs = tuple(self.samples(r.knobs, r.samples))
@@ -77,7 +77,7 @@ class Session:
 
     @cached_property
     def device(self) -> dict[str, Any]:
-        """What the target is on this machine, as records keep it."""
+        """The device that the target is on this machine, as records keep it."""
         return describe_device(self.target)
 
     @cached_property
@@ -86,19 +86,18 @@ class Session:
 
     @cached_property
     def task(self) -> Task:
-        """What this session's records have in common."""
+        """The task that this session's records have in common."""
         sizes = tuple(sorted(self.sizes.items()))
         return Task(self.workload.name, self.workload.key, sizes, str(self.target), self.device["name"])
 
     @cached_property
     def prior(self) -> AnalyticalModel | None:
-        """The analytical model of this machine; None where it has nothing to say, or where it is not time that
-        counts."""
+        """The analytical model of this machine; None where there is none, or where the objective is not time."""
         return None if self.costs.objective is not None else machine_model(self.space.feature_names, self.target)
 
     # -- the strategy -----------------------------------------------------------------------------
     def choose_strategy(self) -> None:
-        """Make what the options name. Raises UsageError where it cannot be made."""
+        """Make the strategy that the options name. Raises UsageError where it cannot be made."""
         o = self.options
         model = make_model(o.model, self.space.feature_names, seed=o.seed, prior=self.prior)
 
@@ -133,12 +132,11 @@ class Session:
             self.note("; ".join(said))
 
     def observe(self, trials: Sequence[Trial]) -> None:
-        """Tell the strategy what came out."""
+        """Tell the strategy of trials."""
         self.strategy.observe(trials)
 
     def resume(self, records: Iterable[Record]) -> list[Record]:
-        """Tell the strategy of those that are trials of this task, and of a point that is still in the space; which
-        these are."""
+        """Tell the strategy of the records that are trials of this task at points of the space; returns these."""
         ours = [r for r in records if Task.of(r) == self.task and r.status != PREDICTED]
         known = [(c, r) for r in ours if (c := self.candidate_of(r)) is not None]
         if known:
@@ -146,15 +144,14 @@ class Session:
         return [r for _, r in known]
 
     def candidate_of(self, r: Record) -> Candidate | None:
-        """The point of the space that a record is of; None where the space has it no more."""
+        """The point of the space that a record is of; None where the space no longer has it."""
         at = self.space.find(r.trace)
         indices = None if at is None else self.space.sketches[at].indices_of(r.knobs)
         return None if at is None or indices is None else Candidate(at, indices)
 
     # -- records ----------------------------------------------------------------------------------
     def record(self, sketch: str, trace: Any, knobs: Mapping[str, int], trial: int, **found: Any) -> Record:
-        """The record of a candidate; `found` are the fields that say what came out, and the strategy where it is
-        another one."""
+        """The record of a candidate; `found` has the fields of the outcome, and the strategy where it is another."""
         w = self.workload
         about = {
             "name": w.name,
@@ -170,6 +167,6 @@ class Session:
         )  # fmt: skip
 
     def note(self, text: str, level: str = "info") -> None:
-        """Tell the user, and keep it for the result."""
+        """Tell the user, and keep the text for the result."""
         self.notes.append(text)
         self.say(Note(text, level))

@@ -1,7 +1,7 @@
-"""Which few schedules to keep for many sizes: the fewest that lose little at any of them.
+"""`tune_sizes`: the fewest schedules that lose little at any of many sizes.
 
-The regret of a set of schedules at a size is what its best one is slower there than the best of all that
-were measured, as a share: 0.03 is three percent.
+The regret of a set of schedules at a size is by how much its best one is slower there than the best of all that were
+measured, as a share: 0.03 is three percent.
 """
 
 from __future__ import annotations
@@ -37,16 +37,13 @@ from autosched.tuning.tasks import ROUND, Scheduler, TaskRun, begin
 Rows = tuple[int, ...]
 Cost = Callable[[Rows], tuple[float, float, Rows]]
 
-#: So many sets of schedules are all looked at; where there are more, a greedy choice is improved by exchanges.
+#: Sets of schedules that are all evaluated; where there are more, a greedy choice is improved by exchanges.
 ENOUGH = 20_000
 
 
 @dataclass(frozen=True)
 class Portfolio:
-    """`chosen` rows of the table of times; `serves[j]` is the position in `chosen` of that for column j.
-
-    `regrets` are those of the columns, each 0 or more.
-    """
+    """Rows `chosen` of the table of times; column j is served by `chosen[serves[j]]`, with the regret `regrets[j]`."""
 
     chosen: Rows
     serves: tuple[int, ...]
@@ -114,9 +111,9 @@ def _best(n: int, k: int, cost: Cost, fewer: Rows) -> Rows:
         rows = better
 
 
-#: So many of the best of each size are measured at all the others.
+#: Best schedules of each size that are measured at all the others.
 SHARED = 3
-#: Seconds that measuring at one size what was good at the others takes, and the play-off there, for a start.
+#: Seconds, about, of measuring at one size what was good at the others, and of the play-off there.
 SELECTION_S = 12.0
 #: Trials for each size where neither trials nor seconds are limited.
 TRIALS = 100
@@ -126,7 +123,7 @@ Sizes = dict[str, int]
 
 @dataclass(frozen=True)
 class SizesResult:
-    """What `tune_sizes` found. Times are seconds, regrets shares: 0.03 is 3 % slower than the best at that size.
+    """The result of `tune_sizes`. Times are seconds, regrets shares: 0.03 is 3 % slower than the best at that size.
 
     `kernels`: their records and regions, in the order of their numbers; empty when the run was interrupted.
     `serves`: which kernel is for each of `sizes`; `seconds` and `regrets`: its time there, and what it loses;
@@ -150,11 +147,11 @@ class SizesResult:
         return sum(r.trials for r in self.results)
 
     def guard(self, kernel: int) -> str:
-        """The sizes that a kernel is for, in words."""
+        """The sizes of a kernel, in words."""
         return " or ".join(map(describe, self.kernels[kernel].boxes))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         kernels = [
             {"record": m.record.id, "sketch": m.record.sketch, "knobs": m.record.knobs, "when": self.guard(i)}
             for i, m in enumerate(self.kernels)
@@ -320,7 +317,7 @@ class _Selection:
     def _play(
         self, keys: Sequence[str], rows: dict[str, dict[int, Record | None]]
     ) -> dict[str, dict[int, Record | None]]:
-        """The same for these schedules and the default one, by the samples of a play-off at each size."""
+        """The records of these schedules and the default one by the samples of a play-off at each size."""
         table: dict[str, dict[int, Record | None]] = {key: {} for key in keys}
         default: dict[int, Record | None] = {}
         for j, task in enumerate(self.tasks):
@@ -338,7 +335,7 @@ class _Selection:
         return {**table, playoff.DEFAULT: default}
 
     def _settle(self, rows: list[dict[int, Record | None]]) -> None:
-        """Write down whose each size is."""
+        """Write to the log which kernel serves each size."""
         chosen = self.found[-1]
         run_id, at = new_id(), timestamp()
         mine: list[list[Record]] = [[] for _ in chosen.chosen]
@@ -353,7 +350,7 @@ class _Selection:
         self.kernels = [Member(tuple(rs), tuple(boxes[k])) for k, rs in enumerate(mine)]
 
     def result(self, results: list[TuneResult], elapsed_s: float) -> SizesResult:
-        """What is known, also where nothing was chosen."""
+        """The result, also where nothing was chosen."""
         run = self.runs[0]
         chosen = self.found[-1] if self.kernels else None
         return SizesResult(
@@ -377,7 +374,7 @@ def _seconds(rows: dict[str, dict[int, Record | None]]) -> np.ndarray:
 
 
 def _key(r: Record) -> str:
-    """One for each schedule, whatever the sizes."""
+    """The identity of a schedule, whatever the sizes."""
     return playoff.DEFAULT if r.sketch == playoff.DEFAULT else json.dumps([r.trace, r.knobs], sort_keys=True)
 
 

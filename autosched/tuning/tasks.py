@@ -52,7 +52,7 @@ PLAYOFF_S = 3.0
 
 @dataclass(frozen=True)
 class TasksResult:
-    """What `tune_tasks` found. `objective` is what was minimised, by default seconds, weighted."""
+    """The result of `tune_tasks`. `objective` is the number that was minimised, by default weighted seconds."""
 
     results: list[TuneResult]
     weights: list[float]
@@ -67,7 +67,7 @@ class TasksResult:
         return sum(r.trials for r in self.results)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         each = zip(self.results, self.weights, self.rounds, strict=True)
         found = {"tasks": [{**r.to_json(), "weight": w, "rounds": n} for r, w, n in each], "trials": self.trials}
         return found | {n: v for n, v in vars(self).items() if n not in ("results", "weights", "rounds")}
@@ -181,8 +181,11 @@ def begin(
     tell: Callable[[Event], None],
     watch: Callable[[int, Event], None] | None,
 ) -> list[TaskRun]:
-    """Tasks with their strategies, of which nothing is measured yet. Of each: what to call it, the workload, its inputs
-    and its weight. `watch` is told what each says, `tell` of its warnings."""
+    """Make tasks with their strategies; nothing is measured yet.
+
+    each:  (name, workload, inputs, weight) of each
+    watch: is called with the events of each, `tell` with its warnings
+    """
 
     def pass_on(i: int, event: Event) -> None:
         if watch is not None:
@@ -209,7 +212,7 @@ def _checked(tasks: Sequence[Any], weights: Sequence[float] | None, policy: str)
 
 
 class Scheduler:
-    """One call of `tune_tasks`."""
+    """Shares the trials and seconds of one call of `tune_tasks` or `tune_sizes` among its tasks."""
 
     def __init__(
         self,
@@ -230,7 +233,7 @@ class Scheduler:
         return time.monotonic() - self.begun
 
     def objective(self, seconds: list[float]) -> float:
-        """What is minimised."""
+        """The number to minimise."""
         if self._objective is not None:
             return float(self._objective(seconds))
         return sum(t.weight * x for t, x in zip(self.tasks, seconds, strict=True))
@@ -315,7 +318,7 @@ class Scheduler:
         return min(alive, key=lambda t: self.gradient(t) / max(t.round_s, 1e-9))
 
     def gradient(self, task: TaskRun) -> float:
-        """How the objective is expected to change with one more round of a task: 0 or less."""
+        """The expected change of the objective by one more round of a task: 0 or less."""
         best = [t.best for t in self.tasks]
         at = self.tasks.index(task)
         moved = [b * (1 - STEP) if i == at else b for i, b in enumerate(best)]

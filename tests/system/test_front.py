@@ -54,10 +54,10 @@ def test_a_terminal_gets_the_live_display(monkeypatch: pytest.MonkeyPatch) -> No
     modes = []
 
     def make_display(mode: str, stream: Any) -> Any:
-        from autosched.report.progress import QuietDisplay
+        from autosched.report.progress import Display
 
         modes.append(mode)
-        return QuietDisplay(stream)
+        return Display(stream)
 
     monkeypatch.delenv(front.PROGRESS_VARIABLE)
     monkeypatch.setattr("autosched.report.progress.make_display", make_display)

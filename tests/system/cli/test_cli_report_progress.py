@@ -15,7 +15,7 @@ from rich.console import Console
 
 from autosched.errors import UsageError
 from autosched.report.live import LiveDisplay
-from autosched.report.progress import JsonlDisplay, PlainDisplay, QuietDisplay, TuningState, first_line, make_display
+from autosched.report.progress import Display, JsonlDisplay, PlainDisplay, TuningState, first_line, make_display
 from autosched.report.summary import summary_lines
 from autosched.tuning import Note, Preflight
 
@@ -68,7 +68,7 @@ def test_jsonl_display_writes_one_object_an_event() -> None:
 
 def test_quiet_display_keeps_warnings() -> None:
     stream = io.StringIO()
-    display = QuietDisplay(stream)
+    display = Display(stream)
     for _, event in scripted.run():
         display(event)
     assert stream.getvalue() == "warning: records cannot be written any more: disk full\n"
