@@ -44,11 +44,18 @@ _LABELS = {
     "tag": Option("a name for this target"),
 }
 _STRICT = Option("a*b+c rounds twice, as written and as NumPy does; without it, once where that is faster", "flag")
-_THREADS = Option("CPU threads of a parallel loop, default all CPUs; num-cores is another name for it", "number")
-_GROUPS = {
+_CPU = {
+    "threads": Option("CPU threads of a parallel loop, default all CPUs; num-cores is another name for it", "number"),
+    "strict": _STRICT,
+    "device": Option("label of a class of CPUs, such as arm_cpu"),
+    **_LABELS,
+}
+_GPU = {
     "max_threads_per_block": Option("most work-items of a work-group, below the device's own limit", "number"),
     "max_shared_memory_per_block": Option("most bytes of shared memory of a work-group", "number"),
     "thread_warp_size": Option("work-items that run in step, default what the device says", "number"),
+    "strict": _STRICT,
+    **_LABELS,
 }
 
 KINDS: dict[str, Kind] = {
@@ -60,34 +67,20 @@ KINDS: dict[str, Kind] = {
             "mcpu": Option("CPU name, default the host's"),
             "mattr": Option("features such as +avx2,-avx512f", "list"),
             "mtriple": Option("machine such as aarch64-linux-gnu, default this one"),
-            "threads": _THREADS,
-            "strict": _STRICT,
-            "device": Option("label of a class of CPUs, such as arm_cpu"),
-            **_LABELS,
+            **_CPU,
         },
     ),
     "c": Kind(
         "C99 source with OpenMP, compiled by the system's C compiler",
         ("cpu",),
         1,
-        {
-            "mcpu": Option("CPU name as the compiler knows it, default native"),
-            "threads": _THREADS,
-            "strict": _STRICT,
-            "device": Option("label of a class of CPUs, such as arm_cpu"),
-            **_LABELS,
-        },
+        {"mcpu": Option("CPU name as the compiler knows it, default native"), **_CPU},
     ),
     "opencl": Kind(
         "an OpenCL device: a GPU, or the CPU through PoCL",
         ("opencl", "gpu"),
         4,
-        {
-            "device": Option("part of the device's or platform's name, or its index in `doctor`"),
-            **_GROUPS,
-            "strict": _STRICT,
-            **_LABELS,
-        },
+        {"device": Option("part of the device's or platform's name, or its index in `doctor`"), **_GPU},
         is_gpu_style=True,
     ),
     "cuda": Kind(
@@ -97,9 +90,7 @@ KINDS: dict[str, Kind] = {
         {
             "arch": Option("what to compile for, such as sm_80; default the device's"),
             "device": Option("the device's number, default 0"),
-            **_GROUPS,
-            "strict": _STRICT,
-            **_LABELS,
+            **_GPU,
         },
         is_gpu_style=True,
     ),

@@ -1,19 +1,255 @@
-"""`Batch`: one call of `Measurer.measure`. Jobs go in, measurements come out, whatever the candidates do."""
+"""The way of a job through a measuring session: `BuildQueue`, builders, the runner, `Batch`.
+
+    Job -> Task -> request to a builder -> digest, artifact -> request to the runner -> RunAnswer -> Measurement
+
+`MeasureContext` is what batches and play-offs (`playoff.py`) of a session share.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from autosched.errors import DeviceError, Malformed
-from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, KnownCode, MeasureContext, Task, last_words
-from autosched.measure.pool import Event
-from autosched.measure.process import REPLY, TIMEOUT
-from autosched.measure.protocol import Job, Measurement, RunAnswer, read_run
-from autosched.measure.verify import AFTER, FIRST
+from autosched.measure.jobs import PHASES
+from autosched.measure.pool import Event, WorkerPool
+from autosched.measure.proc import CpuSeconds
+from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome
+from autosched.measure.protocol import Job, Measurement, MeasureOptions, RunAnswer, read_build, read_run
+from autosched.measure.verify import AFTER, FIRST, Inspection
+from autosched.measure.workers import SessionFolder, Workers
+from autosched.target import Target
+
+#: A job whose worker died is tried once more: an earlier job, or the system, may have been the cause.
+MAX_ATTEMPTS = 2
 
 _MAX_DEVICE_ERRORS = 3  # in a row, before the device itself is suspected
+_LEAST_RUN_S = 2.0
+_SLACK = 10.0  # a candidate may be this much slower than the best before it is cut off
+_CHECK_S = 30.0  # comparing outputs is our own code; this only bounds a damaged process
+_LOG_SHOWN = 400  # characters
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+_WHILE = {
+    "build": "while it was built",
+    "load": "while it was loaded",
+    "first": "in its first run",
+    "check": "after its first run",
+    "time": "while it was timed",
+    "recheck": "after it was timed",
+}
+
+
+@dataclass
+class Task:
+    """A job on its way. `place` is its position in the batch.
+
+    `attempts` counts the builds, then the runs, in which the worker died. `is_control` marks a job that is run again
+    to see whether the device still works.
+    """
+
+    job: Job
+    place: int = 0
+    path: Path = Path()
+    attempts: int = 0
+    digest: str = ""
+    build_s: float = 0.0
+    is_control: bool = False
+
+    def ended(self, status: str, error: str = "", **more: Any) -> Measurement:
+        return Measurement(self.job, status, error=error, build_s=self.build_s, digest=self.digest, **more)
+
+    def may_try_again(self, event: Event) -> bool:
+        """Count an attempt; whether another is due, because an earlier candidate or the system may be to blame."""
+        self.attempts += 1
+        return self.attempts < MAX_ATTEMPTS and (event.outcome.kind == KILLED or not event.fresh)
+
+
+@dataclass(frozen=True)
+class KnownCode:
+    """The measurement of some code; `name` is its origin, such as "job 17"."""
+
+    name: str
+    samples: tuple[float, ...]
+    verified: str
+    raced: bool
+
+
+@dataclass
+class MeasureContext:
+    """One measuring session: its workers, the requests to them and their time limits.
+
+    best_s:     the best median so far, in seconds; it shortens the limits of later candidates
+    known:      digest of code -> its measurement (`remember`)
+    control:    a job that worked, its artifact kept: it tells a lost device from bad candidates
+    inspection: the caller's own check of outputs
+    """
+
+    target: Target
+    options: MeasureOptions
+    workers: Workers
+    best_s: float | None = None
+    known: dict[str, KnownCode] = field(default_factory=dict)
+    control: Task | None = None
+    inspection: Inspection | None = None
+
+    @property
+    def session(self) -> SessionFolder:
+        return self.workers.session
+
+    @property
+    def pool(self) -> WorkerPool:
+        return self.workers.pool
+
+    def remember(self, digest: str, known: KnownCode) -> None:
+        """Spare candidates with this code compiling and running. A text that is no digest is ignored."""
+        if digest not in self.known and _DIGEST.fullmatch(digest):
+            self.known[digest] = known
+            (self.session.known / digest).touch()
+
+    # -- time limits and requests -----------------------------------------------------------------
+
+    @property
+    def sample_s(self) -> float:
+        """Seconds that a sample lasts; 0 for one piece of as many calls as the options say."""
+        return 0.0 if self.options.number else self.options.min_repeat_ms / 1000
+
+    def run_limit_s(self, patience: float = 1.0) -> float:
+        """Limit of a candidate's first run, and again of all its timed calls together, in seconds."""
+        limit = self.options.timeout_s
+        if self.best_s is None:
+            return patience * limit
+        calls = self.options.number or max(1.0, self.sample_s / self.best_s)
+        return min(limit, max(_LEAST_RUN_S, _SLACK * self.best_s * calls * self.options.repeat))
+
+    def run_limits(self, run: float) -> list[tuple[str, float]]:
+        """The limit of each phase of a run whose timed calls may take `run` seconds."""
+        # A device's driver may compile again at the first launch.
+        first = run + (self.options.build_timeout_s if self.target.kind == "opencl" else 0.0)
+        seconds = (CpuSeconds(self.options.build_timeout_s), first, _CHECK_S, run, _CHECK_S)
+        return list(zip(PHASES, seconds, strict=True))
+
+    def time_limits(self) -> list[tuple[str, float]]:
+        return [("time", self.options.timeout_s), ("recheck", _CHECK_S)]
+
+    def run_request(self, path: Path, **changes: Any) -> dict[str, Any]:
+        options = self.options
+        return {
+            "op": "run",
+            "path": str(path),
+            "number": options.number,
+            "repeat": options.repeat,
+            "min_s": self.sample_s,
+            "best_s": self.best_s,
+            "race": options.race,
+            "budget_s": min(self.run_limit_s(), options.timeout_s) / 2,
+            "full": False,
+            "key": "",
+            "show": self.shown,
+            **changes,
+        }
+
+    @property
+    def shown(self) -> str:
+        """The place where the runner writes outputs for the inspection; empty where there is none."""
+        return "" if self.inspection is None else self.inspection.place
+
+    def inspect(self, answer: RunAnswer, *calls: str) -> RunAnswer:
+        """The answer, after the caller's own check of these calls. Raises Malformed."""
+        if answer.status != "ok" or self.inspection is None:
+            return answer
+        wrong = self.inspection.verdict(calls)
+        # what leaves wrong outputs may have damaged the process
+        return replace(answer, status="correctness", error=wrong, samples=(), recycle=True) if wrong else answer
+
+    # -- outcomes as statuses -----------------------------------------------------------------------
+
+    def failure(self, outcome: Outcome) -> tuple[str, str]:
+        """(status, error) of a job whose worker did not answer."""
+        where = _WHILE.get(outcome.phase, "")
+        words = last_words(outcome.log)
+        error = f"{outcome.error} {where}{f'; it printed: {words}' if words else ''}"
+        if outcome.kind == TIMEOUT:
+            device_build = outcome.phase == "load" and self.target.kind == "opencl"
+            return ("build_timeout" if outcome.phase == "build" or device_build else "timeout"), error
+        if outcome.kind == KILLED:
+            return "lost", error
+        if outcome.phase == "build":
+            return "compile", f"the compiler died: {error}"
+        return "crash", error
+
+
+def last_words(log: str) -> str:
+    """The end of what a worker printed, on one line."""
+    text = " ".join(log.split())
+    return text if len(text) <= _LOG_SHOWN else "..." + text[-_LOG_SHOWN:]
+
+
+class BuildQueue:
+    """Jobs that wait for a builder, are being built, or wait for the runner.
+
+    With `reuse`, a job whose code was measured before is not compiled, and has no file.
+    """
+
+    def __init__(self, context: MeasureContext, jobs: Iterable[Job], *, reuse: bool) -> None:
+        self._context = context
+        self._known = str(context.session.known) if reuse else ""
+        self.pending = deque(Task(job, place) for place, job in enumerate(jobs))
+        self.building = 0
+        self.built: deque[Task] = deque()
+
+    def dispatch(self, ahead: int) -> None:
+        """Keep builders busy while fewer than `ahead` jobs are built or being built."""
+        pool, options = self._context.pool, self._context.options
+        room = min(len(self.pending), ahead - len(self.built) - self.building)
+        if room <= 0:
+            return
+        pool.ensure("builder", min(options.builders, room + self.building))
+        while room > 0 and (slot := pool.free("builder")) is not None:
+            task = self.pending[0]
+            task.path = self._context.session.new_artifact()
+            request = {"op": "build", "job": task.job.to_json(), "path": str(task.path), "known": self._known}
+            if pool.submit(slot, request, [("build", CpuSeconds(task.job.patience * options.build_timeout_s))], task):
+                self.pending.popleft()
+                self.building += 1
+                room -= 1
+
+    def sort(self) -> None:
+        """Put the built jobs into the order in which they were asked for, whichever builder was quicker."""
+        self.built = deque(sorted(self.built, key=lambda task: task.place))
+
+    def finish(self, event: Event) -> Measurement | None:
+        """Handle a builder's event; returns the measurement of a job that has ended."""
+        self.building -= 1
+        task: Task = event.token
+        outcome = event.outcome
+        if outcome.kind == REPLY:
+            return self._answered(task, event)
+        task.path.unlink(missing_ok=True)
+        task.build_s += outcome.seconds
+        status, error = self._context.failure(outcome)
+        if outcome.kind != TIMEOUT and task.may_try_again(event):
+            self.pending.appendleft(task)
+            return None
+        return task.ended(status, error)
+
+    def _answered(self, task: Task, event: Event) -> Measurement | None:
+        try:
+            answer = read_build(event.outcome.reply)
+        except Malformed as error:
+            self._context.pool.recycle(event.slot)
+            return task.ended("compile", f"the compiler sent an invalid answer: {error}")
+        task.build_s += answer.build_s
+        if answer.status != "ok":
+            task.path.unlink(missing_ok=True)
+            return task.ended(answer.status, answer.error)
+        task.digest, task.attempts = answer.digest, 0
+        self.built.append(task)
+        return None
 
 
 class Batch:
@@ -133,7 +369,11 @@ class Batch:
                 return None
         else:
             self._device_errors = 0
-        return _measured(task, answer, outcome.log)
+        said = answer.error
+        if answer.status == "compile" and (words := last_words(outcome.log)) and words not in said:
+            said = f"{said}\n{words}"  # a device's compiler may say more on its standard error
+        found = {"samples": answer.samples, "verified": answer.verified, "raced": answer.raced}
+        return task.ended(answer.status, said, run_s=answer.run_s, strain=answer.strain, **found)
 
     def _end(self, task: Task, ended: Measurement) -> None:
         context = self._context
@@ -156,15 +396,6 @@ class Batch:
             self._fatal = _device_lost(ended)
         else:
             self._queue.built.appendleft(replace(self._context.control, attempts=0))
-
-
-def _measured(task: Task, answer: RunAnswer, log: str) -> Measurement:
-    error = answer.error
-    if answer.status == "compile" and (words := last_words(log)) and words not in error:
-        error = f"{error}\n{words}"  # a device's compiler may say more on its standard error
-    found = {"samples": answer.samples, "verified": answer.verified, "raced": answer.raced}
-    found["strain"] = answer.strain
-    return task.ended(answer.status, error, run_s=answer.run_s, **found)
 
 
 def _device_lost(ended: Measurement) -> DeviceError:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import UsageError
-from autosched.measure.batch import Batch
-from autosched.measure.context import KnownCode, MeasureContext
+from autosched.measure.batch import Batch, KnownCode, MeasureContext
 from autosched.measure.playoff import Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.measure.verify import Inspection, Inspector

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.errors import Malformed
-from autosched.measure.context import MAX_ATTEMPTS, BuildQueue, MeasureContext, Task
+from autosched.measure.batch import MAX_ATTEMPTS, BuildQueue, MeasureContext, Task
 from autosched.measure.pool import Event
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
 from autosched.measure.protocol import UNLOADED, Job, RunAnswer, read_run, read_time
