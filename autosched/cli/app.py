@@ -13,7 +13,7 @@ from typing import Any
 
 from autosched import __version__
 from autosched.cli.arguments import VERBS, add_arguments
-from autosched.cli.failures import exit_status, flush, interruptible, readable_streams, warnings_as_lines
+from autosched.cli.failures import exit_status, interruptible, readable_streams, warnings_as_lines
 from autosched.cli.options import Parser, field_values, program
 from autosched.errors import UsageError, did_you_mean
 
@@ -38,13 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     with interruptible(), warnings_as_lines(), _few_collections():
         try:
             status = _run(words)
-            flush()
+            sys.stdout.flush()
         except (Exception, KeyboardInterrupt) as error:
             return exit_status(error, as_json="--json" in words)
         except SystemExit as stop:  # argparse, after --help and --version
             status = stop.code if isinstance(stop.code, int) else 0
             try:
-                flush()
+                sys.stdout.flush()
             except OSError as error:
                 return exit_status(error, as_json=False)
     return status

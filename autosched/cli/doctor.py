@@ -94,12 +94,6 @@ def _first_line(path: str) -> str | None:
         return None
 
 
-def openmp() -> str | None:
-    """File of the OpenMP runtime that parallel loops use; None without one."""
-    runtime = find()
-    return None if runtime is None else runtime.path
-
-
 def packages() -> dict[str, str | None]:
     """Versions; None for what is not installed. Imports none of them."""
     found: dict[str, str | None] = {"python": platform.python_version(), "autosched": __version__}
@@ -130,16 +124,6 @@ def folders() -> dict[str, Any]:
     }
 
 
-def environment() -> dict[str, str]:
-    """The environment variables that are set and that autosched or its runtimes obey."""
-    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(_ENVIRONMENT)}
-
-
-def system() -> str:
-    """The operating system and the Python that runs."""
-    return f"{platform.system()} {platform.release()}, {sys.executable}"
-
-
 #: PoCL's releases before this one have bugs that autosched works around, and an old compiler.
 _GOOD_POCL = 5
 
@@ -167,14 +151,15 @@ def run(args: argparse.Namespace) -> int:
 
 def examine() -> dict[str, Any]:
     """Examine the machine; returns plain data."""
+    runtime = find()
     return {
-        "system": system(),
+        "system": f"{platform.system()} {platform.release()}, {sys.executable}",
         "cpu": cpu(),
-        "openmp": openmp(),
+        "openmp": None if runtime is None else runtime.path,
         "opencl": probe(),
         "packages": packages(),
         "folders": folders(),
-        "environment": environment(),
+        "environment": {k: value for k, value in sorted(os.environ.items()) if k.startswith(_ENVIRONMENT)},
     }
 
 

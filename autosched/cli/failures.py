@@ -74,11 +74,6 @@ def _as_data(error: BaseException, status: int) -> dict[str, Any]:
     return {"error": {"type": type(error).__name__, **parts, "exit_status": status}}
 
 
-def flush() -> None:
-    """Write out what standard output still holds. Raises OSError when it cannot be written."""
-    sys.stdout.flush()
-
-
 def _discard_output() -> None:
     """Discard what is still buffered: the interpreter would complain about it at its exit."""
     for stream in (sys.stdout, sys.stderr):

@@ -1,6 +1,6 @@
 """The way of a job through a measuring session: `BuildQueue`, builders, the runner, `Batch`.
 
-    Job -> Task -> request to a builder -> digest, artifact -> request to the runner -> RunAnswer -> Measurement
+    Job -> QueuedJob -> request to a builder -> digest, artifact -> request to the runner -> RunAnswer -> Measurement
 
 `MeasureContext` is what batches and play-offs (`playoff.py`) of a session share.
 """
@@ -45,7 +45,7 @@ _WHILE = {
 
 
 @dataclass
-class Task:
+class QueuedJob:
     """A job on its way. `place` is its position in the batch.
 
     `attempts` counts the builds, then the runs, in which the worker died. `is_control` marks a job that is run again
@@ -94,7 +94,7 @@ class MeasureContext:
     workers: Workers
     best_s: float | None = None
     known: dict[str, KnownCode] = field(default_factory=dict)
-    control: Task | None = None
+    control: QueuedJob | None = None
     inspection: Inspection | None = None
 
     @property
@@ -198,9 +198,9 @@ class BuildQueue:
     def __init__(self, context: MeasureContext, jobs: Iterable[Job], *, reuse: bool) -> None:
         self._context = context
         self._known = str(context.session.known) if reuse else ""
-        self.pending = deque(Task(job, place) for place, job in enumerate(jobs))
+        self.pending = deque(QueuedJob(job, place) for place, job in enumerate(jobs))
         self.building = 0
-        self.built: deque[Task] = deque()
+        self.built: deque[QueuedJob] = deque()
 
     def dispatch(self, ahead: int) -> None:
         """Keep builders busy while fewer than `ahead` jobs are built or being built."""
@@ -225,7 +225,7 @@ class BuildQueue:
     def finish(self, event: Event) -> Measurement | None:
         """Handle a builder's event; returns the measurement of a job that has ended."""
         self.building -= 1
-        task: Task = event.token
+        task: QueuedJob = event.token
         outcome = event.outcome
         if outcome.kind == REPLY:
             return self._answered(task, event)
@@ -237,7 +237,7 @@ class BuildQueue:
             return None
         return task.ended(status, error)
 
-    def _answered(self, task: Task, event: Event) -> Measurement | None:
+    def _answered(self, task: QueuedJob, event: Event) -> Measurement | None:
         try:
             answer = read_build(event.outcome.reply)
         except Malformed as error:
@@ -264,7 +264,7 @@ class Batch:
         self._context = context
         self._quiet = quiet
         self._queue = BuildQueue(context, jobs, reuse=True)
-        self._running: Task | None = None
+        self._running: QueuedJob | None = None
         self._is_running_phase = False
         self._results: deque[Measurement] = deque()
         self._ahead = max(8, 2 * context.options.builders)
@@ -345,7 +345,7 @@ class Batch:
             self._end(task, ended)
             self._watch_device(ended)
 
-    def _judge(self, task: Task, event: Event) -> Measurement | None:
+    def _judge(self, task: QueuedJob, event: Event) -> Measurement | None:
         """The measurement of a run, or None where it has to be repeated on a new worker."""
         outcome = event.outcome
         if outcome.kind != REPLY:
@@ -375,7 +375,7 @@ class Batch:
         found = {"samples": answer.samples, "verified": answer.verified, "raced": answer.raced}
         return task.ended(answer.status, said, run_s=answer.run_s, strain=answer.strain, **found)
 
-    def _end(self, task: Task, ended: Measurement) -> None:
+    def _end(self, task: QueuedJob, ended: Measurement) -> None:
         context = self._context
         if ended.ok:
             context.best_s = min(context.best_s or ended.seconds, ended.seconds)

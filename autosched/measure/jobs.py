@@ -204,7 +204,7 @@ class _Reference:
         return verify.compare(self.array, self.expected, self.rtol, self.atol, positions, self.rounding)
 
 
-class Bench:
+class ArgumentArrays:
     """The arrays that all candidates of a session run on, with the checks of what candidates leave in them.
 
     Candidates get guarded copies of `inputs`. Give read-only mappings of files for `inputs` and `expected`: a stray
@@ -246,7 +246,7 @@ class Bench:
         for memory in self._memories:
             memory.repair()
 
-    def arguments(self, kernel: Kernel) -> tuple[list[Array], list[str], list[str]]:
+    def of(self, kernel: Kernel) -> tuple[list[Array], list[str], list[str]]:
         """(arrays in the order of the parameters, names of inputs, names of outputs). Raises BuildError."""
         params = kernel.signature.params
         names_in = [p.name for p in params if not p.is_output]
@@ -311,18 +311,23 @@ class _Loaded:
 
 
 class Runner:
-    """Runs candidates on a bench, and keeps the last few loaded for the play-off.
+    """Runs candidates on the session's arrays, and keeps the last few loaded for the play-off.
 
     `announce` is called with each phase as it begins.
     """
 
     def __init__(
-        self, backend: Backend, bench: Bench, announce: Callable[[str], None], *, verify_outputs: bool = True
+        self,
+        backend: Backend,
+        arguments: ArgumentArrays,
+        announce: Callable[[str], None],
+        *,
+        verify_outputs: bool = True,
     ) -> None:
-        self._backend, self._bench, self._announce = backend, bench, announce
+        self._backend, self._arguments, self._announce = backend, arguments, announce
         self._verify = verify_outputs
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
-        self._capacity = max(2, min(MAX_LOADED, _MAX_LOADED_BYTES // max(1, bench.nbytes)))
+        self._capacity = max(2, min(MAX_LOADED, _MAX_LOADED_BYTES // max(1, arguments.nbytes)))
         self._phase = PHASES[0]
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -344,24 +349,24 @@ class Runner:
         return {**answer, "run_s": time.monotonic() - start}
 
     def _run(self, request: dict[str, Any]) -> dict[str, Any]:
-        bench, full = self._bench, bool(request["full"])
+        arguments, full = self._arguments, bool(request["full"])
         self._enter("load")
         kernel = self._backend.load(Path(request["path"]))
-        arrays, *names = bench.arguments(kernel)
+        arrays, *names = arguments.of(kernel)
         loaded = _Loaded(kernel.bind(arrays), (names[0], names[1]), 0)
         self._enter("first")
-        bench.prepare(0)
+        arguments.prepare(0)
         loaded.call.upload()
         loaded.call.run()
         loaded.call.fetch()
         self._enter("check")
         before = None
         if self._verify:
-            bench.check(loaded.names, full)
-            before = bench.snapshot(full)
+            arguments.check(loaded.names, full)
+            before = arguments.snapshot(full)
             self._show(request, FIRST)
         self._enter("time")
-        bench.prepare(1)
+        arguments.prepare(1)
         loaded.call.upload()
         strain = Strain.now()
         samples = take_samples(
@@ -399,7 +404,7 @@ class Runner:
         check = bool(request["check"]) and self._verify
         try:
             self._phase = "time"
-            self._bench.prepare(1)
+            self._arguments.prepare(1)
             loaded.call.upload()
             before = Strain.now()
             seconds, _ = fastest(loaded.call.time, loaded.number, float(request["min_s"]))
@@ -407,7 +412,7 @@ class Runner:
             if check:
                 self._enter("recheck")
                 self._fetch(loaded.call)
-                self._bench.check(loaded.names, full=True)
+                self._arguments.check(loaded.names, full=True)
                 self._show(request, AFTER)
             verdict = "full" if check else "no"
             answer = {"status": "ok", "error": "", "samples": [seconds], "verified": verdict, "strain": strain}
@@ -417,15 +422,15 @@ class Runner:
 
     def _fetch(self, call: BoundCall) -> None:
         """Fetch what the last timed call left; where calls build on each other, what one more call leaves."""
-        if self._bench.accumulates:
-            self._bench.prepare(1)
+        if self._arguments.accumulates:
+            self._arguments.prepare(1)
             call.upload()
             call.run()
         call.fetch()
 
     def _show(self, request: dict[str, Any], call: str) -> None:
         if place := request.get("show"):
-            write_outputs(self._bench.outputs, place, call)
+            write_outputs(self._arguments.outputs, place, call)
 
     def _enter(self, phase: str) -> None:
         self._phase = phase
@@ -438,10 +443,10 @@ class Runner:
         """Check what the last timed call left, whole for a new best, and return the verdict."""
         if not self._verify:
             return "no"
-        self._bench.check(loaded.names, full, before)
-        if full or self._bench.is_small():
+        self._arguments.check(loaded.names, full, before)
+        if full or self._arguments.is_small():
             return "full"
         if best_s is None or typical(samples) < best_s:
-            self._bench.check(loaded.names, full=True)
+            self._arguments.check(loaded.names, full=True)
             return "full"
         return "sampled"

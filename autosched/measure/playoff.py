@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.measure.batch import MAX_ATTEMPTS, BuildQueue, MeasureContext, Task
+from autosched.errors import Malformed
+from autosched.measure.batch import MAX_ATTEMPTS, BuildQueue, MeasureContext, QueuedJob
 from autosched.measure.pool import Event
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
 from autosched.measure.protocol import UNLOADED, Job, RunAnswer, read_run, read_time
@@ -20,7 +21,7 @@ class _Entry:
 
     job: Job
     key: str
-    task: Task | None = None
+    task: QueuedJob | None = None
     number: int = 0
     samples: list[float] = field(default_factory=list)
     strains: list[float] = field(default_factory=list)

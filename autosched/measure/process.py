@@ -15,7 +15,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -291,7 +291,7 @@ class WorkerProcess:
             return self._fail(BROKEN, "it closed its pipe and went on running")
         outcome = self._fail(DIED, "")
         kind, error = _describe_exit(process.returncode)
-        return Outcome(kind, {}, outcome.phase, error, outcome.log, outcome.seconds)
+        return replace(outcome, kind=kind, error=error)
 
     def _fail(self, kind: str, error: str) -> Outcome:
         seconds = time.monotonic() - self._sent

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from autosched.measure.frames import FrameError, read_frame, write_frame
-from autosched.measure.jobs import Backend, Bench, CompilerBackend, Runner, build, describe
+from autosched.measure.jobs import ArgumentArrays, Backend, CompilerBackend, Runner, build, describe
 from autosched.measure.proc import children
 from autosched.measure.protocol import Job
 from autosched.target import Target
@@ -137,9 +137,9 @@ class _Service:
             [_read_array(path) if path else None for path in message[name]] for name in ("expected", "initial")
         )
         roundings = [Rounding(**r) for r in message["roundings"]]
-        bench = Bench(inputs, expected, options["rtol"], options["atol"], initial, roundings)
+        arguments = ArgumentArrays(inputs, expected, options["rtol"], options["atol"], initial, roundings)
         return Runner(
-            self._backend, bench, lambda phase: self._send({"phase": phase}), verify_outputs=options["verify"]
+            self._backend, arguments, lambda phase: self._send({"phase": phase}), verify_outputs=options["verify"]
         )
 
 

@@ -26,7 +26,7 @@ BEYOND_DOUBT = 20.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlayoffOutcome:
     """The result of a play-off. `best` is None where the default schedule won.
 
     `interval` encloses the speed-up; `tied` has the labels of those that are not significantly slower.
@@ -60,13 +60,13 @@ def finalists_of(run: Run) -> list[Record]:
     return found[:FINALISTS]
 
 
-def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> Outcome:
+def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> PlayoffOutcome:
     """Measure the finalists and the default schedule in turns, and decide who won."""
     finalists = sorted(finalists, key=run.costs.of)
     if not finalists:
         if run.settled is None:
             run.note("no candidate could be measured, so the default schedule stays", "warning")
-        return Outcome(None, run.default_seconds)
+        return PlayoffOutcome(None, run.default_seconds)
     # Its one measurement will do. It is not judged, either: a constant ties with anything that is noisy enough.
     is_hopeless = _default_cost(run) > BEYOND_DOUBT * run.costs.of(finalists[0])
     jobs = [] if is_hopeless else [Job(0, DEFAULT, run.default_knobs)]
@@ -86,13 +86,13 @@ def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> Outcome:
     return _decide(run, played, samples, costs, verdict)
 
 
-def without(run: Run) -> Outcome:
+def without(run: Run) -> PlayoffOutcome:
     """The best single measurement as the outcome."""
     finalists = finalists_of(run)
     if not finalists:
-        return Outcome(None, run.default_seconds)
+        return PlayoffOutcome(None, run.default_seconds)
     best = finalists[0]
-    return Outcome(best, best.seconds, _default_cost(run) / run.costs.of(best), (0.0, float("inf")))
+    return PlayoffOutcome(best, best.seconds, _default_cost(run) / run.costs.of(best), (0.0, float("inf")))
 
 
 def _default_cost(run: Run) -> float:
@@ -105,7 +105,7 @@ def _decide(
     samples: list[list[float]],
     costs: list[list[float]],
     verdict: PlayoffResult,
-) -> Outcome:
+) -> PlayoffOutcome:
     """Write the verdict to the log for every finalist; `played` has None for the default schedule."""
     assert verdict.winner is not None
     winner = played[verdict.winner]
@@ -127,11 +127,11 @@ def _decide(
     default_samples = tuple(samples[0]) if has_default else ()
     seconds = typical(samples[verdict.winner])
     if winner is None:
-        return Outcome(None, seconds, tied=tied, played=took_part, default_samples=default_samples)
+        return PlayoffOutcome(None, seconds, tied=tied, played=took_part, default_samples=default_samples)
     cost = verdict.medians[verdict.winner]
     if run.costs.objective is not None:
         best, default = map(run.costs.objective.describe, (cost, default_cost))
         run.note(f"objective: {best}; the default schedule has {default}")
     interval = speedup_interval(default_costs, costs[verdict.winner])
     won_by = lines[verdict.winner]
-    return Outcome(won_by, seconds, default_cost / cost, interval, tied, took_part, default_samples)
+    return PlayoffOutcome(won_by, seconds, default_cost / cost, interval, tied, took_part, default_samples)

@@ -21,7 +21,7 @@ from autosched.records import PREDICTED, Record
 from autosched.search.predicted import Predicted, look_ahead
 from autosched.tuning.budget import LEAST_ROUNDS
 from autosched.tuning.events import PlayoffDone, TuneResult
-from autosched.tuning.playoff import DEFAULT, Outcome
+from autosched.tuning.playoff import DEFAULT, PlayoffOutcome
 
 if TYPE_CHECKING:
     from autosched.tuning.run import Run
@@ -50,7 +50,7 @@ def predict(run: Run, prior: AnalyticalModel) -> TuneResult:
             if found.record is not None:
                 break
     speedup = found.default_s / found.seconds
-    result = run.result(Outcome(None, found.seconds, speedup, (0.0, math.inf)))
+    result = run.result(PlayoffOutcome(None, found.seconds, speedup, (0.0, math.inf)))
     result = replace(result, default_seconds=found.default_s, points=run.space.size, notes=list(run.notes))
     if (r := found.record) is not None:
         text = run.workload.as_text(r.trace, r.knobs)

@@ -52,7 +52,7 @@ from autosched.tuning import playoff
 from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
 from autosched.tuning.budget import BATCHES, Budget, Neighbours
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
-from autosched.tuning.playoff import DEFAULT, Outcome, label
+from autosched.tuning.playoff import DEFAULT, PlayoffOutcome, label
 from autosched.tuning.predict import predict
 from autosched.tuning.proposals import Proposals
 from autosched.tuning.session import Session
@@ -495,7 +495,7 @@ class Run(Session):
         """The best single measurement as the result."""
         return self.result(playoff.without(self))
 
-    def result(self, outcome: Outcome) -> TuneResult:
+    def result(self, outcome: PlayoffOutcome) -> TuneResult:
         """The result of the run as far as it is known now."""
         best = outcome.best
         trace, knobs = (self.defaults[0], self.default_knobs) if best is None else (best.trace, best.knobs)

@@ -14,7 +14,7 @@ from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.signature import Param
 from autosched.errors import BuildError, DeviceError, LowerError, ScheduleError
 from autosched.measure import jobs, verify
-from autosched.measure.jobs import Bench, CompilerBackend, MismatchError, Runner, classify, describe
+from autosched.measure.jobs import ArgumentArrays, CompilerBackend, MismatchError, Runner, classify, describe
 from autosched.measure.protocol import STATUSES, Job
 from autosched.measure.worker import make_backend
 from autosched.target import Target
@@ -33,11 +33,11 @@ REQUEST = {
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench(fake_backend.inputs(), fake_backend.expected())
+def bench() -> ArgumentArrays:
+    return ArgumentArrays(fake_backend.inputs(), fake_backend.expected())
 
 
-def run(bench: Bench, tmp_path: Path, sketch: str, **changes: Any) -> tuple[dict[str, Any], list[str], Runner]:
+def run(bench: ArgumentArrays, tmp_path: Path, sketch: str, **changes: Any) -> tuple[dict[str, Any], list[str], Runner]:
     phases: list[str] = []
     runner = Runner(fake_backend.FakeBackend(), bench, phases.append)
     path = tmp_path / "a.artifact"
@@ -45,13 +45,13 @@ def run(bench: Bench, tmp_path: Path, sketch: str, **changes: Any) -> tuple[dict
     return runner.run({**REQUEST, "path": str(path), **changes}), phases, runner
 
 
-def test_a_run_announces_its_phases_in_order(bench: Bench, tmp_path: Path) -> None:
+def test_a_run_announces_its_phases_in_order(bench: ArgumentArrays, tmp_path: Path) -> None:
     answer, phases, _ = run(bench, tmp_path, "honest")
     assert answer["status"] == "ok" and answer["samples"] == pytest.approx([1e-6, 1e-6]) and answer["number"] == 2
     assert ("load", *phases) == jobs.PHASES
 
 
-def test_the_bench_is_whole_again_after_a_vandal(bench: Bench, tmp_path: Path) -> None:
+def test_the_bench_is_whole_again_after_a_vandal(bench: ArgumentArrays, tmp_path: Path) -> None:
     for vandal in ("changes_input", "overrun", "underrun", "wrong"):
         answer, _, _ = run(bench, tmp_path, vandal)
         assert (answer["status"], answer["recycle"]) == ("correctness", True)
@@ -59,7 +59,7 @@ def test_the_bench_is_whole_again_after_a_vandal(bench: Bench, tmp_path: Path) -
 
 
 def test_large_outputs_are_sampled_and_a_new_best_is_not(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: ArgumentArrays, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify, "FULL_LIMIT_BYTES", 100)
     monkeypatch.setattr(verify, "_SAMPLE_ENDS", 2)
@@ -75,7 +75,7 @@ def test_large_outputs_are_sampled_and_a_new_best_is_not(
     assert answer["status"] == "correctness" and "first at [17]" in answer["error"]
 
 
-def test_kernels_are_kept_for_the_playoff(bench: Bench, tmp_path: Path) -> None:
+def test_kernels_are_kept_for_the_playoff(bench: ArgumentArrays, tmp_path: Path) -> None:
     answer, _, runner = run(bench, tmp_path, "honest", key="a")
     again = runner.time({"key": "a", "min_s": 0.0, "check": True})
     assert (again["status"], again["samples"], again["verified"]) == ("ok", answer["samples"][:1], "full")
@@ -86,29 +86,29 @@ def test_kernels_are_kept_for_the_playoff(bench: Bench, tmp_path: Path) -> None:
     assert runner.time({"key": "a", "min_s": 0.0, "check": False})["status"] == "unloaded"
 
 
-def test_a_kept_kernel_that_turns_wrong_is_noticed(bench: Bench, tmp_path: Path) -> None:
+def test_a_kept_kernel_that_turns_wrong_is_noticed(bench: ArgumentArrays, tmp_path: Path) -> None:
     _, _, runner = run(bench, tmp_path, "honest", key="a")
     runner._loaded["a"].call.what = "wrong_when_timed"
     assert runner.time({"key": "a", "min_s": 0.0, "check": False})["status"] == "ok"
     assert runner.time({"key": "a", "min_s": 0.0, "check": True})["status"] == "correctness"
 
 
-def test_arguments_follow_the_signature(bench: Bench, tmp_path: Path) -> None:
+def test_arguments_follow_the_signature(bench: ArgumentArrays, tmp_path: Path) -> None:
     kernel = fake_backend.FakeKernel("honest", {})
     kernel.signature.params.reverse()  # z and y, outputs, come first
-    arrays, names_in, names_out = bench.arguments(kernel)
+    arrays, names_in, names_out = bench.of(kernel)
     assert (names_in, names_out) == (["x"], ["z", "y"])
     assert [a.dtype for a in arrays] == ["int32", "float32", "int32"]
     kernel.signature.params.pop()
     with pytest.raises(BuildError, match="it takes 0 inputs and 2 outputs; given are 1 and 2"):
-        bench.arguments(kernel)
+        bench.of(kernel)
 
 
 def test_read_only_references_are_left_alone(tmp_path: Path) -> None:
     x, expected = fake_backend.inputs(), fake_backend.expected()
     for array in (*x, *expected):
         array.flags.writeable = False
-    assert run(Bench(x, expected), tmp_path, "honest")[0]["status"] == "ok"
+    assert run(ArgumentArrays(x, expected), tmp_path, "honest")[0]["status"] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -186,14 +186,14 @@ def test_backends(tmp_path: Path) -> None:
 
 
 def test_empty_arrays(tmp_path: Path) -> None:
-    bench = Bench([np.zeros((0, 3), np.float32)], [np.zeros((0,), np.float32), np.zeros((2, 0), np.int8)])
+    bench = ArgumentArrays([np.zeros((0, 3), np.float32)], [np.zeros((0,), np.float32), np.zeros((2, 0), np.int8)])
     bench.prepare(0)
     bench.check((["x"], ["y", "z"]), full=True, before=bench.snapshot(full=True))
 
 
 def test_two_runs_must_agree_where_neither_must_equal_the_reference() -> None:
     """An integer that may be a step off is right in either run, and a race shows as a difference between them."""
-    bench = Bench([], [np.zeros(4, np.uint8)], roundings=[Rounding(step=1.0)])
+    bench = ArgumentArrays([], [np.zeros(4, np.uint8)], roundings=[Rounding(step=1.0)])
     bench.outputs[0][:] = 0
     before = bench.snapshot(full=True)
     bench.check(([], ["o"]), True, before)
@@ -201,4 +201,4 @@ def test_two_runs_must_agree_where_neither_must_equal_the_reference() -> None:
     bench.check(([], ["o"]), True)
     with pytest.raises(MismatchError, match="o: two runs differ in 1 elements"):
         bench.check(([], ["o"]), True, before)
-    assert Bench([], [np.zeros(4, np.uint8)]).snapshot(full=True) == []
+    assert ArgumentArrays([], [np.zeros(4, np.uint8)]).snapshot(full=True) == []
