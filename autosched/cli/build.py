@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import autosched
 from autosched.building import build
 from autosched.cli import options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import choose_tunable, sizes_of
 from autosched.codegen.artifact import Artifact
 from autosched.errors import UsageError, WorkloadError, named_file
-from autosched.kernels import build_kernel
 from autosched.raw.kernel import RawKernel
 from autosched.report.summary import Standing, standing
 from autosched.report.text import duration, knobs, seconds
@@ -55,7 +55,7 @@ def _sizes_of_record(provenance: dict[str, Any]) -> dict[str, int]:
 def _build_kernel(args: argparse.Namespace, kernel: RawKernel) -> int:
     """Build a kernel that its user wrote."""
     begun = time.perf_counter()
-    built = build_kernel(kernel, target=args.target, records=options.records_folder(args))
+    built = autosched.build_kernel(kernel, target=args.target, records=options.records_folder(args))
     build_s = time.perf_counter() - begun
     if args.output is not None:
         _save(built.artifact, Path(args.output).expanduser())

@@ -45,7 +45,7 @@ class MeasureOptions:
     builders:        build processes
     verify:          compare outputs with the reference
     rtol, atol:      allowed error of outputs, `|got - expected| <= atol + rtol * |expected|`, floats and integers
-                     alike; None takes the default of the output (`verify.allowance`)
+                     alike; None takes the default of the output (`verify.allowed_error`)
     memory_limit_mb: address space of a worker, in MiB; 0 is three quarters of the memory that is available, 4 GiB at
                      least, except for `opencl`, where drivers reserve far more than they use and 0 is no limit
     imports:         Python files that workers load first, for the functions and intrinsics they register

@@ -293,7 +293,7 @@ def make_display(mode: str, stream: TextIO) -> Display:
     if mode == "auto":
         mode = "live" if _is_lively(stream) else "plain"
     if mode == "live":
-        from autosched.report.live import LiveDisplay
+        from autosched.report.live import LiveDisplay  # which loads rich
 
         return LiveDisplay(stream)
     simple: dict[str, type[Display]] = {"plain": PlainDisplay, "jsonl": JsonlDisplay, "none": Display}
