@@ -16,7 +16,7 @@ from autosched.search import strategy_names
 from autosched.space.loading import all_workloads
 from autosched.space.rules import cpu_rules, gpu_rules, rule_names
 from autosched.space.space import template_space
-from autosched.space.workload import Workload, WorkloadFunction
+from autosched.space.workload import Template, Workload, WorkloadFunction
 from autosched.target import KINDS, Target
 
 #: name -> facts about it
@@ -72,10 +72,13 @@ def _points(function: WorkloadFunction[...]) -> dict[str, str]:
     valid ones; `show --space` counts them.
     """
     found: dict[str, str] = {}
+    known: dict[tuple[Template, ...], str] = {}  # of templates that make the same for all targets
     workload: Workload | None = None
     for kind in KINDS:
-        templates = [t for t in function.templates if t.fits(Target(kind))]
-        if not templates:
+        templates = tuple(t for t in function.templates if t.fits(Target(kind)))
+        if templates in known:
+            found[kind] = known[templates]
+        if not templates or templates in known:
             continue
         try:
             if workload is None:
@@ -90,6 +93,8 @@ def _points(function: WorkloadFunction[...]) -> dict[str, str]:
         most = sum(s.most_points for s in space.sketches)
         points = plural(most, "point") if most == space.size else f"at most {valid_of(most, space.size)}"
         found[kind] = f"{plural(len(space.sketches), 'sketch')} with {points}"
+        if not any(t.wants_target for t in templates):
+            known[templates] = found[kind]
     return found
 
 

@@ -74,10 +74,14 @@ class Template:
     def fits(self, target: Target) -> bool:
         return self.target == target.kind or (self.target == GPU and target.is_gpu_style)
 
+    @property
+    def wants_target(self) -> bool:
+        """Whether the function takes the target, on which its schedules may depend then."""
+        return len(inspect.signature(self.fn).parameters) > 1
+
     def apply(self, s: Any, target: Any) -> None:
         """Run the template on a schedule."""
-        wants_target = len(inspect.signature(self.fn).parameters) > 1
-        self.fn(s, target) if wants_target else self.fn(s)
+        self.fn(s, target) if self.wants_target else self.fn(s)
 
 
 class WorkloadFunction(Generic[P]):
